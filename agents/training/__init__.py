@@ -1,4 +1,4 @@
-"""Training: the one loop (`Trainer`), runs and budgets, evaluation, and training functions of the user's own.
+"""Training: the training loop (`Trainer`), runs and budgets, evaluation, and users' training functions.
 
 The records that callbacks receive are defined here; callbacks are in `agents.callbacks`.
 """

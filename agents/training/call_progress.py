@@ -1,4 +1,4 @@
-"""Progress of a call of `Trainer.train` whose callbacks display none."""
+"""Progress lines of a call of `Trainer.train` without a progress callback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SWITCH = "FINDER_PROGRESS"
 
 
 class CallProgress(Listener):
-    """Print lines on standard error while a call lasts; a call that ends before the first line is due prints none."""
+    """Prints lines on standard error during a call; a call that ends before its first line is due prints none."""
 
     EVERY_SECONDS = 5.0
 
@@ -36,7 +36,7 @@ class CallProgress(Listener):
         self._line.start(trainer)
 
     def on_step_end(self, trainer: Training) -> None:
-        """Print a line where one is due."""
+        """Print a line if one is due."""
         if time.monotonic() >= self._next:
             self._show(trainer)
             self._next = time.monotonic() + self.EVERY_SECONDS
@@ -54,7 +54,7 @@ class CallProgress(Listener):
 def call_progress(listeners: Iterable[Listener]) -> list[Listener]:
     """Return the listener that displays a call of `Trainer.train`, if any.
 
-    There is none where a callback displays progress, and none outside the main thread of the main process: trials of a
+    There is none if a callback displays progress, and none outside the main thread of the main process: trials of a
     study have processes or threads of their own, and the study has a display.
 
     Args:

@@ -1,4 +1,4 @@
-"""A mean return at which a training stops."""
+"""Criterion of mean return that stops a training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agents.training.training import Training
 
 
 class Criterion(Listener):
-    """Stop a run once the mean return of its last `trial_count` episodes reaches `criterion`.
+    """Stops a run once the mean return of its last `trial_count` episodes reaches `criterion`.
 
     Raises:
         ConfigurationError: `trial_count` is below one.
@@ -22,7 +22,7 @@ class Criterion(Listener):
         self.trial_count = trial_count
 
     def on_episode_end(self, trainer: Training, episode: Episode) -> None:
-        """Stop the run of this episode where the criterion is met."""
+        """Stop the run of this episode if the criterion is met."""
         history = trainer.runs[episode.member].history
         if len(history.returns) >= self.trial_count and history.mean_return(self.trial_count) >= self.criterion:
             reason = f"mean return of the last {self.trial_count} episodes reached {self.criterion:g}"

@@ -1,4 +1,4 @@
-"""How good an agent is, without exploring and without learning."""
+"""Evaluation: returns of an agent without learning, by default without exploration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 @contextlib.contextmanager
 def exploring_elsewhere(agent: Agent) -> Generator[None]:
-    """For as long as the block lasts, an agent explores in other copies of the environment than it is trained in."""
+    """Separate the exploration of an evaluation from that of training, within the block."""
     keeps: Any = agent if hasattr(agent, "extra_state") else None
     kept = None if keeps is None else copy.deepcopy(keeps.extra_state())
     agent.restart(None)
@@ -32,10 +32,10 @@ def exploring_elsewhere(agent: Agent) -> Generator[None]:
 
 
 class Played(NamedTuple):
-    """Episodes that were played."""
+    """Episodes of an evaluation."""
 
     returns: Array  # [n_episodes] float64
-    n_cut: int  # episodes among them that ended because of `max_steps`, and not by themselves
+    n_cut: int  # number of episodes that `max_steps` truncated
 
 
 def evaluate(
@@ -48,21 +48,21 @@ def evaluate(
     n_envs: int = 10,
     max_steps: int | None = None,
 ) -> Array:
-    """Return of whole episodes, played by the agent as it is.
+    """Return the returns of complete episodes of the agent.
 
-    Every copy of the environment plays the same number of episodes, so that short episodes are not favoured.
+    Every environment plays the same number of episodes, so that short episodes are not favoured.
 
     Args:
-        agent: Who plays. Its state does not change but for its exploration stream when `explore` is set.
-        environment: Where. Defaults to what the agent was made for.
-        n_episodes: How many, >= 1; rounded up to a multiple of `n_envs`.
-        seed: Seed of the environments; the default is one that training does not use.
+        agent: The agent. Its state does not change, except for its exploration stream if `explore` is set.
+        environment: The environment. Defaults to that of the agent.
+        n_episodes: Number of episodes, >= 1; rounded up to a multiple of `n_envs`.
+        seed: Seed of the environments; training does not use the default.
         explore: Whether actions are drawn as in training.
-        n_envs: Copies that are stepped together, at most `n_episodes`.
-        max_steps: Steps after which an episode is cut off, >= 1. Defaults to None: they end by themselves.
+        n_envs: Number of environments stepped in parallel, at most `n_episodes`.
+        max_steps: Steps after which an episode is truncated, >= 1. Defaults to None: no limit.
 
     Returns:
-        [n_episodes] float64, or a few more where it was rounded up.
+        [n_episodes] float64, or a few more after rounding up.
 
     Raises:
         ConfigurationError: No environment, or no episodes.
@@ -70,7 +70,7 @@ def evaluate(
     played = play_episodes(
         agent, environment, n_episodes=n_episodes, seed=seed, explore=explore, n_envs=n_envs, max_steps=max_steps
     )
-    assert played is not None  # nobody could abandon it
+    assert played is not None  # evaluate() cannot be abandoned
     return played.returns
 
 
@@ -85,24 +85,26 @@ def play_episodes(
     max_steps: int | None,
     abandoned: Callable[[], bool] = lambda: False,
 ) -> Played | None:
-    """Play episodes as `evaluate` does; None where it was abandoned between two steps.
+    """Play episodes as `evaluate` does; return None if the evaluation was abandoned between two steps.
 
     Args:
-        agent: See `evaluate`, as for all that follow.
-        environment: As above.
-        n_episodes: As above.
-        seed: As above.
-        explore: As above.
-        n_envs: As above.
-        max_steps: As above.
-        abandoned: Asked after every step whether nobody wants the result any more.
+        agent: See `evaluate`, also for the following arguments.
+        environment: See above.
+        n_episodes: See above.
+        seed: See above.
+        explore: See above.
+        n_envs: See above.
+        max_steps: See above.
+        abandoned: Called after every step; True abandons the evaluation.
 
     Raises:
         ConfigurationError: No environment, or no episodes.
     """
     spec = environment or agent.environment
     if spec is None:
-        raise ConfigurationError("Say where to evaluate: the agent was made without an environment.")
+        raise ConfigurationError(
+            "An evaluation needs an environment: the agent was made without one. Pass environment."
+        )
     for name, number in (("n_episodes", n_episodes), ("max_steps", max_steps)):
         if number is not None and number < 1:
             raise ConfigurationError(f"{name} must be >= 1, got {number}.")

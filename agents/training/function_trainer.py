@@ -1,10 +1,10 @@
-"""The trainer of a training function: it goes on from one report to the next, whenever it has its turn.
+"""Trainer of a training function, which is resumed from one report to the next.
 
-The function runs in a thread. Only one thread runs at a time: the trainer waits while the function has its turn, and
-the function waits in its report until it has the next one. So several runs are driven in turns, as agents are, and
-compared at equal environment steps; what a library keeps for each thread (whether gradients are wanted, on which
-device) is each run's own. The function of a run that is over is ended by a `RunEnded` in its report; one that is not
-there is ended where it is, as soon as it runs a line of Python.
+The function runs in a thread. Only one thread runs at a time: the trainer waits while the function runs, and the
+function waits in its report until the trainer resumes it. So several runs are interleaved, as agents are, and compared
+at equal environment steps; thread-local state of libraries (whether gradients are recorded, the current device) is
+separate for each run. When a run is over, `RunEnded` ends its function in its report; a function that is not in a
+report is ended at its next line of Python.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ from agents.training.training_run import RunEnded, TrainingRun
 log = logging.getLogger(__name__)
 
 EVENTS_TOLD = ("on_train_begin", "on_episode_end", "on_run_end", "on_train_end")
-"""What callbacks hear of a training function's run."""
+"""Events of a training function's run."""
 
 LOOK_SECONDS = 1.0
-"""How often the trainer looks up while it waits for a report."""
+"""Seconds between the checks of a trainer that waits for a report."""
 
 END_SECONDS = 5.0
-"""How long a function may take to end when it is asked to, before it is left behind."""
+"""Seconds that a function may take to end before its thread is abandoned."""
 
 
 @dataclass(frozen=True)
 class OwnTraining:
-    """A training function with a seed: what a run is of, where there is no agent of ours."""
+    """A training function with a seed: what a run trains in place of an agent."""
 
     spec: FunctionSpec
     seed: int
     optimizers: ClassVar[Mapping[str, Any]] = MappingProxyType({})
-    """Those that we know of."""
+    """The known optimizers: none."""
 
     @property
     def config(self) -> Config:
-        """What the function is called with."""
+        """The keyword arguments of the function, as a config."""
         return self.spec.config
 
     def trainer(
         self, callbacks: Iterable[Listener] = (), waiting: Callable[[], str | None] = lambda: None
     ) -> FunctionTrainer:
-        """See `FunctionTrainer`."""
+        """Return the trainer of the function; see `FunctionTrainer`."""
         return FunctionTrainer(self, callbacks, waiting)
 
 
@@ -68,7 +68,7 @@ def learner_of(spec: AgentSpec, seed: int, strategy: Any = None) -> Agent | OwnT
 
 
 def check_callbacks(spec: AgentSpec, callbacks: Iterable[Listener]) -> None:
-    """Check that every event that callbacks listen to happens in a training of a spec.
+    """Check that a training of a spec has all events that callbacks receive.
 
     Raises:
         ConfigurationError: A training function has no such event.
@@ -78,20 +78,18 @@ def check_callbacks(spec: AgentSpec, callbacks: Iterable[Listener]) -> None:
     for callback in callbacks:
         for event in EVENTS:
             if callback.listens_to(event) and event not in EVENTS_TOLD:
-                spec.refuse_functions(
-                    f"nobody tells {type(callback).__name__} of {event}, only of {', '.join(EVENTS_TOLD)}."
-                )
+                spec.refuse_functions(f"{type(callback).__name__} receives no {event}, only {', '.join(EVENTS_TOLD)}.")
 
 
 class FunctionTrainer:
-    """Drives one run of a training function: what `agents.training.trainer.Trainer` is for an agent alone.
+    """Trains one run of a training function, as `agents.training.trainer.Trainer` trains an agent.
 
-    Callbacks hear of the begin and the end of the training, of the end of the run, and of episodes.
+    Callbacks receive the begin and the end of the training, the end of the run, and episodes.
 
     Args:
         training: The function and its seed.
-        callbacks: Who wants to hear of it.
-        waiting: Is called now and then while the function has its turn; a reason that it gives ends the run.
+        callbacks: Callbacks.
+        waiting: Called at intervals while the function runs; a reason that it returns ends the run.
     """
 
     def __init__(
@@ -105,17 +103,17 @@ class FunctionTrainer:
         self.callbacks = CallbackList(callbacks)
         self.runs = [Run(seed=training.seed)]
         self.wall_seconds = 0.0
-        """Seconds of training so far, without those of other runs' turns."""
+        """Seconds of training so far, without the time of other runs."""
         self._waiting = waiting
         self._generators = GlobalGenerators(training.seed)
         self._handle: TrainingRun | None = None
         self._thread: threading.Thread | None = None
-        self._turns: queue.SimpleQueue[bool] = queue.SimpleQueue()  # whether the function goes on
-        self._told: queue.SimpleQueue[Episode | None] = queue.SimpleQueue()  # None: it has ended
+        self._permissions: queue.SimpleQueue[bool] = queue.SimpleQueue()  # whether the function continues
+        self._reports: queue.SimpleQueue[Episode | None] = queue.SimpleQueue()  # None: it has ended
         self._error: BaseException | None = None
-        self._has_turn = False
+        self._is_running = False
         self._has_ended = False
-        self._is_let_go = False
+        self._end_requested = False
 
     @property
     def run(self) -> Run:
@@ -124,36 +122,38 @@ class FunctionTrainer:
 
     @property
     def env_steps(self) -> int:
-        """Environment steps so far, by the last report."""
+        """The environment steps so far, by the last report."""
         return self.run.env_steps
 
     @property
     def present(self) -> tuple[int, ...]:
-        """The one member, as long as it was not stopped."""
+        """The only member, unless it was stopped."""
         return () if self.run.over else (0,)
 
     @property
     def vectorization(self) -> str:
-        """How environments are stepped, as far as that is known: the function does it."""
+        """How environments are stepped: by the function."""
         return self.environment.vectorization
 
     def call_environments(self, method: str, *arguments: Any, member: int | None = None) -> NoReturn:
-        """There are none here.
+        """Raise an error: the trainer has no environments.
 
         Raises:
-            ConfigurationError: Says whose they are.
+            ConfigurationError: Always; the message names the function.
         """
-        self.agent.spec.refuse_functions(f"its environments are its own, and nobody else calls their {method!r}.")
+        self.agent.spec.refuse_functions(
+            f"its environments belong to it, and their {method!r} cannot be called from outside."
+        )
 
     def stop(self, reason: str, member: int | None = None) -> None:
-        """Has the run end at its next turn."""
+        """End the run when the function is resumed next."""
         self.run.stop_reason = reason
 
     def iterate(self, budget: Budget) -> Generator[int]:
-        """A turn of the function, from one report to the next, and the environment steps so far, again and again.
+        """Yield the environment steps so far after each report of the function.
 
         Raises:
-            BaseException: What the function raises.
+            BaseException: The error of the function.
         """
         handle = TrainingRun(
             self.environment,
@@ -165,8 +165,8 @@ class FunctionTrainer:
         self._handle, handle.progress = handle, self.run
         self.callbacks.call("on_train_begin", self)
         try:
-            while not handle.is_over() and (episode := self._turn(handle)) is not None:
-                # Without the turns of other runs, in which this one waits.
+            while not handle.is_over() and (episode := self._resume(handle)) is not None:
+                # Without the time of other runs, in which this run waits.
                 self.run.history.episodes[-1] = episode = episode._replace(wall_seconds=self.wall_seconds)
                 self.callbacks.call("on_episode_end", self, episode)
                 episode.user_data.clear()
@@ -181,78 +181,78 @@ class FunctionTrainer:
             self.callbacks.call_each("on_train_end", self)
 
     def close(self) -> None:
-        """End the function, wherever it is."""
+        """End the function, wherever it runs."""
         if self._thread is None or self._has_ended:
             return
-        self._let_go()
+        self._request_end()
         try:
             self._thread.join(END_SECONDS)
         finally:
             if self._thread.is_alive():
                 log.warning(
-                    "A training function did not end when its run did, and is left behind: %s", self.agent.spec.label
+                    "A training function did not end with its run; its thread is abandoned: %s", self.agent.spec.label
                 )
             elif self._error is not None:
                 log.warning("A training function that was ended raised %s: %s", type(self._error).__name__, self._error)
 
-    # Turns, from the trainer's side ---------------------------------------------------------------------------
+    # Exchange, on the trainer's side ------------------------------------------------------------------------
 
-    def _turn(self, handle: TrainingRun) -> Episode | None:
-        """Let the function go on to its next report; None where it has ended."""
+    def _resume(self, handle: TrainingRun) -> Episode | None:
+        """Resume the function until its next report; return None if it has ended."""
         with self._generators.in_force(), self._clock():
-            self._has_turn = True
+            self._is_running = True
             if self._thread is None:
                 name = f"training of {self.agent.spec.label}"
                 self._thread = threading.Thread(target=self._work, args=(handle,), name=name, daemon=True)
                 self._thread.start()
             else:
-                self._turns.put(True)
-            episode = self._hear()
+                self._permissions.put(True)
+            episode = self._receive()
         if episode is None:
             self._raise_its_error()
         return episode
 
     def _end(self) -> None:
-        """Has the function end in the report in which it waits; it may take its time to tidy up, and fail at that."""
+        """End the function in its report; it may take time to clean up, and may fail at that."""
         if self._thread is None or self._has_ended:
             return
         with self._generators.in_force(), self._clock():
-            self._has_turn = True
-            self._turns.put(False)
-            while self._hear() is not None:
+            self._is_running = True
+            self._permissions.put(False)
+            while self._receive() is not None:
                 pass
         self._raise_its_error()
 
-    def _hear(self) -> Episode | None:
-        """Wait for what the function tells: an episode, or None when it has ended."""
+    def _receive(self) -> Episode | None:
+        """Wait for an episode of the function, or None when it has ended."""
         while True:
             try:
-                told = self._told.get(timeout=LOOK_SECONDS)
+                episode = self._reports.get(timeout=LOOK_SECONDS)
             except queue.Empty:
                 if reason := self._waiting():
                     self.stop(reason)
-                    self._let_go()
+                    self._request_end()
                     return None
             else:
-                self._has_turn, self._has_ended = False, told is None
-                return told
+                self._is_running, self._has_ended = False, episode is None
+                return episode
 
-    def _let_go(self) -> None:
-        """Tell the function to end: in the report in which it waits, or else wherever it is."""
+    def _request_end(self) -> None:
+        """Ask the function to end: in its report, or else at its next line of Python."""
         assert self._thread is not None
         assert self._handle is not None
-        if self._is_let_go:  # it may be tidying up
+        if self._end_requested:  # it may be cleaning up
             return
-        self._is_let_go = self._handle.ended = True
-        self._turns.put(False)
-        if self._has_turn and self._thread.ident is not None:
+        self._end_requested = self._handle.ended = True
+        self._permissions.put(False)
+        if self._is_running and self._thread.ident is not None:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread.ident), ctypes.py_object(RunEnded))
 
     def _raise_its_error(self) -> None:
         error: BaseException | None = self.run.error or self._error
         if isinstance(error, Exception):
             raise error
-        if error is not None:  # SystemExit, say, would end the whole study
+        if error is not None:  # SystemExit, for example, would end the complete study
             raise RuntimeError(f"{self.agent.spec.label} ended with {error!r}.") from error
 
     @contextlib.contextmanager
@@ -263,11 +263,11 @@ class FunctionTrainer:
         finally:
             self.wall_seconds += time.perf_counter() - began
 
-    # Turns, from the function's side --------------------------------------------------------------------------
+    # Exchange, on the function's side -----------------------------------------------------------------------
 
     def _work(self, handle: TrainingRun) -> None:
-        """What the thread does."""
-        with contextlib.suppress(RunEnded):  # it may come at any line
+        """Run the function in its thread."""
+        with contextlib.suppress(RunEnded):  # may be raised at any line
             try:
                 self.agent.spec.call(handle)
             except RunEnded:
@@ -275,11 +275,11 @@ class FunctionTrainer:
             except BaseException as error:  # noqa: BLE001 - raised again by the trainer
                 self._error = error
             finally:
-                self._told.put(None)
+                self._reports.put(None)
 
     def _hand_over(self, episode: Episode) -> None:
-        self._told.put(episode)
-        if not self._turns.get():
+        self._reports.put(episode)
+        if not self._permissions.get():
             assert self._handle is not None
             self._handle.ended = True
             raise RunEnded

@@ -1,8 +1,8 @@
-"""Global random generators, of which every run of a training function has its own.
+"""Global random generators, separate for every run of a training function.
 
-Ours draw from streams of their own (`agents.seeding`). What a user trains with draws from the global generators of
-Python, NumPy and PyTorch (on the CPU), and so do runs that take turns in one process: each would go on with the numbers
-that the others left. TensorFlow's cannot be taken out and put back.
+Agents of this package draw from streams of their own (`agents.seeding`). A user's libraries draw from the global
+generators of Python, NumPy and PyTorch (on the CPU). Interleaved runs in one process would otherwise share their
+numbers. TensorFlow's generators cannot be saved and restored.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class GlobalGenerators:
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """In the block they are those of the run; behind it, what they were before."""
+        """Install the generators of the run within the block; restore the earlier state after it."""
         before = {name: generator.get() for name, generator in _there().items()}
         for name, generator in _there().items():
             if name in self._states:
@@ -52,13 +52,13 @@ class GlobalGenerators:
 
 
 def _there() -> dict[str, _Generator]:
-    """Those of the libraries that are imported."""
+    """Return the generators of the libraries that are imported."""
     found = {
         "random": _Generator(random.seed, random.getstate, random.setstate),
         "numpy": _Generator(lambda seed: np.random.seed(seed % 2**32), np.random.get_state, np.random.set_state),
     }
     torch = sys.modules.get("torch")
-    if hasattr(torch, "set_rng_state"):  # else it is being imported
+    if hasattr(torch, "set_rng_state"):  # missing while PyTorch is being imported
         assert torch is not None
         found["torch"] = _Generator(torch.manual_seed, torch.get_rng_state, torch.set_rng_state)
     return found

@@ -1,4 +1,4 @@
-"""Listeners of a training: the events, the base class of objects that receive them, and their dispatch."""
+"""Base class of objects that receive events of a training, the names of the events, and their dispatch."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ EVENTS = (
 
 
 class Listener:
-    """Base class of objects that receive events of a training; subclass `agents.Callback`, which declares them."""
+    """Base class for objects that receive events of a training; subclass `agents.Callback`, which declares them."""
 
     last: bool = False
-    """Whether it is called after the listeners that are not, because it stores or displays what these did."""
+    """Whether it is called after all other listeners, because it stores or displays their results."""
 
     of_members: bool = False
     """Whether one object may receive the events of all members of a population: its state is separate for each member,
     and it stops and changes members by their numbers. Runs of a study with other callbacks are trained one by one."""
 
     every_gradient_step: bool = False
-    """Whether `on_update_begin` and `on_update_end` are wanted around every single gradient step."""
+    """Whether `on_update_begin` and `on_update_end` are called around every single gradient step."""
 
     shows_progress: bool = False
     """Whether it displays the progress of a training, so that `Trainer.train` prints none."""
 
     @property
     def state_name(self) -> str:
-        """Name of its state in checkpoints. Defaults to the name of its class."""
+        """The name of its state in checkpoints. Defaults to the name of its class."""
         return type(self).__name__
 
     def listens_to(self, event: str) -> bool:
@@ -50,19 +50,19 @@ class Listener:
         return hasattr(self, event)
 
     def get_state(self) -> dict[str, Any]:
-        """Return what is needed to resume in another process, as plain values."""
+        """Return the state for resuming in another process, as plain values."""
         return {}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restore what `get_state` returned."""
+        """Restore a state of `get_state`."""
 
 
 class CallbackList:
-    """Calls, for every event, the callbacks that care about it, in order.
+    """Calls callbacks for every event that they receive, in order.
 
     Attributes:
-        callbacks: In the order in which they are told.
-        error: What one of them raised, or None.
+        callbacks: The callbacks, in the order of their calls.
+        error: The error of a callback, or None.
     """
 
     def __init__(self, callbacks: Iterable[Listener]) -> None:
@@ -75,11 +75,11 @@ class CallbackList:
         self.every_gradient_step = any(callback.every_gradient_step for callback in self.callbacks)
 
     def wants(self, event: str) -> bool:
-        """Whether anybody listens to the event."""
+        """Return whether any callback receives the event."""
         return bool(self._listeners[event])
 
     def call(self, event: str, *arguments: Any) -> None:
-        """Tell everybody who listens to the event."""
+        """Call all callbacks that receive the event."""
         for listener in self._listeners[event]:
             try:
                 listener(*arguments)
@@ -88,7 +88,7 @@ class CallbackList:
                 raise
 
     def call_each(self, event: str, *arguments: Any) -> None:
-        """Tell everybody who listens to the event, also those after one that raises; what it raised comes then."""
+        """Call all callbacks that receive the event, also after one that raises; raise the first error at the end."""
         errors: list[Exception] = []
         for listener in self._listeners[event]:
             try:
@@ -100,17 +100,17 @@ class CallbackList:
             raise errors[0]
 
     def get_state(self) -> dict[str, dict[str, Any]]:
-        """What each of them must know again, by its name; those that need nothing are left out."""
+        """Return the states of callbacks by name; callbacks without a state are left out."""
         return {name: state for name, callback in self._named() if (state := callback.get_state())}
 
     def set_state(self, state: Mapping[str, Mapping[str, Any]]) -> None:
-        """Give each its own back; one that was not there begins afresh."""
+        """Restore the state of each callback; one without a stored state begins afresh."""
         for name, callback in self._named():
             if name in state:
                 callback.set_state(state[name])
 
     def _named(self) -> list[tuple[str, Listener]]:
-        """Their classes' names, with a number behind the second of a class."""
+        """Return callbacks by class name, with a number from the second of a class on."""
         seen: Counter[str] = Counter()
         named = []
         for callback in self.callbacks:

@@ -7,10 +7,10 @@ from agents.training.training import Training
 
 
 class ProgressLine:
-    """The line that `agents.Progress` and `Trainer.train` print: time, steps, episodes, speed, returns, learning rate.
+    """The line of `agents.Progress` and `Trainer.train`: time, steps, episodes, speed, returns, learning rate.
 
     Args:
-        window: Episodes of each run that the mean return is taken over. Defaults to 100.
+        window: Number of episodes of each run in the mean return. Defaults to 100.
     """
 
     def __init__(self, window: int = 100) -> None:
@@ -38,7 +38,7 @@ class ProgressLine:
 
 
 def rates_text(trainer: Training) -> str:
-    """Return the learning rates in force; nothing for a population, whose members have their own."""
+    """Return the current learning rates; nothing for a population, whose members have their own."""
     agent = trainer.agent
     if not isinstance(agent, Agent):
         return ""

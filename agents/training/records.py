@@ -13,19 +13,19 @@ from agents.errors import ConfigurationError
 
 
 class Episode(NamedTuple):
-    """One episode that has ended.
+    """One complete episode.
 
     Attributes:
         index: 0, 1, 2, ... in the order in which episodes of this run ended.
-        env_steps: Environment steps of the whole run when it ended.
+        env_steps: Environment steps of the complete run at the end of the episode.
         episode_return: Sum of the environment's rewards.
-        length: Its steps.
-        loss: Loss of the newest update when it ended; None before the first.
+        length: Number of steps.
+        loss: Loss of the newest update at the end of the episode; None before the first update.
         wall_seconds: Seconds since training began.
-        environment: Which of the run's copies of the environment.
-        member: Which member of a population; 0 for a single agent.
-        custom_metrics: Numbers that callbacks measured of it, by name.
-        user_data: Notes of callbacks while it ran; empty when all callbacks have been called for its end.
+        environment: Index of the environment in the run.
+        member: Member of a population; 0 for a single agent.
+        custom_metrics: Numbers that callbacks recorded for the episode, by name.
+        user_data: Notes of callbacks during the episode; emptied after the callbacks of its end.
     """
 
     index: int  # type: ignore[assignment]  # it hides tuple.index
@@ -44,16 +44,16 @@ class Evaluation(NamedTuple):
     """Returns of an agent at one moment of its training; see `agents.Evaluate`.
 
     Attributes:
-        env_steps: Environment steps of training by then.
-        n_training_episodes: Episodes of training that had ended by then.
-        mean_return: Mean return of the episodes that were played.
-        std_return: Their sample standard deviation; NaN of a single episode.
+        env_steps: Environment steps of training so far.
+        n_training_episodes: Complete episodes of training so far.
+        mean_return: Mean return of the episodes of the evaluation.
+        std_return: Sample standard deviation of their returns; NaN for a single episode.
         min_return: Their lowest return.
         max_return: Their highest return.
-        n_episodes: How many episodes were played.
-        is_best: Whether the mean is above those of all evaluations before it.
+        n_episodes: Number of episodes in the evaluation.
+        is_best: Whether the mean is above those of all earlier evaluations.
         metrics: Further numbers of a user's evaluation function, by name.
-        n_cut: Episodes that were truncated at the evaluation's limit of steps; these are among `n_episodes`.
+        n_cut: Number of episodes that were truncated at the evaluation's limit of steps, out of `n_episodes`.
     """
 
     env_steps: int
@@ -69,20 +69,20 @@ class Evaluation(NamedTuple):
 
 
 class MetricSummary(NamedTuple):
-    """A custom metric over several episodes."""
+    """Summary of a custom metric over several episodes."""
 
     mean: float
     min: float
     max: float
-    n_episodes: int  # that had it
+    n_episodes: int  # with this metric
 
 
 def metrics_of(episode: Episode) -> dict[str, float]:
-    """The custom metrics of an episode.
+    """Return the custom metrics of an episode.
 
     Raises:
-        ConfigurationError: One is no number; names it. The episode is without it from then on, so that a training which
-            was kept because of that goes on.
+        ConfigurationError: A metric is not a number; the message names it. The metric is removed from the episode, so
+            that a saved training can be resumed.
     """
     given: dict[str, Any] = dict(episode.custom_metrics)
     for name, value in given.items():
@@ -93,7 +93,7 @@ def metrics_of(episode: Episode) -> dict[str, float]:
 
 
 def summaries(episodes: Iterable[Episode]) -> dict[str, MetricSummary]:
-    """Mean, minimum and maximum of custom metrics, by name, over the episodes that have them as finite numbers."""
+    """Return mean, minimum and maximum of custom metrics, by name, over the episodes with finite values."""
     values: dict[str, list[float]] = {}
     for episode in episodes:
         for name, value in metrics_of(episode).items():
@@ -106,7 +106,7 @@ def summaries(episodes: Iterable[Episode]) -> dict[str, MetricSummary]:
 
 @dataclass(repr=False)
 class History:
-    """Every episode of a run, in the order in which they ended, and the evaluations between them."""
+    """All episodes of a run, in the order in which they ended, and the evaluations in between."""
 
     episodes: list[Episode] = field(default_factory=list)
     returns: list[float] = field(default_factory=list)
@@ -123,9 +123,9 @@ class History:
         self.returns.append(episode.episode_return)
 
     def mean_return(self, last: int = 100) -> float:
-        """Mean return of the last episodes; NaN before the first."""
+        """Return the mean return of the last episodes; NaN before the first."""
         return float(np.mean(self.returns[-last:])) if self.returns else float("nan")
 
     def custom_metrics(self, last: int = 100) -> dict[str, MetricSummary]:
-        """What callbacks measured of the last episodes, by name; see `summaries`."""
+        """Return summaries of the custom metrics of the last episodes, by name; see `summaries`."""
         return summaries(self.episodes[-last:])

@@ -1,4 +1,4 @@
-"""One run: what belongs to a single training of one agent, whether it is trained alone or in a population."""
+"""A run: the state of a training of one agent, either alone or in a population."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class RunningEpisode:
-    """What callbacks know of an episode that has not ended.
+    """Data of callbacks for an episode that has not ended.
 
     Attributes:
-        custom_metrics: Numbers that are kept with the episode, by name.
-        user_data: Whatever a callback wants to remember until the episode has ended.
+        custom_metrics: Numbers that are stored with the episode, by name.
+        user_data: Any notes of a callback until the end of the episode.
     """
 
     custom_metrics: dict[str, float] = field(default_factory=dict)
@@ -30,17 +30,17 @@ class RunningEpisode:
 
 @dataclass
 class Run:
-    """The counters and the fate of one run.
+    """Counters and status of one run.
 
     Attributes:
-        member: Its number in the population; 0 for an agent alone. It stays the same when others leave.
-        seed: Of its environments and its memory.
-        env_steps: Environment steps made.
+        member: Its number in the population, which does not change when others leave; 0 for a single agent.
+        seed: Seed of its environments and its buffer.
+        env_steps: Environment steps so far.
         history: Its episodes.
         newest_loss: Loss of its newest update, or None before the first.
-        stop_reason: Why it was asked to stop, or None.
-        error: Why it cannot go on, or None. Only in populations: an agent alone raises.
-        running: What callbacks know of the episodes that run, by copy of the environment.
+        stop_reason: Reason of a requested stop, or None.
+        error: Error that ended the run, or None. Only in populations: a single agent raises it.
+        running: Data of callbacks for the running episodes, by index of the environment.
     """
 
     member: int = 0
@@ -54,15 +54,15 @@ class Run:
 
     @property
     def over(self) -> bool:
-        """Whether it was stopped or has failed."""
+        """Whether the run was stopped or has failed."""
         return self.stop_reason is not None or self.error is not None
 
     def episode(self, environment: int = 0) -> RunningEpisode:
-        """What callbacks know of the episode that runs in a copy of the environment."""
+        """Return the data of callbacks for the running episode of an environment."""
         return self.running.setdefault(environment, RunningEpisode())
 
     def end_episode(self, environment: int, episode_return: float, length: int, wall_seconds: float) -> Episode:
-        """Note that the episode in a copy of the environment has ended."""
+        """Record the end of the episode in an environment."""
         known = self.running.pop(environment, None) or RunningEpisode()
         index, own = len(self.history.returns), (known.custom_metrics, known.user_data)
         numbers = (index, self.env_steps, episode_return, length, self.newest_loss, wall_seconds)
@@ -71,7 +71,7 @@ class Run:
         return episode
 
     def get_state(self) -> dict[str, Any]:
-        """Everything of the run, as plain values; of an error only what it said."""
+        """Return the state of the run as plain values; of an error only its message."""
         return {
             "member": self.member,
             "seed": self.seed,
@@ -86,37 +86,37 @@ class Run:
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any]) -> Self:
-        """The run that `get_state` told of."""
+        """Return the run of a state of `get_state`."""
         own = dict(state)
         episodes, evaluations, error = own.pop("episodes"), own.pop("evaluations", ()), own.pop("error")
         running = {at: RunningEpisode(*known) for at, known in own.pop("running", {}).items()}
         run = cls(**own, error=None if error is None else _error_of(*error), running=running)
-        for episode in episodes:  # those of older checkpoints have nothing of callbacks
+        for episode in episodes:  # older checkpoints have no data of callbacks
             run.history.add(Episode(*episode[:8], *(episode[8:] or ({}, {}))))
         run.history.evaluations.extend(Evaluation(*evaluation) for evaluation in evaluations)
         return run
 
 
 def _kept(user_data: Mapping[str, Any]) -> dict[str, Any]:
-    """What can go into another process. The rest is gone there, and an episode that runs is without it."""
+    """Return the notes that can be pickled; all others are dropped from the checkpoint, with a warning."""
     kept = {}
     for name, value in user_data.items():
         try:
             kept[name] = cloudpickle.loads(cloudpickle.dumps(value))
-        except Exception as error:  # noqa: BLE001 - whatever a user's object raises
+        except Exception as error:  # noqa: BLE001 - a user's object may raise anything
             log.warning("user_data[%r] is not kept in checkpoints: %s", name, error)
     return kept
 
 
-def _error_of(name: str, told: str) -> Exception:
-    return NonFiniteError(told) if name == NonFiniteError.__name__ else RuntimeError(f"{name}: {told}")
+def _error_of(name: str, message: str) -> Exception:
+    return NonFiniteError(message) if name == NonFiniteError.__name__ else RuntimeError(f"{name}: {message}")
 
 
 class TrainingResult(NamedTuple):
-    """How a call of `Trainer.train` ended."""
+    """Result of a call of `Trainer.train`."""
 
-    reason: str  # why it stopped
-    env_steps: int  # of the whole run so far
+    reason: str  # reason of the end
+    env_steps: int  # of the complete run so far
     gradient_steps: int
     history: History
     wall_seconds: float
@@ -124,7 +124,7 @@ class TrainingResult(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """How long to train; counted from the beginning of the run. None means without limit."""
+    """Length of a training, counted from the beginning of the run. None means no limit."""
 
     env_steps: int | None = None
     episodes: int | None = None
@@ -137,26 +137,26 @@ class Budget:
                 raise ConfigurationError(f"{name} must be >= 1, got {value}.")
 
     def after(self, run: Run) -> Budget:
-        """The same, counted from where a run is."""
+        """Return the same budget, counted from the current state of a run."""
         return Budget(
             env_steps=None if self.env_steps is None else run.env_steps + self.env_steps,
             episodes=None if self.episodes is None else len(run.history.returns) + self.episodes,
         )
 
     def steps_reached(self, env_steps: int) -> bool:
-        """Whether these environment steps are all of it."""
+        """Return whether these environment steps use up the budget."""
         return self.env_steps is not None and env_steps >= self.env_steps
 
     def episodes_reached(self, run: Run) -> bool:
-        """Whether the episodes of a run are all of it."""
+        """Return whether the episodes of a run use up the budget."""
         return self.episodes is not None and len(run.history.returns) >= self.episodes
 
     def is_over(self, run: Run) -> bool:
-        """Whether a run is over, by its episodes or because it was stopped or failed."""
+        """Return whether a run is over, by its episodes or because it was stopped or has failed."""
         return run.over or self.episodes_reached(run)
 
     def steps_ahead(self, env_steps: int, n_envs: int, wanted: int) -> int:
-        """Steps of each of `n_envs` copies: those that are wanted, or fewer where the budget is used before."""
+        """Return the steps per environment: `wanted`, or fewer if the budget ends before."""
         if self.env_steps is None:
             return wanted
         return min(wanted, -(-(self.env_steps - env_steps) // n_envs))

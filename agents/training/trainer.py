@@ -1,18 +1,18 @@
-"""The one training loop. Every algorithm runs through it.
+"""The training loop of all algorithms.
 
 Glossary:
-    environment step: one step of one copy of the environment. Budgets are counted in these: N copies stepped
-        once make N environment steps.
+    environment step: one step of one environment. Budgets are counted in these: one step of N parallel environments
+        counts as N environment steps.
     episode: from a reset to `terminated` or `truncated`. Its *return* is the sum of its rewards.
-    rollout: the steps that are collected for the next update; one step for DQN, `n_steps` of every copy for PPO.
-    update: what follows a rollout: one or more gradient steps.
+    rollout: the steps collected for the next update; one step for DQN, `n_steps` of every environment for PPO.
+    update: one or more gradient steps after a rollout.
     gradient step: one minibatch, one step of every optimizer.
 
-What is trained is one agent, or a population: several members of one agent that go through all this in step. Each has
-a run of its own (`agents.training.run`) with its counters and episodes, and may leave before the others.
+The trainer trains one agent, or a population: several members of one agent that are trained in step. Each member has a
+run of its own (`agents.training.run`) with its counters and episodes, and may leave before the others.
 
-On-policy and off-policy learning differ in their memory (`agents.buffers`), which says when an update is due and
-what it learns from; not in the loop.
+On-policy and off-policy learning differ in their buffer (`agents.buffers`), which decides when an update is due and
+samples its data; not in the loop.
 """
 
 from __future__ import annotations
@@ -35,16 +35,15 @@ from agents.training.training import Training
 
 
 class Trainer(Training):
-    """Brings an agent, an environment and the agent's memory together.
+    """Trains an agent in an environment.
 
     Args:
-        agent: What learns: an agent, or a population.
-        environment: What it learns in: an id, a function that makes one, or a spec. Defaults to what the agent
-            was made for.
-        callbacks: Who wants to hear of it.
-        seed: Seed of environments and memory, for an agent alone. Defaults to the agent's.
-        pool: Processes that step the environments of an agent alone: their number, or a `Pool`. Defaults to None: they
-            are stepped here.
+        agent: An agent or a population.
+        environment: The environment: an id, a function that makes one, or a spec. Defaults to that of the agent.
+        callbacks: Callbacks, called in this order.
+        seed: Seed of environments and buffer, for a single agent. Defaults to the agent's.
+        pool: Processes that step the environments of a single agent: their number, or a `Pool`. Defaults to None: the
+            environments are stepped in this process.
     """
 
     def train(
@@ -56,24 +55,24 @@ class Trainer(Training):
         trial_count: int = 100,
         progress: bool = True,
     ) -> TrainingResult:
-        """Train until the first limit is reached; called again, it goes on.
+        """Train until the first limit is reached; further calls continue the training.
 
         Args:
-            env_steps: Further environment steps (rounded up to whole steps of all copies). A rollout that is not
-                full by then waits in the memory: a later call goes on with it.
+            env_steps: Further environment steps (rounded up to whole steps of all environments). An incomplete rollout
+                stays in the buffer: a later call continues it.
             episodes: Further episodes, exactly.
             criterion: Mean return of the last `trial_count` episodes at which to stop.
-            trial_count: Episodes for `criterion`. Defaults to 100.
-            progress: Whether a call that takes longer than five seconds prints a line as often on standard error; a
-                `Progress` callback takes its place. Defaults to True, or with the environment variable
+            trial_count: Number of episodes for `criterion`. Defaults to 100.
+            progress: Whether a call that takes longer than five seconds prints a line on standard error every five
+                seconds; a `Progress` callback replaces it. Defaults to True, or with the environment variable
                 ``FINDER_PROGRESS=0`` to False.
 
         Raises:
-            ConfigurationError: No limit, or one below one.
+            ConfigurationError: No limit, or a limit below one.
             NonFiniteError: A reward, a loss or an output of a network became NaN or infinite.
         """
         if env_steps is None and episodes is None and criterion is None:
-            raise ConfigurationError("Say how long to train: env_steps, episodes or criterion.")
+            raise ConfigurationError("train() needs a limit: pass env_steps, episodes or criterion.")
         budget = Budget(env_steps=env_steps, episodes=episodes).after(self.run)
         self.forget_stops()
         further: list[Listener] = [] if criterion is None else [Criterion(criterion, trial_count)]
@@ -86,17 +85,17 @@ class Trainer(Training):
         return TrainingResult(reason, self.env_steps, self.agent.gradient_steps, self.history, self.wall_seconds)
 
     def iterate(self, budget: Budget) -> Generator[int]:
-        """The loop, as a generator: collects, updates, and gives the environment steps so far, again and again.
+        """Run the loop as a generator: collect, update, and yield the environment steps so far.
 
-        Several trainings can be driven in turns this way, to compare them at equal environment steps. Who was stopped
-        before, in this process or before a state was taken, stays so (`forget_stops`).
+        Generators of several trainings can be interleaved, to compare them at equal environment steps. A run that was
+        stopped before, in this process or before a state was taken, stays stopped (`forget_stops`).
         """
         self.agent.refresh()
         self.callbacks.call("on_train_begin", self)
         try:
-            self._update_where_due(budget)  # where an earlier call was stopped, or a checkpoint written, before it
+            self._update_where_due(budget)  # if an earlier call stopped, or a checkpoint was written, before it
             while self._goes_on(budget):
-                if not self.buffer.ready:  # it is where members have left before the update
+                if not self.buffer.ready:  # members that left may have made the update due
                     with self._clock(), self._members_fail_alone():
                         self._collect(budget)
                 self._update_where_due(budget)
@@ -111,7 +110,7 @@ class Trainer(Training):
                 self.buffer.updated()
 
     def _goes_on(self, budget: Budget) -> bool:
-        """Let members leave whose runs are over; False when none is left, or the steps are done."""
+        """Remove members whose runs are over; return False when none is left, or the steps are used up."""
         over = [budget.is_over(run) for run in self._present]
         done = budget.steps_reached(self.env_steps) or all(over)
         if done or any(over):
@@ -129,7 +128,7 @@ class Trainer(Training):
         except MembersFailedError as failure:
             self._failed(failure.errors)
 
-    # The parts of the loop ------------------------------------------------------------------------------------
+    # Parts of the loop ----------------------------------------------------------------------------------------
 
     def _collect(self, budget: Budget) -> None:
         call, wants = self.callbacks.call, self.callbacks.wants
@@ -146,7 +145,7 @@ class Trainer(Training):
         while True:
             step = self.collector.step(self.agent, self.agent.config.explore)
             transition, ended, errors, renewed, infos = step
-            for environment in renewed:  # of an agent alone: populations have no pool
+            for environment in renewed:  # single agents only: populations have no pool
                 self.buffer.mark_truncated([environment])
                 self.run.running.pop(environment, None)
                 call("on_episode_begin", self, environment, self.run.member)
@@ -156,9 +155,9 @@ class Trainer(Training):
             self.newest_rewards = transition.rewards
             try:
                 self.buffer.add(transition, *(() if infos is None else (infos,)))
-            finally:  # who raises when rewards are to be rewritten shall cost no episode
+            finally:  # an error while rewards are rewritten must not lose an episode
                 if ended:
-                    self._tell_episodes(ended, budget)
+                    self._dispatch_episodes(ended, budget)
             if errors:
                 self._failed(errors)
             call("on_step_end", self)
@@ -166,37 +165,37 @@ class Trainer(Training):
                 break
         call("on_rollout_end", self)
 
-    def _tell_episodes(self, ended: list[EndedEpisode], budget: Budget) -> None:
+    def _dispatch_episodes(self, ended: list[EndedEpisode], budget: Budget) -> None:
         seconds, raised = self.wall_seconds, None
         for position, environment, episode_return, length in ended:
             run = self._present[position]
             if budget.episodes_reached(run):  # several may end with the same step; a budget is exact
                 run.running.pop(environment, None)
-                told = None
+                record = None
             else:
-                told = run.end_episode(environment, episode_return, length, seconds)
+                record = run.end_episode(environment, episode_return, length, seconds)
             if raised is None:
                 try:
-                    if told is not None:
-                        self._tell(position, "on_episode_end", told)
-                    self._tell(position, "on_episode_begin", environment, run.member)
-                except Exception as error:  # noqa: BLE001 - raised below, when all that have ended are noted
+                    if record is not None:
+                        self._dispatch(position, "on_episode_end", record)
+                    self._dispatch(position, "on_episode_begin", environment, run.member)
+                except Exception as error:  # noqa: BLE001 - raised below, after all ended episodes are recorded
                     raised = error
-            if told is not None:
-                told.user_data.clear()
+            if record is not None:
+                record.user_data.clear()
         if raised is not None:
             raise raised
 
-    def _tell(self, position: int, event: str, *arguments: Any) -> None:
-        """Tell of one member. What a callback raises is the end of that member."""
+    def _dispatch(self, position: int, event: str, *arguments: Any) -> None:
+        """Call callbacks with an event of one member. An error of a callback ends that member."""
         try:
             self.callbacks.call(event, self, *arguments)
-        except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
+        except Exception as error:  # noqa: BLE001 - a user's callback may raise anything
             self._failed({position: error})
 
     def _update(self) -> None:
-        self.callbacks.call("on_update_begin", self)  # while the memory has its data: who raises here loses none
-        data = self._prepared(self.buffer.sample())
+        self.callbacks.call("on_update_begin", self)  # the buffer still has its data: an error here loses none
+        data = self._preprocessed(self.buffer.sample())
         if data is None:
             return
         batches = self.buffer.batches(data)
@@ -210,8 +209,8 @@ class Trainer(Training):
             if all(run.over for run in self._present):
                 return
 
-    def _prepared(self, data: dict[str, Any]) -> dict[str, Any] | None:
-        """The data as the agent prepares them. A member that fails at that leaves, and the others learn from theirs."""
+    def _preprocessed(self, data: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the data after `preprocess_batch`. A member that fails leaves; the others learn from their data."""
         while True:
             try:
                 prepared: dict[str, Any] = self.agent.preprocess_batch(data)
@@ -236,7 +235,7 @@ class Trainer(Training):
         for position, (run, loss) in enumerate(zip(self._present, losses, strict=True)):
             run.newest_loss = loss
             if tells:
-                self._tell(position, "on_update_end", update.of(position, run.member))
+                self._dispatch(position, "on_update_end", update.of(position, run.member))
         for position in np.flatnonzero(~finite).tolist():
             if not self._present[position].over:
                 error = update.of(position).why_not_finite(self.env_steps, self.agent.gradient_steps)

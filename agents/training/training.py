@@ -1,4 +1,4 @@
-"""What a training consists of, apart from its loop: agent, environments, memory, runs, callbacks, and their state."""
+"""The parts of a training, apart from its loop: agent, environments, buffer, runs, callbacks, and their state."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def require_alone(trainer: Training, what: str) -> Agent:
         ConfigurationError: The trainer trains a population.
     """
     if not isinstance(trainer.agent, Agent):
-        raise ConfigurationError(f"{what} is for an agent alone, and this trainer has a population.")
+        raise ConfigurationError(f"{what} works with a single agent only, and this trainer has a population.")
     return trainer.agent
 
 
 class Training:
-    """The parts of a training, the members that are there, and what others may do to it; see `Trainer`."""
+    """The parts of a training, its current members, and the methods for callbacks; see `Trainer`."""
 
     def __init__(
         self,
@@ -57,19 +57,19 @@ class Training:
         spec = agent.environment if environment is None else EnvironmentSpec.of(environment)
         if spec is None:
             raise ConfigurationError("Trainer needs an environment: the agent was made without one.")
-        self.agent: Any = agent  # a Learner; whoever made it knows which
+        self.agent: Any = agent  # a Learner; callers know its class
         self.environment = spec
         self.callbacks = CallbackList(callbacks)
         seeds = agent.seeds if seed is None else (seed,)
         self.runs = [Run(member, seed) for member, seed in enumerate(seeds)]
-        """The run of every member, also of those that have left; one for an agent alone."""
-        self._present = list(self.runs)  # by position: those whose members are there
+        """The run of every member, also of those that have left; one for a single agent."""
+        self._present = list(self.runs)  # by position: the runs of the current members
         n_envs = agent.config.n_envs
         self.buffer = agent.new_buffer(n_envs, seeds)
         rewrites = self.callbacks.wants("on_trajectory")
         if rewrites and pool is not None:
             raise ConfigurationError(
-                "on_trajectory needs what environments tell beside their steps: train without a pool."
+                "on_trajectory needs the info of environments, which a pool does not send: train without a pool."
             )
         if rewrites:
             self.buffer = RewritingBuffer(self.buffer, len(seeds), n_envs, self._rewrite)
@@ -86,26 +86,26 @@ class Training:
             self.close()
             raise
         self.newest_rewards: Array | None = None
-        """Rewards of the newest step of every copy of the environment, of all members; None before the first."""
+        """Rewards of the newest step of every environment, of all members; None before the first."""
         self._worked_seconds = 0.0
         self._working_since: float | None = None
         self.went_on = False
-        """Whether it goes on from a state, be it of the very beginning."""
+        """Whether the training was resumed from a state, even of the very beginning."""
 
     @property
     def memory(self) -> Buffer:
-        """The buffer, under the name that it had before."""
+        """The buffer, under its old name."""
         warnings.warn("Trainer.memory is deprecated: use Trainer.buffer.", DeprecationWarning, stacklevel=2)
         return self.buffer
 
     @property
     def present(self) -> tuple[int, ...]:
-        """The members that are there, by position."""
+        """The current members, by position."""
         return tuple(run.member for run in self._present)
 
     @property
     def run(self) -> Run:
-        """The run of an agent alone; of a population, that of the first member that is there."""
+        """The run of a single agent; of a population, that of the first current member."""
         return self._present[0]
 
     @property
@@ -115,80 +115,80 @@ class Training:
 
     @property
     def env_steps(self) -> int:
-        """Environment steps of each member that is there: they go in step."""
+        """The environment steps of each current member: members are trained in step."""
         return self.run.env_steps
 
     @property
     def newest_loss(self) -> float | None:
-        """Return the loss of the newest update of `run`."""
+        """The loss of the newest update of `run`."""
         return self.run.newest_loss
 
     @property
     def wall_seconds(self) -> float:
-        """Return the seconds of training so far, without the time outside of the loop."""
+        """The seconds of training so far, without the time outside of the loop."""
         running = 0.0 if self._working_since is None else time.perf_counter() - self._working_since
         return self._worked_seconds + running
 
     @contextlib.contextmanager
     def also_telling(self, *callbacks: Listener) -> Generator[None]:
-        """Further callbacks, after the trainer's own, for as long as the block lasts."""
+        """Add further callbacks, after the trainer's own, within the block."""
         before = self.callbacks
-        told = CallbackList([*before.callbacks, *callbacks])
-        if told.wants("on_trajectory") and not isinstance(self.buffer, RewritingBuffer):
-            raise ConfigurationError("A callback with on_trajectory must be given to the trainer when that is made.")
-        self.callbacks = told
+        callback_list = CallbackList([*before.callbacks, *callbacks])
+        if callback_list.wants("on_trajectory") and not isinstance(self.buffer, RewritingBuffer):
+            raise ConfigurationError("A callback with on_trajectory must be passed to the trainer's constructor.")
+        self.callbacks = callback_list
         try:
             yield
         finally:
             self.callbacks = before
 
     def stop(self, reason: str, member: int | None = None) -> None:
-        """Ask a member, or all, to stop after the current step of the environments. The first reason stays."""
+        """Request that a member, or all, stop after the current step of the environments. The first reason is kept."""
         for run in self._present if member is None else [self.runs[member]]:
             run.stop_reason = run.stop_reason or reason
 
     def forget_stops(self) -> None:
-        """Let go on whoever was asked to stop before."""
+        """Withdraw all requested stops."""
         for run in self._present:
             run.stop_reason = None
 
     def position(self, member: int) -> int:
-        """Where a member stands among those that are there.
+        """Return the position of a member among the current members.
 
         Raises:
-            ValueError: It has left.
+            ValueError: The member has left.
         """
         return self.present.index(member)
 
     def set_hyperparameter(self, name: str, value: float, member: int | None = None) -> None:
-        """Change a live hyperparameter (``learning_rate``, ``actor.learning_rate``, ...) of a member, or of all."""
+        """Change a mutable hyperparameter (``learning_rate``, ``actor.learning_rate``, ...) of a member, or of all."""
         position = None if member is None else self.position(member)
         self.agent.set_hyperparameter(name, value, position)
         self.buffer.set_hyperparameter(name, value, position)
 
     def fail(self, error: Exception, member: int) -> None:
-        """Say that a member cannot go on. It leaves a population; of an agent alone the error is raised."""
+        """Report the failure of a member. It leaves a population; the error of a single agent is raised."""
         self._failed({self.position(member): error})
 
     def call_environments(self, method: str, *arguments: Any, member: int | None = None) -> list[Any]:
-        """Call a method of the copies of the environment, found through their wrappers, wherever they are.
+        """Call a method of the environments, found through their wrappers, in any process.
 
-        Call it from a callback, or while nobody trains: between two steps. With a pool, steps that were collected
-        before may still be told of after it (`collector.steps_ahead`).
+        Call it from a callback, or between two calls of `train`. With a pool, transitions that were collected before
+        the call may be processed after it (`collector.steps_ahead`).
 
         Args:
-            method: Its name.
-            *arguments: What it is given.
-            member: Whose copies. Defaults to None: those of all members that are there.
+            method: Name of the method.
+            *arguments: Its arguments.
+            member: The member whose environments are called. Defaults to None: those of all current members.
 
         Returns:
-            What each copy gave, in order, without those that have raised an error before.
+            The results of the environments, in order, without environments that have raised an error before.
 
         Raises:
             ConfigurationError: The environment has no such method, or its copies are stepped as one (``"native"``,
                 ``"envpool"``).
             ValueError: The member has left.
-            Exception: What a copy raised; the others were called all the same.
+            Exception: The error of an environment; all other environments are called too.
         """
         return self.collector.call(method, arguments, None if member is None else self.position(member))
 
@@ -202,7 +202,7 @@ class Training:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # What the loop does with it -------------------------------------------------------------------------------
+    # Methods for the loop -------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def _clock(self) -> Generator[None]:
@@ -219,7 +219,7 @@ class Training:
         self.collector.select(positions)
 
     def _failed(self, errors: dict[int, Exception]) -> None:
-        """Note which members cannot continue. The error of a single agent is raised."""
+        """Record members that cannot continue. The error of a single agent is raised."""
         for position, error in errors.items():
             if not self.agent.members_fail_alone:
                 raise error
@@ -227,7 +227,7 @@ class Training:
                 self._present[position].error = error
 
     def _rewrite(self, trajectory: Trajectory) -> None:
-        """Let callbacks rewrite a trajectory. A member whose rewards they leave without a number fails."""
+        """Let callbacks rewrite a trajectory. A member with a reward that is not finite afterwards fails."""
         position = trajectory.member
         trajectory.member = self._present[position].member
         self.callbacks.call("on_trajectory", self, trajectory)
@@ -239,11 +239,11 @@ class Training:
     # State ----------------------------------------------------------------------------------------------------
 
     def get_state(self, *, environments: bool = True) -> dict[str, Any]:
-        """Everything of the runs: agent, memory, environments, counters and episodes.
+        """Return the state of all runs: agent, buffer, environments, counters and episodes.
 
         Args:
-            environments: Whether the environments as they stand are in it. Without them, as where they cannot be
-                copied, whoever goes on from this state begins new episodes (`Collector.set_state`).
+            environments: Whether the state has copies of the environments. Without copies, also of environments that
+                cannot be copied, a resumed training begins new episodes (`Collector.set_state`).
         """
         return {
             "agent": self.agent.get_state(),
@@ -255,14 +255,14 @@ class Training:
         }
 
     def set_state(self, state: dict[str, Any], members: Collection[int] | None = None) -> None:
-        """Goes on where `get_state` was called; see `Collector.set_state` for environments that cannot be copied.
+        """Restore a state of `get_state`; see `Collector.set_state` for environments that cannot be copied.
 
         Args:
-            state: What `get_state` gave, of as many runs.
-            members: Of a population, the only members that go on, of those that were there. Defaults to `None`: all.
+            state: A state with the same number of runs.
+            members: The only members of a population that continue, by number. Defaults to `None`: all.
         """
         if len(state["runs"]) != len(self.runs):
-            raise ConfigurationError(f"{len(self.runs)} runs cannot go on from the state of {len(state['runs'])}.")
+            raise ConfigurationError(f"{len(self.runs)} runs cannot resume from the state of {len(state['runs'])}.")
         if list(self.present) != state["present"]:
             self._select([self.position(member) for member in state["present"]])
         check_goes_on(self.buffer, state["memory"])
@@ -275,7 +275,7 @@ class Training:
         self.runs = [Run.of_state(run) for run in state["runs"]]
         if state["collector"]["environments"] is None:
             for run in self.runs:
-                run.running.clear()  # of episodes that nobody goes on with
+                run.running.clear()  # of episodes that do not continue
         self._present = [self.runs[member] for member in state["present"]]
         self._worked_seconds = state["wall_seconds"]
         if members is not None and not set(self.present) <= set(members):

@@ -1,6 +1,6 @@
-"""The run of a training function of the user's own: what it is told of its run, and what it tells of it.
+"""The run of a user's training function: its settings, and its reports.
 
-In a study, Finder makes the run. Outside of one, whoever calls the function does::
+In a study, Finder makes the run. Outside of a study, the caller makes it::
 
     with agents.TrainingRun("CartPole-v1", seed=0, env_steps=1_000_000) as run:
         train(run, learning_rate=3e-4)
@@ -24,29 +24,29 @@ from agents.training.run import Budget, Run, RunningEpisode
 
 
 class RunEnded(BaseException):
-    """The run is over: its budget is used, or its trial was pruned or stopped.
+    """The run is over: its budget is used up, or its trial was pruned or stopped.
 
-    `TrainingRun.report` raises it, so that the function ends there. Let it through; `finally:` blocks and context
-    managers run as ever. It is no `Exception`, so that ``except Exception:`` does not catch it by accident.
+    `TrainingRun.report` raises it to end the function. Do not catch it; `finally:` blocks and context managers run as
+    usual. It is not an `Exception`, so that ``except Exception:`` does not catch it by accident.
     """
 
 
 class TrainingRun:
-    """What a training function is given of its run.
+    """The run that a training function receives.
 
-    A context manager, which takes the `RunEnded` of a run at its end.
+    A context manager, which catches the `RunEnded` of a run at its end.
 
     Args:
-        environment: What to train in: an id, a function that makes one, or a spec.
+        environment: The environment: an id, a function that makes one, or a spec.
         seed: Seed of everything in this run.
-        env_steps: Its budget in environment steps, or None.
-        episodes: Its budget in episodes, or None.
-        told: Is called with every episode.
+        env_steps: Budget in environment steps, or None.
+        episodes: Budget in episodes, or None.
+        told: Called with every episode.
 
     Attributes:
-        environment: What to train in: ``run.environment.make()`` makes it, as often as is wanted.
-        seed: Seed of everything in this run. The global generators of Python, NumPy and PyTorch are seeded with it
-            already, in a study.
+        environment: The environment: ``run.environment.make()`` makes any number of instances.
+        seed: Seed of everything in this run. In a study, the global generators of Python, NumPy and PyTorch are
+            already seeded with it.
         env_steps: The run's budget in environment steps, or None.
         episodes: The run's budget in episodes, or None.
     """
@@ -65,9 +65,9 @@ class TrainingRun:
         self.env_steps = env_steps
         self.episodes = episodes
         self.progress = Run(seed=seed)
-        """How far it is."""
+        """Counters and status of the run."""
         self.ended = False
-        """Whether it is over: then nothing is reported any more."""
+        """Whether the run is over: further reports are ignored."""
         self._budget = Budget(env_steps=env_steps, episodes=episodes)
         self._told = told
         self._began = time.perf_counter()
@@ -87,28 +87,28 @@ class TrainingRun:
         env_steps: int | None = None,
         custom_metrics: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
-        """An episode has ended.
+        """Report the end of an episode.
 
         Args:
-            episode_return: Sum of its rewards; or whatever else you judge the run by, of which more is better.
-            length: Its steps. Defaults to the environment steps since the last report.
+            episode_return: Sum of its rewards; or any other number that measures the run, where more is better.
+            length: Number of its steps. Defaults to the environment steps since the last report.
             loss: Loss of the newest update. Defaults to None: there was none.
-            env_steps: Environment steps of the whole run so far. Defaults to those at the last report and `length`;
-                give them where several copies of the environment are stepped, or steps belong to no episode.
-            custom_metrics: Further numbers that were measured of it, by name.
+            env_steps: Environment steps of the complete run so far. Defaults to those at the last report plus `length`;
+                pass them if several environments are stepped in parallel, or steps belong to no episode.
+            custom_metrics: Further numbers of the episode, by name.
 
         Raises:
             RunEnded: The run is over.
-            NonFiniteError: Return or loss is NaN or infinite: the run cannot go on.
-            ConfigurationError: Steps that cannot be.
+            NonFiniteError: Return or loss is NaN or infinite: the run cannot continue.
+            ConfigurationError: The numbers of steps are impossible.
         """
-        with self._reporting:  # the function may have threads of its own
+        with self._reporting:  # the function may use threads
             if self.ended:
                 raise RunEnded
             try:
                 episode = self._episode(episode_return, length, loss, env_steps, custom_metrics)
             except Exception as error:
-                self.progress.error, self.ended = error, True  # also where the function catches it
+                self.progress.error, self.ended = error, True  # even if the function catches it
                 raise
             self.progress.env_steps, self.progress.newest_loss = episode.env_steps, episode.loss
             self.history.add(episode)
@@ -118,7 +118,7 @@ class TrainingRun:
                 raise RunEnded
 
     def is_over(self) -> bool:
-        """Whether its budget is used, or it was stopped."""
+        """Return whether the budget is used up, or the run was stopped."""
         budget, run = self._budget, self.progress
         return (
             run.over
@@ -130,20 +130,20 @@ class TrainingRun:
         before = self.progress.env_steps
         if length is None and env_steps is None:
             raise ConfigurationError(
-                "report(...) must know how far the run is: give the episode's length, or env_steps."
+                "report(...) needs the progress of the run: pass the episode's length, or env_steps."
             )
         at = before + int(length) if env_steps is None else int(env_steps)
         own_length = at - before if length is None else int(length)
         if own_length < 0 or at < max(before, 1):
             raise ConfigurationError(
-                f"report(...) was told of env_steps={at} and length={own_length} after env_steps={before}: "
-                f"env_steps are those of the whole run so far, and never become less."
+                f"report(...) got env_steps={at} and length={own_length} after env_steps={before}: "
+                f"env_steps are those of the complete run so far, and never decrease."
             )
         number, own_loss = float(episode_return), None if loss is None else float(loss)
         for name, value in (("episode_return", number), ("loss", own_loss)):
             if value is not None and not np.isfinite(value):
                 raise NonFiniteError(
-                    f"report(...) was told of {name}={value} after {at:,} environment steps"
+                    f"report(...) got {name}={value} after {at:,} environment steps"
                     + (": leave the loss out where there was no update." if name == "loss" else ".")
                 )
         seconds = time.perf_counter() - self._began

@@ -576,6 +576,6 @@ def test_callbacks_of_a_single_agent_refuse_a_population() -> None:
     members = [{**spec.config.to_dict(), "seed": seed} for seed in (0, 1)]
     with (
         Trainer(Population(spec, members), callbacks=[EarlyStopping()]) as run,
-        pytest.raises(ConfigurationError, match="EarlyStopping is for an agent alone"),
+        pytest.raises(ConfigurationError, match="EarlyStopping works with a single agent only"),
     ):
         run.train(env_steps=10)

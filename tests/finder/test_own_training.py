@@ -224,7 +224,7 @@ class TestRuns:
         outcome = ran(trial(trainings.nan, params={"gain": gain})).outcomes[0]
         assert outcome.state == "failed"
         assert outcome.diverged
-        assert outcome.reason.startswith("NonFiniteError: report(...) was told of episode_return=nan after 20 ")
+        assert outcome.reason.startswith("NonFiniteError: report(...) got episode_return=nan after 20 ")
 
     def test_one_that_hangs_is_ended_where_it_is(self, tmp_path: Path) -> None:
         mark = tmp_path / "ended"
@@ -405,7 +405,7 @@ class TestCallbacks:
         assert list(result.table()["custom_metrics.doubled"]) == [2.0]
 
     def test_those_that_would_not_hear_are_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match="nobody tells Steps of on_step_end, only of on_train_begin"):
+        with pytest.raises(ConfigurationError, match="Steps receives no on_step_end, only on_train_begin"):
             tune(trainings.steady, "CartPole-v1", {"gain": [1.0]}, env_steps=100, callbacks=[trainings.Steps], **QUICK)
 
 
@@ -413,7 +413,7 @@ def test_a_curriculum_cannot_move_what_a_function_makes() -> None:
     options = {**QUICK, "env_steps": 100, "n_trials": 1, "seeds": 1, "callbacks": [trainings.phases]}
     result = tune(trainings.steady, "CartPole-v1", {"gain": [1.0]}, **options)
     (trial,) = result.study.trials()
-    assert "its environments are its own, and nobody else calls their 'has_wrapper_attr'" in trial.user_attrs["reason"]
+    assert "its environments belong to it, and their 'has_wrapper_attr' cannot be called" in trial.user_attrs["reason"]
 
 
 def test_two_partial_functions_are_two_studies(storage: str) -> None:
