@@ -1,4 +1,4 @@
-"""Buffers: rollouts and replays, from which updates sample."""
+"""Buffers: rollouts and replay buffers, from which updates take their minibatches."""
 
 from agents.buffers.buffer import Batches, Buffer, Transition
 from agents.buffers.hindsight import HindsightReplay

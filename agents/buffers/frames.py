@@ -1,7 +1,8 @@
-"""Stacked frames of a ring of time slots, of which each frame is stored once.
+"""A ring of stacked frames, which stores each frame once.
 
-An observation that is the one before it, moved on by a frame, is stored as that frame. The first ones of an episode,
-and whatever else is no such stack, are stored whole beside it: what comes out is what went in, bit for bit.
+An observation that equals the previous one, shifted by a frame, is stored as its newest frame. First observations of
+episodes, and all others that are no such stack, are stored whole in addition: stored observations are restored bit for
+bit.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 _PROOFS = 16
-"""Observations that must have moved on in the same way before they count as stacks."""
+"""Number of observations that must shift by the same number of channels before they count as stacks."""
 
 
 class StackFinder:
-    """Finds out of how many channels the frames are that observations stack, while these come in.
+    """Detector of the number of channels per frame in stacked observations.
 
     Args:
-        n_channels: Of an observation.
+        n_channels: Channels of an observation.
     """
 
     def __init__(self, n_channels: int) -> None:
@@ -28,13 +29,13 @@ class StackFinder:
         self._proofs = 0
 
     def look(self, before: Array, after: Array) -> int | None:
-        """Take in an observation and its successor, [H, W, C]; returns the channels of a frame when that is certain.
+        """Process an observation and its successor, [H, W, C]; return the channels of a frame once they are certain.
 
         0 stands for observations that are no stacks.
         """
         if not self._candidates:
             return 0
-        if np.array_equal(before, after):  # which says nothing
+        if np.array_equal(before, after):  # no evidence
             return None
         self._candidates = [s for s in self._candidates if np.array_equal(before[..., s:], after[..., :-s])]
         self._proofs += 1
@@ -44,26 +45,26 @@ class StackFinder:
 
 
 class FrameRing:
-    """Observations [columns, H, W, C] of the newest time slots, as frames.
+    """Observations [columns, H, W, C] of the newest time slots, stored as frames.
 
     Args:
         capacity: Time slots.
-        first: Observations such as those that will be stored.
-        size: Channels of a frame; divides C.
+        first: Example of the observations to store.
+        size: Channels of a frame; a divisor of C.
     """
 
     def __init__(self, capacity: int, first: Array, size: int) -> None:
         n_columns, *sides, n_channels = first.shape
         self._size, self._depth = size, n_channels // size
-        # The stacks of the oldest slots reach back to frames of slots before them.
+        # The stacks of the oldest slots contain frames of earlier slots.
         self._length = capacity + self._depth - 1
         self._frames = np.zeros((self._length, n_columns, *sides, size), first.dtype)
         self._ages = np.zeros(
             (self._length, n_columns), np.int16
-        )  # frames of a stack that are here, but for its newest
-        self._whole: dict[tuple[int, int], Array] = {}  # place, column -> an observation that does not move on
+        )  # number of stored frames of a stack, its newest one excluded
+        self._whole: dict[tuple[int, int], Array] = {}  # place, column -> an observation that is no shifted stack
         self._previous: Array | None = None
-        self.times = 0  # slots ever written
+        self.times = 0  # slots written in total
 
     def add(self, observations: Array) -> None:
         """Store the next time slot."""
@@ -95,13 +96,13 @@ class FrameRing:
             found[..., end - size : end] = flat.take(rows, axis=0)
         ages = self._ages[times % self._length, columns]
         for i in np.flatnonzero(ages < depth - 1).tolist():
-            age, rest = int(ages[i]), (depth - 1 - int(ages[i])) * size  # channels that only the whole one has
+            age, rest = int(ages[i]), (depth - 1 - int(ages[i])) * size  # channels that only the whole observation has
             whole = self._whole[int((times[i] - age) % self._length), int(columns[i])]
             found[i, ..., :rest] = whole[..., age * size : age * size + rest]
         return found
 
     def select(self, columns: Array) -> None:
-        """Goes on with these columns only, in this order."""
+        """Keep only these columns, in this order."""
         places = {int(old): new for new, old in enumerate(columns)}
         self._frames, self._ages = self._frames.take(columns, axis=1), self._ages.take(columns, axis=1)
         self._previous = None if self._previous is None else self._previous[columns]
@@ -109,7 +110,7 @@ class FrameRing:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it takes now."""
+        """Current size in bytes."""
         return self._frames.nbytes + self._ages.nbytes + sum(each.nbytes for each in self._whole.values())
 
     def get_state(self) -> dict[str, Any]:
@@ -128,7 +129,7 @@ class FrameRing:
 
     @classmethod
     def of_state(cls, capacity: int, first: Array, state: dict[str, Any]) -> FrameRing:
-        """Goes on where `get_state` was called; `first` as for the constructor."""
+        """Make a ring from a state of `get_state`; `first` as for the constructor."""
         made = cls(capacity, first, state["size"])
         made._frames[: len(state["frames"])] = state["frames"]
         made._ages[: len(state["ages"])] = state["ages"]

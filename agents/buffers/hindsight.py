@@ -1,7 +1,7 @@
-"""Hindsight experience replay: Andrychowicz et al. 2017, arXiv 1707.01495.
+"""Hindsight experience replay (Andrychowicz et al. 2017, arXiv 1707.01495).
 
-What was reached later in an episode is put in the place of what was wanted, and the reward is computed anew. That is
-done when a minibatch is drawn, so every stored step can serve any number of goals.
+Goals that were achieved later in an episode replace the desired goals, and rewards are recomputed. Goals are replaced
+when a minibatch is drawn, so every stored step can be used with any number of goals.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from agents.environments.goals import Goals
 STRATEGIES = ("future", "final", "episode")
 
 _COMPARED = 64
-"""In one of so many minibatches, rewards are compared with those that the environment gave."""
+"""Number of minibatches per comparison of computed rewards with those of the environment."""
 
 log = logging.getLogger(__name__)
 
 
 class HindsightReplay(UniformReplay):
-    """A ring of the newest transitions of a goal environment, in some of which another goal is wanted.
+    """Replay buffer of a goal environment that replaces the desired goal in some transitions.
 
     Args:
-        goals: Where goals are in an observation, and what pairs of them give.
-        n_sampled_goal: Transitions with another goal for each one that keeps its own, k in the paper, >= 0.
-        strategy: Which goals: one that was reached later in the same episode (``"future"``), at its end
-            (``"final"``), or at any step of it (``"episode"``). Of an episode that is not over yet, its newest step
-            is the last.
+        goals: Positions of goals in an observation, and the reward function of pairs of goals.
+        n_sampled_goal: Number of transitions with a replaced goal per transition with its own goal, k in the paper,
+            >= 0.
+        strategy: Choice of goals: achieved later in the same episode (``"future"``), at its end (``"final"``), or at
+            any step of it (``"episode"``). The newest step of an unfinished episode counts as its end.
         **kwargs: See `UniformReplay`; `n_step` is 1.
     """
 
@@ -45,8 +45,8 @@ class HindsightReplay(UniformReplay):
         self._strategy = strategy
         self._until_compared = 0
         self._warned = False
-        # Of every stored step, the number of its episode in its environment, [T, N]; and of episodes by that number,
-        # modulo T + 1, the times of their first and of their newest step: of T steps, and of one to come.
+        # For every stored step, the number of its episode in its environment, [T, N]; for every episode, by number
+        # modulo T + 1, the times of its first and its newest step: for T steps, and one to come.
         self._make_room(self.n_envs)
 
     def _make_room(self, n_columns: int) -> None:
@@ -64,7 +64,7 @@ class HindsightReplay(UniformReplay):
         self._begin_next(np.flatnonzero(self._ended[slot]), time + 1)
 
     def _begin_next(self, environments: Array, time: int) -> None:
-        """New episodes begin at a time in these environments."""
+        """Start new episodes at a time in these environments."""
         self._current[environments] += 1
         self._first[self._current[environments] % len(self._first), environments] = time
 
@@ -78,7 +78,9 @@ class HindsightReplay(UniformReplay):
 
     def draw(self, n: int) -> dict[str, Array]:
         slots, columns = self._draw(n)
-        chances = np.concatenate([rng.random((n, 2)) for rng in self._rngs])  # of another goal, and of which
+        chances = np.concatenate(
+            [rng.random((n, 2)) for rng in self._rngs]
+        )  # for replacing the goal, and for the choice of the goal
         data = self._transitions(slots, columns, n)
         others = chances[:, 0] < self._share
         chosen = np.flatnonzero(others)
@@ -87,7 +89,7 @@ class HindsightReplay(UniformReplay):
         else:
             judged = chosen
             self._compare(data, np.flatnonzero(~others))
-        own = data["next_observations"][judged, self._goals.desired]  # copies: the goals of the environment
+        own = data["next_observations"][judged, self._goals.desired]  # a copy of the environment's own goals
         if len(chosen):
             self._want_others(data, chosen, slots[chosen], columns[chosen], chances[chosen, 1])
         if len(judged):
@@ -95,7 +97,7 @@ class HindsightReplay(UniformReplay):
         return data
 
     def _compare(self, data: dict[str, Array], kept: Array) -> None:
-        """Warn, once, where the environment gave other rewards for its own goals than are computed for them."""
+        """Warn once where computed rewards differ from the environment's rewards for its own goals."""
         self._until_compared -= 1
         if self._warned or self._until_compared >= 0 or not len(kept):
             return
@@ -107,24 +109,24 @@ class HindsightReplay(UniformReplay):
             first = int(np.argmax(different))
             log.warning(
                 "Hindsight computes other rewards than the environment gives (%g where it gave %g for the same goals), "
-                "so there are two kinds to learn from. Does compute_reward need more than the goals, does a wrapper or "
-                "a curriculum change rewards, or does the trainer step another environment than that of the agent? A "
-                "goal_function computes all of them.",
+                "so two different reward functions are mixed. Does compute_reward need more than the goals, does a "
+                "wrapper or a curriculum change rewards, or does the trainer step another environment than that of the "
+                "agent? A goal_function computes all of them.",
                 *(computed[first], given[first]),
             )
             self._warned = True
 
     def _pairs(self, observations: Array) -> tuple[Array, Array]:
-        """What was reached, and what was wanted."""
+        """Return the achieved and the desired goals."""
         return observations[:, self._goals.achieved], observations[:, self._goals.desired]
 
     def _judge(self, data: dict[str, Array], judged: Array, own: Array) -> None:
-        """Compute rewards and ends of these rows anew, whose goals in the environment were others, `own`."""
+        """Recompute rewards and ends of the rows `judged`, whose goals in the environment were `own`."""
         achieved, wanted = self._pairs(data["next_observations"][judged])
         data["rewards"][judged], ended = self._goals.judge(achieved, wanted)
         if not self._goals.tells_ends:
             return
-        # An episode may have ended for another reason than its goal, and then it would have with any other.
+        # An episode that ended for another reason than its goal would have ended with any goal.
         otherwise = data["terminated"][judged]
         stored = np.flatnonzero(otherwise)
         if len(stored):
@@ -132,7 +134,7 @@ class HindsightReplay(UniformReplay):
         data["terminated"][judged] = ended | otherwise
 
     def _want_others(self, data: dict[str, Array], chosen: Array, slots: Array, columns: Array, chances: Array) -> None:
-        """Put goals that were reached into the `chosen` rows of the data."""
+        """Replace the desired goals of the `chosen` rows by achieved goals."""
         episodes = self._episodes[slots, columns] % len(self._newest)
         last = self._newest[episodes, columns]
         oldest = max(0, self._added - self.capacity)
@@ -149,9 +151,9 @@ class HindsightReplay(UniformReplay):
             data[name][chosen, self._goals.desired] = reached
 
     @classmethod
-    def of_members(cls, memories: Sequence[Self]) -> Self:
-        joined = super().of_members(memories)
-        joined._make_room(joined.n_envs * len(memories))
+    def of_members(cls, buffers: Sequence[Self]) -> Self:
+        joined = super().of_members(buffers)
+        joined._make_room(joined.n_envs * len(buffers))
         return joined
 
     def select(self, positions: Sequence[int]) -> None:

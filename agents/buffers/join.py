@@ -1,4 +1,4 @@
-"""The memories of a population's members as one."""
+"""One buffer for all members of a population."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from agents.buffers.trajectories import TrajectoryReplay
 from agents.buffers.uniform import UniformReplay
 
 
-def join(memories: Sequence[Buffer]) -> Buffer:
-    """Return one memory for all members, from a new memory of each.
+def join(buffers: Sequence[Buffer]) -> Buffer:
+    """Return one buffer for all members, from a new buffer of each.
 
-    The product's own are stored and sampled together; others are kept side by side.
+    The product's own buffers are stored and sampled together; others are kept side by side.
     """
     for kind in (RolloutBuffer, TrajectoryReplay, UniformReplay, PrioritizedReplay, HindsightReplay):
-        if all(type(buffer) is kind for buffer in memories):
-            return kind.of_members(memories)  # type: ignore[arg-type]
-    return SideBySide(memories)
+        if all(type(buffer) is kind for buffer in buffers):
+            return kind.of_members(buffers)  # type: ignore[arg-type]
+    return SideBySide(buffers)
 
 
 class SideBySide(Buffer):
-    """Memories that know nothing of populations, one a member.
+    """Buffers without support for populations, one per member.
 
     Args:
-        memories: New ones, all of one class; an update must be due for all at the same time.
+        buffers: New buffers of one class; updates must be due for all at the same time.
     """
 
-    def __init__(self, memories: Sequence[Buffer]) -> None:
-        self._buffers = list(memories)
+    def __init__(self, buffers: Sequence[Buffer]) -> None:
+        self._buffers = list(buffers)
 
     @property
     def member_axis(self) -> int:  # type: ignore[override]
-        """As the memories have it; 0 for those that do not say."""
+        """Member axis of the buffers; 0 if they do not define one."""
         return getattr(self._buffers[0], "member_axis", 0)
 
     @property
     def off_policy(self) -> bool:  # type: ignore[override]
-        """As the memories have it."""
+        """Value of the buffers."""
         return self._buffers[0].off_policy
 
     @property
     def computes_rewards(self) -> bool:  # type: ignore[override]
-        """As the memories have it."""
+        """Value of the buffers."""
         return self._buffers[0].computes_rewards
 
     @property
@@ -88,7 +88,7 @@ class SideBySide(Buffer):
 
     def mark_truncated(self, environments: Sequence[int] | None = None) -> None:
         if environments is not None:
-            raise ValueError("members have no pool: their environments begin anew together")
+            raise ValueError("members have no pool: their environments are reset together")
         for buffer in self._buffers:
             buffer.mark_truncated()
 
@@ -104,7 +104,7 @@ class SideBySide(Buffer):
 
 
 def concatenate(parts: Sequence[dict[str, Array]], axis: int) -> dict[str, Array]:
-    """Return the data of all members in one, one member's rows after the other's."""
+    """Return the data of all members as one, with the rows of members concatenated."""
     return {name: np.concatenate([part[name] for part in parts], axis) for name in parts[0]}
 
 

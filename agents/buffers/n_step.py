@@ -10,9 +10,9 @@ from agents.buffers.buffer import Array
 
 
 class NStep(NamedTuple):
-    """Where n steps from each start lead."""
+    """Result of n steps from each start."""
 
-    rewards: Array  # [M] float32: discounted sum of the rewards on the way
+    rewards: Array  # [M] float32: discounted sum of the rewards of these steps
     lengths: Array  # [M] int32: steps made, fewer than n where the episode ended
     last: Array  # [M] int64: time slot of the last step, whose successor the target bootstraps from
 

@@ -1,8 +1,8 @@
-"""The observations of a ring of transitions, each stored once.
+"""Observations of a ring of transitions, each stored once.
 
-The successor of a time slot is the observation of the next one, but where an episode ended between them: only there it
-is stored beside it. Observations that stack frames are kept as frames (`agents.buffers.frames`). So a replay of images
-takes half of the memory, one of stacks of four an eighth, and gives the same rows, bit for bit.
+The successor of a time slot is the observation of the next slot, unless an episode ended between them: only then is it
+stored separately. Stacked frames are stored as frames (`agents.buffers.frames`). A replay buffer of images therefore
+takes half of the memory, one of stacks of four an eighth, and returns the same rows, bit for bit.
 """
 
 from __future__ import annotations
@@ -27,27 +27,29 @@ class Observations:
 
     Args:
         capacity: Time slots.
-        first: Observations [columns, ...] such as those that will be stored.
+        first: Example of the observations to store, [columns, ...].
     """
 
     def __init__(self, capacity: int, first: Array) -> None:
         self.capacity = capacity
-        self._seen = np.zeros((capacity, *first.shape), first.dtype)  # memory is taken as it is written to
-        self._frames: FrameRing | None = None  # in place of that
-        self._finder: StackFinder | None = StackFinder(first.shape[-1])  # None when it has been found out
+        self._seen = np.zeros(
+            (capacity, *first.shape), first.dtype
+        )  # the operating system allocates memory on first write
+        self._frames: FrameRing | None = None  # replaces `_seen` for stacked frames
+        self._finder: StackFinder | None = StackFinder(first.shape[-1])  # None once the search has ended
         self._added = 0
-        self._apart: dict[tuple[int, int], Array] = {}  # slot, column -> a successor that the next slot does not have
+        self._apart: dict[tuple[int, int], Array] = {}  # slot, column -> a successor that is not in the next slot
         self._is_apart = np.zeros((capacity, len(first)), bool)
         self._newest: int | None = None  # slot
         self._last = np.zeros_like(first)  # successors of that slot
 
     def add(self, slot: int, observations: Array, successors: Array) -> None:
-        """Store a time slot, the one behind the newest."""
+        """Store a time slot, the one after the newest."""
         if self._newest is not None:
             self._settle(self._newest, observations)
             if self._finder is not None and not self._is_apart[self._newest, 0]:
                 self._found(self._finder.look(self._seen[self._newest, 0], observations[0]))
-        for column in np.flatnonzero(self._is_apart[slot]).tolist():  # of the time before the last round
+        for column in np.flatnonzero(self._is_apart[slot]).tolist():  # of the previous round
             del self._apart[slot, column]
         self._is_apart[slot] = False
         if self._frames is None:
@@ -58,7 +60,7 @@ class Observations:
         self._newest, self._last = slot, np.array(successors)
 
     def _settle(self, slot: int, following: Array) -> None:
-        """Store those successors of the newest slot that are not what comes behind it."""
+        """Store the successors of the newest slot that differ from the following observations."""
         n_columns = len(following)
         differs = (self._last != following).reshape(n_columns, -1).any(axis=1)
         for column in np.flatnonzero(differs).tolist():
@@ -66,7 +68,7 @@ class Observations:
         self._is_apart[slot] = differs
 
     def _found(self, size: int | None) -> None:
-        """Goes over to frames, where observations stack some of so many channels."""
+        """Switch to frames if observations stack frames of `size` channels."""
         if size is None:
             return
         self._finder = None
@@ -74,7 +76,7 @@ class Observations:
             frames = FrameRing(self.capacity, self._last, size)
             for time in range(max(0, self._added - self.capacity), self._added):
                 frames.add(self._seen[time % self.capacity])
-            self._frames, self._seen = frames, self._seen[:0].copy()  # a view would keep all of it
+            self._frames, self._seen = frames, self._seen[:0].copy()  # a view would keep the whole array alive
 
     def observations(self, rows: Array) -> Array:
         """Return the observations at flat positions, slot * columns + column."""
@@ -86,7 +88,7 @@ class Observations:
         return flat.take(rows, axis=0)
 
     def successors(self, rows: Array) -> Array:
-        """Their successors."""
+        """Return the successors of the observations at flat positions."""
         n_columns = self._is_apart.shape[1]
         slots, columns = np.divmod(rows, n_columns)
         following = np.where(slots == self._newest, slots, (slots + 1) % self.capacity)
@@ -98,7 +100,7 @@ class Observations:
         return found
 
     def select(self, columns: Array) -> None:
-        """Goes on with these columns only, in this order."""
+        """Keep only these columns, in this order."""
         places = {int(old): new for new, old in enumerate(columns)}
         self._seen = self._seen.take(columns, axis=1)
         if self._frames is not None:
@@ -109,13 +111,13 @@ class Observations:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it takes now."""
+        """Current size in bytes."""
         apart = sum(each.nbytes for each in self._apart.values())
         frames = 0 if self._frames is None else self._frames.nbytes
         return self._seen.nbytes + frames + self._is_apart.nbytes + self._last.nbytes + apart
 
     def get_state(self, stored: int) -> dict[str, Any]:
-        """Return everything that is stored, of the slots that were written."""
+        """Return everything that is stored in the slots written so far."""
         places = np.array(sorted(self._apart), np.int64).reshape(-1, 2)
         apart = [self._apart[int(slot), int(column)] for slot, column in places]
         return {
@@ -130,7 +132,7 @@ class Observations:
 
     @classmethod
     def of_state(cls, capacity: int, state: dict[str, Any]) -> Observations:
-        """Goes on where `get_state` was called."""
+        """Restore observations from a state of `get_state`."""
         made = cls(capacity, state["last"])
         made._seen[: len(state["seen"])] = state["seen"]
         for (slot, column), one in zip(state["places"].tolist(), state["apart"], strict=True):
@@ -145,13 +147,13 @@ class Observations:
 
     @classmethod
     def of_both(cls, capacity: int, slots: Sequence[int], observations: Array, successors: Array) -> Observations:
-        """Take over what was stored twice, as replays of before did.
+        """Make observations from arrays that contain successors in full, as in older states.
 
         Args:
             capacity: Time slots.
-            slots: Those that were written, oldest first.
+            slots: Slots that were written, oldest first.
             observations: [slots, columns, ...].
-            successors: The same.
+            successors: [slots, columns, ...].
         """
         made = cls(capacity, observations[0])
         made._added = slots[0] if slots else 0

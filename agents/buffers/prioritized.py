@@ -1,4 +1,4 @@
-"""Prioritised experience replay: Schaul et al. 2015, arXiv 1511.05952, its proportional variant."""
+"""Prioritised experience replay (Schaul et al. 2015, arXiv 1511.05952), the proportional variant."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from agents.errors import ConfigurationError
 
 @dataclass(frozen=True, kw_only=True)
 class Priorities:
-    """How a replay prioritises.
+    """Settings of prioritised replay.
 
     Attributes:
-        alpha: How much priorities count, in [0, 1]; 0 draws uniformly. Defaults to 0.6.
-        beta: How much importance weights correct for it at first, in [0, 1]. Defaults to 0.4.
-        beta_steps: Environment steps until they do so fully, >= 1. Defaults to 100,000.
-        eps: Added to every priority, so that no transition is forgotten, > 0. Defaults to 1e-6.
-        initial: Priority of the first transitions, > 0; later ones get the largest that there was. Defaults to 1.
+        alpha: Exponent of priorities, in [0, 1]; 0 draws uniformly. Defaults to 0.6.
+        beta: Initial exponent of importance weights, in [0, 1]. Defaults to 0.4.
+        beta_steps: Environment steps over which beta increases linearly to 1, >= 1. Defaults to 100,000.
+        eps: Added to every priority, so that every transition can be drawn, > 0. Defaults to 1e-6.
+        initial: Priority of the first transitions, > 0; later ones start with the largest priority so far. Defaults to
+            1.
 
     Raises:
-        ConfigurationError: One is out of range.
+        ConfigurationError: A value is out of range.
     """
 
     alpha: float = 0.6
@@ -36,7 +37,7 @@ class Priorities:
     initial: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range."""
+        """Refuse values out of range."""
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):
             if not 0.0 <= value <= 1.0:
                 raise ConfigurationError(f"{name} must be in [0, 1], got {value!r}.")
@@ -46,15 +47,15 @@ class Priorities:
 
 
 class PrioritizedReplay(UniformReplay):
-    """A ring of the newest transitions, drawn the more often the more there was to learn from them.
+    """Replay buffer that draws transitions in proportion to their priorities.
 
-    Transition i is drawn with probability p_i^alpha / sum p^alpha, where p_i is its newest priority (as the agent's
-    loss names it) plus `eps`. Of equal parts of that sum, each gives one row of a minibatch. What that does to means
-    over rows is corrected by the column `weights`: (N P(i))^-beta, divided by the largest of the minibatch. All
-    minibatches of an update are drawn before its first gradient step.
+    Transition i is drawn with probability p_i^alpha / sum p^alpha, where p_i is its newest priority (returned by the
+    agent's loss) plus `eps`. The sum is split into equal parts, each of which gives one row of a minibatch (stratified
+    sampling). The column `weights` corrects the bias: (N P(i))^-beta, divided by the largest weight of the minibatch.
+    All minibatches of an update are drawn before its first gradient step.
 
     Args:
-        priorities: How it prioritises.
+        priorities: Settings of the priorities.
         **replay: See `UniformReplay`.
     """
 
@@ -65,26 +66,26 @@ class PrioritizedReplay(UniformReplay):
         # Numbers of each member, [P].
         self._numbers = {name: np.array([getattr(how, name)], np.float64) for name in ("alpha", "beta", "eps")}
         self._largest = np.array([how.initial], np.float64)
-        self._tree = SumTree(self.capacity * self.n_envs)  # of p^alpha, slot * n_envs + environment of the member's
-        self._drawn = np.zeros((1, 0), np.int64)  # [P, rows] leaves whose gradient steps are still to be told of
+        self._tree = SumTree(self.capacity * self.n_envs)  # p^alpha by slot * n_envs + environment of the member
+        self._drawn = np.zeros((1, 0), np.int64)  # [P, rows] leaves that still await new priorities
 
     @property
     def beta(self) -> Array:
-        """How much importance weights correct now, [P]."""
+        """Current exponent of importance weights, [P]."""
         done = min(1.0, self._added * self.n_envs / self.beta_steps)
         first = self._numbers["beta"]
         return first + (1.0 - first) * done
 
     def add(self, transition: Transition) -> None:
         super().add(transition)
-        # The newest n_step - 1 slots have no complete future yet, whatever was there before.
+        # The newest n_step - 1 slots do not have all n steps yet.
         if self.n_step > 1:
             self._set_slot(self._added - 1, np.zeros_like(self._largest))
         if self._added >= self.n_step:
             self._set_slot(self._added - self.n_step, self._largest ** self._numbers["alpha"])
 
     def _set_slot(self, time: int, values: Array) -> None:
-        """Set the leaves of a time slot, to one value [P] of each member."""
+        """Set the leaves of a time slot to one value [P] per member."""
         leaves = time % self.capacity * self.n_envs + np.arange(self.n_envs)
         shape = (len(values), self.n_envs)
         self._tree.set(np.broadcast_to(leaves, shape), np.broadcast_to(values[:, None], shape))
@@ -92,7 +93,7 @@ class PrioritizedReplay(UniformReplay):
     def draw(self, n: int) -> dict[str, Array]:
         """Draw `n` transitions of each member, as `UniformReplay.sample` does, and their importance weights."""
         data = super().draw(n)
-        chances = self._tree.get(self._drawn)  # [P, n] times the total
+        chances = self._tree.get(self._drawn)  # [P, n] multiplied by the total
         parts = chances.reshape(len(chances), -1, self._part_of(n))
         # The number of transitions, the total and the largest weight all cancel out.
         weights = (parts.min(axis=2, keepdims=True) / parts) ** self.beta[:, None, None]
@@ -107,7 +108,7 @@ class PrioritizedReplay(UniformReplay):
         return slots.ravel(), (environments + self.n_envs * np.arange(len(within))[:, None]).ravel()
 
     def _part_of(self, n: int) -> int:
-        """Rows over which draws are spread evenly: those of a minibatch."""
+        """Return the number of rows over which draws are stratified: those of a minibatch."""
         return self.batch_size if n % self.batch_size == 0 else n
 
     def update_priorities(self, priorities: Array) -> None:
@@ -117,13 +118,13 @@ class PrioritizedReplay(UniformReplay):
         self._largest = np.maximum(self._largest, found.max(axis=1))
 
     @classmethod
-    def of_members(cls, memories: Sequence[Self]) -> Self:
-        joined = super().of_members(memories)
-        first = memories[0]._numbers
-        joined._numbers = {name: np.concatenate([buffer._numbers[name] for buffer in memories]) for name in first}
-        joined._largest = np.concatenate([buffer._largest for buffer in memories])
-        joined._tree = SumTree(joined.capacity * joined.n_envs, len(memories))
-        joined._drawn = np.zeros((len(memories), 0), np.int64)
+    def of_members(cls, buffers: Sequence[Self]) -> Self:
+        joined = super().of_members(buffers)
+        first = buffers[0]._numbers
+        joined._numbers = {name: np.concatenate([buffer._numbers[name] for buffer in buffers]) for name in first}
+        joined._largest = np.concatenate([buffer._largest for buffer in buffers])
+        joined._tree = SumTree(joined.capacity * joined.n_envs, len(buffers))
+        joined._drawn = np.zeros((len(buffers), 0), np.int64)
         return joined
 
     def bytes_when_full(self, transition: Transition) -> int:
@@ -137,7 +138,7 @@ class PrioritizedReplay(UniformReplay):
         self._tree.select(kept)
 
     def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
-        """`priority_alpha`, `priority_beta` and `priority_eps` count for priorities and draws from now on."""
+        """Set `priority_alpha`, `priority_beta` or `priority_eps` for later priorities and draws."""
         super().set_hyperparameter(name, value, position)
         own = name.removeprefix("priority_")
         if own != name and own in self._numbers:
@@ -153,7 +154,9 @@ class PrioritizedReplay(UniformReplay):
 
     def set_state(self, state: dict[str, Any]) -> None:
         if "priorities" not in state:
-            raise ConfigurationError("A prioritised replay cannot go on from the state of one without priorities.")
+            raise ConfigurationError(
+                "A prioritised replay cannot be restored from the state of one without priorities."
+            )
         super().set_state(state)
         self._tree.load(state["priorities"])
         self._largest = state["largest"].copy()

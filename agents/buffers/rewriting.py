@@ -1,7 +1,7 @@
-"""Trajectories that are handed out to be rewritten before anything is learned from them, and the memory that does so.
+"""Trajectories that a callback rewrites before the update, and the buffer that holds their steps back.
 
-What an agent learns from may be another reward than the environment's: one that comes to light when the episode is
-over and is filled in backwards, or a bonus for what is new.
+The rewritten reward may differ from the environment's: a reward that is known only at the end of the episode and is
+assigned to earlier steps, or a bonus for novelty.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from agents.short_repr import short_repr
 from agents.trust.signatures import from_own_bytes
 
 Infos = Sequence[Mapping[str, Any] | None]
-"""What each copy told beside a step; None of one that made none, as it has raised."""
+"""Info of each environment copy for a step; None for a copy that has raised."""
 
 _KEY = "rewriting"
-"""Where the state of a memory has what waits here, beside what is the memory's own."""
+"""Key of the held-back steps in the state of the wrapped buffer."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Trajectory:
-    """Consecutive steps of one episode, in one copy of the environment, that are about to be learned from.
+    """Consecutive steps of one episode in one environment copy, before they are used for an update.
 
-    `rewards` are there to be changed, in place or by others. All else is to be read only: arrays refuse to be written
-    to, and what is done to `infos` has no effect.
+    `rewards` may be changed in place or replaced. All other fields are read-only: arrays cannot be written to, and
+    changes of `infos` have no effect.
 
     Attributes:
-        observations: [T, ...] as the agent saw them.
-        actions: [T] or [T, D] as the agent gave them: within [-1, 1] where the environment's are bounded.
+        observations: [T, ...] as seen by the agent.
+        actions: [T] or [T, D] as chosen by the agent: within [-1, 1] where the environment's actions are bounded.
         rewards: [T] float32.
         next_observations: [T, ...] true successors.
         terminated: [T] bool; only the last can be true.
         truncated: [T] bool; only the last can be true.
-        infos: What the environment told beside each step (that of a reset is not among them).
-        environment: Which of the member's copies of the environment.
-        member: Which member of a population; 0 for an agent alone.
-        begins: Whether the episode begins with the first of these steps.
-        ends: Whether it ends with the last.
+        infos: Info of each step (infos of resets are not included).
+        environment: Index of the environment copy of the member.
+        member: Index of the member of a population; 0 for a single agent.
+        begins: Whether the first of these steps is the first of the episode.
+        ends: Whether the last of these steps is the last of the episode.
     """
 
     observations: Array
@@ -63,21 +63,22 @@ class Trajectory:
     __repr__ = short_repr
 
     def check(self) -> None:
-        """Make the rewards what a memory stores.
+        """Check the rewards and convert them to the type that buffers store.
 
         Raises:
-            ConfigurationError: They are not one number a step.
-            NonFiniteError: One is NaN or infinite.
+            ConfigurationError: The rewards are not one number per step.
+            NonFiniteError: A reward is NaN or infinite.
         """
         n_steps = len(self.terminated)
         try:
             with np.errstate(over="ignore"):
                 rewards = np.array(self.rewards, np.float32)
         except (TypeError, ValueError) as error:
-            raise ConfigurationError(f"on_trajectory left rewards that are no numbers: {error}.") from error
+            raise ConfigurationError(f"on_trajectory left rewards that are not numbers: {error}.") from error
         if rewards.shape != (n_steps,):
             raise ConfigurationError(
-                f"on_trajectory must leave one reward a step, an array of shape {(n_steps,)}; it left {rewards.shape}."
+                f"on_trajectory must leave one reward per step, an array of shape {(n_steps,)}; it left "
+                f"{rewards.shape}."
             )
         if not np.isfinite(rewards).all():
             at = int(np.flatnonzero(~np.isfinite(rewards))[0])
@@ -90,49 +91,51 @@ class Trajectory:
 
 @dataclass
 class _Slot:
-    """One step of all environments that waits."""
+    """One held-back step of all environments."""
 
     transition: Transition
     infos: Infos
 
 
 class RewritingBuffer(Buffer):
-    """Holds steps back from another memory until they were handed out, as parts of trajectories.
+    """Buffer that holds steps back from another buffer until a callback has seen their trajectories.
 
-    For a memory that is `off_policy` a trajectory is a whole episode: its steps wait until it has ended, those of the
-    other environments at the same times with them, so that an update learns from what is as old as the longest episode
-    that has not ended (an environment without a time limit should get one). A rollout takes what it needs when that is
-    there: episodes that have not ended by then are handed out in pieces.
+    For a buffer that is `off_policy` a trajectory is a whole episode: its steps are held back until the episode has
+    ended, together with simultaneous steps of the other environments. Data of an update may therefore be as old as the
+    longest unfinished episode (set a time limit if the environment has none). A rollout takes its steps as soon as it
+    is full: episodes that have not ended by then are handed out in pieces.
 
-    The other memory gets the same steps in the same order as without this one. It gets no more as long as an update is
-    due, so there are as many updates for as many steps; they follow one another where an episode ended.
+    The other buffer receives the same steps in the same order as without rewriting. No steps are passed on while an
+    update is due, so the number of updates per step is unchanged; several updates may follow the end of an episode.
 
     Args:
-        memory: The other memory.
-        n_members: Members that it has.
-        n_envs: Environments of each.
-        hand_out: Is given each trajectory, whose `member` is a position, before its steps may be learned from.
+        buffer: The other buffer.
+        n_members: Number of members of the other buffer.
+        n_envs: Number of environments per member.
+        hand_out: Called with each trajectory, whose `member` is a position, before an update uses its steps.
 
     Raises:
-        ConfigurationError: The memory computes rewards itself.
+        ConfigurationError: The other buffer computes rewards itself.
     """
 
     def __init__(self, buffer: Buffer, n_members: int, n_envs: int, hand_out: Callable[[Trajectory], None]) -> None:
         if buffer.computes_rewards:
             raise ConfigurationError(
                 f"{type(buffer).__name__} computes the rewards of other goals itself, where on_trajectory cannot "
-                f"rewrite them: use another replay, or write the rewards into a goal_function."
+                f"rewrite them: use another replay, or compute the rewards in a goal_function."
             )
         self.buffer = buffer
         self._n_envs = n_envs
         self._hand_out = hand_out
         self._slots: deque[_Slot] = deque()
-        self._handed = np.zeros(n_members * n_envs, np.int64)  # how many of those that wait were handed out, a column
-        self._begins = np.ones(n_members * n_envs, bool)  # whether what comes after these begins an episode
+        self._handed = np.zeros(
+            n_members * n_envs, np.int64
+        )  # number of held-back steps already handed out, per column
+        self._begins = np.ones(n_members * n_envs, bool)  # whether the next step begins an episode
 
     def add(self, transition: Transition, infos: Infos = ()) -> None:
-        """Take one step of all environments, and what each of them told beside it."""
-        self._hand_out_ended()  # those that were cut
+        """Store one step of all environments, with the info of each copy."""
+        self._hand_out_ended()  # trajectories that were truncated
         own = Transition(*map(np.array, transition))  # copies: an agent may reuse its arrays
         self._slots.append(_Slot(own, infos or [{}] * len(self._handed)))
         self._hand_out_ended()
@@ -143,7 +146,7 @@ class RewritingBuffer(Buffer):
         self._pass_on()
 
     def _pass_on(self) -> None:
-        """Return the other memory what it may have, until an update is due."""
+        """Pass completed steps on to the other buffer, until an update is due."""
         buffer, slots = self.buffer, self._slots
         if not buffer.off_policy and not buffer.ready and len(slots) >= buffer.steps_until_ready:
             self._hand_out_columns(np.flatnonzero(self._handed < len(slots)))
@@ -161,8 +164,10 @@ class RewritingBuffer(Buffer):
         for column in columns.tolist():
             slots = list(islice(self._slots, int(self._handed[column]), None))
             trajectory = self._trajectory(column, slots)
-            if all(info is not None for info in trajectory.infos):  # else it has raised: its member leaves
-                self._hand_out(trajectory)  # where that raises, the trajectory is still to be handed out
+            if all(
+                info is not None for info in trajectory.infos
+            ):  # otherwise a copy has raised, and its member is removed
+                self._hand_out(trajectory)  # after an error the trajectory stays in the queue
                 for slot, reward in zip(slots, trajectory.rewards, strict=True):
                     slot.transition.rewards[column] = reward
             self._handed[column] = len(self._slots)
@@ -182,16 +187,16 @@ class RewritingBuffer(Buffer):
         begins, ends = bool(self._begins[column]), bool(arrays["terminated"][-1] or arrays["truncated"][-1])
         return Trajectory(**arrays, infos=infos, environment=environment, member=position, begins=begins, ends=ends)
 
-    # As the other memory --------------------------------------------------------------------------------------
+    # As the other buffer --------------------------------------------------------------------------------------
 
     @property
     def member_axis(self) -> int:  # type: ignore[override]
-        """As the other memory has it."""
+        """Value of the other buffer."""
         return self.buffer.member_axis
 
     @property
     def off_policy(self) -> bool:  # type: ignore[override]
-        """As the other memory has it."""
+        """Value of the other buffer."""
         return self.buffer.off_policy
 
     @property
@@ -215,11 +220,11 @@ class RewritingBuffer(Buffer):
         self.buffer.set_hyperparameter(name, value, position)
 
     def bytes_when_full(self, transition: Transition) -> int:
-        """Return the other memory's, and what waits now: how much will wait is up to the length of episodes."""
+        """Return the size of the full other buffer and of the steps held back now."""
         return self.buffer.bytes_when_full(transition) + len(self._slots) * super().bytes_when_full(transition)
 
     def mark_truncated(self, environments: Sequence[int] | None = None) -> None:
-        """As `Memory.cut`; what is cut off here is handed out with the next step."""
+        """See `Buffer.mark_truncated`; truncated trajectories are handed out with the next step."""
         columns = np.arange(len(self._handed)) if environments is None else np.array(environments, np.int64)
         if self._slots:
             newest = self._slots[-1].transition
@@ -237,24 +242,24 @@ class RewritingBuffer(Buffer):
             slot.infos = [slot.infos[column] for column in columns.tolist()]
 
     def get_state(self) -> dict[str, Any]:
-        """Return the other memory's state, and what waits.
+        """Return the other buffer's state and the held-back steps.
 
         Raises:
-            ConfigurationError: What an environment told beside a step cannot be pickled.
+            ConfigurationError: The info of a step cannot be pickled.
         """
         try:
             infos = cloudpickle.dumps([list(slot.infos) for slot in self._slots])
         except Exception as error:
             raise ConfigurationError(
-                f"What waits for on_trajectory cannot be kept: the environment's info cannot be pickled ({error}). "
-                f"Leave out of it what cannot be, for example by a wrapper."
+                f"Steps held back for on_trajectory cannot be saved: the environment's info cannot be pickled "
+                f"({error}). Remove those parts of it, for example by a wrapper."
             ) from error
         steps = [tuple(np.copy(values) for values in slot.transition) for slot in self._slots]
         waiting = {"steps": steps, "infos": infos, "handed": self._handed.copy(), "begins": self._begins.copy()}
         return {**self.buffer.get_state(), _KEY: waiting}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Goes on where `get_state` was called; from the state of the other memory alone, nothing waits."""
+        """Continue from a state of `get_state`; a state of the other buffer alone has no held-back steps."""
         own = {name: value for name, value in state.items() if name != _KEY}
         self.buffer.set_state(own)
         self._slots.clear()
@@ -266,13 +271,13 @@ class RewritingBuffer(Buffer):
 
 
 def check_goes_on(buffer: Buffer, state: Mapping[str, Any]) -> None:
-    """Refuse to lose steps that wait.
+    """Refuse a state whose held-back steps would be lost.
 
     Raises:
-        ConfigurationError: The state is of a memory that rewrites, and this one does not.
+        ConfigurationError: The state belongs to a rewriting buffer, and `buffer` is not one.
     """
     if _KEY in state and not isinstance(buffer, RewritingBuffer):
         raise ConfigurationError(
-            "This training was rewriting trajectories, and steps wait for that: give the trainer a callback with "
+            "This training rewrote trajectories, and some steps still wait for it: give the trainer a callback with "
             "on_trajectory again."
         )

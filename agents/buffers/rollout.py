@@ -1,4 +1,4 @@
-"""The memory of on-policy learning: a rollout of fixed length, learned from for some epochs, then forgotten."""
+"""The rollout buffer of on-policy agents: filled with steps, used for some epochs, then emptied."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import numpy as np
 from agents.buffers.buffer import Array, Batches, Buffer, Transition
 
 _COPIES = 4
-"""Of a rollout while it is learned from: as it was collected, stacked, by member, and packed."""
+"""Copies of a rollout during an update: as collected, stacked, by member, and packed."""
 
 
 class RolloutBuffer(Buffer):
-    """Holds `n_steps` steps of all environments.
+    """Buffer of `n_steps` steps of all environments.
 
     Args:
-        n_steps: Steps of each environment a rollout, >= 1.
-        n_epochs: Times that every transition is used, >= 1.
-        batch_size: Most rows of a minibatch, or None for the whole rollout. An epoch has as few minibatches as that
-            allows, all of the same size, and every row is in one of them. Where the rows cannot be split evenly, the
-            last minibatch is filled up with rows of the first one, fewer than there are minibatches: 127 rows in
-            minibatches of 64 make two of 64, with one row in both. (The order is drawn anew each epoch.)
-        rng: Draws the order of minibatches.
+        n_steps: Steps of each environment per rollout, >= 1.
+        n_epochs: Number of epochs over every rollout, >= 1.
+        batch_size: Maximum number of rows of a minibatch, or None for the whole rollout. An epoch has as few
+            minibatches as that allows, all of the same size, and every row is in one of them. Where the rows cannot be
+            split evenly, the last minibatch is filled up with rows of the first one, fewer than there are minibatches:
+            127 rows in minibatches of 64 make two of 64, with one row in both. (The order is redrawn each epoch.)
+        rng: Generator for the order of rows.
     """
 
     member_axis = 1
@@ -39,7 +39,7 @@ class RolloutBuffer(Buffer):
         self.n_steps = n_steps
         self.n_epochs = n_epochs
         self.batch_size = batch_size
-        self._rngs = [rng]  # one a member
+        self._rngs = [rng]  # one per member
         self._joined = False
         self._steps: list[Transition] = []
 
@@ -71,17 +71,17 @@ class RolloutBuffer(Buffer):
 
     def _orders(self, rng: np.random.Generator, n_rows: int) -> Array:
         n_minibatches = -(-n_rows // (self.batch_size or n_rows))
-        size = -(-n_rows // n_minibatches)  # of all, as functions are compiled for one size
-        # Fewer than `size` are taken from the front again, so that no row is twice in a minibatch.
+        size = -(-n_rows // n_minibatches)  # the same for all, as functions are compiled for one size
+        # Fewer than `size` rows are repeated from the front, so that no minibatch contains a row twice.
         orders = [np.resize(rng.permutation(n_rows), (n_minibatches, size)) for _ in range(self.n_epochs)]
         return np.concatenate(orders).astype(np.int32)
 
     @classmethod
-    def of_members(cls, memories: Sequence[Self]) -> Self:
+    def of_members(cls, buffers: Sequence[Self]) -> Self:
         """Return one buffer for the members of a population, from new ones that differ only in their generators."""
-        joined = copy.copy(memories[0])
+        joined = copy.copy(buffers[0])
         joined._steps, joined._joined = [], True
-        joined._rngs = [buffer._rngs[0] for buffer in memories]
+        joined._rngs = [buffer._rngs[0] for buffer in buffers]
         return joined
 
     def bytes_when_full(self, transition: Transition) -> int:
@@ -108,13 +108,13 @@ class RolloutBuffer(Buffer):
 
 
 def _member_first(values: Array, n_members: int) -> Array:
-    """Return [T, P * N, ...] -> [P, T * N, ...]."""
+    """Map [T, P * N, ...] to [P, T * N, ...]."""
     n_steps, n_rows, *rest = values.shape
     split = values.reshape(n_steps, n_members, n_rows // n_members, *rest)
     return np.moveaxis(split, 1, 0).reshape(n_members, -1, *rest)
 
 
 def _kept(values: Array, n_members: int, positions: Sequence[int]) -> Array:
-    """Return [P * N, ...] -> the rows of some members."""
+    """Return the rows of some members, [P * N, ...]."""
     rows = values.reshape(n_members, -1, *values.shape[1:])[list(positions)]
     return rows.reshape(-1, *values.shape[1:])

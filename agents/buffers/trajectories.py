@@ -1,4 +1,4 @@
-"""A rollout that is learned from as it comes, and pieces of trajectories from rollouts before (Wang et al. 2016)."""
+"""The rollout buffer of ACER, which also replays trajectories of earlier rollouts (Wang et al. 2016)."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from agents.errors import ConfigurationError
 
 
 class TrajectoryReplay(RolloutBuffer):
-    """Gives every rollout once, and after it minibatches of trajectories that are drawn from the newest rollouts.
+    """Buffer that returns every rollout once, followed by minibatches of trajectories of recent rollouts.
 
     A minibatch has as many rows as a rollout: N trajectories of `n_steps` rows each, one trajectory after the other.
-    What is kept is what the agent's `preprocess_batch` made of a rollout: with the probabilities of the policy that
-    acted, say. So the rollout itself must come from the agent's newest weights, though what is replayed does not.
+    Rollouts are stored as returned by the agent's `preprocess_batch`, for example with the probabilities of the
+    behaviour policy. The rollout itself must therefore come from the agent's newest weights; replayed ones need not.
 
-    The paper draws the number of replays from a Poisson distribution whose mean is `replay_ratio`. Here it is that
-    number: an update has one shape then and is compiled once, and members of a population go in step.
+    The paper draws the number of replays from a Poisson distribution whose mean is `replay_ratio`. Here the number
+    is constant: all updates have one shape and are compiled once, and members of a population stay synchronous.
 
     Args:
-        n_steps: Steps of each environment a rollout, >= 1.
-        buffer_size: Transitions kept, over all environments; whole rollouts are.
-        replay_ratio: Minibatches that are replayed after each rollout, >= 0.
-        n_envs: Environments that are stepped together.
-        rng: Draws the trajectories.
-        learning_starts: Environment steps (over all environments) before the first are replayed.
-        n_actions: Probabilities that `preprocess_batch` adds to each row, for `bytes_when_full` only.
+        n_steps: Steps of each environment per rollout, >= 1.
+        buffer_size: Capacity in transitions over all environments, rounded down to whole rollouts.
+        replay_ratio: Number of replayed minibatches after each rollout, >= 0.
+        n_envs: Number of environments that are stepped together.
+        rng: Generator for the choice of trajectories.
+        learning_starts: Environment steps (over all environments) before the first replay.
+        n_actions: Number of probabilities that `preprocess_batch` adds to each row, for `bytes_when_full` only.
 
     Raises:
-        ConfigurationError: The transitions that are kept are fewer than a rollout has.
+        ConfigurationError: `buffer_size` is smaller than a rollout.
     """
 
     def __init__(
@@ -57,14 +57,14 @@ class TrajectoryReplay(RolloutBuffer):
         self.learning_starts = learning_starts
         self.n_actions = n_actions
         self._ring: dict[str, Array] = {}  # each [capacity, T, P * N, ...]
-        self._stored = 0  # rollouts ever stored
+        self._stored = 0  # rollouts stored in total
 
     def __len__(self) -> int:
-        """Rollouts that are kept."""
+        """Return the number of stored rollouts."""
         return min(self._stored, self.capacity)
 
     def sample(self) -> dict[str, Array]:
-        later = self._steps[self.n_steps :]  # a trajectory has `n_steps` rows, however many wait
+        later = self._steps[self.n_steps :]  # a trajectory has `n_steps` rows, even if more are stored
         self._steps = self._steps[: self.n_steps]
         data = super().sample()
         self._steps = later
@@ -96,7 +96,7 @@ class TrajectoryReplay(RolloutBuffer):
         self._stored += 1
 
     def _draw(self) -> tuple[Array, Array]:
-        """Rollouts and environments, by each member's own generator."""
+        """Draw rollouts and environments with each member's own generator."""
         shape = (self.replay_ratio, self.n_envs)
         drawn = [(rng.integers(0, len(self), shape), rng.integers(0, self.n_envs, shape)) for rng in self._rngs]
         rollouts = np.stack([rollouts for rollouts, _ in drawn])
@@ -104,8 +104,8 @@ class TrajectoryReplay(RolloutBuffer):
         return rollouts, environments
 
     @classmethod
-    def of_members(cls, memories: Sequence[Self]) -> Self:
-        joined = super().of_members(memories)
+    def of_members(cls, buffers: Sequence[Self]) -> Self:
+        joined = super().of_members(buffers)
         joined._ring = {}
         return joined
 
@@ -128,8 +128,8 @@ class TrajectoryReplay(RolloutBuffer):
         expected = (min(state["stored"], self.capacity), self.n_steps, self.n_envs * len(self._rngs))
         if not {values.shape[:3] for values in state["ring"].values()} <= {expected}:
             raise ConfigurationError(
-                f"A replay of {self.capacity} rollouts of {self.n_steps} steps of {expected[2]} environments cannot go "
-                f"on from the state of one of another size."
+                f"A replay of {self.capacity} rollouts of {self.n_steps} steps of {expected[2]} environments cannot "
+                f"be restored from the state of one of another size."
             )
         super().set_state(state)
         self._ring = {}
@@ -140,6 +140,6 @@ class TrajectoryReplay(RolloutBuffer):
 
 
 def _trajectories(values: Array, n_members: int) -> Array:
-    """Return [T, P * N, ...] -> [P, N, T, ...]."""
+    """Map [T, P * N, ...] to [P, N, T, ...]."""
     n_steps, n_rows, *rest = values.shape
     return np.moveaxis(values, 0, 1).reshape(n_members, n_rows // n_members, n_steps, *rest)

@@ -17,17 +17,17 @@ _SEEN = ("observations", "next_observations")
 
 
 class UniformReplay(Buffer):
-    """A ring of the newest transitions, sampled uniformly with replacement.
+    """Replay buffer of the newest transitions, sampled uniformly with replacement.
 
     Args:
-        buffer_size: Transitions kept, over all environments.
-        batch_size: Rows a minibatch.
+        buffer_size: Capacity in transitions, over all environments.
+        batch_size: Rows per minibatch.
         learning_starts: Environment steps (over all environments) before the first update.
         train_freq: Steps of the environments (all N together count as one) between updates.
-        gradient_steps: Minibatches an update.
-        n_envs: Environments that are stepped together.
-        rng: Draws the samples.
-        n_step: Steps until the bootstrap.
+        gradient_steps: Minibatches per update.
+        n_envs: Number of environments that are stepped together.
+        rng: Generator for samples.
+        n_step: Number of steps until the bootstrap, >= 1.
         gamma: Discount of the rewards within those steps.
     """
 
@@ -59,16 +59,16 @@ class UniformReplay(Buffer):
         self.n_envs = n_envs
         self.n_step = n_step
         self.gammas = np.array([gamma], np.float64)  # [P]
-        self._rngs = [rng]  # one a member
+        self._rngs = [rng]  # one per member
         self._joined = False
         self._arrays: dict[str, Array] = {}
-        self._images: Observations | None = None  # in place of the arrays of observations and their successors
+        self._images: Observations | None = None  # replaces the arrays of observations and successors
         self._ended = np.zeros((self.capacity, n_envs), bool)
-        self._added = 0  # time slots ever written
+        self._added = 0  # time slots written in total
         self._since_update = 0
 
     def __len__(self) -> int:
-        """Transitions that are stored, of each member."""
+        """Return the number of stored transitions of each member."""
         return min(self._added, self.capacity) * self.n_envs
 
     def add(self, transition: Transition) -> None:
@@ -108,11 +108,11 @@ class UniformReplay(Buffer):
         return self.draw(self.batch_size * self.gradient_steps)
 
     def draw(self, n: int) -> dict[str, Array]:
-        """Draw `n` transitions of each member; `rewards` are n-step sums and `lengths` says over how many steps."""
+        """Draw `n` transitions of each member; `rewards` are n-step sums over `lengths` steps."""
         return self._transitions(*self._draw(n), n)
 
     def _transitions(self, slots: Array, environments: Array, n: int) -> dict[str, Array]:
-        """Return the transitions that begin at these places, `n` of each member."""
+        """Return the transitions that start at these positions, `n` of each member."""
         width = self._ended.shape[1]
         rows = slots * width + environments
         if self.n_step == 1:
@@ -133,15 +133,15 @@ class UniformReplay(Buffer):
         }
 
     def _rows(self, name: str, rows: Array) -> Array:
-        """Stored values at flat positions, slot * width + environment: `take` is faster than two indices."""
+        """Return stored values at flat positions, slot * width + environment: `take` is faster than two indices."""
         if self._images is not None and name in _SEEN:
             return self._images.observations(rows) if name == "observations" else self._images.successors(rows)
         stored = self._arrays[name]
         return stored.reshape(-1, *stored.shape[2:]).take(rows, axis=0)
 
     def _draw(self, n: int) -> tuple[Array, Array]:
-        """Time slots and environments of `n` transitions of each member, [P * n] each, member after member."""
-        # The newest n_step - 1 slots have no complete future yet.
+        """Draw time slots and environments of `n` transitions of each member, [P * n] each, member after member."""
+        # The newest n_step - 1 slots do not have all n steps yet.
         n_slots = min(self._added, self.capacity) - self.n_step + 1
         drawn = [self._draw_one(rng, n_slots, n) for rng in self._rngs]
         oldest = max(0, self._added - self.capacity)
@@ -149,7 +149,7 @@ class UniformReplay(Buffer):
         return slots, np.concatenate([i * self.n_envs + within for i, (_, within) in enumerate(drawn)])
 
     def _draw_one(self, rng: np.random.Generator, n_slots: int, n: int) -> tuple[Array, Array]:
-        """Ages of time slots and environments of one member, [n] each."""
+        """Draw ages of time slots and environments for one member, [n] each."""
         ages = rng.integers(0, n_slots, n)
         return ages, rng.integers(0, self.n_envs, n) if self.n_envs > 1 else np.zeros(n, np.int64)
 
@@ -162,13 +162,13 @@ class UniformReplay(Buffer):
         return Batches(split, in_order(n_steps, self.batch_size, (n_members,)), contiguous=True)
 
     @classmethod
-    def of_members(cls, memories: Sequence[Self]) -> Self:
+    def of_members(cls, buffers: Sequence[Self]) -> Self:
         """Return one buffer for a population, from new ones that differ only in generator and discount."""
-        joined = copy.copy(memories[0])
+        joined = copy.copy(buffers[0])
         joined._arrays, joined._images, joined._joined = {}, None, True
-        joined._ended = np.zeros((joined.capacity, joined.n_envs * len(memories)), bool)
-        joined._rngs = [buffer._rngs[0] for buffer in memories]
-        joined.gammas = np.concatenate([buffer.gammas for buffer in memories])
+        joined._ended = np.zeros((joined.capacity, joined.n_envs * len(buffers)), bool)
+        joined._rngs = [buffer._rngs[0] for buffer in buffers]
+        joined.gammas = np.concatenate([buffer.gammas for buffer in buffers])
         return joined
 
     def bytes_when_full(self, transition: Transition) -> int:
@@ -183,7 +183,7 @@ class UniformReplay(Buffer):
 
     def select(self, positions: Sequence[int]) -> None:
         columns = self._columns(positions)
-        # `take` gives arrays in C order, of which rows are taken without a copy of all; indexing would not.
+        # `take` returns arrays in C order, whose rows can be taken without copying the array; indexing would not.
         for name in self._arrays:
             self._arrays[name] = self._arrays[name].take(columns, axis=1)
         if self._images is not None:
@@ -193,7 +193,7 @@ class UniformReplay(Buffer):
         self.gammas = self.gammas[list(positions)]
 
     def _columns(self, positions: Sequence[int]) -> Array:
-        """Return the environments of these members, [P * N]."""
+        """Return the environment indices of these members, [P * N]."""
         columns: Array = (np.asarray(positions)[:, None] * self.n_envs + np.arange(self.n_envs)).ravel()
         return columns
 
@@ -217,8 +217,8 @@ class UniformReplay(Buffer):
         shapes = {values.shape[:2] for values in state["arrays"].values()}
         if not shapes <= {(min(state["added"], self.capacity), n_columns)}:
             raise ConfigurationError(
-                f"A replay of {self.capacity} steps of {n_columns} environments cannot go on from the state of one "
-                f"of another size."
+                f"A replay of {self.capacity} steps of {n_columns} environments cannot be restored from the state of "
+                f"one of another size."
             )
         arrays = dict(state["arrays"])
         self._arrays, self._images = {}, self._images_of(arrays, state)
@@ -235,7 +235,7 @@ class UniformReplay(Buffer):
             rng.bit_generator.state = rng_state
 
     def _images_of(self, arrays: dict[str, Array], state: dict[str, Any]) -> Observations | None:
-        """Return the images of a state; taken out of its arrays where a replay of before has them there, twice."""
+        """Return the images of a state; moved out of its arrays for older states, which store them twice."""
         if state.get("images") is not None:
             return Observations.of_state(self.capacity, state["images"])
         if not arrays or not pays(arrays["observations"][0]):

@@ -1,6 +1,6 @@
-"""Hyperparameters as frozen dataclasses: what may be set, in which range, and what is searched by default.
+"""Hyperparameters as frozen dataclasses: names, ranges, and default search ranges.
 
-Optimizers, networks and buffers are described here as data; other rooms build them.
+This room describes optimizers, networks and buffers as data; other rooms build them.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Hyperparameters of an agent: those that all have, and its optimizers' among them."""
+"""Hyperparameters that all agents have, those of optimizers included."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agents.errors import ConfigurationError
 __all__ = ["MOST_COPIES", "AgentConfig", "hyperparameter"]
 
 MOST_COPIES = 100_000
-"""The most copies of an environment that one process steps."""
+"""Maximum number of environment copies that one process steps."""
 
 
 def explores(config: Any) -> bool:
@@ -23,7 +23,7 @@ def explores(config: Any) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentConfig(Config):
-    """The hyperparameters that every Keras agent has. Algorithms add theirs in a subclass.
+    """Base class for configs of Keras agents: the common hyperparameters. Algorithms add their own in a subclass.
 
     An agent with several optimizers (an actor's and a critic's, say) uses `learning_rate`, `optimizer` and
     `optimizer_kwargs` for all of them; `optimizers` overrides any of the three for one of them by name.
@@ -39,7 +39,7 @@ class AgentConfig(Config):
     )
     optimizer: str = hyperparameter(
         "adam",
-        "Keras optimizer by name, with arguments in parentheses where wanted: sgd(momentum=0.9).",
+        "Keras optimizer by name, optionally with arguments in parentheses: sgd(momentum=0.9).",
         search=("adam", "adamw", "rmsprop", "sgd"),
     )
     optimizer_kwargs: Mapping[str, Any] = hyperparameter({}, "Further arguments of the optimizer, as Keras names them.")
@@ -52,10 +52,10 @@ class AgentConfig(Config):
         None, "Gradients are scaled down to this global norm; null switches it off.", above=0.0, live=True
     )
     separate_rates: ClassVar[tuple[str, ...]] = ()
-    """Names of optimizers that a list of learning rates is for, in this order."""
+    """Names of the optimizers that a list of learning rates sets, in this order."""
 
-    n_envs: int = hyperparameter(1, "Copies of the environment that are stepped together.", low=1, high=MOST_COPIES)
-    explore: bool = hyperparameter(True, "Explore in training; false: always the action that is thought best.")
+    n_envs: int = hyperparameter(1, "Number of environment copies stepped together.", low=1, high=MOST_COPIES)
+    explore: bool = hyperparameter(True, "Explore in training; false: always the greedy action.")
     jit_compile: bool | None = hyperparameter(
         None,
         "Compile updates with XLA; null: where all networks are dense, those of several gradient steps, and small "
@@ -63,7 +63,7 @@ class AgentConfig(Config):
     )
 
     def __post_init__(self) -> None:
-        """Check every field's type and declared range, and takes the arguments out of the optimizer's label."""
+        """Check every field's type and declared range, and split the arguments off the optimizer's label."""
         object.__setattr__(self, "optimizers", _overrides(self.optimizers))
         super().__post_init__()
         spec = OptimizerSpec.of(self.optimizer)
@@ -79,7 +79,7 @@ class AgentConfig(Config):
         Args:
             values: Field name to value. A dotted name sets an optimizer's argument: ``optimizer.momentum`` for
                 all optimizers, ``actor.learning_rate`` for the one that is named ``actor``. A list of learning rates
-                has one for each network with an optimizer of its own (for PPO the actor's and the critic's).
+                has one entry per network with its own optimizer (for PPO the actor's and the critic's).
                 ``one_minus_gamma`` sets gamma.
 
         Raises:
@@ -91,7 +91,9 @@ class AgentConfig(Config):
         optimizer_kwargs: dict[str, Any] = dict(kwargs)
         optimizers: dict[str, dict[str, Any]] = {owner: dict(override) for owner, override in overrides.items()}
         complements = cls.complements()
-        values = dict(sorted(values.items(), key=lambda item: item[0] in complements))  # these last: they count
+        values = dict(
+            sorted(values.items(), key=lambda item: item[0] in complements)
+        )  # complements come last and take precedence
         for owner, rate in cls._rates_of(values).items():
             optimizers.setdefault(owner, {})["learning_rate"] = rate
         for name, value in values.items():
@@ -108,21 +110,23 @@ class AgentConfig(Config):
             spec = OptimizerSpec.of(plain["optimizer"])
             plain["optimizer"] = spec.name
             optimizer_kwargs = {**spec.arguments, **optimizer_kwargs}
-            if _tells_rate(values["optimizer"]):
+            if _contains_rate(values["optimizer"]):
                 plain.setdefault("learning_rate", spec.learning_rate)
         return cls(**plain | {"optimizer_kwargs": optimizer_kwargs, "optimizers": optimizers})
 
     @classmethod
     def _rates_of(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Learning rates by the names of optimizers, where a list of them is given; the first stays as that of all."""
+        """Return a list of learning rates as rates by optimizer name; the first is also the rate of the agent."""
         rates, names = values.get("learning_rate"), cls.separate_rates
         if not isinstance(rates, list | tuple):
             return {}
         if len(rates) != len(names):
-            told = f"it has {len(names)} networks with optimizers of their own ({', '.join(names)})" if names else ""
+            expected = (
+                f"it has {len(names)} networks with optimizers of their own ({', '.join(names)})" if names else ""
+            )
             raise ConfigurationError(
                 f"{len(rates)} learning rates for {cls.__name__.removesuffix('Config')}: "
-                f"{told or 'it takes one'}, got {list(rates)}."
+                f"{expected or 'it takes one'}, got {list(rates)}."
             )
         values["learning_rate"] = rates[0]
         return dict(zip(names, rates, strict=True))
@@ -130,18 +134,18 @@ class AgentConfig(Config):
     def replace(self, values: Mapping[str, Any]) -> Self:
         """Return a copy with other values, by the same names that `from_dict` takes.
 
-        Another optimizer does not inherit the arguments of the one before it.
+        Another optimizer does not inherit the arguments of the previous one.
         """
         own = self.to_dict()
         if "optimizer" in values:
             own.pop("optimizer")
             own.pop("optimizer_kwargs")
-            if _tells_rate(values["optimizer"]):
+            if _contains_rate(values["optimizer"]):
                 own.pop("learning_rate")
         return type(self).from_dict(own | dict(values))
 
     def value_of(self, name: str) -> Any:
-        """See `Config.value_of`; the optimizer is told by its label."""
+        """Return the value of a hyperparameter, see `Config.value_of`; the optimizer as its label."""
         owner, _, argument = name.rpartition(".")
         if name != "optimizer" and not owner:
             return super().value_of(name)
@@ -153,7 +157,7 @@ class AgentConfig(Config):
         )
 
     def structure(self) -> dict[str, Any]:
-        """What an agent is built from: every field but the live numbers that are set, optimizers' too, and how it acts.
+        """Return the values that determine the built agent: all fields except set live numbers and acting values.
 
         Two configs of equal structure can share one built and compiled agent.
         """
@@ -167,19 +171,19 @@ class AgentConfig(Config):
         }
 
     def optimizer_spec(self, name: str = "default") -> OptimizerSpec:
-        """Return the specification of the optimizer `name`, with what `optimizers` says of it."""
+        """Return the specification of the optimizer `name`, with its overrides in `optimizers`."""
         override = dict(self.optimizers.get(name, {}))
         rate = override.pop("learning_rate", self.learning_rate)
         own = OptimizerSpec.of(override.pop("optimizer", self.optimizer))
-        # Another optimizer does not inherit the arguments that were meant for the agent's.
+        # Another optimizer does not inherit the arguments of the agent's optimizer.
         inherited = self.optimizer_kwargs if own.name == self.optimizer else {}
         return OptimizerSpec(name=own.name, learning_rate=rate, arguments={**inherited, **own.arguments, **override})
 
 
 def _overrides(optimizers: Any) -> Any:
-    """Return `optimizers` with arguments by name in the place of names, objects and serialised optimizers."""
+    """Return `optimizers` with arguments by name in place of names, objects and serialised optimizers."""
     if not isinstance(optimizers, Mapping):
-        return optimizers  # of the wrong type, which is said where types are checked
+        return optimizers  # of the wrong type, reported by the type check
     return {owner: _override(owner, optimizer) for owner, optimizer in optimizers.items()}
 
 
@@ -190,10 +194,10 @@ def _override(owner: str, optimizer: Any) -> Any:
         spec = OptimizerSpec.of(optimizer)
     except ConfigurationError as error:
         raise ConfigurationError(f"optimizers, {owner}: {error}") from None
-    rate = {"learning_rate": spec.learning_rate} if _tells_rate(optimizer) else {}
+    rate = {"learning_rate": spec.learning_rate} if _contains_rate(optimizer) else {}
     return {"optimizer": spec.name, **rate, **spec.arguments}
 
 
-def _tells_rate(optimizer: Any) -> bool:
+def _contains_rate(optimizer: Any) -> bool:
     """Return whether a given optimizer contains a learning rate: an object does, a bare name does not."""
     return not isinstance(optimizer, str) or "learning_rate" in optimizer

@@ -1,4 +1,4 @@
-"""Replays chosen and described in a config."""
+"""Hyperparameters of replay buffers, and the buffer that they describe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REPLAYS = ("uniform", "prioritized", "hindsight")
 
 
 def is_prioritized(config: Any) -> bool:
-    """Return whether transitions are drawn by their priorities."""
+    """Return whether transitions are drawn by priority."""
     return bool(config.replay == "prioritized")
 
 
@@ -29,63 +29,63 @@ def _hindsight(config: Any) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayConfig(AgentConfig):
-    """The hyperparameters of agents that learn from a replay."""
+    """Base class for configs of agents with a replay buffer."""
 
-    buffer_size: int = hyperparameter(50_000, "Transitions kept in the replay.", low=2)
+    buffer_size: int = hyperparameter(50_000, "Capacity of the replay buffer, in transitions.", low=2)
     learning_starts: int = hyperparameter(1_000, "Environment steps before the first update.", low=0)
-    batch_size: int = hyperparameter(64, "Rows a minibatch.", low=1, search=(32, 64, 128, 256))
+    batch_size: int = hyperparameter(64, "Rows per minibatch.", low=1, search=(32, 64, 128, 256))
     train_freq: int = hyperparameter(1, "Steps of the environments between updates.", low=1, search=(1, 4, 16))
-    gradient_steps: int = hyperparameter(1, "Gradient steps an update.", low=1, search=(1, 2, 4))
+    gradient_steps: int = hyperparameter(1, "Gradient steps per update.", low=1, search=(1, 2, 4))
     n_step: int = hyperparameter(
         1, "Steps until the bootstrap.", low=1, search=(1, 3, 5), when=lambda config: not _hindsight(config)
     )
     replay: str = hyperparameter(
         "uniform",
-        "How transitions are drawn: uniform; prioritized, the more often the larger their errors were (arXiv "
-        "1511.05952); or hindsight, with other goals in the place of those that were wanted (arXiv 1707.01495).",
+        "How transitions are drawn: uniform; prioritized, in proportion to their errors (arXiv 1511.05952); or "
+        "hindsight, with desired goals replaced by achieved ones (arXiv 1707.01495).",
     )
     priority_alpha: float = hyperparameter(
         0.6,
-        "How much errors count when transitions are drawn by them; 0 draws uniformly.",
+        "Exponent of the errors as priorities; 0 draws uniformly.",
         **{"low": 0.0, "high": 1.0, "live": True, "search": (0.2, 0.9), "when": is_prioritized},
     )
     priority_beta: float = hyperparameter(
         0.4,
-        "How much importance weights correct for that at first.",
+        "Initial exponent of the importance weights, which correct the bias of priorities.",
         **{"low": 0.0, "high": 1.0, "live": True, "search": (0.2, 1.0), "when": is_prioritized},
     )
     priority_beta_steps: int = hyperparameter(
         100_000,
-        "Environment steps until they correct for all of it.",
+        "Environment steps until the exponent of the importance weights is 1.",
         **{"low": 1, "search": (10_000, 1_000_000), "log": True, "when": is_prioritized},
     )
     priority_eps: float = hyperparameter(
-        1e-6, "Added to errors, so that no transition is forgotten.", above=0.0, live=True, when=is_prioritized
+        1e-6, "Added to errors, so that every transition can be drawn.", above=0.0, live=True, when=is_prioritized
     )
     initial_td_error: float = hyperparameter(
         1.0,
-        "Error that the first transitions count as having when they are drawn by it; later ones count as the largest.",
+        "Priority of the first transitions; later ones start with the largest priority so far.",
         above=0.0,
         when=is_prioritized,
     )
     n_sampled_goal: int = hyperparameter(
         4,
-        "Hindsight: transitions with another goal for each one that keeps its own.",
+        "Hindsight: transitions with a replaced goal per transition with its own goal.",
         **{"low": 0, "search": (2, 8), "when": _hindsight},
     )
     goal_selection_strategy: str = hyperparameter(
         "future",
-        "Hindsight: goals reached later in the episode (future), at its end (final), or anywhere (episode).",
+        "Hindsight: goals achieved later in the episode (future), at its end (final), or at any step (episode).",
         when=_hindsight,
     )
     goal_function: str | None = hyperparameter(
         None,
-        "Hindsight: module:function that gives rewards [M] and ends [M] for reached and wanted goals [M, G]; null: "
+        "Hindsight: module:function that returns rewards [M] and ends [M] for achieved and desired goals [M, G]; null: "
         "the environment's compute_reward and compute_terminated.",
     )
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself."""
+        """Refuse contradictory values."""
         super().__post_init__()
         if self.buffer_size // self.n_envs <= self.n_step:
             raise ConfigurationError(
@@ -105,12 +105,12 @@ class ReplayConfig(AgentConfig):
             raise ConfigurationError("goal_function needs replay='hindsight'.")
 
     def make_replay(self, n_envs: int, rng: np.random.Generator, goals: Callable[[], Goals]) -> UniformReplay:
-        """Return an empty replay of this kind.
+        """Return an empty replay buffer of this kind.
 
         Args:
-            n_envs: Copies of the environment.
-            rng: Draws the samples.
-            goals: Gives what hindsight needs to know of the environment.
+            n_envs: Number of environment copies.
+            rng: Generator for samples.
+            goals: Returns the description of the environment's goals for hindsight.
         """
         shared: dict[str, Any] = {
             **{"buffer_size": self.buffer_size, "batch_size": self.batch_size, "learning_starts": self.learning_starts},

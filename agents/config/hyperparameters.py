@@ -1,8 +1,8 @@
-"""What is known about hyperparameters, and frozen dataclasses of them.
+"""Descriptions of hyperparameters, and frozen dataclasses of hyperparameters.
 
 A hyperparameter is described once, where its field is declared with `hyperparameter(...)`: its meaning, its
-range, how it is usually searched, and whether it is *live*. The command line, the search spaces and the error
-messages take all of that from here.
+range, its default search range, and whether it is *live*. The command line, the search spaces and the error messages
+use this description.
 
 A **live** hyperparameter is a number that can change while an agent exists, without building its networks or
 tracing its update again: a discount, a clip range, an entropy weight. `KerasAgent` keeps those in variables.
@@ -25,36 +25,36 @@ import pydantic
 from agents.errors import ConfigurationError, unknown_name
 
 METADATA = "hyperparameter"
-"""Where the metadata of a field has it."""
+"""Key of the description in the metadata of a field."""
 
 LARGEST = 2**63 - 1
-"""The largest whole number that a value may be."""
+"""Largest allowed whole number."""
 
 _DIGITS = 12
-"""Of 1 less a complement: 1 - (1 - 0.99) shall be 0.99."""
+"""Decimals to which 1 minus a complement is rounded: 1 - (1 - 0.99) shall be 0.99."""
 
 COMPLEMENT = "one_minus_"
-"""What the name of a hyperparameter begins with where 1 less its value is told."""
+"""Prefix of the name of a hyperparameter that is set as 1 minus its value."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hyperparameter:
-    """What is known about one field of a config.
+    """Description of one field of a config.
 
     Attributes:
-        help: One sentence for people, with the unit where there is one.
+        help: One sentence for users, with the unit where there is one.
         low: Smallest allowed value (inclusive), or None.
         high: Largest allowed value (inclusive), or None.
         above: The value must be greater than this, or None.
         live: Whether the value may change without rebuilding the agent.
-        acting: Whether it only says how the agent acts; such a value may change with a reset, and may differ between
+        acting: Whether it only affects how the agent acts; such a value may change with a reset, and may differ between
             the members of a population.
-        search: The range that a search takes when it is told none, `(low, high)`, or the choices.
+        search: The default range of a search, `(low, high)`, or the choices.
         log: Whether a search should treat the range on a logarithmic scale.
-        complement: Whether it can be told as 1 less its value, too, under the name ``one_minus_`` and its own: for a
-            discount, whose distance from 1 is what matters, on a logarithmic scale.
-        when: config -> whether this one counts in it; otherwise it is not searched, and is no live number. Defaults to
-            None: always.
+        complement: Whether it can also be set as 1 minus its value, under its name with the prefix ``one_minus_``: for
+            a discount, whose distance from 1 matters on a logarithmic scale.
+        when: config -> whether the hyperparameter has an effect in this config; otherwise it is not searched, and is
+            not live. Defaults to None: always.
     """
 
     help: str
@@ -72,7 +72,7 @@ class Hyperparameter:
         """Raise `ConfigurationError` when a number is not finite or outside the allowed range."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             return
-        if isinstance(value, int) and abs(value) > LARGEST:  # what no array and no database holds
+        if isinstance(value, int) and abs(value) > LARGEST:  # too large for arrays and databases
             raise ConfigurationError(f"{name} must be a whole number of at most {LARGEST}, got {value!r}.")
         rules = [] if math.isfinite(value) else [(False, "finite")]
         if self.above is not None:
@@ -90,7 +90,7 @@ def hyperparameter(default: Any, help: str, **about: Any) -> Any:
 
     Args:
         default: The default value. Mappings are copied for each instance.
-        help: One sentence for people.
+        help: One sentence for users.
         **about: Further fields of `Hyperparameter`.
     """
     metadata = {METADATA: Hyperparameter(help=help, **about)}
@@ -101,7 +101,10 @@ def hyperparameter(default: Any, help: str, **about: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Hyperparameters as fields of a frozen dataclass, checked when it is made. Subclasses declare them."""
+    """Base class for hyperparameters as fields of a frozen dataclass, checked at construction.
+
+    Subclasses declare the fields.
+    """
 
     def __post_init__(self) -> None:
         """Check every field's type and declared range."""
@@ -112,21 +115,21 @@ class Config:
 
     @classmethod
     def describe(cls) -> dict[str, Hyperparameter]:
-        """Every field that was declared with `hyperparameter`, by name."""
+        """Return the descriptions of all fields declared with `hyperparameter`, by name."""
         return {f.name: f.metadata[METADATA] for f in dataclasses.fields(cls) if METADATA in f.metadata}
 
     @classmethod
     def checked(cls, name: str, value: Any) -> Any:
-        """Return a value in the type of a field.
+        """Return a value converted to the type of a field.
 
         Raises:
-            ConfigurationError: It is of another one.
+            ConfigurationError: The value is of another type.
         """
         return _adapters(cls)[name].check(name, value)
 
     @classmethod
     def owner(cls) -> str:
-        """Whose hyperparameters they are, in messages."""
+        """Return the name of the algorithm that the hyperparameters belong to, for messages."""
         return cls.__name__.removesuffix("Config").lower().replace("agent", "the agent")
 
     @classmethod
@@ -147,7 +150,7 @@ class Config:
 
     @classmethod
     def field_of(cls, name: str, value: Any) -> dict[str, Any]:
-        """Return the field that is set by a name, a complement's too, and its value.
+        """Return the field that a name sets, complements included, and its value.
 
         Raises:
             ConfigurationError: There is no such field, or a complement is of a wrong type.
@@ -162,20 +165,20 @@ class Config:
 
     @classmethod
     def complements(cls) -> dict[str, str]:
-        """Names under which 1 less the value can be told -> the hyperparameters that they set."""
+        """Return the names that set 1 minus a value -> the hyperparameters that they set."""
         return {COMPLEMENT + name: name for name, about in cls.describe().items() if about.complement}
 
     def value_of(self, name: str) -> Any:
-        """Return the value of a hyperparameter, by any name that `from_dict` takes; None where it is not set."""
+        """Return the value of a hyperparameter by any name that `from_dict` accepts; None where it is not set."""
         complements = self.complements()
         return round(1.0 - getattr(self, complements[name]), _DIGITS) if name in complements else getattr(self, name)
 
     def replace(self, values: Mapping[str, Any]) -> Self:
-        """Return a copy with other values, by the same names that `from_dict` takes."""
+        """Return a copy with other values, by the names that `from_dict` accepts."""
         return type(self).from_dict(self.to_dict() | dict(values))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; `from_dict` gives an equal config back."""
+        """Return plain values, ready for JSON; `from_dict` restores an equal config."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return {name: plain(value) for name, value in values.items()}
 
@@ -187,41 +190,41 @@ class Config:
         return {name: value for name, value in own.items() if name not in usual or usual[name] != value}
 
     def that_count(self) -> dict[str, Hyperparameter]:
-        """Those of `describe` that have an effect beside the others' values."""
+        """Return the hyperparameters of `describe` that have an effect with the values of the others."""
         return {name: about for name, about in self.describe().items() if about.when is None or about.when(self)}
 
     def refuse_without_effect(self, given: Iterable[str]) -> None:
-        """Refuse settings that change nothing beside the others.
+        """Refuse settings that have no effect with the values of the others.
 
-        Not for the trials of a search: where one searches whether a part is on, and the part's settings, these count in
-        some of them only.
+        Not for the trials of a search: a search over switching a part on, and over its settings, has trials in which
+        the settings have no effect.
 
         Args:
-            given: Names of what was said, as `from_dict` takes them.
+            given: Names that were set, as `from_dict` accepts them.
 
         Raises:
-            ConfigurationError: One of them has no effect; tells what it is for.
+            ConfigurationError: A setting has no effect; the message explains its purpose.
         """
-        told, counting = self.describe(), self.that_count()
+        described, counting = self.describe(), self.that_count()
         for name in given:
-            if name in told and name not in counting and getattr(self, name) != _default(type(self), name):
+            if name in described and name not in counting and getattr(self, name) != _default(type(self), name):
                 raise ConfigurationError(
-                    f"{name} has no effect beside the other settings. What it is for: {told[name].help} Leave it out, "
-                    f"or set what it belongs to."
+                    f"{name} has no effect beside the other settings. What it is for: {described[name].help} "
+                    f"Leave it out, or set what it belongs to."
                 )
 
     def live_values(self) -> dict[str, float]:
-        """Return the live numbers but for the learning rate, which lives in the optimizers."""
+        """Return the live numbers except for the learning rate, which the optimizers hold."""
         live = {name: getattr(self, name) for name, about in self.that_count().items() if about.live}
         live.pop("learning_rate", None)
         return {name: float(value) for name, value in live.items() if value is not None}
 
     def acting_values(self) -> dict[str, Any]:
-        """Return the fields that only say how the agent acts."""
+        """Return the fields that only affect how the agent acts."""
         return {name: getattr(self, name) for name, about in self.describe().items() if about.acting}
 
     def structure(self) -> dict[str, Any]:
-        """Every field but the live numbers that are set, and how it acts."""
+        """Return all fields except set live numbers and acting values."""
         free = {*self.live_values(), *self.acting_values(), "learning_rate"}
         return {name: value for name, value in self.to_dict().items() if name not in free}
 
@@ -236,13 +239,13 @@ def plain(value: Any) -> Any:
 
 
 def _default(config_class: type[Config], name: str) -> Any:
-    """What a field has that nobody set."""
+    """Return the default value of a field."""
     field = next(each for each in dataclasses.fields(config_class) if each.name == name)
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 class _Adapter:
-    """Checks values of one field's type, and brings them into it (a list into a tuple, 1 into 1.0)."""
+    """Validator of one field's type, which also converts values (a list to a tuple, 1 to 1.0)."""
 
     def __init__(self, kind: Any) -> None:
         self._adapter = pydantic.TypeAdapter(kind, config=_config_for(kind))
@@ -250,7 +253,7 @@ class _Adapter:
         self._takes_bool = "true or false" in self._allowed or kind is Any
 
     def check(self, name: str, value: Any) -> Any:
-        """Return the value in the field's type; raises `ConfigurationError` when it is of another one."""
+        """Return the value in the field's type; raise `ConfigurationError` for a value of another type."""
         try:
             if isinstance(value, bool | np.bool_) and not self._takes_bool:
                 raise ValueError("a truth value is not a number")
@@ -263,20 +266,20 @@ _adapters_of: WeakKeyDictionary[type[Config], dict[str, _Adapter]] = WeakKeyDict
 
 
 def _adapters(cls: type[Config]) -> dict[str, _Adapter]:
-    """Field name -> its adapter; building them costs a millisecond, so it is done once a class."""
+    """Return the validators of all fields; cached per class, as building them takes a millisecond."""
     if cls not in _adapters_of:
         try:
             hints = get_type_hints(cls)
         except NameError:
-            # A class that was pickled by value in another process's script: its names are not known here, and its
-            # values were checked there.
+            # A class that was pickled by value from another process's script: its type names are unknown here, and
+            # its values were checked there.
             hints = {}
         _adapters_of[cls] = {f.name: _Adapter(hints.get(f.name, Any)) for f in dataclasses.fields(cls)}
     return _adapters_of[cls]
 
 
 def _config_for(kind: Any) -> pydantic.ConfigDict | None:
-    """Let a user's config have fields of any class; pydantic takes no configuration for models and dataclasses."""
+    """Allow fields of any class in a user's config; pydantic takes no configuration for models and dataclasses."""
     if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, pydantic.BaseModel)):
         return None
     return pydantic.ConfigDict(arbitrary_types_allowed=True)
@@ -294,7 +297,7 @@ _WORDS: dict[Any, str] = {
 
 
 def _words(kind: Any) -> str:
-    """What a type is called in an error message."""
+    """Return the name of a type for error messages."""
     origin = get_origin(kind)
     if origin in (Union, types.UnionType):
         return " or ".join(_words(part) for part in get_args(kind))

@@ -1,4 +1,4 @@
-"""Networks described in a config, for who writes no code."""
+"""Hyperparameters of networks, for users who describe a network without code."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from agents.environments.images import is_image
 from agents.errors import ConfigurationError, unknown_name
 
 USUAL_SIZES = (64, 64)
-"""Units of the hidden layers of networks that see vectors, where nothing is said of them."""
+"""Default units of the hidden layers for vector observations."""
 
 USUAL_SIZES_OF_IMAGES = (512,)
-"""Units behind the convolutions in Mnih et al. 2015."""
+"""Default units of the hidden layers after the convolutions, as in Mnih et al. 2015."""
 
 _SETTINGS = ("hidden_sizes", "activation", "convolutions")
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig(AgentConfig):
-    """The hyperparameters of agents whose networks are built by `agents.networks.builders`."""
+    """Base class for configs of agents whose networks are built by `agents.networks.builders`."""
 
     hidden_sizes: tuple[int, ...] | None = hyperparameter(
         None, "Units of the hidden layers of each network; null: 64, 64, and 512 behind convolutions."
@@ -37,10 +37,10 @@ class NetworkConfig(AgentConfig):
     )
 
     usual_sizes: ClassVar[tuple[int, ...]] = USUAL_SIZES
-    """Of networks that see vectors, where `hidden_sizes` is null."""
+    """Units of the hidden layers for vector observations, where `hidden_sizes` is null."""
 
     def __post_init__(self) -> None:
-        """Refuse what no network has."""
+        """Refuse invalid network settings."""
         super().__post_init__()
         for own in self.networks.values():
             for setting in own:
@@ -61,8 +61,8 @@ class NetworkConfig(AgentConfig):
         """Return the arguments of `agents.networks.builders.network` that describe the layers of a network.
 
         Args:
-            network: Its name.
-            observation_space: What it sees, by which sizes are chosen that were not given. Defaults to None: a vector.
+            network: Name of the network.
+            observation_space: Input space of the network, from which default sizes follow. Defaults to None, a vector.
         """
         described = {name: getattr(self, name) for name in _SETTINGS} | dict(self.networks.get(network, {}))
         if described["hidden_sizes"] is None:
@@ -77,7 +77,7 @@ def usual_sizes(observation_space: spaces.Box | None, of_vectors: tuple[int, ...
 
 
 def check_described(described: Iterable[str], networks: Sequence[str]) -> None:
-    """Raise `ConfigurationError` where a network is described that an agent does not have."""
+    """Raise `ConfigurationError` for a described network that the agent does not have."""
     for name in described:
         if name not in networks:
             raise unknown_name("network", name, networks)

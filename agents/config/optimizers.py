@@ -1,8 +1,8 @@
 """Optimizers as data: a name, a learning rate and arguments, from which a fresh Keras optimizer can be built.
 
 A Keras optimizer binds to the variables that it updates and cannot be shared between agents or sent to another
-process. An `OptimizerSpec` can. It is made from whatever people have at hand: a name, a Keras optimizer object,
-or a serialised Keras config.
+process. An `OptimizerSpec` can. It is made from a name, a Keras optimizer object or a serialised
+Keras config.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TYPICAL_RATES = {"sgd": (1e-4, 1e0), "adagrad": (1e-4, 1e0), "ftrl": (1e-4, 1e0
 
 
 _NUMBERS = frozenset({"beta_1", "beta_2", "epsilon", "momentum", "rho", "weight_decay"})
-"""Arguments of Keras's optimizers that are used as numbers only, but for the question whether they are there."""
+"""Arguments of Keras's optimizers that are only used as numbers, except for tests whether they are set."""
 
 _SCHEDULE_NUMBERS: Mapping[str, frozenset[str]] = {
     "CosineDecay": frozenset({"initial_learning_rate", "alpha", "warmup_target"}),
@@ -56,15 +56,15 @@ _SCHEDULE_NUMBERS: Mapping[str, frozenset[str]] = {
     "InverseTimeDecay": frozenset({"initial_learning_rate", "decay_rate"}),
     "PolynomialDecay": frozenset({"initial_learning_rate", "end_learning_rate"}),
 }
-"""The same of Keras's learning-rate schedules."""
+"""Arguments of Keras's learning-rate schedules that are only used as numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerSpec:
-    """An optimizer that is not built yet.
+    """Specification of an optimizer that is not built yet.
 
     Attributes:
-        name: A Keras optimizer in lower case (``"adamw"``) or a class of your own as ``"module:Class"``.
+        name: A Keras optimizer in lower case (``"adamw"``) or a user's class as ``"module:Class"``.
         learning_rate: Step size, > 0; or a serialised Keras learning-rate schedule.
         arguments: Further arguments, as the Keras class names them.
     """
@@ -74,7 +74,7 @@ class OptimizerSpec:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Normalise the name and checks name and rate."""
+        """Normalise the name, and check name and rate."""
         name = str(self.name).lower()
         if name in KERAS_OPTIMIZERS:
             object.__setattr__(self, "name", name)
@@ -125,21 +125,21 @@ class OptimizerSpec:
 
     @property
     def label(self) -> str:
-        """Name and arguments that are not Keras's defaults: ``sgd(momentum=0.9)``; `of` takes it back."""
+        """Name and arguments that are not Keras's defaults: ``sgd(momentum=0.9)``; `of` reads it."""
         if not self.arguments:
             return self.name
         parameters = inspect.signature(self.optimizer_class()).parameters
         defaults = {name: parameter.default for name, parameter in parameters.items()}
         own = {key: value for key, value in self.arguments.items() if value != defaults.get(key)}
-        told = ", ".join(f"{key}={json.dumps(value)}" for key, value in own.items())
-        return f"{self.name}({told})" if told else self.name
+        arguments = ", ".join(f"{key}={json.dumps(value)}" for key, value in own.items())
+        return f"{self.name}({arguments})" if arguments else self.name
 
     def numbers(self) -> dict[str, float]:
-        """What may change while an optimizer of this specification exists, beside a learning rate that is a number.
+        """Return the arguments that can change while the optimizer exists, except for a numeric learning rate.
 
-        These are the weight decay, momenta and the like that it names, and the numbers of its schedule as
-        ``learning_rate.initial_learning_rate``. What is None or 0 switches a part of the rule off and cannot change,
-        and nothing is known of the rule of an optimizer of your own.
+        These are explicit arguments such as weight decay and momenta, and the numbers of a schedule as
+        ``learning_rate.initial_learning_rate``. A value of None or 0 switches a part of the update rule off and cannot
+        change, and arguments of a user's optimizer cannot change, because its update rule is unknown.
         """
         if self.name not in KERAS_OPTIMIZERS:
             return {}
@@ -151,7 +151,7 @@ class OptimizerSpec:
         return {name: float(value) for name, value in sorted(found.items()) if _is_number(value)}
 
     def structure(self) -> str:
-        """All of it but what may change while it exists, which is written as ``*``."""
+        """Return the label with ``*`` in place of the values that can change while the optimizer exists."""
         numbers = self.numbers()
         arguments = {name: "*" if name in numbers else json.dumps(v) for name, v in sorted(self.arguments.items())}
         if isinstance(self.learning_rate, Mapping):
@@ -161,15 +161,15 @@ class OptimizerSpec:
                 for name, value in schedule.get("config", {}).items()
             }
             arguments["learning_rate"] = json.dumps(schedule, sort_keys=True)
-        told = ", ".join(f"{name}={value}" for name, value in arguments.items())
-        return f"{self.name}({told})" if told else self.name
+        text = ", ".join(f"{name}={value}" for name, value in arguments.items())
+        return f"{self.name}({text})" if text else self.name
 
     @property
     def typical_rates(self) -> tuple[float, float]:
-        """The range of learning rates in which this optimizer is usually at its best.
+        """Return the range of learning rates in which this optimizer usually works best.
 
-        Optimizers that divide by the size of past gradients take steps of about the learning rate; the others
-        take steps in proportion to the gradient and want larger ones.
+        Optimizers that divide by the size of past gradients take steps of about the learning rate; others take
+        steps in proportion to the gradient and need larger rates.
         """
         return _TYPICAL_RATES.get(self.name, (1e-5, 1e-1))
 
@@ -187,11 +187,11 @@ class OptimizerSpec:
         return cls(name=name, learning_rate=rate if isinstance(rate, Mapping) else _shortest(rate), arguments=config)
 
     def with_rate(self, learning_rate: float) -> Self:
-        """Return the same optimizer at another learning rate."""
+        """Return the same optimizer with another learning rate."""
         return type(self)(name=self.name, learning_rate=learning_rate, arguments=self.arguments)
 
     def build(self) -> Any:
-        """Return a fresh Keras optimizer that is bound to no variable yet.
+        """Return a new Keras optimizer that is not bound to variables yet.
 
         Raises:
             ConfigurationError: An argument does not exist or has a value that Keras refuses.
@@ -211,17 +211,17 @@ class OptimizerSpec:
                 rate = keras.optimizers.schedules.deserialize(dict(rate))
             return made_class(learning_rate=rate, **self.arguments)
         except (TypeError, ValueError) as error:
-            told = f"learning_rate {self.learning_rate!r} and arguments {dict(self.arguments)!r}"
-            raise ConfigurationError(f"Optimizer {self.name!r} cannot be built with {told}: {error}") from error
+            given = f"learning_rate {self.learning_rate!r} and arguments {dict(self.arguments)!r}"
+            raise ConfigurationError(f"Optimizer {self.name!r} cannot be built with {given}: {error}") from error
 
     def takes(self) -> set[str]:
-        """Return the arguments that it can be given, beside its rate."""
+        """Return the names of the optimizer's arguments, except for the learning rate."""
         from agents.backend.tensorflow import keras
 
         return {*_parameters(self.optimizer_class()), *_parameters(keras.optimizers.Optimizer)} - {"learning_rate"}
 
     def uses(self, argument: str) -> bool:
-        """Return whether it has a value for an argument where none is given: 0 would switch it off then."""
+        """Return whether an argument that is not set has a value other than "off": 0 would then switch it off."""
         parameters = inspect.signature(self.optimizer_class()).parameters
         return argument in parameters and parameters[argument].default not in (None, 0, inspect.Parameter.empty)
 
@@ -240,14 +240,14 @@ class OptimizerSpec:
             check_found(self.name, found)
             return found
         except (ConfigurationError, AttributeError) as error:
-            told = str(error).removesuffix(".")
-            raise ConfigurationError(f"Optimizer {self.name!r} cannot be imported: {told}.") from error
+            reason = str(error).removesuffix(".")
+            raise ConfigurationError(f"Optimizer {self.name!r} cannot be imported: {reason}.") from error
 
     def serialised(self) -> dict[str, Any]:
-        """Return the complete Keras config, with every default spelled out; `OptimizerSpec.of` takes it back.
+        """Return the complete Keras config, with every default spelled out; `OptimizerSpec.of` reads it.
 
-        So does `keras.saving.deserialize_keras_object`. (`keras.optimizers.deserialize` of Keras 3.15 does not know
-        Lamb and gives back a string.)
+        `keras.saving.deserialize_keras_object` reads it, too. (`keras.optimizers.deserialize` of Keras 3.15 does not
+        know Lamb and returns a string.)
         """
         from agents.backend.tensorflow import keras
 
@@ -258,10 +258,10 @@ class OptimizerSpec:
 
 
 def variables_of(optimizer: Any) -> list[Any]:
-    """Every variable that a Keras optimizer keeps: counter, rate and slots.
+    """Return every variable of a Keras optimizer: counter, rate and slots.
 
     `optimizer.variables` leaves out variables that an optimizer holds in an attribute only (Nadam's running
-    momentum product in Keras 3.15), and a state that is saved without them does not go on as it should.
+    momentum product in Keras 3.15), and a state saved without them cannot be restored exactly.
     """
     from agents.backend.tensorflow import keras
 
@@ -286,14 +286,14 @@ def _is_number(value: Any) -> bool:
 
 
 def _parameters(function: Any) -> set[str]:
-    """Names of the named parameters."""
+    """Return the names of the named parameters."""
     kinds = inspect.Parameter
     parameters = inspect.signature(function).parameters.values()
     return {p.name for p in parameters if p.kind not in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL)}
 
 
 def _split(arguments: str) -> list[str]:
-    """Return the parts between the commas that stand in no bracket and no quotation marks."""
+    """Return the parts between commas outside brackets and quotation marks."""
     parts, depth, quoted, escaped = [""], 0, False, False
     for character in arguments:
         quoted ^= character == '"' and not escaped
@@ -308,7 +308,7 @@ def _split(arguments: str) -> list[str]:
 
 def _value_of(text: str) -> Any:
     """Return a value as JSON or Python writes it, or else the text itself."""
-    for attempt in (text, text.lower()):  # True and None are Python's
+    for attempt in (text, text.lower()):  # True and None are Python literals
         try:
             return json.loads(attempt)
         except json.JSONDecodeError:
@@ -317,6 +317,6 @@ def _value_of(text: str) -> Any:
 
 
 def _shortest(rate: Any) -> float:
-    """Return the shortest decimal of a rate that Keras has kept in 32 bits: 0.001, not 0.0010000000474974513."""
+    """Return the shortest decimal of a rate that Keras stores in 32 bits: 0.001, not 0.0010000000474974513."""
     single = np.float32(rate)
     return float(str(single)) if float(single) == float(rate) else float(rate)

@@ -85,6 +85,6 @@ def _changed(space: spaces.Box, change: Callable[[Array], Array]) -> tuple[space
 
 
 def _merged(values: Array) -> Array:
-    """Return [..., F, H, W, C] -> [..., H, W, F * C]."""
+    """Map [..., F, H, W, C] to [..., H, W, F * C]."""
     moved = np.moveaxis(values, -4, -2)  # [..., H, W, F, C]
     return moved.reshape(*moved.shape[:-2], -1)

@@ -1,6 +1,6 @@
 """Networks: builders, layers (noisy, dueling), distributions, value heads, and forward passes in NumPy.
 
-Keras models and functions of their outputs enter; losses and optimizers do not.
+Keras models and functions of their outputs belong here; losses and optimizers do not.
 """
 
 import lazy_loader

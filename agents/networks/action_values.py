@@ -1,4 +1,4 @@
-"""What a network says of an action: one number, its value; or how returns are distributed (`categorical_values`)."""
+"""Interpretation of a network's outputs as action values: scalars here, distributions in `categorical_values`."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from agents.networks.builders import gather_actions
 
 Array = np.ndarray[Any, Any]
 Number = Callable[[str], Any]
-"""Name of a live number -> its value."""
+"""Function from the name of a live number to its value."""
 
 
 class Learned(NamedTuple):
-    """What there is to learn from each row of a minibatch."""
+    """Losses and statistics of each row of a minibatch."""
 
-    losses: Any  # [B] what the optimizer lowers
-    priorities: Any  # [B] how much a replay should care for the row
-    values: Any  # [B] of the action that was taken
-    errors: Any  # [B] by how much that differs from its target
+    losses: Any  # [B] minimised by the optimizer
+    priorities: Any  # [B] priority of the row for a prioritised replay
+    values: Any  # [B] value of the action that was taken
+    errors: Any  # [B] difference of the value from its target
     metrics: Mapping[str, Any]  # further scalars
 
 
 class ActionValues(ABC):
-    """How outputs of a network are read, and what is learned from them."""
+    """Base class for the interpretation of a network's outputs and for the losses on them."""
 
     n_outputs: int
-    """Numbers that the network gives of each action."""
+    """Number of network outputs per action."""
 
     def layers(self) -> Sequence[keras.layers.Layer]:
-        """Layers that bring outputs [B, A * n_outputs] into the shape that is read here."""
+        """Return the layers that bring outputs [B, A * n_outputs] into the shape expected here."""
         return []
 
     @abstractmethod
@@ -42,23 +42,23 @@ class ActionValues(ABC):
 
     @abstractmethod
     def of_best(self, outputs: Any, chooser: Any) -> Any:
-        """Of each row, the outputs of the action that is best by `chooser`: outputs of the same or another network."""
+        """Return each row's outputs of the action that is best by `chooser`, outputs of the same or another network."""
 
     @abstractmethod
     def learn(self, outputs: Any, successors: Any, rewards: Any, discounts: Any, number: Number) -> Learned:
-        """Compare outputs with their targets, through which no gradient goes.
+        """Compare outputs with their targets; no gradient flows through the targets.
 
         Args:
-            outputs: [B, ...] of the actions that were taken.
-            successors: [B, ...] outputs of what was best to do next.
-            rewards: [B] on the way there.
-            discounts: [B] how much what follows counts; 0 where nothing does.
-            number: Gives live numbers.
+            outputs: [B, ...] outputs of the actions that were taken.
+            successors: [B, ...] outputs of the best next action.
+            rewards: [B] n-step rewards.
+            discounts: [B] discount of the successors; 0 after a termination.
+            number: Returns live numbers by name.
         """
 
 
 class ScalarValues(ActionValues):
-    """One number an action. Errors count by their squares up to 1 and by their sizes beyond (Huber)."""
+    """One value per action, with the Huber loss: quadratic for errors up to 1, linear beyond."""
 
     n_outputs = 1
 

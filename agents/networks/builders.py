@@ -1,4 +1,4 @@
-"""Builders of the usual networks, chosen by the observation space."""
+"""Builders of the default networks, chosen by the observation space."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NATURE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 
 
 MOST_UNITS = 1_000_000
-"""The most units of a layer: beyond, a number was mistyped."""
+"""Maximum number of units of a layer, against mistyped numbers."""
 
 
 def network(
@@ -41,15 +41,16 @@ def network(
 
     Args:
         observation_space: Box; uint8 with three axes is an image [height, width, channels].
-        hidden_sizes: Units of the hidden dense layers; None for the usual ones (`agents.config.network_config`).
+        hidden_sizes: Units of the hidden dense layers; None for the defaults (`agents.config.network_config`).
         outputs: Size of the last axis of the result.
         activation: Keras activation of the hidden layers.
-        convolutions: Filters, kernel and stride of each, for images. Defaults to None: those of Mnih et al. 2015.
+        convolutions: Filters, kernel and stride of each convolution, for images. Defaults to None: those of Mnih et al.
+            2015.
         output_scale: Gain of an orthogonal initialisation of the last layer (and sqrt(2), orthogonal, before it,
             convolutions included), as policy-gradient methods use it (Andrychowicz et al. 2020, arXiv 2006.05990);
-            None for Keras's own.
-        head: The last layer, in place of a dense one.
-        behind: Layers behind that one, which turn its outputs into what the network gives.
+            None for Keras's default initialisation.
+        head: The last layer, instead of a dense one.
+        behind: Layers after the last one, which convert its outputs.
         name: Name of the network.
 
     Raises:
@@ -67,7 +68,7 @@ def body(
     *,
     orthogonal: bool = False,
 ) -> list[keras.layers.Layer]:
-    """Return the layers of a network but for its last one; see `network`. Several networks may share them."""
+    """Return the layers of a network except for the last one; see `network`. Several networks may share them."""
     hidden_sizes = _checked(observation_space, hidden_sizes, activation)
     layers = _features(observation_space, convolutions, orthogonal)
     for size in hidden_sizes:
@@ -85,7 +86,7 @@ def headed(
     behind: Sequence[keras.layers.Layer] = (),
     name: str | None = None,
 ) -> keras.Sequential:
-    """Return a network of these layers and a last one; see `network`."""
+    """Return a network of the given layers and a last one; see `network`."""
     if head is None:
         init = keras.initializers.Orthogonal(output_scale) if output_scale is not None else "glorot_uniform"
         head = keras.layers.Dense(outputs, kernel_initializer=init)
@@ -109,11 +110,11 @@ def noisy_network(
     Args:
         observation_space: As in `network`.
         hidden_sizes: Units of the hidden noisy layers; None as in `network`.
-        outputs: Units of the last one.
-        sigma: Size of the noise at first; see `NoisyDense`.
+        outputs: Units of the last layer.
+        sigma: Initial scale of the noise; see `NoisyDense`.
         activation: Keras activation of the hidden layers.
         convolutions: As in `network`.
-        head: As in `network`, in place of a noisy one.
+        head: As in `network`, instead of a noisy layer.
         behind: As in `network`.
         name: Name of the network.
 
@@ -139,11 +140,11 @@ def critic_network(
     convolutions: Convolutions | None = None,
     name: str | None = None,
 ) -> keras.Model:
-    """Return a network from ``[observations, actions]`` to one value, [B, 1]: actions join behind the convolutions.
+    """Return a network from ``[observations, actions]`` to one value, [B, 1]; actions enter after the convolutions.
 
     Args:
         observation_space: As in `network`.
-        hidden_sizes: Units of the hidden dense layers; None for the usual ones (`agents.config.network_config`).
+        hidden_sizes: Units of the hidden dense layers; None for the defaults (`agents.config.network_config`).
         n_dimensions: Dimensions of an action, which is [B, D].
         activation: Keras activation of the hidden layers.
         convolutions: As in `network`.
@@ -164,19 +165,19 @@ def critic_network(
 
 
 def constant(observation_space: spaces.Box, value: float, *, name: str | None = None) -> keras.Sequential:
-    """Return a network that gives one learned number, [B, 1], whatever it sees."""
+    """Return a network that returns one learned number, [B, 1], for every observation."""
     return keras.Sequential([keras.Input(observation_space.shape), Constant(value)], name=name)
 
 
 def _initializer(orthogonal: bool) -> Any:
-    """Of a hidden layer: a new one each time, as layers that share one would begin alike."""
+    """Return a new initializer of a hidden layer, as layers that share one would start with equal weights."""
     return keras.initializers.Orthogonal(np.sqrt(2)) if orthogonal else "glorot_uniform"
 
 
 def _features(
     observation_space: spaces.Box, convolutions: Convolutions | None, orthogonal: bool = False
 ) -> list[keras.layers.Layer]:
-    """What comes before the dense layers."""
+    """Return the layers before the dense layers."""
     if is_image(observation_space):
         return _of_image(observation_space.shape, NATURE if convolutions is None else convolutions, orthogonal)
     if convolutions is not None:
@@ -187,7 +188,7 @@ def _features(
 
 
 def _checked(space: spaces.Box, hidden_sizes: Sequence[int] | None, activation: str) -> Sequence[int]:
-    """Return the sizes of the hidden layers, the usual ones for None."""
+    """Return the sizes of the hidden layers, the defaults for None."""
     hidden_sizes = usual_sizes(space) if hidden_sizes is None else hidden_sizes
     if not all(1 <= size <= MOST_UNITS for size in hidden_sizes):
         raise ConfigurationError(
@@ -202,9 +203,10 @@ def _checked(space: spaces.Box, hidden_sizes: Sequence[int] | None, activation: 
 
 
 def gather_actions(values: Any, actions: Any) -> Any:
-    """What each row's action has: [B, A] or [B, A, Z], and [B] -> [B] or [B, Z].
+    """Return the values of each row's action: [B, A] or [B, A, Z], and [B] -> [B] or [B, Z].
 
-    A masked sum, whose gradient is another mask; that of a gather is a scatter, which XLA makes a loop of on a CPU.
+    Computed as a masked sum, whose gradient is a mask; the gradient of a gather is a scatter, a slow
+    loop of XLA on a CPU.
     """
     ops = keras.ops
     chosen = ops.expand_dims(actions, 1) == ops.arange(values.shape[1], dtype=actions.dtype)  # [B, A]
@@ -214,7 +216,7 @@ def gather_actions(values: Any, actions: Any) -> Any:
 
 
 of_actions = gather_actions
-"""The name that it had before, for one version."""
+"""Deprecated alias of `gather_actions`."""
 
 
 def _of_image(shape: tuple[int, ...], convolutions: Convolutions, orthogonal: bool) -> list[keras.layers.Layer]:
@@ -222,11 +224,12 @@ def _of_image(shape: tuple[int, ...], convolutions: Convolutions, orthogonal: bo
     sides = list(shape[:2])
     for filters, kernel, stride in convolutions:
         if min(sides) < kernel:
-            told = ", ".join(str(list(each)) for each in convolutions)
+            listed = ", ".join(str(list(each)) for each in convolutions)
             raise ConfigurationError(
-                f"An image must be uint8, large enough for the convolutions {told} (filters, kernel, stride; the usual "
-                f"ones need 36 pixels a side), got {shape} as [height, width, channels]: give other convolutions "
-                f"(convolutions=[[16, 3, 1]], say), or flatten it with gymnasium.wrappers.FlattenObservation."
+                f"An image must be uint8, large enough for the convolutions {listed} (filters, kernel, stride; the "
+                f"default ones need 36 pixels a side), got {shape} as [height, width, channels]: give other "
+                f"convolutions (such as convolutions=[[16, 3, 1]]), or flatten the image with "
+                f"gymnasium.wrappers.FlattenObservation."
             )
         sides = [(side - kernel) // stride + 1 for side in sides]
         init = _initializer(orthogonal)
@@ -236,47 +239,47 @@ def _of_image(shape: tuple[int, ...], convolutions: Convolutions, orthogonal: bo
 
 @keras.saving.register_keras_serializable("agents")
 class Atoms(keras.layers.Layer):
-    """Several outputs of each action, side by side so far, on an axis of their own."""
+    """Layer that splits concatenated outputs of each action into an axis of their own."""
 
     def __init__(self, n_atoms: int, **kwargs: Any) -> None:
-        """Args: n_atoms: how many each has."""
+        """Args: n_atoms: outputs per action."""
         super().__init__(**kwargs)
         self.n_atoms = n_atoms
 
     def call(self, outputs: Any) -> Any:
-        """Return [B, A * Z] -> [B, A, Z]."""
+        """Map [B, A * Z] to [B, A, Z]."""
         return keras.ops.reshape(outputs, (-1, outputs.shape[1] // self.n_atoms, self.n_atoms))
 
     def numpy_call(self, outputs: Array, weights: list[Array]) -> Array:
-        """Return the same in NumPy: [..., A * Z] -> [..., A, Z]."""
+        """Compute the same in NumPy: [..., A * Z] -> [..., A, Z]."""
         return outputs.reshape(*outputs.shape[:-1], -1, self.n_atoms)
 
     def get_config(self) -> dict[str, Any]:
-        """For saving."""
+        """Return the configuration for saving."""
         return {**super().get_config(), "n_atoms": self.n_atoms}
 
 
 @keras.saving.register_keras_serializable("agents")
 class Constant(keras.layers.Layer):
-    """One learned number, whatever comes in."""
+    """Layer that returns one learned number for every input."""
 
     def __init__(self, value: float, **kwargs: Any) -> None:
-        """Args: value: what it begins with."""
+        """Args: value: initial value."""
         super().__init__(**kwargs)
         self.first = value
 
     def build(self, input_shape: tuple[int, ...]) -> None:
-        """Make the number."""
+        """Create the variable."""
         self.value = self.add_weight(shape=(1,), initializer=keras.initializers.Constant(self.first))
 
     def call(self, inputs: Any) -> Any:
-        """Return [B, ...] -> [B, 1]."""
+        """Map [B, ...] to [B, 1]."""
         return keras.ops.zeros((keras.ops.shape(inputs)[0], 1)) + self.value
 
     def numpy_call(self, inputs: Array, weights: list[Array]) -> Array:
-        """Return the same in NumPy: [..., F] -> [..., 1]."""
+        """Compute the same in NumPy: [..., F] -> [..., 1]."""
         return np.zeros((*inputs.shape[:-1], 1), np.float32) + weights[0]
 
     def get_config(self) -> dict[str, Any]:
-        """For saving."""
+        """Return the configuration for saving."""
         return {**super().get_config(), "value": self.first}

@@ -1,7 +1,7 @@
-"""Distributions of returns: Bellemare et al. 2017, arXiv 1707.06887 (C51).
+"""Categorical distributions of returns (Bellemare et al. 2017, arXiv 1707.06887, C51).
 
-Of each action the network gives the probabilities of `n_atoms` returns, equally far from each other between `v_min` and
-`v_max`. Its target is the distribution of what follows, discounted, shifted by the rewards and brought back onto these.
+For each action the network returns the probabilities of `n_atoms` returns, equally spaced between `v_min` and `v_max`.
+The target is the distribution of the successor, discounted, shifted by the rewards and projected onto these atoms.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from agents.networks.builders import Atoms, gather_actions
 
 _TINY = 1e-30
 _MARGIN = 1e-3
-"""Of the support: how far beyond it returns must be to count as such, and not as rounded."""
+"""Share of the support by which returns must exceed it to count as outside, against rounding errors."""
 
 
 def project(returns: Any, probabilities: Any, v_min: Any, v_max: Any, n_atoms: int) -> Any:
-    """Bring probabilities of any returns onto atoms: each is shared by its two neighbours, the nearer getting more.
+    """Project probabilities of returns onto atoms: each is split between its two neighbours, linearly by distance.
 
     Args:
-        returns: [B, M]; those beyond `v_min` and `v_max` count as these.
-        probabilities: [B, M] of each.
+        returns: [B, M]; clipped to `v_min` and `v_max`.
+        probabilities: [B, M] probability of each return.
         v_min: The first atom.
-        v_max: The last one.
-        n_atoms: How many there are, >= 2.
+        v_max: The last atom.
+        n_atoms: Number of atoms, >= 2.
 
     Returns:
         [B, n_atoms] probabilities of the atoms.
     """
     positions = ops.clip((returns - v_min) / (v_max - v_min) * (n_atoms - 1), 0.0, n_atoms - 1.0)  # [B, M]
     below = ops.floor(positions)
-    above = positions - below  # [B, M] how much the upper neighbour gets
-    # One more atom, that of nothing, is above the last. Sums by number of row and atom: without a matrix of all returns
-    # and atoms, this takes a tenth of the time.
+    above = positions - below  # [B, M] share of the upper neighbour
+    # One more, empty atom is above the last. Sums over indices of row and atom: without a matrix of all returns and
+    # atoms, this takes a tenth of the time.
     n_rows, width = ops.shape(positions)[0], n_atoms + 1
     cells = ops.cast(below, "int32") + width * ops.expand_dims(ops.arange(n_rows, dtype="int32"), 1)  # [B, M]
     shares = ops.concatenate([probabilities * (1.0 - above), probabilities * above], axis=1)
@@ -47,13 +47,13 @@ def project(returns: Any, probabilities: Any, v_min: Any, v_max: Any, n_atoms: i
 
 
 class CategoricalValues(ActionValues):
-    """The probabilities of returns, as logits [B, A, n_atoms]. Reads the live numbers `v_min` and `v_max`.
+    """Probabilities of returns, as logits [B, A, n_atoms]. Reads the live numbers `v_min` and `v_max`.
 
-    A row's loss is the cross entropy from its target, and its priority the divergence (Kullback and Leibler's): the
-    same less what cannot be learned, as Rainbow has it (Hessel et al. 2017, arXiv 1710.02298).
+    A row's loss is the cross entropy from its target. The row's priority is the Kullback-Leibler divergence, which is
+    the loss without the target's entropy, as in Rainbow (Hessel et al. 2017, arXiv 1710.02298).
 
     Args:
-        n_atoms: How many returns there are, >= 2.
+        n_atoms: Number of atoms, >= 2.
     """
 
     def __init__(self, n_atoms: int) -> None:
@@ -67,7 +67,7 @@ class CategoricalValues(ActionValues):
         weights = np.exp(outputs - outputs.max(axis=-1, keepdims=True))  # [N, A, Z]
         means = (weights @ self._steps) / weights.sum(axis=-1)  # [N, A] in [0, 1]
         v_min, v_max = number("v_min"), number("v_max")
-        values: Array = (v_min + (v_max - v_min) * means.T).T  # in a population, numbers are [N]
+        values: Array = (v_min + (v_max - v_min) * means.T).T  # live numbers of a population are [N]
         return values
 
     def of_best(self, outputs: Any, chooser: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Distributions over actions, twice: in NumPy for acting, in Keras operations for losses."""
+"""Distributions over actions: in NumPy for acting, in Keras operations for losses."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _LOG_SQRT_2PI = 0.5 * float(np.log(2 * np.pi))
 
 
 class Categorical:
-    """Actions 0..A-1 with the probabilities softmax(logits). Parameters are logits [N, A].
+    """Categorical distribution of actions 0..A-1, softmax(logits). Parameters are logits [N, A].
 
-    A logit of -inf forbids an action: its probability is 0, and it adds nothing to entropies and divergences, nor to
-    their gradients. (0 log 0 is 0 in the limit, but NaN in floating point.)
+    A logit of -inf forbids an action: its probability is 0, and its contribution to entropies, divergences and their
+    gradients is 0. (0 log 0 is 0 in the limit, but NaN in floating point.)
     """
 
     @staticmethod
     def sample(logits: Array, rng: np.random.Generator) -> Array:
-        """Return [N] int64, by the Gumbel-max trick: one draw an action whatever comes out.
+        """Return [N] int64, by the Gumbel-max trick: one random number per action whatever the result.
 
         Raises:
             NonFiniteError: All actions of a row are forbidden.
@@ -71,7 +71,7 @@ class Categorical:
     def divergence(logits: Any, others: Any) -> Any:
         """Return [B] Kullback-Leibler divergences of others from these, differentiable in both, in nats.
 
-        Infinite where the others forbid an action that these allow.
+        The divergence is infinite where the others forbid an action that these allow.
         """
         log_probs = ops.log_softmax(logits)  # [B, A]
         probs = ops.exp(log_probs)
@@ -80,10 +80,10 @@ class Categorical:
 
 
 class MultiCategorical:
-    """Several independent actions at a time, each 0..A_d-1; parameters are their logits side by side, [N, sum(A)].
+    """Independent categorical distributions, of actions 0..A_d-1; parameters are concatenated logits, [N, sum(A)].
 
     Args:
-        counts: A_d, how many there are of each.
+        counts: A_d, the number of actions of each distribution.
     """
 
     def __init__(self, counts: Sequence[int]) -> None:
@@ -91,17 +91,17 @@ class MultiCategorical:
         self._most = max(self.counts)
         within = np.arange(self._most) < np.array(self.counts)[:, None]  # [D, A]
         firsts = np.cumsum(self.counts) - self.counts
-        # Where each logit is; behind the last action of one that has fewer, the column of -inf that is put at the end.
+        # Position of each logit; distributions of fewer actions are padded with the column of -inf at the end.
         self._places = np.where(within, firsts[:, None] + np.arange(self._most), sum(self.counts))  # [D, A]
 
     def _rows(self, logits: Array) -> Array:
-        """Return [N, sum(A)] -> [N * D, A], with -inf for actions that there are not."""
+        """Return the logits [N, sum(A)] as rows [N * D, A], with -inf for missing actions."""
         padded = np.concatenate([logits, np.full((len(logits), 1), -np.inf, logits.dtype)], axis=1)
         rows: Array = padded[:, self._places].reshape(-1, self._most)
         return rows
 
     def _tensor_rows(self, logits: Any) -> Any:
-        """Return the same, differentiable."""
+        """Return the same rows as a differentiable tensor."""
         if set(self.counts) == {self._most}:
             return ops.reshape(logits, (-1, self._most))
         parts = ops.split(logits, np.cumsum(self.counts)[:-1].tolist(), axis=1)
@@ -139,13 +139,13 @@ class MultiCategorical:
         return self._summed(Categorical.divergence(self._tensor_rows(logits), self._tensor_rows(others)))
 
     def _summed(self, each: Any) -> Any:
-        """Return [B * D] -> [B]."""
+        """Sum [B * D] over the distributions to [B]."""
         return ops.sum(ops.reshape(each, (-1, len(self.counts))), axis=1)
 
 
 def _check_allowed(logits: Array) -> None:
     first = logits[:, 0]
-    if math.isfinite(np.vdot(first, first)):  # true of nearly all, and a fraction of the time of what follows
+    if math.isfinite(np.vdot(first, first)):  # true of nearly all rows, and much faster than the full check
         return
     forbidden = np.flatnonzero(logits.max(axis=1) == -np.inf)
     if len(forbidden):
@@ -153,12 +153,12 @@ def _check_allowed(logits: Array) -> None:
 
 
 def _where_possible(probs: Any, values: Any) -> Any:
-    """Values [B, A] of the actions that have a probability, and 0 of the others, through which no gradient goes."""
+    """Return values [B, A] of possible actions and 0 of the others, without gradients through the latter."""
     return ops.where(probs > 0.0, values, 0.0)
 
 
 class DiagonalGaussian:
-    """Independent normal actions. Parameters are [N, 2 D]: means, then logarithms of standard deviations."""
+    """Independent normal distributions. Parameters are [N, 2 D]: means, then logarithms of standard deviations."""
 
     @staticmethod
     def sample(parameters: Array, rng: np.random.Generator) -> Array:
@@ -202,9 +202,9 @@ class DiagonalGaussian:
 
 
 class SquashedGaussian:
-    """Normal actions that tanh brings into [-1, 1] (Haarnoja et al. 2018, arXiv 1812.05905, appendix C).
+    """Normal distributions squashed into [-1, 1] by tanh (Haarnoja et al. 2018, arXiv 1812.05905, appendix C).
 
-    Parameters are [N, 2 D]: means, then logarithms of standard deviations, which count between -20 and 2.
+    Parameters are [N, 2 D]: means, then logarithms of standard deviations, clipped to [-20, 2].
     """
 
     LOG_STD = (-20.0, 2.0)
@@ -218,12 +218,12 @@ class SquashedGaussian:
 
     @staticmethod
     def mode(parameters: Array) -> Array:
-        """Return [N, D] float32: where the means go."""
+        """Return [N, D] float32: tanh of the means."""
         return np.asarray(np.tanh(np.split(parameters, 2, axis=1)[0]), np.float32)
 
     @classmethod
     def draw(cls, parameters: Any, noise: Any) -> tuple[Any, Any]:
-        """Actions [B, D] and their log-densities [B], differentiable in the parameters.
+        """Return actions [B, D] and their log-densities [B], differentiable in the parameters.
 
         Args:
             parameters: [B, 2 D].
@@ -232,7 +232,7 @@ class SquashedGaussian:
         mean, log_std = ops.split(parameters, 2, axis=1)
         log_std = ops.clip(log_std, *cls.LOG_STD)
         before = mean + ops.exp(log_std) * noise
-        # log(1 - tanh(x)^2), without the loss of all digits where tanh(x) is close to 1.
+        # log(1 - tanh(x)^2), without cancellation where tanh(x) is close to 1.
         squash = 2.0 * (float(np.log(2.0)) - before - ops.softplus(-2.0 * before))
         log_probs = ops.sum(-0.5 * noise * noise - log_std - _LOG_SQRT_2PI - squash, axis=1)
         return ops.tanh(before), log_probs
@@ -240,7 +240,7 @@ class SquashedGaussian:
 
 @keras.saving.register_keras_serializable("agents")
 class GaussianHead(keras.layers.Layer):
-    """Last layer of a Gaussian policy: a mean that depends on the state, a spread that does not."""
+    """Last layer of a Gaussian policy: means depend on the state, standard deviations do not."""
 
     def __init__(self, n_dimensions: int, initial_log_std: float = 0.0, output_scale: float = 0.01, **kwargs: Any):
         """Args: n_dimensions: D; initial_log_std: of every dimension; output_scale: gain of the means' weights."""
@@ -250,7 +250,7 @@ class GaussianHead(keras.layers.Layer):
         self.output_scale = output_scale
 
     def build(self, input_shape: tuple[int, ...]) -> None:
-        """Make the kernel, the bias and the spread."""
+        """Create the kernel, the bias and the logarithms of standard deviations."""
         shape = (input_shape[-1], self.n_dimensions)
         self.kernel = self.add_weight(shape=shape, initializer=keras.initializers.Orthogonal(self.output_scale))
         self.bias = self.add_weight(shape=(self.n_dimensions,), initializer="zeros")
@@ -259,17 +259,17 @@ class GaussianHead(keras.layers.Layer):
         )
 
     def call(self, features: Any) -> Any:
-        """Return [B, F] -> [B, 2 D]."""
+        """Map [B, F] to [B, 2 D]."""
         mean = ops.matmul(features, self.kernel) + self.bias
         return ops.concatenate([mean, ops.zeros_like(mean) + self.log_std], axis=1)
 
     def numpy_call(self, features: Array, weights: list[Array]) -> Array:
-        """Return the same in NumPy, for acting: [..., F] -> [..., 2 D]."""
+        """Compute the same in NumPy, for acting: [..., F] -> [..., 2 D]."""
         kernel, bias, log_std = weights
         mean = features @ kernel + bias
         return np.concatenate([mean, np.broadcast_to(log_std, mean.shape)], axis=-1)
 
     def get_config(self) -> dict[str, Any]:
-        """For saving."""
+        """Return the configuration for saving."""
         own = {"initial_log_std": self.initial_log_std, "output_scale": self.output_scale}
         return {**super().get_config(), "n_dimensions": self.n_dimensions, **own}

@@ -1,7 +1,7 @@
-"""Dueling networks: Wang et al. 2015, arXiv 1511.06581.
+"""Dueling networks (Wang et al. 2015, arXiv 1511.06581).
 
-Behind the features that they share, a state's value and the advantages of its actions have hidden layers of their own.
-Without these, their sum would be no other function than that of an ordinary last layer.
+After shared features, the state value and the advantages each have their own hidden layer. Without these layers, the
+sum of both would be the same function as an ordinary last layer.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from agents.networks.inference import noise_of, numpy_function, parted
 
 Array = np.ndarray[Any, Any]
 MakeDense = Callable[..., Sequence[keras.layers.Layer]]
-"""Units, and perhaps an activation's name -> the layers that make these of what comes in."""
+"""Function from a number of units, and optionally the name of an activation, to the layers."""
 
 
 def dueling_head(hidden_size: int, n_actions: int, n_outputs: int, activation: str, dense: MakeDense) -> Streams:
-    """Return the last hidden layer and the outputs of a dueling network; `Dueling` joins them.
+    """Return the last hidden layers and the outputs of a dueling network; `Dueling` combines them.
 
     Args:
         hidden_size: Units of the hidden layer of each stream.
         n_actions: A.
-        n_outputs: Numbers of each action, Z.
+        n_outputs: Outputs per action, Z.
         activation: Keras activation of the hidden layers.
         dense: Makes dense layers.
     """
@@ -40,10 +40,10 @@ def dueling_head(hidden_size: int, n_actions: int, n_outputs: int, activation: s
 
 
 def split_hidden(hidden_sizes: Sequence[int]) -> tuple[Sequence[int], int]:
-    """Sizes of the hidden layers that the streams share, and of the one that each has of its own: the last.
+    """Return the sizes of the shared hidden layers, and the size of each stream's own hidden layer: the last one.
 
     Raises:
-        ConfigurationError: There is none.
+        ConfigurationError: There is no hidden layer.
     """
     if not hidden_sizes:
         raise ConfigurationError(
@@ -54,10 +54,10 @@ def split_hidden(hidden_sizes: Sequence[int]) -> tuple[Sequence[int], int]:
 
 @keras.saving.register_keras_serializable("agents")
 class Streams(keras.layers.Layer):
-    """Several stacks of layers on the same inputs, their outputs side by side.
+    """Several stacks of layers on the same inputs, with concatenated outputs.
 
     Args:
-        stacks: The layers of each, in order.
+        stacks: The layers of each stack, in order.
     """
 
     def __init__(self, stacks: Sequence[Sequence[keras.layers.Layer]], **kwargs: Any) -> None:
@@ -67,11 +67,11 @@ class Streams(keras.layers.Layer):
 
     @property
     def n_noise(self) -> int:
-        """Numbers of noise that a row takes, where the layers are noisy."""
+        """Numbers of noise per row, for noisy layers."""
         return sum(map(noise_of, self.parts))
 
     def call(self, inputs: Any, noise: Any = None) -> Any:
-        """Return [B, F] -> [B, sum of outputs], with noise [B or 1, n_noise]."""
+        """Map [B, F] to [B, sum of outputs], with noise [B or 1, n_noise]."""
 
         def step(layer: keras.layers.Layer, x: Any, own_noise: Any) -> Any:
             return layer(x) if own_noise is None else layer(x, noise=own_noise)
@@ -79,7 +79,7 @@ class Streams(keras.layers.Layer):
         return keras.ops.concatenate(self._outputs(inputs, noise, step), axis=-1)
 
     def numpy_call(self, inputs: Array, weights: list[Array], noise: Array | None = None) -> Array:
-        """Return the same in NumPy, for acting: [..., F] -> [..., sum of outputs]."""
+        """Compute the same in NumPy, for acting: [..., F] -> [..., sum of outputs]."""
         given, functions = iter(weights), iter(self._numpy_functions)
 
         def step(layer: keras.layers.Layer, x: Array, own_noise: Array | None) -> Array:
@@ -91,11 +91,11 @@ class Streams(keras.layers.Layer):
 
     @functools.cached_property
     def _numpy_functions(self) -> list[tuple[Callable[..., Array], int]]:
-        """What each layer computes, and how many weights that takes."""
+        """Return the NumPy function of each layer, and the layer's number of weights."""
         return [(numpy_function(layer), len(layer.weights)) for layer in self.parts]
 
     def _outputs(self, inputs: Any, noise: Any, step: Callable[[keras.layers.Layer, Any, Any], Any]) -> list[Any]:
-        """What each stack gives; `step` has a layer compute, with its own part of the noise."""
+        """Return the outputs of each stack; `step` computes a layer with its own part of the noise."""
         each = zip(self.parts, parted(noise, map(noise_of, self.parts)), strict=True)
         outputs = []
         for size in self._sizes:
@@ -106,32 +106,32 @@ class Streams(keras.layers.Layer):
         return outputs
 
     def get_config(self) -> dict[str, Any]:
-        """For saving."""
+        """Return the configuration for saving."""
         layers = iter([keras.saving.serialize_keras_object(layer) for layer in self.parts])
         return {**super().get_config(), "stacks": [[next(layers) for _ in range(size)] for size in self._sizes]}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Streams:
-        """What was saved."""
+        """Return the layer of a saved configuration."""
         stacks = [[keras.saving.deserialize_keras_object(layer) for layer in stack] for stack in config["stacks"]]
         return cls(**{**config, "stacks": stacks})
 
 
 @keras.saving.register_keras_serializable("agents")
 class Dueling(keras.layers.Layer):
-    """Action values as a state value plus advantages of mean zero."""
+    """Layer that computes action values as a state value plus advantages of mean zero."""
 
     def build(self, input_shape: tuple[int, ...]) -> None:
-        """Learns which axis the actions are, counted from the end."""
+        """Determine the axis of the actions, counted from the end."""
         self._actions = 1 - len(input_shape)
 
     def call(self, both: Any) -> Any:
-        """Return [B, 1 + A] -> [B, A], or [B, 1 + A, Z] -> [B, A, Z]."""
+        """Map [B, 1 + A] to [B, A], or [B, 1 + A, Z] to [B, A, Z]."""
         value, advantages = both[:, :1], both[:, 1:]
         return value + advantages - keras.ops.mean(advantages, axis=1, keepdims=True)
 
     def numpy_call(self, both: Array, weights: list[Array]) -> Array:
-        """Return the same in NumPy, for acting, whatever axes there are before."""
+        """Compute the same in NumPy, for acting, with any leading axes."""
         value, advantages = np.split(both, [1], axis=self._actions)
         result: Array = value + advantages - advantages.mean(axis=self._actions, keepdims=True)
         return result

@@ -1,4 +1,4 @@
-"""The forward passes of an agent's networks, and what they need to act in other processes."""
+"""Forward passes of an agent's networks, and the weights that acting in other processes needs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Array = np.ndarray[Any, Any]
 
 
 class Forwards:
-    """Each network by its fastest exact way, made when it is first used.
+    """Fastest exact forward pass of each network, created on first use.
 
     Args:
         networks: The networks by name.
-        following: Names of those that follow others and never act: target networks.
+        following: Names of the networks that are never used for acting: target networks.
     """
 
     def __init__(self, networks: Mapping[str, Any], following: Sequence[str] = ()) -> None:
@@ -28,11 +28,11 @@ class Forwards:
         self._watched: list[str] = []
 
     def __setitem__(self, name: str, forward: Forward) -> None:
-        """Has a network run in another way."""
+        """Replace the forward pass of a network."""
         self._forwards[name] = forward
 
     def __call__(self, name: str, observations: Array, noise: Array | None = None) -> Array:
-        """Return [N, ...] -> [N, outputs], as NumPy, of a noisy network perhaps with its noise [N, n_noise].
+        """Map [N, ...] to [N, outputs] in NumPy; a noisy network may get its noise [N, n_noise].
 
         Raises:
             NonFiniteError: An output is NaN or infinite.
@@ -40,23 +40,23 @@ class Forwards:
         forward = self._forwards.get(name)
         if forward is None:
             forward = self._forwards[name] = make_forward(self._networks[name])
-        with np.errstate(over="ignore", invalid="ignore"):  # what comes of that is told below
+        with np.errstate(over="ignore", invalid="ignore"):  # reported below
             outputs = forward(observations, noise)
-        # -inf may be a network's way to forbid an action; NaN compares false with everything.
+        # A network may forbid actions by -inf; NaN compares false with everything.
         if not outputs.max(initial=-np.inf) < np.inf:
             raise non_finite(name, observations)
         return outputs
 
     def watched(self) -> list[Any]:
-        """Return the variables whose new values `refresh` wants after an update, in that order."""
+        """Return the variables whose new values `refresh` needs after an update, in that order."""
         self._watched = [name for name, forward in self._forwards.items() if isinstance(forward, NumpyMirror)]
         return [variable for name in self._watched for variable in self._networks[name].weights]
 
     def refresh(self, watched: Array | None = None) -> None:
-        """Is told that weights have changed.
+        """Update the forward passes after a change of weights.
 
         Args:
-            watched: The values of the variables that `watched` gave, as one flat vector, where they are known.
+            watched: Values of the variables of `watched` as one flat vector, None if unknown.
         """
         for name, forward in self._forwards.items():
             if watched is not None and name in self._watched and isinstance(forward, NumpyMirror):
@@ -69,13 +69,13 @@ class Forwards:
         return [value for name in self._acting for value in values_of(self._networks[name].variables)]
 
     def set_state(self, state: Sequence[Array]) -> None:
-        """Acts with what `get_state` gave from now on."""
+        """Set the variables to the values of `get_state`."""
         values = iter(state)
         for name in self._acting:
             variables = self._networks[name].variables
             own = [next(values) for _ in variables]
             for variable, value in zip(variables, own, strict=True):
-                variable.value.assign(value, read_value=False)  # a third of the time that Keras's own takes
+                variable.value.assign(value, read_value=False)  # a third of the time of Keras's `assign`
             forward = self._forwards.get(name)
             if isinstance(forward, NumpyMirror):
                 forward.load(np.concatenate([value.ravel() for value in own]))

@@ -1,8 +1,8 @@
 """Fast forward passes for acting.
 
 A call into TensorFlow costs 0.2 to 0.4 ms whatever it computes; a small dense network is 20 times faster in
-NumPy. So a network made of dense layers acts through a NumPy mirror of its weights, and every other network
-through one compiled call. Both give the same numbers to float error (`tests/agents/test_inference.py`).
+NumPy. A network of dense layers therefore acts through a NumPy mirror of its weights, and every other network
+through one compiled call. Both return the same numbers up to rounding (`tests/agents/test_inference.py`).
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ ACTIVATIONS: dict[str, Function] = {
     "elu": _elu,
     "silu": lambda x: x * _sigmoid(x),
 }
-"""The activations that the mirror knows, by Keras name."""
+"""Activations that the mirror supports, by Keras name."""
 
 
 class Forward(Protocol):
-    """A forward pass that can be told of new weights."""
+    """Interface of forward passes whose weights can be refreshed."""
 
     def __call__(self, observations: Array, noise: Array | None = None) -> Array:
-        """Return [N, ...] -> [N, outputs], of a noisy network perhaps with its noise [N, n_noise]."""
+        """Map [N, ...] to [N, outputs]; a noisy network may get its noise [N, n_noise]."""
 
     def refresh(self) -> None:
-        """Is told that the weights have changed."""
+        """Update the forward pass after a change of weights."""
 
 
 class NumpyMirror:
-    """The forward pass of a `keras.Sequential` of dense layers, noisy or not, in NumPy on a copy of its weights.
+    """Forward pass of a `keras.Sequential` of dense layers, noisy or not, in NumPy on a copy of its weights.
 
-    With the weights of P members at once it takes [P, N, ...] and gives [P, N, outputs].
+    With the weights of P members, the mirror maps [P, N, ...] to [P, N, outputs].
     """
 
     def __init__(self, network: Any) -> None:
@@ -65,7 +65,7 @@ class NumpyMirror:
 
     @staticmethod
     def can_mirror(network: Any) -> bool:
-        """Return whether every layer of the network is one that this class computes."""
+        """Return whether the mirror supports every layer of the network."""
         if type(network).__name__ not in ("Sequential", "NoisyNetwork") or not network.built:
             return False
         return all(_known(layer) for layer in network.layers)
@@ -74,7 +74,7 @@ class NumpyMirror:
         self._weights = None
 
     def load(self, flat: Array) -> Array:
-        """Take new weights from the front of a flat vector of all variables; returns the rest of the vector."""
+        """Load new weights from the front of a flat vector of all variables; return the rest of the vector."""
         self._weights = []
         for shapes in self._shapes:
             weights = []
@@ -86,16 +86,16 @@ class NumpyMirror:
         return flat
 
     def load_members(self, arrays: Iterable[Array]) -> None:
-        """Take the weights of P members, [P, ...] each, in the order of the network's."""
+        """Load the weights of P members, [P, ...] each, in the order of the network's weights."""
         given = iter(arrays)
-        # Vectors of several members are [P, 1, size], so that they are added to every row.
+        # Vectors of several members become [P, 1, size], so that they broadcast to every row.
         self._weights = [
             [array[:, None] if len(shape) == 1 else array for shape, array in zip(shapes, given, strict=False)]
             for shapes in self._shapes
         ]
 
     def of(self, position: int) -> NumpyMirror:
-        """Return the mirror of one member; it takes [N, ...]."""
+        """Return the mirror of one member, which maps [N, ...]."""
         mirror = copy.copy(self)
         loaded = self._loaded()
         mirror._weights = [
@@ -117,7 +117,7 @@ class NumpyMirror:
 
 
 def parted(noise: Any, sizes: Iterable[int]) -> Iterator[Any]:
-    """Parts noise [..., sum of sizes] among layers: each gets its own, or None where it takes none."""
+    """Yield the parts of noise [..., sum of sizes] for each layer, None for layers without noise."""
     for size in sizes:
         if noise is None or not size:
             yield None
@@ -127,7 +127,7 @@ def parted(noise: Any, sizes: Iterable[int]) -> Iterator[Any]:
 
 
 def numpy_function(layer: Any) -> Callable[..., Array]:
-    """What a layer computes, as a function of its input [..., F], its weights, and of a noisy layer its noise."""
+    """Return the NumPy function of a layer: of its input [..., F], its weights, and a noisy layer's noise."""
     kind = type(layer).__name__
     if hasattr(layer, "numpy_call"):
         function: Callable[..., Array] = layer.numpy_call
@@ -144,7 +144,7 @@ def numpy_function(layer: Any) -> Callable[..., Array]:
 
 
 def noise_of(layer: Any) -> int:
-    """Numbers of noise that a row takes in a layer, 0 in ordinary ones."""
+    """Return the numbers of noise per row of a layer, 0 for ordinary layers."""
     size: int = getattr(layer, "n_noise", 0)
     return size
 
@@ -154,7 +154,7 @@ def _known(layer: Any) -> bool:
         return all(_known(part) for part in getattr(layer, "parts", ()))
     kind = type(layer).__name__
     if not type(layer).__module__.startswith("keras."):
-        return False  # a user's own layer may well be called Dense
+        return False  # a user's layer may also be called Dense
     if kind == "Dense":
         return layer.quantization_mode is None and not layer.lora_enabled and _is_keras_activation(layer.activation)
     if kind == "Activation":
@@ -163,7 +163,7 @@ def _known(layer: Any) -> bool:
 
 
 def _is_keras_activation(function: Any) -> bool:
-    """Return whether it is the Keras function of that name, and not a user's own that happens to be called the same."""
+    """Return whether a function is Keras's own activation of that name, and not a user's."""
     from agents.backend.tensorflow import keras
 
     name = getattr(function, "__name__", "")
@@ -178,7 +178,7 @@ def non_finite(name: str, observations: Array) -> NonFiniteError:
 
 
 class CompiledForward:
-    """The forward pass of any Keras network as one compiled call."""
+    """Forward pass of any Keras network as one compiled call."""
 
     def __init__(self, network: Any) -> None:
         from agents.backend.custom_gradients import owned_gradients
@@ -191,7 +191,7 @@ class CompiledForward:
         self._call = tf.function(run, reduce_retracing=True, autograph=False)
 
     def refresh(self) -> None:
-        """Nothing to do: the compiled call reads the variables themselves."""
+        """Do nothing: the compiled call reads the variables themselves."""
 
     def __call__(self, observations: Array, noise: Array | None = None) -> Array:
         result: Array = self._call(observations, noise).numpy()
@@ -199,15 +199,15 @@ class CompiledForward:
 
 
 def evaluated(network: Any, observations: Any, noise: Any = None) -> Any:
-    """What a Keras network gives where nothing is learned; noise is for noisy ones."""
+    """Return the outputs of a Keras network in inference mode; `noise` is for noisy networks."""
     return network(observations, training=False, **({} if noise is None else {"noise": noise}))
 
 
 def make_forward(network: Any) -> Forward:
-    """Return the fastest forward pass that gives the network's own numbers."""
+    """Return the fastest forward pass that returns the network's own numbers."""
     return NumpyMirror(network) if NumpyMirror.can_mirror(network) else CompiledForward(network)
 
 
 def is_dense(networks: Sequence[Any]) -> bool:
-    """Return whether all networks are made of dense layers alone, and of what joins their inputs."""
+    """Return whether all networks consist of dense layers and layers that combine their inputs."""
     return all(_known(layer) or type(layer).__name__ == "Concatenate" for each in networks for layer in each.layers)

@@ -1,8 +1,8 @@
-"""Noisy networks: Fortunato et al. 2017, arXiv 1706.10295, with factorised Gaussian noise.
+"""Noisy networks with factorised Gaussian noise (Fortunato et al. 2017, arXiv 1706.10295).
 
-The paper draws noise inside of its layers. Here it is an input of the network, [N, n_noise], that whoever calls it
-draws from a stream of their own (`draw_noise`), so that the same seed gives the same noise wherever a network runs.
-Without it a network computes with the means of its weights.
+The paper draws noise inside the layers. Here noise is an input of the network, [N, n_noise], which the caller draws
+from its own stream (`draw_noise`), so that the same seed gives the same noise wherever a network runs. Without noise a
+network computes with the means of its weights.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 
 def draw_noise(rng: np.random.Generator, n_rows: int, n_noise: int) -> Array:
-    """Noise as networks take it, [n_rows, n_noise] float32: of normal numbers the roots, with their signs."""
+    """Return noise for networks, [n_rows, n_noise] float32: sign(x) sqrt(|x|) of normal numbers x."""
     normal = rng.standard_normal((n_rows, n_noise)).astype(np.float32)
     noise: Array = np.copysign(np.sqrt(np.abs(normal)), normal)
     return noise
@@ -27,11 +27,11 @@ def draw_noise(rng: np.random.Generator, n_rows: int, n_noise: int) -> Array:
 
 @keras.saving.register_keras_serializable("agents")
 class NoisyDense(keras.layers.Layer):
-    """A linear layer to each of whose weights noise is added, times a size that is learned.
+    """Linear layer with noise of learned scale on each weight.
 
     Args:
         units: Size of the last axis of the result.
-        sigma: Size of the noise at first, times the square root of the number of inputs. Defaults to 0.5.
+        sigma: Initial scale of the noise, times the square root of the number of inputs. Defaults to 0.5.
     """
 
     def __init__(self, units: int, sigma: float = 0.5, **kwargs: Any) -> None:
@@ -40,7 +40,7 @@ class NoisyDense(keras.layers.Layer):
         self.sigma = sigma
 
     def build(self, input_shape: tuple[int, ...]) -> None:
-        """Make the means of kernel and bias, and the sizes of their noise."""
+        """Create the means of kernel and bias, and the scales of their noise."""
         inputs = input_shape[-1]
         self.n_noise = inputs + self.units
         bound = 1.0 / math.sqrt(inputs)
@@ -52,16 +52,16 @@ class NoisyDense(keras.layers.Layer):
         self.bias_sigma = self.add_weight(shape=(self.units,), initializer=size)
 
     def call(self, inputs: Any, noise: Any = None) -> Any:
-        """Return [B, F] -> [B, units], with noise [B or 1, F + units]."""
+        """Map [B, F] to [B, units], with noise [B or 1, F + units]."""
         means = ops.matmul(inputs, self.kernel) + self.bias
         if noise is None:
             return means
         of_inputs, of_outputs = noise[:, : -self.units], noise[:, -self.units :]
-        # The noise of a weight is the product of its input's and its output's, so no matrix of it is needed.
+        # The noise of a weight is the product of its input's and its output's noise, so no matrix is needed.
         return means + of_outputs * (ops.matmul(inputs * of_inputs, self.kernel_sigma) + self.bias_sigma)
 
     def numpy_call(self, inputs: Array, weights: list[Array], noise: Array | None = None) -> Array:
-        """Return the same in NumPy, for acting: [..., F] -> [..., units]."""
+        """Compute the same in NumPy, for acting: [..., F] -> [..., units]."""
         kernel, bias, kernel_sigma, bias_sigma = weights
         means: Array = inputs @ kernel + bias
         if noise is None:
@@ -71,21 +71,21 @@ class NoisyDense(keras.layers.Layer):
         return noisy
 
     def get_config(self) -> dict[str, Any]:
-        """For saving."""
+        """Return the configuration for saving."""
         return {**super().get_config(), "units": self.units, "sigma": self.sigma}
 
 
 @keras.saving.register_keras_serializable("agents")
 class NoisyNetwork(keras.Sequential):
-    """A `keras.Sequential` that gives each of its noisy layers its own part of the noise."""
+    """`keras.Sequential` that passes each noisy layer its own part of the noise."""
 
     @property
     def n_noise(self) -> int:
-        """Numbers of noise that a row takes."""
+        """Numbers of noise per row."""
         return sum(map(noise_of, self.layers))
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None, noise: Any = None) -> Any:
-        """Return [B, ...] -> [B, outputs], with noise [B or 1, n_noise]."""
+        """Map [B, ...] to [B, outputs], with noise [B or 1, n_noise]."""
         if noise is None:
             return super().call(inputs, training=training, mask=mask)
         x = inputs

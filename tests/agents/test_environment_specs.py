@@ -93,7 +93,7 @@ def test_a_class_of_a_module():
     [
         ("my_env.py", r"names no class: write my_env.py:Class. Environments in it: Endless"),
         ("my_env.py:Endles", r"nothing called 'Endles'. Environments in it: Endless"),
-        ("my_env.py:NOTHING", r"no class and no function: 3"),
+        ("my_env.py:NOTHING", r"neither a class nor a function: 3"),
         ("none.py:Endless", r"cannot be imported: .*no Python file 'none.py'"),
         ("gymnasium:CartPoleEnvv", "Unknown environment"),
         ("no_such_module:X", "cannot be imported"),
@@ -176,7 +176,7 @@ def test_wrappers_as_classes_and_functions():
     [
         ("FrameStack:stack_size=4", "Unknown wrapper 'FrameStack'. Did you mean FrameStackObservation"),
         ("my_env.py:Missing", "The wrapper 'my_env.py:Missing' cannot be loaded: .*nothing called"),
-        ("my_env.py:NOTHING", "no class and no function"),
+        ("my_env.py:NOTHING", "neither a class nor a function"),
         (3, "must be a name such as"),
     ],
 )

@@ -535,7 +535,7 @@ def step(value: float) -> Any:
 def test_what_waits_is_not_lost_silently():
     trainer = trainer_of(replay())
     trainer.train(env_steps=2)
-    with pytest.raises(ConfigurationError, match="was rewriting trajectories"):
+    with pytest.raises(ConfigurationError, match="training rewrote trajectories"):
         trainer_of(replay(), callbacks=[]).set_state(trainer.get_state())
     other = trainer_of(replay(), callbacks=[])
     other.train(env_steps=2)
@@ -559,9 +559,9 @@ def test_infos_that_cannot_be_kept_are_refused():
 @pytest.mark.parametrize(
     ("rewards", "error", "message"),
     [
-        ([1.0, 2.0], ConfigurationError, r"on_trajectory must leave one reward a step.*\(3,\); it left \(2,\)"),
+        ([1.0, 2.0], ConfigurationError, r"on_trajectory must leave one reward per step.*\(3,\); it left \(2,\)"),
         (np.zeros((3, 1)), ConfigurationError, r"it left \(3, 1\)"),
-        (["a", "b", "c"], ConfigurationError, "no numbers"),
+        (["a", "b", "c"], ConfigurationError, "are not numbers"),
         ([1.0, np.nan, 2.0], NonFiniteError, r"on_trajectory left the reward nan \(step 1 of 3"),
         ([1.0, 1e300, 2.0], NonFiniteError, "on_trajectory left the reward inf"),
     ],

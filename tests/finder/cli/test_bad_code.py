@@ -102,11 +102,11 @@ ENDING = [
     Mistake("lr ppo --env CartPole-v1 --callback ends.py:NOTHING", "ends.py:NOTHING", "agents.Callback"),
     Mistake("lr ppo --env CartPole-v1 --wrapper ends.py:Wrapper", "SystemExit: 6", "ends.py, line 24"),
     Mistake("lr ppo --env CartPole-v1 --wrapper ends.py:Wraps", "ValueError: no wrap", "ends.py:Wraps"),
-    Mistake("lr ppo --env CartPole-v1 --wrapper ends.py:NOTHING", "ends.py:NOTHING", "no class and no function"),
+    Mistake("lr ppo --env CartPole-v1 --wrapper ends.py:NOTHING", "ends.py:NOTHING", "neither a class nor a function"),
     Mistake("lr ends.py:Agent --env CartPole-v1", "ended the process (SystemExit: 7)", "ends.py, line 32"),
     Mistake("lr ends.py:NOTHING --env CartPole-v1", "ends.py:NOTHING", "agents.Agent"),
     Mistake("lr ends.py:Env --env CartPole-v1", "ends.py:Env", "agents.Agent"),
-    Mistake("lr ppo --env ends.py:NOTHING", "ends.py:NOTHING", "no class and no function"),
+    Mistake("lr ppo --env ends.py:NOTHING", "ends.py:NOTHING", "neither a class nor a function"),
 ]
 
 ALL = [*IMPORTED, *ELSEWHERE, *ENDING]
