@@ -18,6 +18,7 @@ moved.install()
 _public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 _RENAMED = {
+    "Checkpoints": "agents.callbacks.Checkpoint",
     "EarlyStop": "agents.callbacks.EarlyStopping",
     "RolloutMemory": "agents.buffers.RolloutBuffer",
     "Counter": "agents.distributed.Counter",

@@ -18,7 +18,7 @@ from .buffers import TrajectoryReplay as TrajectoryReplay
 from .buffers import UniformReplay as UniformReplay
 from .callbacks.callback import Callback as Callback
 from .callbacks.callback import LambdaCallback as LambdaCallback
-from .callbacks.checkpoint import Checkpoints as Checkpoints
+from .callbacks.checkpoint import Checkpoint as Checkpoint
 from .callbacks.curriculum import Curriculum as Curriculum
 from .callbacks.evaluate import Evaluate as Evaluate
 from .callbacks.history_file import HistoryFile as HistoryFile

@@ -70,9 +70,10 @@ def test_a_script_with_old_names_runs() -> None:
         warnings.simplefilter("always")
         from agents.returns import discounted_returns
 
-        from agents import EarlyStop, RolloutMemory, shared
+        from agents import Checkpoints, EarlyStop, RolloutMemory, shared
         from agents.callbacks import Callback, Episode, LambdaCallback
         from agents.networks import of_actions
+    assert Checkpoints is agents.Checkpoint
     assert EarlyStop is agents.EarlyStopping
     assert RolloutMemory is agents.RolloutBuffer
     assert (Callback, Episode, LambdaCallback) == (agents.Callback, agents.Episode, agents.LambdaCallback)

@@ -1,4 +1,4 @@
-"""Callbacks: one a file. `callback` is their base class.
+"""Callbacks, one per file. `callback` has their base class.
 
 A callback observes and steers a training; it contains no part of the loop.
 """

@@ -2,7 +2,7 @@ from .callback import Callback as Callback
 from .callback import Episode as Episode
 from .callback import Evaluation as Evaluation
 from .callback import LambdaCallback as LambdaCallback
-from .checkpoint import Checkpoints as Checkpoints
+from .checkpoint import Checkpoint as Checkpoint
 from .curriculum import Curriculum as Curriculum
 from .evaluate import Evaluate as Evaluate
 from .history_file import HistoryFile as HistoryFile

@@ -1,9 +1,9 @@
-"""Callbacks: how the rest of the world hears of a run and takes part in it.
+"""Base class for callbacks, which observe a training and take part in it.
 
-Progress, early stopping, finders and recorders are all callbacks. A callback may ask the loop to stop
-(`trainer.stop(reason)`) and may change a live hyperparameter (`trainer.set_hyperparameter(name, value)`); in a
-population both may be meant for one member. What concerns one member says which; what does not (a step of all
-environments, a rollout) concerns them all.
+Progress, early stopping, finders and recorders are callbacks. A callback may request the end of the loop
+(`trainer.stop(reason)`) and change a mutable hyperparameter (`trainer.set_hyperparameter(name, value)`); in a
+population both may be for one member. Events of one member name that member; all other events (a step of all
+environments, a rollout) concern all members.
 """
 
 from __future__ import annotations
@@ -25,74 +25,74 @@ if TYPE_CHECKING:
 
 
 class Callback(Listener):
-    """Override what you need; every method gets the trainer. Methods that are not overridden cost nothing."""
+    """Base class for callbacks; every method gets the trainer. Methods that are not overridden cost nothing."""
 
     def listens_to(self, event: str) -> bool:
         return event in vars(self) or getattr(type(self), event) is not getattr(Callback, event)
 
     def on_train_begin(self, trainer: Trainer) -> None:
-        """Training begins, or goes on."""
+        """Called when training begins or is resumed."""
 
     def on_train_end(self, trainer: Trainer) -> None:
-        """Training has ended, also when it ended by an error."""
+        """Called when training ends, also after an error."""
 
     def on_run_end(self, trainer: Trainer, run: Run) -> None:
-        """A run is over: its budget is used up, it was stopped, or (in a population) it failed.
+        """Called when a run is over: its budget is used up, it was stopped, or (in a population) it failed.
 
-        In a population a member leaves with this; now is the last time to take its agent, by
+        In a population the member leaves with this event; this is the last moment to extract its agent, by
         ``trainer.agent.extract(trainer.position(run.member))``.
         """
 
     def on_episode_begin(self, trainer: Trainer, environment: int, member: int) -> None:
-        """A copy of the environment begins an episode; `environment` counts the copies of that member."""
+        """Called when an environment begins an episode; `environment` is its index among the member's environments."""
 
     def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
-        """An episode has ended.
+        """Called when an episode has ended.
 
-        It has the `custom_metrics` and `user_data` that callbacks gave it while it ran
-        (``trainer.runs[episode.member].episode(episode.environment)``), and what they add to `custom_metrics` now.
+        The episode has the `custom_metrics` and `user_data` that callbacks recorded during it
+        (``trainer.runs[episode.member].episode(episode.environment)``); callbacks may add to its `custom_metrics` here.
         """
 
     def on_step_end(self, trainer: Trainer) -> None:
-        """All copies of the environment were stepped once."""
+        """Called after one step of all environments."""
 
     def on_trajectory(self, trainer: Trainer, trajectory: Trajectory) -> None:
-        """Steps of one episode are about to be learned from: now their `rewards` may be changed.
+        """Called before steps of one episode are used for updates: their `rewards` may be changed here.
 
-        Nothing is learned from before it was handed out here, once. An agent with a replay gets whole episodes, each
-        when it has ended (or was cut off); until then it does not learn from them, nor from what other copies of the
-        environment (of all members, in a population) did at the same times. One that learns from rollouts gets episodes
-        that are still going on in pieces, just before the update: see `begins` and `ends`.
+        Every step is passed to this event exactly once, before any update uses it. An agent with a replay buffer gets
+        complete episodes, each when it has ended (or was truncated); until then the episode is not used, nor are the
+        steps of other environments (of all members, in a population) at the same times. An on-policy agent gets
+        unfinished episodes in pieces, just before the update: see `begins` and `ends`.
 
-        What is learned from changes, and nothing else: returns of episodes stay those of the environment, so that a
-        study judges by these. Told before `on_episode_end`. Refused where rewards cannot be rewritten: with a pool,
-        with hindsight replay, with EnvPool by name; the callback must be given to the trainer when that is made.
+        Only the data of updates change: returns of episodes stay those of the environment, so that a study judges by
+        these. Called before `on_episode_end`. Refused if rewards cannot be rewritten: with a pool, with hindsight
+        replay, with EnvPool by name; the callback must be passed to the trainer's constructor.
         """
 
     def on_rollout_begin(self, trainer: Trainer) -> None:
-        """Steps are about to be collected for the next update."""
+        """Called before steps are collected for the next update."""
 
     def on_rollout_end(self, trainer: Trainer) -> None:
-        """Enough was collected; an update follows."""
+        """Called after the collection, before the update."""
 
     def on_update_begin(self, trainer: Trainer) -> None:
-        """An update is about to be made, of all members."""
+        """Called before an update, of all members."""
 
     def on_update_end(self, trainer: Trainer, update: UpdateMetrics) -> None:
-        """An update was made; in a population it is told of each member (`update.member`)."""
+        """Called after an update; in a population once per member (`update.member`)."""
 
     def on_evaluation_begin(self, trainer: Trainer) -> None:
-        """The agent is about to be evaluated."""
+        """Called before an evaluation of the agent."""
 
     def on_evaluation_end(self, trainer: Trainer, evaluation: Evaluation) -> None:
-        """The agent was evaluated, by a callback that does so now and then."""
+        """Called after an evaluation of the agent by another callback."""
 
 
 class LambdaCallback(Callback):
     """A callback from functions: ``LambdaCallback(on_episode_end=lambda trainer, episode: ...)``."""
 
     def __init__(self, **functions: Callable[..., None]) -> None:
-        """Args: functions: event name (`on_episode_end`, ...) -> function with that event's arguments."""
+        """Args: functions: event name (`on_episode_end`, ...) -> function with the arguments of that event."""
         unknown = sorted(set(functions) - set(EVENTS))
         if unknown:
             raise ConfigurationError(f"Unknown events {unknown}; events are {', '.join(EVENTS)}.")
@@ -101,20 +101,20 @@ class LambdaCallback(Callback):
 
 
 def make_callbacks(makers: Iterable[Any]) -> list[Callback]:
-    """New callbacks.
+    """Make new callbacks.
 
     Args:
-        makers: What makes each when it is called without arguments: a class, a function, or the place of one,
-            ``"module:Class"`` or ``"file.py:Class"``.
+        makers: Callables without arguments: classes, functions, or their paths, ``"module:Class"`` or
+            ``"file.py:Class"``.
 
     Raises:
-        ConfigurationError: There is nothing in that place, or it makes no callback; what it raised is the cause.
+        ConfigurationError: A path does not exist, or the result is not a callback; the cause is the original error.
     """
     return [_made(maker) for maker in makers]
 
 
 def find_maker(maker: Any) -> Callable[[], Any]:
-    """What makes a callback, found but not called.
+    """Return the callable that makes a callback, without calling it.
 
     Raises:
         ConfigurationError: See `make_callbacks`.
@@ -126,19 +126,19 @@ def find_maker(maker: Any) -> Callable[[], Any]:
     if isinstance(found, Callback) or not callable(found):
         raise ConfigurationError(
             f"{maker!r} makes no callback: give a subclass of agents.Callback, or a function without arguments that "
-            f"makes one; every run has callbacks of its own."
+            f"makes one; every run has its own callbacks."
         )
     return found  # type: ignore[no-any-return]
 
 
 def why_alone(callbacks: Iterable[Callback]) -> str:
-    """Why runs with such callbacks cannot be members of a population; empty where they can."""
+    """Return why runs with such callbacks cannot be members of a population; empty if they can."""
     for callback in callbacks:
         name = type(callback).__name__
         if callback.listens_to("on_trajectory"):
-            return f"its callback {name} rewrites rewards, which it may do by what it knows of others of the same run."
+            return f"its callback {name} rewrites rewards, possibly from other data of the same run."
         if not callback.of_members:
-            return f"its callback {name} is one run's (its class does not say of_members = True)."
+            return f"its callback {name} is for a single run (its class does not set of_members = True)."
     return ""
 
 

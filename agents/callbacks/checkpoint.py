@@ -1,4 +1,4 @@
-"""Checkpoints: files in which a training is kept while it runs, so that it goes on after whatever ends it."""
+"""Checkpoints of a training, written while it runs, so that it can be resumed after any end."""
 
 from __future__ import annotations
 
@@ -21,36 +21,39 @@ if TYPE_CHECKING:
     from agents.training.trainer import Trainer
 
 MOST_COST = 0.02
-"""Share of the time that may go into checkpoints that are written by the clock: where one takes longer, there are
-fewer."""
+"""Largest share of the time for checkpoints that are written by the clock; slow checkpoints are written less often."""
 
 
-class Checkpoints(Callback):
-    """Writes checkpoints of a training now and then, at its end, and when a callback raises.
+class Checkpoint(Callback):
+    """Writes checkpoints of a training at intervals, at its end, and when a callback raises an error.
 
-    `agents.checkpoints.file.resume` goes on from one, `load_agent` makes the agent of one. After an error of a callback
-    the training is kept as it stands, and the error says where. After any other error (a loss that is no number, an
-    environment that raises) nothing is written: the newest checkpoint is from before it.
+    `agents.checkpoints.file.resume` resumes from one, `load_agent` loads its agent. After an error of a callback the
+    current state is written, and the error names the file. After any other error (a loss that is not finite, an
+    environment that raises) nothing is written: the newest checkpoint is from before the error.
 
     Args:
-        folder: Where they are written; it is made. It belongs to one training.
-        every: How often: environment steps, ``"50 episodes"`` or ``"60 s"``. Defaults to 60 s, and never more than 2%
-            of the time. With `best_only` and evaluations it is left out.
-        keep: So many of the newest ones stay, >= 1, and the best one beside them. Defaults to 3; None keeps all.
-        best_only: Writes one only where the training is worth more than in every checkpoint before: at the end of each
-            evaluation, or where it is judged by its own episodes, at each `every`. What is written at the end of
-            training is written all the same. Defaults to False.
-        weights_only: Writes what acting needs, and nothing that a training could go on from. Defaults to False.
-        judged_by: What it is worth: the mean return of the last `window` episodes of training, or of an evaluation of
-            just this agent; one that is the best so far is then written whatever `every` says. Defaults to
-            ``"training"``.
-        window: Episodes. Defaults to 100. Fewer than a tenth of them are luck, and nothing is said of them.
+        folder: Folder of the checkpoints, which is created. It belongs to one training.
+        every: Interval: environment steps, ``"50 episodes"`` or ``"60 s"``. Defaults to 60 s, and at most 2% of the
+            time. Unused with `best_only` and evaluations.
+        keep: Number of newest checkpoints to keep, >= 1, in addition to the best one. Defaults to 3; None keeps all.
+        best_only: Write only if the training is better than in every earlier checkpoint: at the end of each
+            evaluation, or, judged by its own episodes, at each `every`. The checkpoint at the end of training is
+            always written. Defaults to False.
+        weights_only: Write only the state of acting, from which no training can be resumed. Defaults to False.
+        judged_by: Measure of a checkpoint: the mean return of the last `window` episodes of training, or of an
+            evaluation of the same agent; after an evaluation that is the best so far, a checkpoint is written
+            regardless of `every`. Defaults to ``"training"``.
+        window: Number of episodes. Defaults to 100. With fewer than a tenth of them, the measure is unknown.
 
     Raises:
-        ConfigurationError: A bad value, or an interval that would not be used.
+        ConfigurationError: A bad value, or an interval that would be unused.
     """
 
     last = True
+
+    @property
+    def state_name(self) -> str:
+        return "Checkpoints"  # the name in checkpoints of earlier versions
 
     def __init__(
         self,
@@ -69,7 +72,7 @@ class Checkpoints(Callback):
             raise ConfigurationError(f"window must be >= 1, got {window}.")
         by_evaluations = best_only and judged_by == "evaluation"
         if by_evaluations and every is not None:
-            raise ConfigurationError("The best checkpoints are written after evaluations: leave their interval out.")
+            raise ConfigurationError("With best_only, checkpoints are written after evaluations: leave every out.")
         self.folder = Path(folder)
         self.every = None if by_evaluations else Every.of("60 s" if every is None else every)
         self.keep = keep
@@ -87,8 +90,8 @@ class Checkpoints(Callback):
         self._written, self._cost = time.monotonic(), 0.0
 
     def on_train_begin(self, trainer: Trainer) -> None:
-        require_alone(trainer, "Checkpoints")
-        check_judge(trainer, self.judged_by, "Checkpoints")
+        require_alone(trainer, "Checkpoint")
+        check_judge(trainer, self.judged_by, "Checkpoint")
         trainer.callbacks.error = None
         self.folder.mkdir(parents=True, exist_ok=True)
         found = all_in(self.folder)
@@ -96,11 +99,11 @@ class Checkpoints(Callback):
             if header.env_steps > trainer.env_steps:
                 raise ConfigurationError(
                     f"{path} was written after {header.env_steps:,} environment steps, and this training is at "
-                    f"{trainer.env_steps:,}: go on from it (agents.resume), or give another folder."
+                    f"{trainer.env_steps:,}: resume from it (agents.resume), or use another folder."
                 )
             self.newest = path
             if (header.env_steps, header.gradient_steps) == _moment(trainer):
-                self._at = _moment(trainer)  # it goes on from this one
+                self._at = _moment(trainer)  # training resumes from this one
                 if header.value is not None and header.judged_by == "evaluation":
                     self._evaluated_at = self._at
         remove_unfinished(self.folder)
@@ -132,17 +135,17 @@ class Checkpoints(Callback):
             error.add_note(f"The training is kept in {self.newest}.")
 
     def value(self, trainer: Trainer) -> float | None:
-        """What the training is worth by now, or None where nothing is known."""
+        """Return the measure of the training so far, or None if it is unknown."""
         history = trainer.history
         if self.judged_by == "evaluation":
             return history.evaluations[-1].mean_return if self._evaluated_at == _moment(trainer) else None
         return history.mean_return(self.window) if len(history.returns) >= max(1, self.window // 10) else None
 
     def write(self, trainer: Trainer) -> Path:
-        """Write one now, and removes those that are too many; returns its path."""
+        """Write a checkpoint now, remove surplus ones, and return its path."""
         began = time.monotonic()
         value = self.value(trainer)
-        # An update may have followed a checkpoint without a step between them; that one may be the best, and stays.
+        # An update may have followed a checkpoint without a step in between; that one may be the best, and is kept.
         updated = "-updated" if self._at[0] == trainer.env_steps and self._at != _moment(trainer) else ""
         path = self.folder / f"{trainer.env_steps:012d}{updated}{SUFFIX}"
         write(path, trainer, "weights" if self.weights_only else "everything", value, self.judged_by)
@@ -169,5 +172,9 @@ class Checkpoints(Callback):
 
 
 def _moment(trainer: Trainer) -> tuple[int, int]:
-    """Environment and gradient steps: the agent is another one after either."""
+    """Return the environment and gradient steps: the agent changes with either."""
     return trainer.env_steps, trainer.agent.gradient_steps
+
+
+Checkpoints = Checkpoint
+"""Deprecated alias, kept for one version."""

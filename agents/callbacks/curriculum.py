@@ -1,4 +1,4 @@
-"""A curriculum: an environment gets harder when the agent is good enough at what it is."""
+"""Curriculum: phases of an environment of increasing difficulty."""
 
 from __future__ import annotations
 
@@ -16,60 +16,61 @@ if TYPE_CHECKING:
 
 
 class Move(NamedTuple):
-    """A member came into a phase."""
+    """The start of a phase for a member."""
 
     phase: Any
     member: int
-    env_steps: int  # of its run by then
-    episodes: int  # that had ended by then
-    mean_return: float | None  # of the episodes that made it move on; None for the first phase
+    env_steps: int  # of its run so far
+    episodes: int  # complete episodes so far
+    mean_return: float | None  # of the episodes that led to the promotion; None for the first phase
 
     def __str__(self) -> str:
-        """A line for people."""
+        """Return a line of text."""
         why = "" if self.mean_return is None else f", as the mean return was {self.mean_return:g}"
         return f"phase {self.phase!r} after {self.env_steps:,} steps and {self.episodes:,} episodes{why}"
 
 
 @dataclass
 class _Place:
-    """Where a member stands."""
+    """The phase of a member."""
 
     index: int
-    since: int  # environment steps; episodes that began later are of this phase
-    returns: list[float] = field(default_factory=list)  # of the newest of these
+    since: int  # environment steps; later episodes belong to this phase
+    returns: list[float] = field(default_factory=list)  # of the newest such episodes
 
 
 class Curriculum(Callback):
-    """Moves the environment through phases, one after the other, when the agent is good enough at the present one.
+    """Moves the environment through phases, one after the other, when the agent is good enough at the current phase.
 
-    The environment has a method that is given a phase: before the first episode, and then whenever a phase is reached.
-    It takes effect when the environment says so, normally with its next reset: the episode that is going on should end
-    as it began. Every copy of a member's environment is told, wherever it is stepped: here, in other processes, in a
-    pool or in Ray's actors. (CartPole as one vector and EnvPool have no such method.)
+    The environment has a method that takes a phase: it is called before the first episode, and at each promotion. The
+    environment decides when the phase takes effect, normally at its next reset: the current episode should end as it
+    began. The method is called in every environment of a member, in any process: in this one, in others, in a pool or
+    in Ray actors. (CartPole as one vector and EnvPool have no such method.)
 
-    Only episodes that began in a phase count for it. A pool collects ahead, as much as the agent wants before it learns
-    (`learning_starts`, `n_steps`): what it has collected is told first, and is of the phase before. Members of a
-    population move each for itself. Environments of evaluations are not told: they are made anew, in whatever phase
-    that is. Who resumes a training is where it was.
+    Only episodes that began in a phase count for it. A pool collects ahead, up to the next update (`learning_starts`,
+    `n_steps`): these steps are processed first, and belong to the earlier phase. Members of a population are promoted
+    separately. The method is not called in environments of evaluations, which are made anew in their initial phase. A
+    resumed training continues in its phase.
 
     Args:
-        phases: At least two, of whatever the method takes, in order.
-        promote_at: Mean return that moves on to the next phase: one number, or one for each phase but the last.
-        window: Episodes that the mean is taken over, >= 1. Defaults to 20.
+        phases: At least two values for the method, in order.
+        promote_at: Mean return for the promotion to the next phase: one number, or one for each phase but the last.
+        window: Number of episodes in the mean, >= 1. Defaults to 20.
         method: The environment's method. Defaults to ``"set_phase"``.
 
     Attributes:
-        moves: How members came into their phases, in order; ``print(*curriculum.moves, sep="\\n")`` reads well.
+        moves: The promotions of members, in order; ``print(*curriculum.moves, sep="\\n")`` prints them.
 
     Raises:
-        ConfigurationError: A bad value. When training begins: the environment has no such method, or does not take the
-            phase; or it has an attribute `phases`, in which one of these is missing.
+            ConfigurationError: A bad value. When training begins: the environment has no such method, or does not take
+            the
+                phase; or it has an attribute `phases` without one of these phases.
 
     Example:
         >>> class Maze(gym.Env):
         ...     phases = ("rooms", "corridors")
         ...     def set_phase(self, phase):
-        ...         self.next_phase = phase  # `reset` makes it the present one
+        ...         self.next_phase = phase  # `reset` makes it the current one
         >>> agents.Trainer(agent, Maze, callbacks=[agents.Curriculum(Maze.phases, promote_at=0.9)])
     """
 
@@ -102,11 +103,11 @@ class Curriculum(Callback):
 
     @property
     def phase(self) -> Any:
-        """The phase of an agent alone; of a population, that of its first member (see `phase_of`)."""
+        """The phase of a single agent; of a population, that of its first member (see `phase_of`)."""
         return self.phase_of(min(self._places, default=0))
 
     def phase_of(self, member: int) -> Any:
-        """The phase of a member, or that in which it was when it left."""
+        """Return the phase of a member, or its last phase if it has left."""
         return self.phases[self._places[member].index if member in self._places else 0]
 
     def on_train_begin(self, trainer: Trainer) -> None:
@@ -117,7 +118,7 @@ class Curriculum(Callback):
                 self._places[member] = _Place(0, run.env_steps or -1)
                 self.moves = [move for move in self.moves if move.member != member]
                 self._note(trainer, member, None)
-            if (error := self._tell(trainer, member)) is not None:
+            if (error := self._set_phase(trainer, member)) is not None:
                 raise error
 
     def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
@@ -129,8 +130,8 @@ class Curriculum(Callback):
         if len(place.returns) < self.window or mean < self.promote_at[place.index]:
             return
         self._places[episode.member] = _Place(place.index + 1, episode.env_steps)
-        error = self._tell(trainer, episode.member)
-        # What a pool has collected by now, and tells later, is of the phase before.
+        error = self._set_phase(trainer, episode.member)
+        # Steps that a pool has already collected, but not processed, belong to the earlier phase.
         self._places[episode.member].since += trainer.collector.steps_ahead * n_envs
         self._note(trainer, episode.member, mean)
         if error is not None:
@@ -146,30 +147,30 @@ class Curriculum(Callback):
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on where `get_state` was called.
+        """Restore a state of `get_state`.
 
         Raises:
-            ConfigurationError: A member was in a phase that is not there any more, or at another place.
+            ConfigurationError: The phase of a member is missing from `phases`, or has another position.
         """
-        for told in state["places"].values():
-            if told["phase"] not in self.phases[told["index"] : told["index"] + 1]:
+        for place in state["places"].values():
+            if place["phase"] not in self.phases[place["index"] : place["index"] + 1]:
                 raise ConfigurationError(
-                    f"The training was in phase {told['phase']!r}, number {told['index'] + 1} of its curriculum; this "
-                    f"one has {', '.join(map(repr, self.phases))}."
+                    f"The training was in phase {place['phase']!r}, number {place['index'] + 1} of its curriculum; "
+                    f"this one has {', '.join(map(repr, self.phases))}."
                 )
         self._places = {
-            member: _Place(told["index"], told["since"], list(told["returns"]))
-            for member, told in state["places"].items()
+            member: _Place(place["index"], place["since"], list(place["returns"]))
+            for member, place in state["places"].items()
         }
         self.moves = [Move(*move) for move in state["moves"]]
 
     def _check(self, trainer: Trainer) -> None:
-        """Refuse environments that cannot be moved, or do not know a phase."""
+        """Refuse environments without the method, or without one of the phases."""
         label = trainer.environment.label
         if not all(trainer.call_environments("has_wrapper_attr", self.method)):
             raise ConfigurationError(
-                f"Environment {label!r} has no method {self.method!r} for a curriculum to move it with: write `def "
-                f"{self.method}(self, phase)`, which takes effect with the next reset, or name another one (method)."
+                f"Environment {label!r} has no method {self.method!r} for a curriculum: write `def "
+                f"{self.method}(self, phase)`, which takes effect with the next reset, or set method."
             )
         if not all(trainer.call_environments("has_wrapper_attr", "phases")):
             return
@@ -181,18 +182,18 @@ class Curriculum(Callback):
                     f"{', '.join(map(repr, known))}."
                 )
 
-    def _tell(self, trainer: Trainer, member: int) -> ConfigurationError | None:
-        """Tell a member's copies the phase; gives what is wrong with it."""
+    def _set_phase(self, trainer: Trainer, member: int) -> ConfigurationError | None:
+        """Set the phase in a member's environments; return the error, if any."""
         phase = self.phase_of(member)
         try:
             trainer.call_environments(self.method, phase, member=member)
-        except Exception as error:  # noqa: BLE001 - a foreign environment may raise anything
-            told = ConfigurationError(
+        except Exception as error:  # noqa: BLE001 - a user's environment may raise anything
+            failure = ConfigurationError(
                 f"Environment {trainer.environment.label!r} cannot be moved to phase {phase!r}: {self.method}() raised "
                 f"{type(error).__name__}: {error}"
             )
-            told.__cause__ = error
-            return told
+            failure.__cause__ = error
+            return failure
         return None
 
     def _note(self, trainer: Trainer, member: int, mean: float | None) -> None:

@@ -1,4 +1,4 @@
-"""Evaluating an agent while it trains, without any effect on its training."""
+"""Evaluation of an agent during training, without any effect on the training."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ if TYPE_CHECKING:
     from agents.training.trainer import Trainer
 
 Judged = Sequence[float] | Mapping[str, Any]
-"""What a function of the user's gives: returns of episodes, or a mapping that has them as ``"returns"`` and further
-numbers by name."""
+"""Result of a user's evaluation function: returns of episodes, or a mapping with ``"returns"`` and further numbers by
+name."""
 
 
 class Evaluate(Callback):
-    """Plays whole episodes now and then with the agent as it is, by itself without exploration.
+    """Plays complete episodes at intervals with the current agent, by default without exploration.
 
-    Training goes on as if nobody had looked: the environments are others, with seeds of their own, and the agent and
-    its random streams are afterwards what they were. The result is in `trainer.history.evaluations`, and is told to
-    all callbacks (`Callback.on_evaluation_end`).
+    Evaluations do not affect the training: the environments are separate, with their own seeds, and the agent and its
+    random streams are restored afterwards. Results are added to `trainer.history.evaluations`, and passed to all
+    callbacks (`Callback.on_evaluation_end`).
 
     Args:
-        every: How often: environment steps, ``"50 episodes"`` or ``"60 s"``.
+        every: Interval: environment steps, ``"50 episodes"`` or ``"60 s"``.
         n_episodes: Episodes of an evaluation, >= 1; rounded up to a multiple of `n_envs`. Defaults to 10.
-        environment: Where, an id or a spec. Defaults to where the agent trains.
+        environment: The environment, an id or a spec. Defaults to that of the training.
         env_kwargs: Arguments of that environment. Defaults to those of training.
         explore: Whether actions are drawn as in training. Defaults to False.
-        seed: Of the environments, the same for every evaluation. The default is one that training does not use.
-        n_envs: Copies that are stepped together. Defaults to 10, or as many as there are episodes.
-        vectorization: How they are stepped (`agents.EnvironmentSpec`): ``"async"`` gives each a process of its own, and
-            ``"ray"`` an actor, which pays where a step is slow. Defaults to how training steps its own.
-        max_steps: Steps after which an episode is cut off, >= 1; `Evaluation.n_cut` says how many were. Defaults to the
-            environment's own time limit; where it has none, to ten times the longest episode of training, and at least
+        seed: Seed of the environments, the same for every evaluation. Training does not use the default.
+        n_envs: Number of environments stepped in parallel. Defaults to 10, or to `n_episodes` if smaller.
+        vectorization: How they are stepped (`agents.EnvironmentSpec`): ``"async"`` runs each in a process, and
+            ``"ray"`` in an actor, which pays for slow steps. Defaults to that of training.
+        max_steps: Steps after which an episode is truncated, >= 1; `Evaluation.n_cut` counts such episodes. Defaults to
+            the environment's own time limit; without one, to ten times the longest episode of training, and at least
             1,000.
-        function: Evaluates instead: agent, environment -> returns of episodes, or a mapping that has them as
-            ``"returns"`` and other numbers by name. It may do with the agent what it likes.
+        function: Replaces the evaluation: agent, environment -> returns of episodes, or a mapping with ``"returns"``
+            and other numbers by name. It may change the agent.
         stop_at: Training stops when the mean return reaches this.
-        on_best: Called after an evaluation whose mean return is above those of all before it.
+        on_best: Called after an evaluation with a mean return above those of all earlier ones.
 
     Raises:
         ConfigurationError: A bad value.
@@ -116,10 +116,10 @@ class Evaluate(Callback):
         self._pending = bool(state["pending"])
 
     def evaluate(self, trainer: Trainer) -> Evaluation | None:
-        """Evaluate now, tells everybody, and returns the result.
+        """Evaluate now, call all callbacks, and return the result.
 
-        A training that is asked to stop meanwhile, by Ctrl-C say, does not wait for it: then nobody is told, the result
-        is None, and the same agent is evaluated first of all when the training goes on.
+        A stop of the training, for example by Ctrl-C, ends the evaluation too: then callbacks are not called, the
+        result is None, and the same agent is evaluated first when the training is resumed.
         """
         agent = require_alone(trainer, "Evaluate")
         before = trainer.history.evaluations
@@ -151,7 +151,7 @@ class Evaluate(Callback):
         return evaluation
 
     def _make_up(self, trainer: Trainer) -> None:
-        """Evaluate what was to be evaluated when the training was stopped, before it changes."""
+        """Make an evaluation that a stop of the training prevented, before the agent changes."""
         if self._pending:
             self.evaluate(trainer)
 
@@ -167,8 +167,8 @@ class Evaluate(Callback):
         if self.function is not None:
             returns, metrics = self._judged(self.function, agent, where)
             return returns, 0, metrics
-        reason = trainer.run.stop_reason  # it may have one already, and be evaluated for the last time
-        state = agent.get_state() if self.explore else None  # without exploration nothing is touched
+        reason = trainer.run.stop_reason  # a stopped run is evaluated for the last time
+        state = agent.get_state() if self.explore else None  # without exploration the state does not change
         try:
             played = play_episodes(
                 agent,
@@ -186,7 +186,7 @@ class Evaluate(Callback):
         return None if played is None else (*played, {})
 
     def _limit(self, trainer: Trainer, where: EnvironmentSpec) -> int | None:
-        """Steps after which episodes are cut, None where the environment does that."""
+        """Return the steps after which episodes are truncated, None if the environment has a time limit."""
         if self.max_steps is not None:
             return self.max_steps
         if self._has_time_limit is None:
@@ -202,11 +202,11 @@ class Evaluate(Callback):
             played: Any = function(agent, where)
         finally:
             agent.set_state(state)
-        told = dict(played) if isinstance(played, Mapping) else {"returns": played}
-        returns = np.asarray(told.pop("returns", ()), np.float64).ravel()
+        results = dict(played) if isinstance(played, Mapping) else {"returns": played}
+        returns = np.asarray(results.pop("returns", ()), np.float64).ravel()
         if not (len(returns) and np.isfinite(returns).all()):
             raise ConfigurationError(
                 f"The function of Evaluate must give the returns of episodes, finite numbers, or a mapping with "
                 f"'returns'; it gave {played!r}."
             )
-        return returns, {name: float(value) for name, value in told.items()}
+        return returns, {name: float(value) for name, value in results.items()}

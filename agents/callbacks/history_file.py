@@ -1,8 +1,8 @@
-"""The history of a training in Parquet: every episode and every evaluation, written as they come.
+"""The history of a training in Parquet: every episode and every evaluation, written during the training.
 
 A Parquet file cannot grow. So a table is a folder of files, ``history.parquet/``, which pandas, Polars, DuckDB and
-pyarrow read like one file: each batch of rows becomes a file of its own, whole or not there. Now and then, and at the
-end, they are put together into one.
+pyarrow read like one file: each batch of rows is written to a new file, atomically. At intervals, and at the end, the
+files are merged into one.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ EVALUATIONS_SCHEMA = pa.schema(
 )
 
 _LATER = {"custom_metrics", "n_cut"}
-"""Columns that older histories do not have."""
+"""Columns that older histories lack."""
 
 _MOST_PARTS = 50
 _TRIES = 5
 
 
 class GrowingTable:
-    """A table in Parquet that rows are added to at its end. Its first column numbers them: 0, 1, 2, ...
+    """A Parquet table to which rows are appended. Its first column numbers the rows: 0, 1, 2, ...
 
     Args:
-        folder: Where its files are.
+        folder: Folder of its files.
         schema: Its columns.
     """
 
@@ -77,7 +77,7 @@ class GrowingTable:
         self._key = schema.names[0]
 
     def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Add rows, which follow those that are there."""
+        """Append rows."""
         if not rows:
             return
         self._write(pa.Table.from_pylist(list(rows), self.schema), rows[0][self._key])
@@ -85,9 +85,9 @@ class GrowingTable:
             self.put_together()
 
     def read(self) -> pa.Table:
-        """Every row. One that is in two files, because putting them together was interrupted, is there once."""
+        """Return all rows. A row that is in two files, after an interrupted merge, is returned once."""
         for _ in range(_TRIES):
-            with contextlib.suppress(FileNotFoundError):  # whoever writes has just put them together
+            with contextlib.suppress(FileNotFoundError):  # the writer has just merged the files
                 return self._read()
         return self._read()
 
@@ -101,13 +101,13 @@ class GrowingTable:
         return pa.concat_tables(tables, promote_options="default")
 
     def cut(self, n_rows: int) -> None:
-        """Leave the first rows only."""
+        """Keep the first rows only."""
         there = self.read()
         if len(there) > n_rows or (n_rows == 0 and self._parts()):
             self._replace(there.slice(0, n_rows))
 
     def put_together(self) -> None:
-        """Make one file of all."""
+        """Merge all files into one."""
         if len(self._parts()) > 1:
             self._replace(self.read())
 
@@ -133,13 +133,13 @@ def _name(first: int) -> str:
 class HistoryFile(Callback):
     """Writes every episode and every evaluation of a training to `history.parquet` and `evaluations.parquet`.
 
-    Rows are written at most every few seconds, and at the end; after a kill the last ones are missing. A training that
-    goes on from a checkpoint goes on in its history: rows beyond the checkpoint are removed, missing ones are written.
+    Rows are written at most every few seconds, and at the end; after a kill the last rows are missing. A resumed
+    training continues its history: rows after the checkpoint are removed, missing rows are written.
 
     Args:
-        folder: Where the two are; it belongs to one training.
+        folder: Folder of both tables; it belongs to one training.
         every_seconds: Seconds between files. Defaults to 5.
-        anew: Whether a training that begins replaces the history of another one, which is refused otherwise.
+        anew: Whether a new training replaces the history of another one; otherwise this is an error.
     """
 
     last = True
@@ -159,8 +159,8 @@ class HistoryFile(Callback):
         history, there = trainer.history, self._episodes.read()
         if len(there) and trainer.env_steps == 0 and not (self.anew or trainer.went_on):
             raise ConfigurationError(
-                f"{self._episodes.folder} is the history of another training, of {len(there):,} episodes: go on with "
-                f"that one (agents.resume), or give another folder."
+                f"{self._episodes.folder} is the history of another training, of {len(there):,} episodes: resume that "
+                f"training (agents.resume), or use another folder."
             )
         for table in (self._episodes, self._evaluations):
             remove_unfinished(table.folder)
@@ -188,7 +188,7 @@ class HistoryFile(Callback):
         self._evaluations.put_together()
 
     def write(self) -> None:
-        """Write what came since the last time."""
+        """Write all rows since the last call."""
         self._episodes.append(self._new_episodes)
         self._evaluations.append(self._new_evaluations)
         self._new_episodes, self._new_evaluations = [], []
@@ -204,13 +204,13 @@ def read_history(place: str | Path) -> pa.Table:
         place: The folder of a run, or its `history.parquet`.
 
     Raises:
-        ConfigurationError: There is none, or it cannot be read.
+            ConfigurationError: There is no history, or it cannot be read.
     """
     return _read(Path(place), EPISODES, EPISODES_SCHEMA)
 
 
 def read_evaluations(place: str | Path) -> pa.Table:
-    """Return every evaluation of a training; none if nobody evaluated it.
+    """Return every evaluation of a training; none if it was not evaluated.
 
     Args:
         place: The folder of a run.

@@ -1,4 +1,4 @@
-"""How often something is done while an agent trains: in environment steps, episodes or seconds."""
+"""Intervals of a training: in environment steps, episodes or seconds."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _WRITTEN = re.compile(r"([\d_,]+(?:\.\d+)?(?:e\d+)?)\s*(|steps|env_steps|episode
 
 @dataclass(frozen=True, kw_only=True)
 class Every:
-    """An interval; one of the three is given.
+    """An interval; exactly one of the three is set.
 
     Attributes:
-        env_steps: In environment steps: at each multiple of this, or just after it where several copies step together.
+        env_steps: In environment steps: due at each multiple, or just after it if several environments step together.
         episodes: In episodes of training.
         seconds: In seconds.
 
     Raises:
-        ConfigurationError: None or several are given, or the one is not above 0.
+        ConfigurationError: None or several are set, or the value is not above 0.
     """
 
     env_steps: int | None = None
@@ -36,7 +36,7 @@ class Every:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no interval."""
+        """Refuse values that are not an interval."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         given = {name: value for name, value in given.items() if value is not None}
         if len(given) != 1:
@@ -47,10 +47,10 @@ class Every:
 
     @classmethod
     def of(cls, value: int | str | Every) -> Every:
-        """Read an interval as people write it: ``10000`` (environment steps), ``"50 episodes"``, ``"60 s"``.
+        """Parse an interval: ``10000`` (environment steps), ``"50 episodes"``, ``"60 s"``.
 
         Raises:
-            ConfigurationError: It is none.
+            ConfigurationError: The value is not an interval.
         """
         if isinstance(value, Every):
             return value
@@ -72,14 +72,13 @@ class Every:
 
 
 class IntervalTimer:
-    """Tells when an interval has passed again.
+    """Returns when an interval has passed again.
 
-    It is told by the counters of the training, so that one that goes on in another process keeps its beats; but for
-    seconds, which begin anew.
+    Steps and episodes are counted by the training, so that a resumed training keeps its intervals; seconds begin anew.
 
     Args:
         every: The interval.
-        trainer: The trainer, as it begins or goes on.
+        trainer: The trainer, when training begins or is resumed.
     """
 
     def __init__(self, every: Every, trainer: Trainer) -> None:
@@ -88,7 +87,7 @@ class IntervalTimer:
         self._passed = self._count(trainer)
 
     def due(self, trainer: Trainer) -> bool:
-        """Whether it has passed since this last said so."""
+        """Return whether the interval has passed since the last time that this returned True."""
         passed = self._count(trainer)
         if passed == self._passed:
             return False

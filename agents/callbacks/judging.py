@@ -1,4 +1,4 @@
-"""By what a training is judged while it goes on: by the returns of its own episodes, or by evaluations."""
+"""The measure of a running training: returns of its own episodes, or of evaluations."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ the evaluations of `agents.Evaluate`."""
 
 
 def check_judge(trainer: Trainer, judged_by: JudgedBy, what: str) -> None:
-    """Refuse to judge by evaluations that nobody makes.
+    """Check that evaluations exist if a callback judges by them.
 
     Args:
         trainer: The trainer, with its callbacks.
-        judged_by: By what `what` judges.
+        judged_by: The measure of the callback.
         what: The callback, for the message.
 
     Raises:
-        ConfigurationError: There is no such way to judge, or nobody evaluates.
+        ConfigurationError: The measure is unknown, or no callback evaluates.
     """
     if judged_by not in ("training", "evaluation"):
         raise ConfigurationError(f"judged_by must be 'training' or 'evaluation', got {judged_by!r}.")
@@ -31,5 +31,5 @@ def check_judge(trainer: Trainer, judged_by: JudgedBy, what: str) -> None:
 
     if judged_by == "evaluation" and not any(isinstance(each, Evaluate) for each in trainer.callbacks.callbacks):
         raise ConfigurationError(
-            f"{what} is judged by evaluations, and nobody makes any: add agents.Evaluate, or judge by 'training'."
+            f"{what} judges by evaluations, and no callback evaluates: add agents.Evaluate or set judged_by='training'."
         )

@@ -1,9 +1,10 @@
-"""What to do when a training gets no better: lower the learning rate, or stop.
+"""Callbacks for a training that stops improving: lower the learning rate, or stop.
 
-A training is looked at now and then. Judged by itself, there is a look each time that `window` further episodes have
-ended, at the mean return of these; judged by evaluations, a look at the mean return of each. A look is an improvement
-where its value is above the best one before by more than `min_change`. After `patience` looks in a row without one,
-something is done, and patience begins anew. Looks before `from_step` environment steps do not count.
+A plateau is detected from checks of the mean return. Judged by training, there is a check each time that `window`
+further episodes have ended, of their mean return; judged by evaluations, a check of the mean return of each. A check is
+an improvement if its value is above the best earlier one by more than `min_change`. After `patience` checks in a row
+without an improvement, the callback acts, and the count begins anew. Checks before `from_step` environment steps do not
+count.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
     from agents.training.trainer import Trainer
 
 
-class Patient(Callback):
-    """Looks at a training, and does something when patience is at its end. See the module for when that is.
+class PlateauDetector(Callback):
+    """Base class for callbacks that act on a plateau. See the module for its definition.
 
     Args:
-        patience: Looks without improvement, >= 1.
-        from_step: Environment steps before which looks do not count. Defaults to 0.
-        judged_by: What is looked at. Defaults to ``"training"``.
-        window: Episodes of a look at training, >= 1. Defaults to 100.
-        min_change: What a look must be better by, >= 0. Defaults to 0.
+        patience: Number of checks without improvement, >= 1.
+        from_step: Environment steps before which checks do not count. Defaults to 0.
+        judged_by: The measure of a check. Defaults to ``"training"``.
+        window: Number of episodes in a check of training, >= 1. Defaults to 100.
+        min_change: Smallest improvement, >= 0. Defaults to 0.
 
     Raises:
         ConfigurationError: A bad value.
@@ -58,13 +59,13 @@ class Patient(Callback):
         self.window = window
         self.min_change = min_change
         self.best: float | None = None
-        """The best value of a look so far, None before the first."""
+        """The best value of a check so far, None before the first."""
         self.waited = 0
-        """Looks since it was seen."""
+        """The number of checks since the best value."""
 
     @abstractmethod
     def run_out(self, trainer: Trainer) -> None:
-        """Patience is at its end."""
+        """Act on a plateau."""
 
     def on_train_begin(self, trainer: Trainer) -> None:
         require_alone(trainer, type(self).__name__)
@@ -96,17 +97,17 @@ class Patient(Callback):
             self.run_out(trainer)
 
 
-class ReduceOnPlateau(Patient):
-    """Lowers the learning rates of all optimizers when a training gets no better.
+class ReduceOnPlateau(PlateauDetector):
+    """Lowers the learning rates of all optimizers when a training stops improving.
 
     Args:
-        factor: What they are multiplied by, between 0 and 1. Defaults to 0.9.
-        patience: Looks without improvement. Defaults to 10.
-        min_learning_rate: What they do not fall below. Defaults to 0.
-        **looks: See `Patient`.
+        factor: Factor of the learning rates, between 0 and 1. Defaults to 0.9.
+        patience: Number of checks without improvement. Defaults to 10.
+        min_learning_rate: Lower bound of the learning rates. Defaults to 0.
+        **looks: See `PlateauDetector`.
 
     Raises:
-        ConfigurationError: A bad value; when training begins, an optimizer whose rate follows a schedule.
+        ConfigurationError: A bad value; when training begins, an optimizer whose learning rate follows a schedule.
     """
 
     def __init__(
@@ -134,17 +135,17 @@ class ReduceOnPlateau(Patient):
                 trainer.set_hyperparameter("learning_rate" if alone else f"{name}.learning_rate", lower)
 
 
-class EarlyStopping(Patient):
-    """Stops a training that gets no better.
+class EarlyStopping(PlateauDetector):
+    """Stops a training that no longer improves.
 
     Args:
-        patience: Looks without improvement. Defaults to 3.
-        **looks: See `Patient`.
+        patience: Number of checks without improvement. Defaults to 3.
+        **looks: See `PlateauDetector`.
     """
 
     @property
     def state_name(self) -> str:
-        return "EarlyStop"  # as checkpoints of earlier versions have it
+        return "EarlyStop"  # the name in checkpoints of earlier versions
 
     def __init__(self, patience: int = 3, **looks: Any) -> None:
         super().__init__(patience, **looks)
@@ -155,7 +156,7 @@ class EarlyStopping(Patient):
 
 
 def refuse_schedules(config: AgentConfig, optimizers: Sequence[str]) -> None:
-    """Raise `ConfigurationError` where one of these optimizers follows a schedule, which nobody can lower."""
+    """Raise `ConfigurationError` if one of these optimizers follows a schedule, which cannot be lowered."""
     for name in optimizers:
         if isinstance(config.optimizer_spec(name).learning_rate, Mapping):
             raise ConfigurationError(

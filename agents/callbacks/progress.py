@@ -1,4 +1,4 @@
-"""Progress of a training, printed in intervals."""
+"""Progress lines of a training, printed at intervals."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class Progress(Callback):
-    """Print a line in intervals: time, steps, episodes, steps per second, mean and best return, learning rate.
+    """Prints a line at intervals: time, steps, episodes, steps per second, mean and best return, learning rate.
 
     Args:
         every_seconds: Seconds between lines. Defaults to 5.
-        stream: Where to. Defaults to standard error.
-        window: Episodes that the mean is taken over. Defaults to 100.
+        stream: Output stream. Defaults to standard error.
+        window: Number of episodes in the mean. Defaults to 100.
     """
 
     last = True

@@ -1,7 +1,7 @@
-"""Agents that others act with while they learn, under a name: opponents in an environment, a script that watches.
+"""Publication of learning agents under a name: as opponents in an environment, or for a script that watches.
 
-The agent that learns publishes what acting needs; whoever knows the name, in any process of the study or machine of the
-cluster (`agents.distributed.shared`), has a copy that acts by itself and takes newer weights when it asks for them.
+The learning agent publishes its acting state; any process of the study or machine of the cluster
+(`agents.distributed.shared`) can reach a copy by the name, act with it, and load newer weights at any time.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _POLL_SECONDS = 0.1
 
 
 class Published(NamedTuple):
-    """An agent as it was published."""
+    """One publication of an agent."""
 
-    version: int  # how often it had been by then
-    recipe: bytes  # its spec and its environment's spaces; empty where they are known
-    env_steps: int  # that it had been trained for
+    version: int  # number of publications so far
+    recipe: bytes  # its spec and its environment's spaces; empty if they are known
+    env_steps: int  # of its training so far
     state: list[Array]  # its `acting_state`
 
 
-class Board:
-    """What was published of one agent."""
+class WeightStore:
+    """The newest publication of one agent."""
 
     def __init__(self) -> None:
         self._version = 0
@@ -45,135 +45,135 @@ class Board:
         self._state: list[Array] = []
 
     def put(self, env_steps: int, state: Sequence[Array], recipe: bytes = b"") -> None:
-        """Take newer weights, how long was trained, and where it is told the recipe of the agent."""
+        """Store newer weights and their environment steps; the first time with the agent's recipe."""
         self._version += 1
         self._recipe = recipe or self._recipe
         self._env_steps, self._state = env_steps, list(state)
 
     def newer(self, version: int) -> Published | None:
-        """What was published last, where that is newer than a version; 0 is before the first."""
+        """Return the newest publication if it is newer than a version, else None; 0 is before the first."""
         if self._version == version:
             return None
         return Published(self._version, b"" if version else self._recipe, self._env_steps, self._state)
 
 
 class Publish(Callback):
-    """Publishes the agent that trains under a name, for `reach`.
+    """Publishes the training agent under a name, for `reach`.
 
     Args:
         name: The name.
-        every: Updates from one publication to the next, >= 1. Defaults to 1. Beginning and end of training are
-            published in any case.
+        every: Number of updates between publications, >= 1. Defaults to 1. Beginning and end of training are always
+            published.
     """
 
     def __init__(self, name: str, every: int = 1) -> None:
         if not name:
-            raise ConfigurationError("An agent that is published needs a name.")
+            raise ConfigurationError("Publish needs a name for the agent.")
         if every < 1:
             raise ConfigurationError(f"every must be >= 1, got {every}.")
         self._every, self._updates, self._finite = every, 0, True
-        self._board = _board(name)
+        self._store = _store_of(name)
 
     def on_train_begin(self, trainer: Trainer) -> None:
         """Publish the agent.
 
         Raises:
-            ConfigurationError: It is a population.
+                ConfigurationError: The trainer has a population.
         """
         agent = trainer.agent
         if not isinstance(agent, Agent):
-            raise ConfigurationError("A population cannot be published under one name: publish an agent alone.")
+            raise ConfigurationError("A population cannot be published under one name: publish a single agent.")
         spec = spec_of(agent, trainer.environment)
         recipe = pickled(spec, (spec, agent.interface))
         self._finite = True
-        self._board.put(agent.env_steps, agent.acting_state(), recipe)
+        self._store.put(agent.env_steps, agent.acting_state(), recipe)
 
     def on_update_end(self, trainer: Trainer, update: UpdateMetrics) -> None:
-        """Publish its weights when it is time; those of an update that has diverged are nothing to act with."""
+        """Publish the weights if due; an update that has diverged is not published."""
         self._updates += 1
         self._finite = bool(update.finite)
         if self._finite and self._updates % self._every == 0:
-            self._board.put(trainer.agent.env_steps, trainer.agent.acting_state())
+            self._store.put(trainer.agent.env_steps, trainer.agent.acting_state())
 
     def on_train_end(self, trainer: Trainer) -> None:
-        """Publish its last weights."""
+        """Publish the last weights."""
         if self._finite:
-            self._board.put(trainer.agent.env_steps, trainer.agent.acting_state())
+            self._store.put(trainer.agent.env_steps, trainer.agent.acting_state())
 
 
 def reach(name: str, *, seed: int = 0, wait_seconds: float = 60.0) -> NamedAgent:
-    """An agent that is published under a name, to act with.
+    """Return a copy of an agent that is published under a name.
 
-    An environment calls it in `reset`, not where it is made: the agent is published when training begins, for which
-    environments are there already.
+    Call it in an environment's `reset`, not in its constructor: the agent is published when training begins, after the
+    environments are made.
 
     Args:
         name: The name.
-        seed: Of its exploration. Defaults to 0.
-        wait_seconds: How long to wait for somebody to publish it. Defaults to 60.
+        seed: Seed of its exploration. Defaults to 0.
+        wait_seconds: Seconds to wait for the publication. Defaults to 60.
 
     Raises:
-        ConfigurationError: Nobody has published it by then.
+        ConfigurationError: No agent was published under the name in time.
     """
-    board, until = _board(name), time.monotonic() + wait_seconds
-    while (newest := board.newer(0)) is None:
+    store, until = _store_of(name), time.monotonic() + wait_seconds
+    while (newest := store.newer(0)) is None:
         if time.monotonic() > until:
             raise ConfigurationError(
                 f"No agent is published as {name!r}: train one with callbacks=[agents.Publish({name!r})]."
             )
         time.sleep(_POLL_SECONDS)
-    return NamedAgent(board, newest, seed)
+    return NamedAgent(store, newest, seed)
 
 
 class NamedAgent:
-    """A copy of an agent that learns elsewhere.
+    """A copy of an agent that learns in another process.
 
     Args:
-        board: Where newer weights are published.
-        newest: What `Board.newer` gave.
-        seed: Of its exploration.
+        store: Store of newer weights.
+        newest: Result of `WeightStore.newer`.
+        seed: Seed of its exploration.
     """
 
-    def __init__(self, board: Board, newest: Published, seed: int) -> None:
-        self._board = board
+    def __init__(self, store: WeightStore, newest: Published, seed: int) -> None:
+        self._store = store
         spec, interface = unpickled(newest.recipe)
         self.agent: Agent = spec.build(seed, interface=interface)
         self.version = 0
-        """How often the agent was published by then."""
+        """Number of publications up to these weights."""
         self._take(newest)
 
     def _take(self, newest: Published) -> None:
         self.version = newest.version
         self.agent.set_acting_state(newest.state)
-        # So that its exploration has come as far as the learner's.
+        # Its exploration then has the progress of the learner's.
         self.agent.advance(max(0, newest.env_steps - self.agent.env_steps))
 
     def act(self, observations: Array, explore: bool = False) -> Array:
         """Choose an action for each observation, with the weights of the last `refresh`; see `Agent.act`.
 
         Args:
-            observations: [N, ...], as the agent sees them.
-            explore: Whether actions are drawn as in training. Defaults to False: the action that is thought best.
+            observations: [N, ...], in the agent's space.
+            explore: Whether actions are drawn as in training. Defaults to False: the greedy action.
         """
         return self.agent.act(observations, explore)
 
     def predict(self, observation: Any, deterministic: bool = True) -> Any:
-        """Choose what to do, as the environment speaks, with the weights of the last `refresh`; see `Agent.predict`.
+        """Choose an action in the environment's spaces, with the weights of the last `refresh`; see `Agent.predict`.
 
         Args:
-            observation: What the environment gives, or a batch.
-            deterministic: Whether it is the action that is thought best. Defaults to True.
+            observation: An observation of the environment, or a batch.
+            deterministic: Whether the greedy action is chosen. Defaults to True.
         """
         return self.agent.predict(observation, deterministic)
 
     def refresh(self) -> bool:
-        """Take the newest weights; False where it has them already. Worth it once an episode, not at every step."""
-        newest = self._board.newer(self.version)
+        """Load the newest weights; return False if they are unchanged. Call it once per episode, not at every step."""
+        newest = self._store.newer(self.version)
         if newest is None:
             return False
         self._take(newest)
         return True
 
 
-def _board(name: str) -> Board:
-    return shared(f"agent {name}", Board)
+def _store_of(name: str) -> WeightStore:
+    return shared(f"agent {name}", WeightStore)

@@ -1,4 +1,4 @@
-"""Ctrl-C and polite kills end a training between two of its steps, where its state is whole."""
+"""Signals: Ctrl-C and termination requests end a training between two steps, in a consistent state."""
 
 from __future__ import annotations
 
@@ -14,29 +14,31 @@ if TYPE_CHECKING:
     from agents.training.trainer import Trainer
 
 REASON = "interrupted"
-"""Why a training has stopped then."""
+"""Reason of such a stop."""
 
 
 class StopOnSignals(Callback):
-    """Stops training after the current step when Ctrl-C, SIGTERM or SIGHUP comes, so that a checkpoint can be written.
+    """Stops training after the current step on Ctrl-C, SIGTERM or SIGHUP, so that a checkpoint can be written.
 
-    Those that are ignored stay so. The same signal again is dealt with as before training: Ctrl-C then raises at once.
+    Ignored signals stay ignored. A second signal is handled as before training: Ctrl-C then raises at once.
 
     Args:
-        on_first: Called with the first signal's number.
+        on_first: Called with the number of the first signal.
     """
 
-    last = True  # once it hears signals, nobody may refuse to begin
+    last = True  # handlers are installed after all other callbacks have accepted the training
 
     def __init__(self, on_first: Callable[[int], None] | None = None) -> None:
         self.received: int | None = None
-        """The signal that has come, or None."""
+        """The signal received, or None."""
         self._on_first = on_first
         self._before: dict[int, Any] = {}
 
     def on_train_begin(self, trainer: Trainer) -> None:
         if threading.current_thread() is not threading.main_thread():
-            raise ConfigurationError("Signals are heard by a program's main thread: train there, or leave them alone.")
+            raise ConfigurationError(
+                "Signals can be handled in the main thread only: train there, or leave StopOnSignals out."
+            )
 
         def stop(number: int, _frame: Any) -> None:
             signal.signal(number, self._before.pop(number))
@@ -47,7 +49,7 @@ class StopOnSignals(Callback):
 
         self.received = None
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) != signal.SIG_IGN:  # as nohup wants it
+            if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
                 self._before[number] = signal.signal(number, stop)
 
     def on_train_end(self, trainer: Trainer) -> None:

@@ -1,4 +1,4 @@
-"""Stopping a training once its mean return reaches a criterion."""
+"""Callback that stops a training once its mean return reaches a criterion."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from agents.training.criterion import Criterion
 
 
 class StopAtReturn(Criterion, Callback):
-    """Stop a run once the mean return of its last `trial_count` episodes reaches `criterion`.
+    """Stops a run once the mean return of its last `trial_count` episodes reaches `criterion`.
 
     Args:
         criterion: The mean return.
-        trial_count: Episodes that the mean is taken over, at least 1. Defaults to 100.
+        trial_count: Number of episodes in the mean, at least 1. Defaults to 100.
 
     Raises:
         ConfigurationError: `trial_count` is below one.

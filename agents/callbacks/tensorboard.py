@@ -1,4 +1,4 @@
-"""What TensorBoard shows of a training. The events are written by TensorFlow; TensorBoard itself is not needed here."""
+"""TensorBoard events of a training. TensorFlow writes them; TensorBoard itself is not required."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ _FLUSH_SECONDS = 5.0
 class TensorBoard(Callback):
     """Writes scalars over environment steps, for ``tensorboard --logdir FOLDER``.
 
-    `episode/return` and `episode/length` at the end of each episode; `evaluation/mean_return`, its extremes and what
-    else was evaluated; `custom_metrics/NAME/mean`, `/min` and `/max` of what callbacks measured of the episodes since
-    the last interval; and at every interval, as means over the updates since the last one: `loss/OPTIMIZER`,
-    `train/NAME` of whatever else the agent's loss names (entropy, approx_kl, value_loss, and the critics'
-    outputs, value_mean or q_mean, ...),
-    `gradient_norm/OPTIMIZER` and `clipped_gradient_norm/OPTIMIZER`, and `learning_rate/OPTIMIZER` as it is then.
+    `episode/return` and `episode/length` at the end of each episode; `evaluation/mean_return`, its extremes and further
+    results of evaluations; `custom_metrics/NAME/mean`, `/min` and `/max` over the episodes since the last interval; and
+    at every interval, as means over the updates since the last one: `loss/OPTIMIZER`, `train/NAME` of all other values
+    of the agent's loss (entropy, approx_kl, value_loss, and the critics' outputs, value_mean or q_mean, ...),
+    `gradient_norm/OPTIMIZER` and `clipped_gradient_norm/OPTIMIZER`, and the current `learning_rate/OPTIMIZER`.
 
     Args:
-        folder: Where. One that a training goes on in keeps what was there before its checkpoint.
-        every: How often means are written: environment steps, ``"50 episodes"`` or ``"60 s"``. Defaults to 1000.
-        gradient_norms: Whether the norms are there: of the gradients of each optimizer, and of what `max_grad_norm`
-            leaves of them (an optimizer's own `clipnorm` comes after that). Without, updates cost nothing more.
+        folder: Folder of the events. A resumed training keeps the events before its checkpoint.
+        every: Interval between means: environment steps, ``"50 episodes"`` or ``"60 s"``. Defaults to 1000.
+        gradient_norms: Whether norms are written: of the gradients of each optimizer, before and after clipping to
+            `max_grad_norm` (an optimizer's own `clipnorm` comes after that). Without them, updates have no overhead.
             Defaults to True.
 
     Raises:
-        ConfigurationError: When training begins, norms of an agent whose updates other processes make parts of.
+        ConfigurationError: When training begins, gradient norms are requested of an agent whose updates are computed in
+            several processes.
     """
 
     last = True
@@ -60,20 +60,22 @@ class TensorBoard(Callback):
         self._events: Any = None
         self._flushed = 0.0
         self._sums: dict[str, tuple[float, int]] = {}  # name -> sum and number of values since the last interval
-        self._measured: list[Episode] = []  # since the last interval, those of which callbacks measured something
+        self._measured: list[Episode] = []  # episodes with custom metrics since the last interval
 
     def on_train_begin(self, trainer: Trainer) -> None:
         agent = require_alone(trainer, "TensorBoard")
         if self.gradient_norms and isinstance(agent, KerasAgent):
             if agent.team is not None:
-                raise ConfigurationError("No gradient norms are told by processes that share updates: leave them out.")
+                raise ConfigurationError(
+                    "Gradient norms are not available if several processes share updates: set gradient_norms=False."
+                )
             agent.tell_gradient_norms()
         self._beat = IntervalTimer(self.every, trainer)
         self.folder.mkdir(parents=True, exist_ok=True)
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
         self._events = tf.io.TFRecordWriter(str(self.folder / name))
         self._put(file_version="brain.Event:2")
-        if trainer.env_steps or trainer.went_on:  # what an earlier process wrote beyond the checkpoint is not shown
+        if trainer.env_steps or trainer.went_on:  # events of an earlier process after the checkpoint are hidden
             log = tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START)
             self._put(session_log=log, step=trainer.env_steps + 1)
 
@@ -86,21 +88,21 @@ class TensorBoard(Callback):
         named = {f"loss/{name}": values for name, values in update.losses.items()}
         named |= {name if "/" in name else f"train/{name}": values for name, values in update.metrics.items()}
         for name, values in named.items():
-            finite = values[~np.isnan(values)]  # an optimizer that made no step has no norm
+            finite = values[~np.isnan(values)]  # optimizers without a step have no norm
             total, n = self._sums.get(name, (0.0, 0))
             self._sums[name] = (total + float(finite.sum()), n + len(finite))
 
     def on_evaluation_end(self, trainer: Trainer, evaluation: Evaluation) -> None:
-        told = {name: getattr(evaluation, name) for name in ("mean_return", "min_return", "max_return")}
-        told |= evaluation.metrics
-        self._write(evaluation.env_steps, {f"evaluation/{name}": value for name, value in told.items()})
+        results = {name: getattr(evaluation, name) for name in ("mean_return", "min_return", "max_return")}
+        results |= evaluation.metrics
+        self._write(evaluation.env_steps, {f"evaluation/{name}": value for name, value in results.items()})
 
     def on_step_end(self, trainer: Trainer) -> None:
         if self._beat is not None and self._beat.due(trainer):
             self._write_means(trainer)
 
     def on_run_end(self, trainer: Trainer, run: Run) -> None:
-        if (self._sums or self._measured) and run.stop_reason != INTERRUPTED:  # who goes on then has the rest of it
+        if (self._sums or self._measured) and run.stop_reason != INTERRUPTED:  # a resumed training has the rest of it
             self._write_means(trainer)
 
     def on_train_end(self, trainer: Trainer) -> None:
@@ -117,12 +119,12 @@ class TensorBoard(Callback):
 
     def _write_means(self, trainer: Trainer) -> None:
         agent = require_alone(trainer, "TensorBoard")
-        told = {name: total / n for name, (total, n) in self._sums.items() if n}
-        told |= {f"learning_rate/{name}": agent.get_learning_rate(name) for name in agent.optimizers}
+        means = {name: total / n for name, (total, n) in self._sums.items() if n}
+        means |= {f"learning_rate/{name}": agent.get_learning_rate(name) for name in agent.optimizers}
         for name, summary in summaries(self._measured).items():
-            told |= {f"custom_metrics/{name}/{part}": getattr(summary, part) for part in ("mean", "min", "max")}
+            means |= {f"custom_metrics/{name}/{part}": getattr(summary, part) for part in ("mean", "min", "max")}
         self._sums, self._measured = {}, []
-        self._write(trainer.env_steps, told)
+        self._write(trainer.env_steps, means)
 
     def _write(self, step: int, values: Mapping[str, float]) -> None:
         summary = tf.compat.v1.Summary()

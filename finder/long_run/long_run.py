@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from agents.callbacks.callback import Callback, find_maker, make_callbacks
-from agents.callbacks.checkpoint import Checkpoints
+from agents.callbacks.checkpoint import Checkpoint
 from agents.callbacks.evaluate import Evaluate
 from agents.callbacks.history_file import HistoryFile
 from agents.callbacks.judging import JudgedBy
@@ -74,7 +74,7 @@ class LongRun:
     ) -> None:
         self.folder = folder
         settings = folder.settings
-        self.checkpoints = Checkpoints(
+        self.checkpoints = Checkpoint(
             folder.checkpoints,
             every=settings.checkpoint_every,
             keep=settings.keep,

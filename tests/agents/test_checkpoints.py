@@ -14,7 +14,7 @@ import pytest
 from fakes import SMALL_DQN, SMALL_PPO
 
 import agents
-from agents import Checkpoints, ConfigurationError, LambdaCallback, Trainer
+from agents import Checkpoint, ConfigurationError, LambdaCallback, Trainer
 from agents.callbacks.checkpoint import MOST_COST
 from agents.callbacks.intervals import Every
 from agents.checkpoints import file as files
@@ -64,8 +64,8 @@ def goes_on_as_if_it_had_never_stopped(tmp_path: Path, agent: str, steps: int, *
     whole = Trainer(make(agent, **params))
     whole.train(env_steps=400)
 
-    Trainer(make(agent, **params), callbacks=[Checkpoints(tmp_path)]).train(env_steps=steps)
-    rest = Trainer(make(agent, seed=7, **params), callbacks=[Checkpoints(tmp_path)])
+    Trainer(make(agent, **params), callbacks=[Checkpoint(tmp_path)]).train(env_steps=steps)
+    rest = Trainer(make(agent, seed=7, **params), callbacks=[Checkpoint(tmp_path)])
     header = agents.resume(rest, tmp_path)
     assert (header.env_steps, header.algorithm, header.in_episodes) == (steps, agent.upper(), True)
     rest.train(env_steps=400 - steps)
@@ -76,7 +76,7 @@ def goes_on_as_if_it_had_never_stopped(tmp_path: Path, agent: str, steps: int, *
 
 
 def test_a_newest_checkpoint_that_is_damaged_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    Trainer(make(), callbacks=[Checkpoints(tmp_path, every=32)]).train(env_steps=96)
+    Trainer(make(), callbacks=[Checkpoint(tmp_path, every=32)]).train(env_steps=96)
     damaged = sorted(tmp_path.glob("*96*.checkpoint"))
     for path in damaged:
         path.write_bytes(path.read_bytes()[:1000])
@@ -91,7 +91,7 @@ def test_a_newest_checkpoint_that_is_damaged_is_told_of(tmp_path: Path, caplog: 
 
 def test_without_the_environments_new_episodes_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agents.environments.vector.sync.SyncCopies.get_state", lambda _: None)
-    Trainer(make(), callbacks=[Checkpoints(tmp_path)]).train(env_steps=100)
+    Trainer(make(), callbacks=[Checkpoint(tmp_path)]).train(env_steps=100)
     rest = Trainer(make())
     with pytest.warns(NewEpisodesWarning, match="stepped by 'sync', were not copied .* new episodes begin"):
         assert not agents.resume(rest, tmp_path).in_episodes
@@ -100,7 +100,7 @@ def test_without_the_environments_new_episodes_begin(tmp_path: Path, monkeypatch
 
 
 def test_they_are_written_at_every_interval_and_the_oldest_are_removed(tmp_path: Path) -> None:
-    trainer = Trainer(make(), callbacks=[Checkpoints(tmp_path, every=50, keep=2, window=20)])
+    trainer = Trainer(make(), callbacks=[Checkpoint(tmp_path, every=50, keep=2, window=20)])
     trainer.train(env_steps=230)
     steps = [header.env_steps for header in files.all_in(tmp_path).values()]
     assert steps[-2:] == [200, 230]
@@ -111,7 +111,7 @@ def test_they_are_written_at_every_interval_and_the_oldest_are_removed(tmp_path:
 
 
 def test_nothing_is_said_of_what_a_few_episodes_were_worth(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path, every=50)
+    kept = Checkpoint(tmp_path, every=50)
     trainer = Trainer(make(), callbacks=[kept])
     trainer.train(episodes=9)
     assert kept.value(trainer) is None
@@ -120,13 +120,13 @@ def test_nothing_is_said_of_what_a_few_episodes_were_worth(tmp_path: Path) -> No
 
 
 def test_the_last_one_has_the_update_that_followed_the_last_step(tmp_path: Path) -> None:
-    trainer = Trainer(make(), callbacks=[Checkpoints(tmp_path, every=32)])
+    trainer = Trainer(make(), callbacks=[Checkpoint(tmp_path, every=32)])
     trainer.train(env_steps=64)
     assert same(agents.load_agent(tmp_path).get_state(), trainer.agent.get_state())
     assert files.header_of(files.find(tmp_path)).gradient_steps == trainer.agent.gradient_steps > 0
 
 
-class Worth(Checkpoints):
+class Worth(Checkpoint):
     """Is told what the training is worth after so many steps."""
 
     def __init__(self, folder: Path, worth: dict[int, float], **arguments: Any) -> None:
@@ -164,7 +164,7 @@ def test_the_best_by_evaluations_is_the_agent_that_was_evaluated(tmp_path: Path,
         return [worth]
 
     every = None if best_only else 96
-    kept = Checkpoints(tmp_path, every=every, keep=2, best_only=best_only, judged_by="evaluation")
+    kept = Checkpoint(tmp_path, every=every, keep=2, best_only=best_only, judged_by="evaluation")
     trainer = Trainer(make(), callbacks=[kept, agents.Evaluate(64, function=judge)])
     trainer.train(env_steps=192)
     found = [(header.env_steps, header.value) for header in files.all_in(tmp_path).values()]
@@ -175,7 +175,7 @@ def test_the_best_by_evaluations_is_the_agent_that_was_evaluated(tmp_path: Path,
 
 
 def test_weights_alone_play_and_are_started_from(tmp_path: Path) -> None:
-    trainer = Trainer(make(), callbacks=[Checkpoints(tmp_path, weights_only=True)])
+    trainer = Trainer(make(), callbacks=[Checkpoint(tmp_path, weights_only=True)])
     trainer.train(env_steps=96)
     observations = np.zeros((2, 4), np.float32)
     agent = agents.load_agent(tmp_path)
@@ -188,7 +188,7 @@ def test_weights_alone_play_and_are_started_from(tmp_path: Path) -> None:
 
 
 def test_an_agent_is_made_of_its_checkpoint(tmp_path: Path) -> None:
-    trainer = Trainer(make("dqn"), callbacks=[Checkpoints(tmp_path)])
+    trainer = Trainer(make("dqn"), callbacks=[Checkpoint(tmp_path)])
     trainer.train(env_steps=100)
     agent = agents.load_agent(tmp_path)
     assert same(agent.get_state(), trainer.agent.get_state())
@@ -208,7 +208,7 @@ def test_an_agent_is_made_of_its_checkpoint(tmp_path: Path) -> None:
     ],
 )
 def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path, other: Any, told: str) -> None:
-    Trainer(make(), callbacks=[Checkpoints(tmp_path)]).train(env_steps=40)
+    Trainer(make(), callbacks=[Checkpoint(tmp_path)]).train(env_steps=40)
     with pytest.raises(ConfigurationError, match=told):
         agents.resume(Trainer(other()), tmp_path)
 
@@ -216,7 +216,7 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path, other: Any, t
 def test_arguments_of_the_environment_are_part_of_it(tmp_path: Path) -> None:
     def trainer(**kwargs: Any) -> Trainer:
         spec = agents.EnvironmentSpec("CartPole-v1", kwargs)
-        return Trainer(make(), spec, callbacks=[Checkpoints(tmp_path)])
+        return Trainer(make(), spec, callbacks=[Checkpoint(tmp_path)])
 
     trainer(max_episode_steps=50).train(env_steps=40)
     with pytest.raises(ConfigurationError, match=r"it has \{'max_episode_steps': 50\}, this training has \{\}"):
@@ -226,7 +226,7 @@ def test_arguments_of_the_environment_are_part_of_it(tmp_path: Path) -> None:
 class TestFilesThatAreNone:
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
-        Trainer(make(), callbacks=[Checkpoints(tmp_path)]).train(env_steps=40)
+        Trainer(make(), callbacks=[Checkpoint(tmp_path)]).train(env_steps=40)
         return files.find(tmp_path)
 
     def refused(self, path: Path, told: str) -> None:
@@ -275,9 +275,9 @@ class TestFilesThatAreNone:
 
 
 def test_a_folder_belongs_to_one_training(tmp_path: Path) -> None:
-    Trainer(make(), callbacks=[Checkpoints(tmp_path)]).train(env_steps=40)
+    Trainer(make(), callbacks=[Checkpoint(tmp_path)]).train(env_steps=40)
     with pytest.raises(ConfigurationError, match="written after 40 environment steps, and this training is at 0"):
-        Trainer(make(), callbacks=[Checkpoints(tmp_path)]).train(env_steps=40)
+        Trainer(make(), callbacks=[Checkpoint(tmp_path)]).train(env_steps=40)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_a_callback_that_raises_stops_the_run_and_says_where_it_is_kept(tmp_path
         if trainer.env_steps >= 60:
             raise RuntimeError("the disk of the notes is full")
 
-    trainer = Trainer(make(), callbacks=[Checkpoints(tmp_path), LambdaCallback(**{event: fail})])
+    trainer = Trainer(make(), callbacks=[Checkpoint(tmp_path), LambdaCallback(**{event: fail})])
     with pytest.raises(RuntimeError, match="the disk of the notes is full") as raised:
         trainer.train(env_steps=300)
     path = files.find(tmp_path)
@@ -300,7 +300,7 @@ def test_a_callback_that_raises_stops_the_run_and_says_where_it_is_kept(tmp_path
 
 
 def test_after_another_error_the_newest_checkpoint_is_from_before_it(tmp_path: Path) -> None:
-    trainer = Trainer(make(learning_rate=1e30), callbacks=[Checkpoints(tmp_path, every=10)])
+    trainer = Trainer(make(learning_rate=1e30), callbacks=[Checkpoint(tmp_path, every=10)])
     with pytest.raises(agents.NonFiniteError):
         trainer.train(env_steps=400)
     assert all(np.isfinite(leaf).all() for leaf in leaves(agents.load_weights(tmp_path)["networks"]))
@@ -320,16 +320,16 @@ def test_what_callbacks_know_goes_on_too(tmp_path: Path) -> None:
         def set_state(self, state: Any) -> None:
             self.n = state["n"]
 
-    first = [Checkpoints(tmp_path), Counting(), Counting()]
+    first = [Checkpoint(tmp_path), Counting(), Counting()]
     first[2].n = 100
     Trainer(make(), callbacks=first).train(env_steps=40)
-    again = [Counting(), Counting(), Checkpoints(tmp_path)]
+    again = [Counting(), Counting(), Checkpoint(tmp_path)]
     agents.resume(Trainer(make(), callbacks=again), tmp_path)
     assert [each.n for each in again[:2]] == [20, 120]
 
 
 def test_by_the_clock_they_cost_little(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path, every="0.000001 s", keep=None)
+    checkpoints = Checkpoint(tmp_path, every="0.000001 s", keep=None)
     Trainer(make(), callbacks=[checkpoints]).train(env_steps=400)
     assert 0 < MOST_COST < 0.1
     assert len(files.all_in(tmp_path)) < 20
@@ -365,24 +365,24 @@ def test_what_is_no_interval_either(fields: Any) -> None:
     [
         ({"keep": 0}, "keep must be >= 1"),
         ({"window": 0}, "window must be >= 1"),
-        ({"best_only": True, "judged_by": "evaluation", "every": 5}, "leave their interval out"),
+        ({"best_only": True, "judged_by": "evaluation", "every": 5}, "leave every out"),
     ],
 )
 def test_bad_arguments(arguments: Any, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
-        Checkpoints("anywhere", **arguments)
+        Checkpoint("anywhere", **arguments)
 
 
 def test_it_is_not_judged_by_evaluations_that_nobody_makes(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="nobody makes any: add"):
-        Trainer(make(), callbacks=[Checkpoints(tmp_path, judged_by="evaluation")]).train(env_steps=10)
+    with pytest.raises(ConfigurationError, match="no callback evaluates: add"):
+        Trainer(make(), callbacks=[Checkpoint(tmp_path, judged_by="evaluation")]).train(env_steps=10)
 
 
 def test_the_best_one_is_not_written_over_when_it_is_gone_on_from(tmp_path: Path) -> None:
     """An update may follow an evaluation without a step between them, in another process."""
 
     def trainer(**stop: Any) -> Trainer:
-        kept = Checkpoints(tmp_path, every=1_000_000, judged_by="evaluation")
+        kept = Checkpoint(tmp_path, every=1_000_000, judged_by="evaluation")
         return Trainer(make(), callbacks=[agents.Evaluate(32, n_episodes=1), LambdaCallback(**stop), kept])
 
     trainer(on_evaluation_end=lambda run, evaluation: run.stop("enough")).train(env_steps=1_000)
@@ -424,7 +424,7 @@ def test_a_metric_that_is_no_number_does_not_spoil_what_is_kept(tmp_path: Path) 
         return lambda trainer, episode: episode.custom_metrics.update(goal=value, fine=1.0)
 
     def trainer(value: Any) -> Trainer:
-        own = [LambdaCallback(on_episode_end=measure(value)), Checkpoints(tmp_path), agents.HistoryFile(tmp_path)]
+        own = [LambdaCallback(on_episode_end=measure(value)), Checkpoint(tmp_path), agents.HistoryFile(tmp_path)]
         return Trainer(make(), callbacks=own)
 
     with pytest.raises(ConfigurationError, match=r"custom_metrics\['goal'\] of an episode is None"):
@@ -438,7 +438,7 @@ def test_a_metric_that_is_no_number_does_not_spoil_what_is_kept(tmp_path: Path) 
 
 def test_a_history_goes_on_from_a_checkpoint_of_the_beginning(tmp_path: Path) -> None:
     def trainer() -> Trainer:
-        return Trainer(make(), callbacks=[Checkpoints(tmp_path), agents.HistoryFile(tmp_path)])
+        return Trainer(make(), callbacks=[Checkpoint(tmp_path), agents.HistoryFile(tmp_path)])
 
     first = trainer()
     first.callbacks.callbacks[0].folder.mkdir(exist_ok=True)
@@ -454,7 +454,7 @@ def test_a_history_goes_on_from_a_checkpoint_of_the_beginning(tmp_path: Path) ->
 
 
 def _written(tmp_path: Path, agent: str = "ppo", environment: Any = "CartPole-v1") -> tuple[Path, Any]:
-    trainer = Trainer(make(agent, environment), callbacks=[Checkpoints(tmp_path)])
+    trainer = Trainer(make(agent, environment), callbacks=[Checkpoint(tmp_path)])
     trainer.train(env_steps=100)
     return files.find(tmp_path), trainer.agent.get_state()
 

@@ -212,7 +212,7 @@ def test_specs_that_were_pickled_before_there_were_wrappers():
 def test_a_checkpoint_has_wrappers_and_limit(tmp_path, source):
     spec = EnvironmentSpec("my_env.py:Endless", {}, "sync", ["my_env.py:Doubled"], 4)
     agent = agents.make("ppo", spec, n_envs=2, n_steps=8, batch_size=8, n_epochs=1, hidden_sizes=(4,))
-    with agents.Trainer(agent, callbacks=[agents.Checkpoints(tmp_path / "kept", every=16)]) as trainer:
+    with agents.Trainer(agent, callbacks=[agents.Checkpoint(tmp_path / "kept", every=16)]) as trainer:
         trainer.train(env_steps=16)
         assert trainer.history.returns[0] == 8.0
     header = agents.checkpoints.file.header_of(agents.checkpoints.file.find(tmp_path / "kept"))

@@ -22,7 +22,7 @@ from gymnasium.envs.classic_control import CartPoleEnv
 
 import agents
 from agents import (
-    Checkpoints,
+    Checkpoint,
     ConfigurationError,
     EarlyStopping,
     EnvironmentSpec,
@@ -290,10 +290,10 @@ class TestPlateaus:
         stop = EarlyStopping(3, judged_by="evaluation")
         values = iter([5.0, 1.0, 1.0, 1.0])
         evaluate = Evaluate(2, function=lambda agent, where: [next(values)])
-        trainer(Checkpoints(tmp_path), stop, evaluate).train(env_steps=6)
+        trainer(Checkpoint(tmp_path), stop, evaluate).train(env_steps=6)
         assert (stop.best, stop.waited) == (5.0, 2)
         again = EarlyStopping(3, judged_by="evaluation")
-        rest = trainer(Checkpoints(tmp_path), again, evaluate)
+        rest = trainer(Checkpoint(tmp_path), again, evaluate)
         agents.resume(rest, tmp_path)
         assert (again.best, again.waited) == (5.0, 2)
         assert rest.train(env_steps=100).env_steps == 8
@@ -318,7 +318,7 @@ class TestPlateaus:
             trainer(ReduceOnPlateau(), learning_rate=schedule).train(env_steps=4)
 
     def test_evaluations_that_nobody_makes(self) -> None:
-        with pytest.raises(ConfigurationError, match="EarlyStopping is judged by evaluations, and nobody makes any"):
+        with pytest.raises(ConfigurationError, match="EarlyStopping judges by evaluations, and no callback evaluates"):
             trainer(EarlyStopping(judged_by="evaluation")).train(env_steps=4)
 
 
@@ -341,7 +341,7 @@ class TestHistory:
 
     def test_it_goes_on_where_its_training_does(self, tmp_path: Path) -> None:
         def callbacks() -> tuple[Any, ...]:
-            return HistoryFile(tmp_path, every_seconds=0.0), Checkpoints(tmp_path / "checkpoints", every=50)
+            return HistoryFile(tmp_path, every_seconds=0.0), Checkpoint(tmp_path / "checkpoints", every=50)
 
         def kill(run: Trainer) -> None:
             if run.env_steps == 130:
@@ -362,7 +362,7 @@ class TestHistory:
         assert self.rows(rest) == self.rows(whole)
 
     def test_rows_that_were_never_written_are_written_by_who_goes_on(self, tmp_path: Path) -> None:
-        trainer(Checkpoints(tmp_path)).train(env_steps=100)
+        trainer(Checkpoint(tmp_path)).train(env_steps=100)
         rest = trainer(HistoryFile(tmp_path))
         agents.resume(rest, tmp_path)
         rest.train(env_steps=20)
@@ -511,8 +511,8 @@ class TestTensorBoard:
         assert several == pytest.approx(one, rel=1e-4)
 
     def test_a_log_goes_on_after_its_checkpoint(self, tmp_path: Path) -> None:
-        trainer(TensorBoard(tmp_path, every=20), Checkpoints(tmp_path)).train(env_steps=50)
-        rest = trainer(TensorBoard(tmp_path, every=20), Checkpoints(tmp_path))
+        trainer(TensorBoard(tmp_path, every=20), Checkpoint(tmp_path)).train(env_steps=50)
+        rest = trainer(TensorBoard(tmp_path, every=20), Checkpoint(tmp_path))
         agents.resume(rest, tmp_path)
         rest.train(env_steps=30)
         starts = [event for event in events(tmp_path) if event.HasField("session_log")]
@@ -539,7 +539,7 @@ class TestSignals:
                 os.kill(os.getpid(), number)
 
         signals = StopOnSignals(heard.append)
-        run = trainer(LambdaCallback(on_episode_end=kill), signals, Checkpoints(tmp_path))
+        run = trainer(LambdaCallback(on_episode_end=kill), signals, Checkpoint(tmp_path))
         assert run.train(env_steps=300).reason == "interrupted"
         assert (heard, signals.received, run.env_steps < 300) == ([number], number, True)
         assert signal.getsignal(number) is before

@@ -264,7 +264,7 @@ def test_normalised_observations():
 def test_stacked_frames_of_a_loaded_agent(tmp_path):
     spec = EnvironmentSpec("Pendulum-v1", {}, "sync", ["FrameStackObservation:stack_size=3"], 5)
     agent = tiny("sac", spec)
-    with agents.Trainer(agent, callbacks=[agents.Checkpoints(tmp_path, every=8)]) as trainer:
+    with agents.Trainer(agent, callbacks=[agents.Checkpoint(tmp_path, every=8)]) as trainer:
         trainer.train(env_steps=24)
     loaded = agents.load_agent(tmp_path)
     environment = gym.wrappers.FrameStackObservation(gym.make("Pendulum-v1", max_episode_steps=5), 3)
@@ -276,7 +276,7 @@ def test_stacked_frames_of_a_loaded_agent(tmp_path):
 
 def test_a_checkpoint_of_before_looks_at_the_environment(tmp_path, monkeypatch):
     agent = tiny("ppo", where(VECTORS["discrete"], ACTIONS["discrete from 1"]))
-    with agents.Trainer(agent, callbacks=[agents.Checkpoints(tmp_path, every=16)]) as trainer:
+    with agents.Trainer(agent, callbacks=[agents.Checkpoint(tmp_path, every=16)]) as trainer:
         trainer.train(env_steps=16)
     path, spec = agents.checkpoints.file.find(tmp_path), spec_of(agent)
     told = {"kind": "training", "format": 1, **vars(agents.checkpoints.file.header_of(path))}
@@ -313,7 +313,7 @@ def test_an_agent_speaks_as_the_environment_that_it_is_trained_in(made_for, tmp_
     spec = where(VECTORS["dict"], ACTIONS["unequal"])
     like = tiny("ppo", spec)
     agent = type(like)(like.observation_space, like.action_space, like.config, environment=made_for)
-    with agents.Trainer(agent, spec, callbacks=[agents.Checkpoints(tmp_path)]) as trainer:
+    with agents.Trainer(agent, spec, callbacks=[agents.Checkpoint(tmp_path)]) as trainer:
         trainer.train(env_steps=16)
     assert_predict_is_play(agent, spec)
     assert_predict_is_play(agents.load_agent(tmp_path), spec)

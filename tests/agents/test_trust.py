@@ -17,7 +17,7 @@ from evil import Evil, of_before, with_evil
 from fakes import SMALL_PPO
 
 import agents
-from agents import Callback, Checkpoints, ConfigurationError, Trainer, Trajectory, UntrustedFileError
+from agents import Callback, Checkpoint, ConfigurationError, Trainer, Trajectory, UntrustedFileError
 from agents.algorithms.ppo import PPO
 from agents.checkpoints import file as files
 from agents.checkpoints import state_file
@@ -46,7 +46,7 @@ class Mine(PPO):
 
 def trainer(folder: Path | None = None, agent: Any = "ppo", environment: Any = "CartPole-v1") -> Trainer:
     made = agents.make(agent, environment, **SMALL_PPO)
-    return Trainer(made, callbacks=[] if folder is None else [Checkpoints(folder)])
+    return Trainer(made, callbacks=[] if folder is None else [Checkpoint(folder)])
 
 
 @pytest.fixture
