@@ -165,7 +165,8 @@ class ACER(KerasAgent):
 
         columns = {"taken": taken, "next_values": next_values, "ratios": now / behaviour}
         columns |= {name: batch[name] for name in ("rewards", "terminated", "truncated")}
-        targets = retrace(**{name: in_time(values) for name, values in columns.items()}, gamma=self.live.gamma)
+        in_order = {name: in_time(values) for name, values in columns.items()}
+        targets = retrace(**in_order, gamma=self.hyperparameters.gamma)
         return {**batch, "targets": ops.reshape(ops.transpose(targets), (-1,))}
 
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
@@ -175,15 +176,16 @@ class ACER(KerasAgent):
         average = self.networks["average"](observations)  # [B, A]
         policy = ops.softmax(logits)
         gradient = policy_gradient(
-            policy, batch["probabilities"], actions, values, targets, importance_c=self.live.importance_c
+            policy, batch["probabilities"], actions, values, targets, importance_c=self.hyperparameters.importance_c
         )
-        bounded = within_trust_region(gradient, policy, ops.softmax(average), delta=self.live.delta)
+        bounded = within_trust_region(gradient, policy, ops.softmax(average), delta=self.hyperparameters.delta)
         # Linear in the probabilities, so that its gradient is the bounded gradient.
         policy_loss = -ops.mean(ops.sum(ops.stop_gradient(bounded) * policy, axis=1))
         value_loss = 0.5 * ops.mean(ops.square(targets - gather_actions(values, actions)))
         entropy = ops.mean(Categorical.entropy(logits))
+        weights = self.hyperparameters
         return {
-            "default": policy_loss + self.live.vf_coef * value_loss - self.live.ent_coef * entropy,
+            "default": policy_loss + weights.vf_coef * value_loss - weights.ent_coef * entropy,
             "policy_loss": policy_loss,
             "value_loss": value_loss,
             "entropy": entropy,

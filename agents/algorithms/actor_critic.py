@@ -170,7 +170,7 @@ class ActorCritic(KerasAgent):
             observations, successors = self.normalizer(observations), self.normalizer(successors)
         rewards = data["rewards"]
         if self.scaler is not None:
-            rewards = self.scaler(rewards, data["terminated"] | data["truncated"], self.number("gamma"))
+            rewards = self.scaler(rewards, data["terminated"] | data["truncated"], self.hyperparameters.gamma)
         n_steps, n_envs = rewards.shape
         actions = data["actions"].reshape(n_steps * n_envs, *data["actions"].shape[2:])
         if not isinstance(self.action_space, spaces.Discrete):
@@ -187,8 +187,8 @@ class ActorCritic(KerasAgent):
             infer("critic", successors).reshape(n_steps, n_envs),
             data["terminated"],
             data["truncated"],
-            gamma=self.number("gamma"),
-            gae_lambda=self.number("gae_lambda"),
+            gamma=self.hyperparameters.gamma,
+            gae_lambda=self.hyperparameters.gae_lambda,
         )
         return {
             "observations": observations,
@@ -206,8 +206,8 @@ class ActorCritic(KerasAgent):
 
     def losses(self, policy_loss: Any, value_loss: Any, entropy: Any) -> dict[str, Any]:
         """Return the result of `loss` for these three scalars: for one optimizer, or for one per network."""
-        policy = policy_loss - self.live.ent_coef * entropy
-        value = self.live.vf_coef * value_loss
+        policy = policy_loss - self.hyperparameters.ent_coef * entropy
+        value = self.hyperparameters.vf_coef * value_loss
         parts = {"default": policy + value} if "default" in self.optimizers else {"actor": policy, "critic": value}
         return {**parts, "policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
 

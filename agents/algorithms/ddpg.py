@@ -14,6 +14,7 @@ import numpy as np
 from agents.algorithms.continuous import ContinuousAgent, ContinuousConfig
 from agents.backend.tensorflow import keras
 from agents.config.agent_config import explores, hyperparameter
+from agents.contract.rows import row_by_row
 from agents.networks.builders import network
 from agents.updates.gradient_steps import OptimizerStep
 
@@ -38,10 +39,6 @@ class DDPG(ContinuousAgent):
     critics: ClassVar[tuple[str, ...]] = ("critic",)
     target_networks: ClassVar[Mapping[str, str]] = {"target_critic": "critic", "target_actor": "actor"}
 
-    @property
-    def rowwise(self) -> bool:
-        return super().rowwise  # `chosen` below is rowwise, too
-
     def build(self) -> Mapping[str, keras.Model]:
         return {**super().build(), "target_actor": self.actor_network("target_actor")}
 
@@ -50,6 +47,7 @@ class DDPG(ContinuousAgent):
         layers = self.config.layers("actor", self.observation_space)
         return network(self.observation_space, outputs=self.n_dimensions, head=head, name=name, **layers)
 
+    @row_by_row
     def chosen(self, observations: Array, explore: bool) -> Array:
         return self.infer("actor", observations)
 

@@ -227,7 +227,7 @@ class DQN(OffPolicyAgent):
             self.values.of_best(successors, chooser),
             batch["rewards"],
             self.discounts(batch),
-            lambda name: getattr(self.live, name),
+            lambda name: getattr(self.hyperparameters, name),
         )
         return {
             "default": self.mean(batch, rows.losses),

@@ -65,7 +65,7 @@ class OffPolicyAgent(KerasAgent):
 
     def discounts(self, batch: dict[str, Any]) -> Any:
         """Return the discounts of the next values, [B]."""
-        discount = self.live.gamma ** ops.cast(batch["lengths"], "float32")  # [B]
+        discount = self.hyperparameters.gamma ** ops.cast(batch["lengths"], "float32")  # [B]
         going = 1.0 - ops.cast(batch["terminated"], "float32")  # [B] a truncated episode still bootstraps
         return discount * going
 

@@ -64,7 +64,7 @@ class PPO(ActorCritic):
         advantages = batch["advantages"]
         log_ratio = self.distribution.log_prob(parameters, batch["actions"]) - batch["log_probs"]
         ratio = ops.exp(log_ratio)
-        clip = self.live.clip_range
+        clip = self.hyperparameters.clip_range
         clipped = ops.clip(ratio, 1.0 - clip, 1.0 + clip)
         policy_loss = -ops.mean(ops.minimum(ratio * advantages, clipped * advantages))
         value_loss = ops.mean(ops.square(values - batch["returns"]))

@@ -12,6 +12,7 @@ import numpy as np
 from agents.algorithms.continuous import ContinuousAgent, ContinuousConfig
 from agents.backend.tensorflow import keras, ops
 from agents.config.agent_config import hyperparameter
+from agents.contract.rows import row_by_row
 from agents.errors import ConfigurationError
 from agents.networks.builders import constant, network
 from agents.networks.distributions import SquashedGaussian
@@ -66,10 +67,6 @@ class SAC(ContinuousAgent):
         "target_second_critic": "second_critic",
     }
 
-    @property
-    def rowwise(self) -> bool:
-        return super().rowwise  # `chosen` and `preprocess_batch` below are rowwise, too
-
     def build(self) -> Mapping[str, keras.Model]:
         made = dict(super().build())
         highest, target = self.n_dimensions * math.log(2.0), self.config.target_entropy
@@ -95,10 +92,12 @@ class SAC(ContinuousAgent):
         learned = {"temperature": ("temperature",)} if self.config.ent_coef is None else {}
         return {**super().optimized_networks(), **learned}
 
+    @row_by_row
     def chosen(self, observations: Array, explore: bool) -> Array:
         parameters = self.infer("actor", observations)  # [N, 2 D]
         return SquashedGaussian.sample(parameters, self.rng) if explore else SquashedGaussian.mode(parameters)
 
+    @row_by_row
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
         """Add the standard normal numbers [M, D] of the policy's actions in the losses."""
         noise = self.rng.standard_normal((len(data["rewards"]), 2 * self.n_dimensions)).astype(np.float32)
@@ -120,7 +119,7 @@ class SAC(ContinuousAgent):
     def temperature(self, observations: Any) -> Any:
         """Return the temperature: a number, or [B]."""
         if not self.learns_temperature:
-            return self.live.ent_coef
+            return self.hyperparameters.ent_coef
         return ops.stop_gradient(ops.exp(self.log_temperature(observations)))
 
     def critic_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
@@ -143,7 +142,9 @@ class SAC(ContinuousAgent):
         losses = {"actor": self.mean(batch, temperature * log_probs - values), "entropy": -ops.mean(log_probs)}
         if not self.learns_temperature:
             return losses
-        target = getattr(self.live, "target_entropy", -float(self.n_dimensions))
+        target = self.hyperparameters.target_entropy
+        if target is None:
+            target = -float(self.n_dimensions)
         missing = ops.stop_gradient(log_probs + target)  # [B] > 0 where the entropy is too small
         loss = -self.mean(batch, self.log_temperature(observations) * missing)
         return {**losses, "temperature": loss, "ent_coef": ops.mean(temperature)}

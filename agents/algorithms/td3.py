@@ -15,6 +15,7 @@ import numpy as np
 from agents.algorithms.ddpg import DDPG, DDPGConfig
 from agents.backend.tensorflow import ops
 from agents.config.agent_config import hyperparameter
+from agents.contract.rows import row_by_row
 
 Array = np.ndarray[Any, Any]
 
@@ -43,16 +44,13 @@ class TD3(DDPG):
         "target_actor": "actor",
     }
 
-    @property
-    def rowwise(self) -> bool:
-        return super().rowwise  # `preprocess_batch` below is rowwise, too
-
+    @row_by_row
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
         """Add the standard normal noise [M, D] of the target actor's actions."""
         noise = self.rng.standard_normal((len(data["rewards"]), self.n_dimensions))
         return {**data, "noise": noise.astype(np.float32)}
 
     def next_actions(self, batch: dict[str, Any]) -> Any:
-        limit = self.live.target_noise_clip
-        noise = ops.clip(self.live.target_noise * batch["noise"], -limit, limit)
+        limit = self.hyperparameters.target_noise_clip
+        noise = ops.clip(self.hyperparameters.target_noise * batch["noise"], -limit, limit)
         return ops.clip(super().next_actions(batch) + noise, -1.0, 1.0)

@@ -101,7 +101,7 @@ class TRPO(ActorCritic):
 
     def policy_step(self, rows: dict[str, Any]) -> Mapping[str, Any]:
         """Move the actor along the natural gradient of the surrogate, as far as the divergence may go."""
-        live, variables = self.live, self.networks["actor"].trainable_variables
+        live, variables = self.hyperparameters, self.networks["actor"].trainable_variables
         start = tf.concat([tf.reshape(variable.value, [-1]) for variable in variables], 0)  # [n]
         old = tf.stop_gradient(self._policy(start, rows))  # [M, A] or [M, 2 D]
 
@@ -146,7 +146,7 @@ class TRPO(ActorCritic):
         """Return the objective of a policy with parameters [M, ...], estimated from the behaviour policy's data."""
         ratio = ops.exp(self.distribution.log_prob(parameters, rows["actions"]) - rows["log_probs"])
         entropy = ops.mean(self.distribution.entropy(parameters))
-        return ops.mean(ratio * rows["advantages"]) + self.live.ent_coef * entropy
+        return ops.mean(ratio * rows["advantages"]) + self.hyperparameters.ent_coef * entropy
 
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         values = self.networks["critic"](batch["observations"], training=True)[:, 0]  # [B]

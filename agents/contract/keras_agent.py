@@ -26,6 +26,7 @@ from agents.config.agent_config import AgentConfig
 from agents.config.network_config import check_described
 from agents.config.optimizers import variables_of
 from agents.contract.agent import ActionSpace, UpdateMetrics
+from agents.contract.hyperparameter_reader import HyperparameterReader
 from agents.contract.mutable_agent import MutableAgent
 from agents.distributed.replicas import DistributedSteps
 from agents.distributed.team import Team, Update
@@ -94,9 +95,9 @@ class KerasAgent(MutableAgent):
         """Whether a population may act and preprocess batches for all its members in one call.
 
         For that, `act` and `preprocess_batch` must treat every row independently, draw from `self.rng` with rows first
-        (``random``, ``standard_normal``, ``integers``), read mutable hyperparameters with `number`, and keep no state
-        that differs between members. Otherwise a population calls them for one member after another, which is always
-        correct.
+        (``random``, ``standard_normal``, ``integers``), read `hyperparameters` (not `config`), and keep no state that
+        differs between members. A subclass that overrides one of them marks its own as `row_by_row` where that holds
+        for it, too. Otherwise a population calls them for one member after another, which is always correct.
         """
         return False
 
@@ -177,6 +178,11 @@ class KerasAgent(MutableAgent):
 
     def set_acting_state(self, state: Sequence[Array]) -> None:
         self.forwards.set_state(state)
+
+    @property
+    def hyperparameters(self) -> HyperparameterReader:
+        """Hyperparameters by name: ``self.hyperparameters.gamma`` is right in every hook."""
+        return HyperparameterReader(self.config, self.live, self.number)
 
     def number(self, name: str) -> Any:
         """Return a mutable hyperparameter for NumPy code, outside of the loss: a number, or [rows] in a population.

@@ -52,7 +52,7 @@ class _LiveNotHere:
     def __getattr__(self, name: str) -> Any:
         raise NotMappableError(
             f"it reads self.live.{name} outside of the loss, where a population stores those of all members together: "
-            f"use self.number({name!r})."
+            f"use self.hyperparameters.{name}."
         )
 
 
@@ -90,25 +90,16 @@ def all_members(agent: KerasAgent, specs: Sequence[MemberSpec], extra: Mapping[s
     if any(spec.config.acting_values() != first for spec in specs):
         return None
     member = one_member(agent, specs[0], extra)
-    if not (member.rowwise and _rowwise_applies(type(agent))):
+    if not (member.rowwise and treats_rows_alone(type(agent), ("act", "chosen", "preprocess_batch"))):
         return None
     member.rng = seeding.MemberStreams([seeding.generator(spec.seed, "exploration") for spec in specs])  # type: ignore[assignment]
     differing = {
         name: f"it reads self.config.{name} where it acts or preprocesses for all members at once (rowwise), which may "
-        f"differ between members: use self.number({name!r})."
+        f"differ between members: use self.hyperparameters.{name}."
         for name in (*OPTIMIZER_FIELDS, *member.config.live_values())
     }
     member.config = refusing(member.config, differing, NotMappableError)
     return member
-
-
-def _rowwise_applies(agent_class: type[KerasAgent]) -> bool:
-    """Return whether `rowwise` applies to the current `act` and `preprocess_batch`: subclasses may override."""
-
-    def distance(name: str) -> int:
-        return next((i for i, base in enumerate(agent_class.__mro__) if name in vars(base)), len(agent_class.__mro__))
-
-    return distance("rowwise") <= min(map(distance, ("act", "chosen", "preprocess_batch")))
 
 
 class RowNumbers:

@@ -29,6 +29,9 @@ class Live:
         except KeyError:
             raise AttributeError(f"no mutable hyperparameter {name!r}") from None
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._variables
+
     @property
     def variables(self) -> list[Any]:
         """All variables."""
@@ -38,6 +41,9 @@ class Live:
         """Set one hyperparameter."""
         self._variables[name].assign(value)
 
+
+_TRACED = "_traced"
+"""Name of an attribute that marks config classes of traced hooks."""
 
 _REFUSES = "_refuses"
 """Name of an attribute that marks config classes with unreadable fields."""
@@ -81,8 +87,15 @@ def _as_traced(config: AgentConfig, hook: str) -> AgentConfig:
     )
     refused = {name: f"{read}{name}{otherwise}" for name in (*OPTIMIZER_FIELDS, *config.acting_values())}
     for name in config.live_values():
-        refused[name] = f"{read}{name}, which the compiled update would fix for good: read self.live.{name}."
-    return refusing(config, refused)
+        refused[name] = f"{read}{name}, which the compiled update would fix: read self.hyperparameters.{name}."
+    guard = refusing(config, refused)
+    setattr(type(guard), _TRACED, True)
+    return guard
+
+
+def is_traced(config: AgentConfig) -> bool:
+    """Return whether a config is the config of a hook that is being traced."""
+    return hasattr(type(config), _TRACED)
 
 
 def guarded(agent: Any, hook: Callable[..., Any]) -> Callable[..., Any]:

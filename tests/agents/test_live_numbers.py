@@ -26,7 +26,7 @@ class Tells(PPO):
 
     def preprocess_batch(self, data: dict[str, Any]) -> dict[str, Any]:
         prepared = super().preprocess_batch(data)
-        seen = np.zeros_like(prepared["advantages"]) + np.float32(self.number("gamma"))
+        seen = np.zeros_like(prepared["advantages"]) + np.float32(self.hyperparameters.gamma)
         return {**prepared, "in_prepare": seen}
 
     def pre_update(self) -> Callable[[dict[str, Any]], Mapping[str, Any]]:
@@ -175,7 +175,7 @@ def train(spec: AgentSpec, members: Any) -> None:
 def test_a_hook_that_is_traced_reads_no_live_number_from_the_config(hook: str, members: Any):
     agent, params = HOOKS[hook]
     spec = AgentSpec.of(agent, "CartPole-v1", {**SMALL, **params})
-    told = rf"{hook}\(\) reads self\.config\.gamma, .* read self\.live\.gamma"
+    told = rf"{hook}\(\) reads self\.config\.gamma, .* read self\.hyperparameters\.gamma"
     with pytest.raises(ConfigurationError, match=told):
         train(spec, members)
 
@@ -231,7 +231,7 @@ class ForAll(PPO):
 
 def test_what_acts_for_all_members_reads_no_number_of_one_of_them():
     population = Population(AgentSpec.of(ForAll, "CartPole-v1", SMALL), [{"gamma": 0.9}, {"gamma": 0.5}])
-    with Trainer(population) as trainer, pytest.raises(NotMappableError, match=r"use self\.number\('gamma'\)"):
+    with Trainer(population) as trainer, pytest.raises(NotMappableError, match=r"use self\.hyperparameters\.gamma"):
         trainer.train(env_steps=8)
 
 

@@ -481,9 +481,9 @@ class Reading(PPO):
 
 
 def test_a_loss_does_not_read_live_numbers_from_the_config():
-    with pytest.raises(ConfigurationError, match=r"read self\.live\.gamma"):
+    with pytest.raises(ConfigurationError, match=r"read self\.hyperparameters\.gamma"):
         trained(spec_of(Reading), [{}, {}], 64)
-    with pytest.raises(ConfigurationError, match=r"read self\.live\.gamma"):
+    with pytest.raises(ConfigurationError, match=r"read self\.hyperparameters\.gamma"):
         alone(spec_of(Reading), {}, 64)
 
 
@@ -536,7 +536,9 @@ class Mine(PPO):
 
     def preprocess_batch(self, data: dict[str, Any]) -> dict[str, Any]:
         rewards = data["rewards"]
-        return super().preprocess_batch({**data, "rewards": rewards - rewards.mean() + np.float32(self.number("bias"))})
+        return super().preprocess_batch(
+            {**data, "rewards": rewards - rewards.mean() + np.float32(self.hyperparameters.bias)}
+        )
 
 
 def test_a_users_own_agent_is_trained_member_by_member_where_it_must():
@@ -607,7 +609,7 @@ class ReadsLive(DQN):
 
 
 def test_live_numbers_are_not_read_outside_of_the_loss():
-    with pytest.raises(NotMappableError, match=r"use self\.number\('gamma'\)"):
+    with pytest.raises(NotMappableError, match=r"use self\.hyperparameters\.gamma"):
         Trainer(Population(spec_of(ReadsLive), [{"seed": 0}])).train(env_steps=40)
 
 
@@ -630,7 +632,7 @@ class Values(DQN):
         return True
 
     def preprocess_batch(self, data: dict[str, Any]) -> dict[str, Any]:
-        rows = self.infer("q", data["observations"])[:, 0] * self.number("gamma")
+        rows = self.infer("q", data["observations"])[:, 0] * self.hyperparameters.gamma
         return {**data, "rewards": data["rewards"] + rows.astype(np.float32)}
 
 
