@@ -12,6 +12,7 @@ from agents import seeding
 from agents.config.agent_config import AgentConfig
 from agents.contract.agent import Agent
 from agents.contract.keras_agent import KerasAgent
+from agents.contract.rows import treats_rows_alone
 from agents.errors import ConfigurationError, NotMappableError
 from agents.networks.forwards import Forwards
 from agents.population.inference import AllMembers, MemberInference

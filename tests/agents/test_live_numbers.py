@@ -235,6 +235,44 @@ def test_what_acts_for_all_members_reads_no_number_of_one_of_them():
         trainer.train(env_steps=8)
 
 
+class Reads(PPO):
+    """Notes the discount that each of its hooks reads, in the same words everywhere."""
+
+    def preprocess_batch(self, data: dict[str, Any]) -> dict[str, Any]:
+        read["preprocess_batch"] = self.hyperparameters.gamma
+        return super().preprocess_batch(data)
+
+    def preprocess_minibatch(self, batch: dict[str, Any]) -> dict[str, Any]:
+        read["n_epochs"] = self.hyperparameters.n_epochs
+        weights = self.hyperparameters.gamma * ops.ones_like(batch["advantages"])
+        return {**super().preprocess_minibatch(batch), "discounts": weights}
+
+    def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        return {**super().loss(batch), "in_minibatch": batch["discounts"][0], "in_loss": self.hyperparameters.gamma}
+
+
+read: dict[str, Any] = {}
+
+
+def test_a_hyperparameter_is_read_in_one_way_and_never_stale():
+    seen: list[tuple[float, float, float]] = []
+
+    def note(_: Any, update: Any) -> None:
+        found = [np.ravel(update.metrics[name])[-1] for name in ("in_minibatch", "in_loss")]
+        seen.append((float(read["preprocess_batch"]), *map(float, found)))
+
+    agent = AgentSpec.of(Reads, "CartPole-v1", SMALL).build(0)
+    with Trainer(agent, callbacks=[LambdaCallback(on_update_end=note)]) as trainer:
+        trainer.train(env_steps=8)
+        agent.set_hyperparameter("gamma", 0.5)
+        trainer.train(env_steps=8)
+    assert seen[0] == pytest.approx((0.99, 0.99, 0.99))
+    assert seen[-1] == pytest.approx((0.5, 0.5, 0.5))
+    assert read["n_epochs"] == agent.config.n_epochs
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = agent.hyperparameters.nonsense
+
+
 # --- our own algorithms
 
 REPLAY = {"hidden_sizes": (4,), "learning_starts": 8, "batch_size": 8, "jit_compile": False}
