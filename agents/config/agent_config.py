@@ -25,7 +25,7 @@ def explores(config: Any) -> bool:
 class AgentConfig(Config):
     """Base class for configs of Keras agents: the common hyperparameters. Algorithms add their own in a subclass.
 
-    An agent with several optimizers (an actor's and a critic's, say) uses `learning_rate`, `optimizer` and
+    An agent with several optimizers (such as the actor's and the critic's) uses `learning_rate`, `optimizer` and
     `optimizer_kwargs` for all of them; `optimizers` overrides any of the three for one of them by name.
     """
 
@@ -58,8 +58,8 @@ class AgentConfig(Config):
     explore: bool = hyperparameter(True, "Explore in training; false: always the greedy action.")
     jit_compile: bool | None = hyperparameter(
         None,
-        "Compile updates with XLA; null: where all networks are dense, those of several gradient steps, and small "
-        "minibatches that come one by one from the 10,000th on.",
+        "Compile updates with XLA; null: if all networks are dense, for updates of several gradient steps, and for "
+        "small minibatches of single steps from the 10,000th on.",
     )
 
     def __post_init__(self) -> None:
@@ -70,7 +70,9 @@ class AgentConfig(Config):
         object.__setattr__(self, "optimizer", spec.name)
         object.__setattr__(self, "optimizer_kwargs", {**spec.arguments, **self.optimizer_kwargs})
         if "learning_rate" in self.optimizer_kwargs:
-            raise ConfigurationError("optimizer_kwargs must not hold the learning_rate: it is a field of its own.")
+            raise ConfigurationError(
+                "optimizer_kwargs must not hold the learning_rate: set the field learning_rate instead."
+            )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:

@@ -98,7 +98,7 @@ class ReplayConfig(AgentConfig):
             raise unknown_name("goal_selection_strategy", self.goal_selection_strategy, STRATEGIES)
         if self.replay == "hindsight" and self.n_step > 1:
             raise ConfigurationError(
-                f"n_step must be 1 with replay='hindsight' (rewards of several steps would have to be computed anew), "
+                f"n_step must be 1 with replay='hindsight' (rewards of several steps cannot be recomputed), "
                 f"got {self.n_step}."
             )
         if self.replay != "hindsight" and self.goal_function is not None:

@@ -5,7 +5,7 @@ range, its default search range, and whether it is *live*. The command line, the
 use this description.
 
 A **live** hyperparameter is a number that can change while an agent exists, without building its networks or
-tracing its update again: a discount, a clip range, an entropy weight. `KerasAgent` keeps those in variables.
+tracing its update again: a discount, a clip range, an entropy weight. `KerasAgent` stores live numbers in variables.
 """
 
 from __future__ import annotations
@@ -209,8 +209,8 @@ class Config:
         for name in given:
             if name in described and name not in counting and getattr(self, name) != _default(type(self), name):
                 raise ConfigurationError(
-                    f"{name} has no effect beside the other settings. What it is for: {described[name].help} "
-                    f"Leave it out, or set what it belongs to."
+                    f"{name} has no effect beside the other settings. Its purpose: {described[name].help} "
+                    f"Remove it, or set the option that it belongs to."
                 )
 
     def live_values(self) -> dict[str, float]:

@@ -71,7 +71,7 @@ class NetworkConfig(AgentConfig):
 
 
 def usual_sizes(observation_space: spaces.Box | None, of_vectors: tuple[int, ...] = USUAL_SIZES) -> tuple[int, ...]:
-    """Return the units of the hidden layers where nothing is said of them."""
+    """Return the default units of the hidden layers."""
     sees_image = observation_space is not None and is_image(observation_space)
     return USUAL_SIZES_OF_IMAGES if sees_image else of_vectors
 

@@ -90,7 +90,7 @@ def goals_of(environment: gym.Env[Any, Any], label: str, function: str | None = 
     sizes = [each.stop - each.start for each in (achieved, desired)]
     if sizes[0] != sizes[1]:
         raise ConfigurationError(
-            f"Hindsight puts goals that were reached in the place of wanted ones, and in {label!r} they differ in size:"
+            f"Hindsight replaces desired goals by achieved ones, which must have the same size; in {label!r},"
             f" achieved_goal has {sizes[0]} numbers, desired_goal {sizes[1]}."
         )
     probe = np.zeros((3, sizes[0]), np.float32)
@@ -151,7 +151,7 @@ def _checked(judge: Judge, probe: Array, name: str) -> Judge:
         raise ConfigurationError(f"The rewards of goals of {name!r} cannot be computed: {error!r}.") from error
     if shapes != [(len(probe),)] * 2:
         raise ConfigurationError(
-            f"The function for rewards of goals of {name!r} must give rewards [M] and ends [M] for goals [M, G]; for "
-            f"M = {len(probe)} it gave shapes {shapes[0]} and {shapes[1]}."
+            f"The function for rewards of goals of {name!r} must return rewards [M] and ends [M] for goals [M, G]; for "
+            f"M = {len(probe)} it returned shapes {shapes[0]} and {shapes[1]}."
         )
     return checked

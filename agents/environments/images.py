@@ -62,12 +62,12 @@ def note_on(space: gym.Space[Any]) -> str:
         )
     if len(shape) in (2, 3) and sorted(shape)[-2] >= SMALLEST_SIDE and as_image(space) is None:
         return (
-            f"observations {shape} of {space.dtype} are learned from as one flat vector: images are uint8; change the "
+            f"observations {shape} of {space.dtype} are used as one flat vector: images are uint8; change the "
             f"type with gymnasium.wrappers.TransformObservation"
         )
     if space.dtype == np.uint8 and len(shape) in (2, 4) and as_image(space) is None:
         return (
-            f"observations {shape} of uint8 are learned from as one flat vector: images have {SMALLEST_SIDE} pixels a "
+            f"observations {shape} of uint8 are used as one flat vector: images have {SMALLEST_SIDE} pixels per "
             f"side, or three axes"
         )
     return ""

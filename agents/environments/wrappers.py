@@ -100,7 +100,7 @@ def wrapped(environment: gym.Env[Any, Any], wrappers: Sequence[Wrapping], label:
                 f"The wrapper {each!r} cannot be put around {label!r}: {type(error).__name__}: {error}"
             ) from error
         if not isinstance(outer, gym.Env):
-            raise ConfigurationError(f"The wrapper {each!r} must give a gymnasium.Env, it gave {outer!r}.")
+            raise ConfigurationError(f"The wrapper {each!r} must return a gymnasium.Env, it returned {outer!r}.")
         environment = outer
     return environment
 

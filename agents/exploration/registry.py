@@ -28,7 +28,7 @@ def make_by_name(
         kwargs: Arguments of the class's constructor; empty with a ready-made object.
 
     Raises:
-        ConfigurationError: Unknown name or argument (the nearest ones are given), a missing argument, arguments beside
+        ConfigurationError: Unknown name or argument (the nearest ones are given), a missing argument, arguments for
             a ready-made object, or something that is neither a name nor an object of the family.
     """
     if isinstance(name_or_object, base):

@@ -47,7 +47,7 @@ def split_hidden(hidden_sizes: Sequence[int]) -> tuple[Sequence[int], int]:
     """
     if not hidden_sizes:
         raise ConfigurationError(
-            "A dueling network has a hidden layer for each of its streams: give hidden_sizes one at least."
+            "A dueling network has a hidden layer for each of its streams: give hidden_sizes at least one size."
         )
     return hidden_sizes[:-1], hidden_sizes[-1]
 

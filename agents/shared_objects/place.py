@@ -79,7 +79,7 @@ class Place:
         if self._server is None:
             assert isinstance(store, SocketStore)
             at = f"{store.address.host}:{store.address.port}"
-            raise ConfigurationError(f"The objects of this process are those of {at} ({VARIABLE}): serve them there.")
+            raise ConfigurationError(f"This process uses the shared objects of {at} ({VARIABLE}): serve them there.")
         return self._server.listen(host, port)._replace(host=reachable(host))
 
     def after_fork(self) -> Place:

@@ -50,8 +50,9 @@ class RayStore(RemoteStore):
                 self._actor = ray.get_actor(name, namespace=NAMESPACE)
             except ValueError:
                 raise ConnectionError(
-                    "There are no shared objects in this Ray program, or they are gone: have the program itself ask "
-                    "for one (agents.distributed.shared) before its tasks and actors do. They live as long as it does."
+                    "There are no shared objects in this Ray program, or the program has ended: call "
+                    "agents.distributed.shared in the program itself before its tasks and actors do. Shared objects "
+                    "live as long as the program."
                 ) from None
             return
         options = {"name": name, "namespace": NAMESPACE, "get_if_exists": True, "max_concurrency": AT_ONCE}
@@ -100,5 +101,5 @@ def _packed(name: str, value: Any) -> bytes:
     except Exception as error:
         raise ConfigurationError(
             f"The shared object {name!r} cannot go to the Ray cluster with which this process is connected now "
-            f"({error}): connect (ray.init) before it is asked for the first time."
+            f"({error}): connect (ray.init) before its first use."
         ) from error

@@ -51,8 +51,8 @@ class Address(NamedTuple):
         host, colon, port = place.rpartition(":")
         if not (key and at and host and colon and port.isdigit()):
             raise ConfigurationError(
-                f"FINDER_SHARED is no KEY@HOST:PORT (at {place or 'no place'}): export what "
-                "agents.distributed.serve_shared() gives, or unset it."
+                f"FINDER_SHARED is not KEY@HOST:PORT (at {place or 'no place'}): set it to the result of "
+                "agents.distributed.serve_shared(), or unset it."
             )
         return cls(host, int(port), key)
 

@@ -129,7 +129,7 @@ def answer(request: bytes, call: Callable[[Call], Any]) -> bytes:
     try:
         loaded = pickle.loads(request)
         if not (isinstance(loaded, Call) and isinstance(loaded.name, str) and isinstance(loaded.method, str)):
-            raise ConfigurationError(f"A shared object was sent {type(loaded).__name__}, which is no call of a method.")
+            raise ConfigurationError(f"A shared object received {type(loaded).__name__}, which is not a method call.")
         asked = loaded
         return bytes(cloudpickle.dumps(("value", call(asked))))
     except UnknownObjectError:

@@ -83,7 +83,7 @@ def _why_not(name: str, error: BaseException) -> str:
         place = (
             f"line {error.lineno}" if error.filename and Path(error.filename).name == Path(name).name else str(error)
         )
-        return f"{what} is no Python that can be read: {type(error).__name__}: {error.msg} ({place}). Correct it."
+        return f"{what} is not valid Python: {type(error).__name__}: {error.msg} ({place}). Correct it."
     file = file_of(name)
     lines = [
         frame.lineno

@@ -76,9 +76,9 @@ def untrusted(path: Path, why: str, instead: str = "") -> UntrustedFileError:
         instead: Sentence on the parts of the file that can still be read. Defaults to no sentence.
     """
     return UntrustedFileError(
-        f"{path} {why}, and it was not written by Finder here as this user (its signature is missing or another "
-        f"one's). If you trust where it comes from, say so: --trust (in Python trust=True; {TRUST_VARIABLE}=1 for "
-        f"everything).{instead and ' '}{instead}"
+        f"{path} {why}, and it was not written by Finder here as this user (its signature is missing or belongs "
+        f"to another key). If you trust where it comes from, use --trust (in Python trust=True; {TRUST_VARIABLE}=1 "
+        f"for everything).{instead and ' '}{instead}"
     )
 
 
@@ -124,10 +124,10 @@ def _read_key(path: Path) -> bytes:
     with path.open("rb") as file:
         status = os.fstat(file.fileno())
         if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
-            raise ValueError("others own it, or can read it: it must be yours with mode 600")
+            raise ValueError("other users own it or can read it: you must own it, with mode 600")
         key = file.read(_KEY_SIZE + 1)
     if len(key) != _KEY_SIZE:
-        raise ValueError(f"it has not {_KEY_SIZE} bytes")
+        raise ValueError(f"it does not have {_KEY_SIZE} bytes")
     return key
 
 

@@ -194,7 +194,7 @@ def test_a_wrapper_that_does_not_fit_is_named_with_its_cause(wrapper):
 
 
 def test_a_wrapper_that_makes_no_environment():
-    with pytest.raises(ConfigurationError, match=r"must give a gymnasium\.Env, it gave 3"):
+    with pytest.raises(ConfigurationError, match=r"must return a gymnasium\.Env, it returned 3"):
         EnvironmentSpec("CartPole-v1", wrappers=[lambda environment: 3]).make()
 
 

@@ -128,7 +128,7 @@ def test_dueling_by_hand():
 
 
 def test_dueling_without_a_hidden_layer_is_refused():
-    with pytest.raises(ConfigurationError, match="give hidden_sizes one at least"):
+    with pytest.raises(ConfigurationError, match="give hidden_sizes at least one size"):
         DQN(PLANE, TWO, DQNConfig(dueling=True, hidden_sizes=()))
 
 

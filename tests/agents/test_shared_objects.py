@@ -351,7 +351,7 @@ def test_other_machines_are_served_at_an_address_of_their_own(monkeypatch: pytes
     assert run("import agents; print(agents.distributed.shared('n').add(3))", FINDER_SHARED=exported) == "3"
     assert counter.value() == 3
     told = run("import agents; agents.distributed.serve_shared('127.0.0.1:0')", FINDER_SHARED=exported)
-    assert "The objects of this process are those of" in told
+    assert "This process uses the shared objects of" in told
     with pytest.raises(ConfigurationError, match="HOST:PORT"):
         agents.distributed.serve_shared("here")
     taken = Address.of(exported).port

@@ -237,7 +237,7 @@ def _make_copies(spec: EnvironmentSpec, n: int, infos: bool) -> VectorEnv:
         )
     if kind == "envpool" and infos:
         raise ConfigurationError(
-            f"EnvPool gives no infos of {spec.label!r}, and a callback (on_trajectory) wants them: use vectorization="
+            f"EnvPool gives no infos of {spec.label!r}, and a callback (on_trajectory) needs them: use vectorization="
             f"'sync' or 'async'."
         )
     if kind == "auto":

@@ -82,7 +82,7 @@ class VectorEnv(ABC):
 
     def set_state(self, state: Any) -> None:
         """Continue from a state of `get_state`."""
-        raise NotImplementedError(f"{type(self).__name__} gives no state")
+        raise NotImplementedError(f"{type(self).__name__} has no state to save")
 
 
 def check_shape(observation: Any, shape: tuple[int, ...]) -> None:
@@ -113,7 +113,7 @@ def answer_of(answer: Called) -> bytes:
     try:
         return bytes(cloudpickle.dumps(answer))
     except Exception as error:  # noqa: BLE001 - pickling a foreign object may raise anything
-        message = f"What the environment gave cannot be sent to another process: {error}"
+        message = f"The result of the environment's method cannot be sent to another process: {error}"
         return bytes(cloudpickle.dumps(Called(error=ConfigurationError(message))))
 
 
@@ -127,7 +127,7 @@ def copied_info(info: Any) -> dict[str, Any]:
         return copy.deepcopy(dict(info))
     except Exception as error:
         raise ConfigurationError(
-            f"The info that the environment gave with a step cannot be copied ({error}): leave out what cannot be."
+            f"The info of the environment's step cannot be copied ({error}): remove the parts that cannot be copied."
         ) from error
 
 
@@ -141,8 +141,8 @@ def info_as_bytes(info: Any) -> bytes:
         return bytes(cloudpickle.dumps(dict(info)))
     except Exception as error:
         raise ConfigurationError(
-            f"The info that the environment gave with a step cannot be sent to another process ({error}): leave out "
-            f"what cannot be pickled."
+            f"The info of the environment's step cannot be sent to another process ({error}): remove the parts "
+            f"that cannot be pickled."
         ) from error
 
 
