@@ -120,7 +120,8 @@ def storage_for_file(named: str | None, flag: str | None) -> str | None:
         return flag or exported or DEFAULT_STORAGE
     if exported and exported != named:
         errors().print(
-            f"The study is written to {redacted(named)} of its file, not to OPTUNA_STORAGE; --storage overrides.",
+            f"The study is written to {redacted(named)}, the storage in its file, not to OPTUNA_STORAGE; "
+            "--storage overrides both.",
             style="yellow",
         )
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -199,3 +200,12 @@ def make_later(finder: Any) -> Any:
                     study.study.set_user_attr(VERSION_ATTR, SPEC_VERSION + 1)
 
     return make
+
+
+@pytest.mark.real
+def test_a_pipe_whose_reader_has_ended_is_no_error_of_ours() -> None:
+    command = [sys.executable, "-c", "from finder.cli import main; raise SystemExit(main())", "lr", "--help"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()  # type: ignore[union-attr]
+        assert process.stderr.read() == ""  # type: ignore[union-attr]
+    assert process.returncode == 1
