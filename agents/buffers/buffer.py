@@ -70,7 +70,7 @@ _RENAMED = {
     "cut": "mark_truncated",
     "keep": "select",
 }
-"""Old name of a method -> its name now."""
+"""Deprecated method name -> new name."""
 
 
 class Buffer(ABC):

@@ -59,9 +59,7 @@ class FrameRing:
         # The stacks of the oldest slots contain frames of earlier slots.
         self._length = capacity + self._depth - 1
         self._frames = np.zeros((self._length, n_columns, *sides, size), first.dtype)
-        self._ages = np.zeros(
-            (self._length, n_columns), np.int16
-        )  # number of stored frames of a stack, its newest one excluded
+        self._ages = np.zeros((self._length, n_columns), np.int16)  # stored frames of a stack, without its newest
         self._whole: dict[tuple[int, int], Array] = {}  # place, column -> an observation that is no shifted stack
         self._previous: Array | None = None
         self.times = 0  # slots written in total

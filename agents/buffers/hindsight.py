@@ -78,9 +78,8 @@ class HindsightReplay(UniformReplay):
 
     def draw(self, n: int) -> dict[str, Array]:
         slots, columns = self._draw(n)
-        chances = np.concatenate(
-            [rng.random((n, 2)) for rng in self._rngs]
-        )  # for replacing the goal, and for the choice of the goal
+        # Random numbers for the decision to replace a goal, and for the choice of the goal.
+        chances = np.concatenate([rng.random((n, 2)) for rng in self._rngs])
         data = self._transitions(slots, columns, n)
         others = chances[:, 0] < self._share
         chosen = np.flatnonzero(others)

@@ -32,9 +32,7 @@ class Observations:
 
     def __init__(self, capacity: int, first: Array) -> None:
         self.capacity = capacity
-        self._seen = np.zeros(
-            (capacity, *first.shape), first.dtype
-        )  # the operating system allocates memory on first write
+        self._seen = np.zeros((capacity, *first.shape), first.dtype)  # memory is allocated on first write
         self._frames: FrameRing | None = None  # replaces `_seen` for stacked frames
         self._finder: StackFinder | None = StackFinder(first.shape[-1])  # None once the search has ended
         self._added = 0

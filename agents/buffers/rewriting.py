@@ -128,9 +128,7 @@ class RewritingBuffer(Buffer):
         self._n_envs = n_envs
         self._hand_out = hand_out
         self._slots: deque[_Slot] = deque()
-        self._handed = np.zeros(
-            n_members * n_envs, np.int64
-        )  # number of held-back steps already handed out, per column
+        self._handed = np.zeros(n_members * n_envs, np.int64)  # held-back steps already handed out, per column
         self._begins = np.ones(n_members * n_envs, bool)  # whether the next step begins an episode
 
     def add(self, transition: Transition, infos: Infos = ()) -> None:
@@ -164,9 +162,7 @@ class RewritingBuffer(Buffer):
         for column in columns.tolist():
             slots = list(islice(self._slots, int(self._handed[column]), None))
             trajectory = self._trajectory(column, slots)
-            if all(
-                info is not None for info in trajectory.infos
-            ):  # otherwise a copy has raised, and its member is removed
+            if all(info is not None for info in trajectory.infos):  # else a copy has raised: its member leaves
                 self._hand_out(trajectory)  # after an error the trajectory stays in the queue
                 for slot, reward in zip(slots, trajectory.rewards, strict=True):
                     slot.transition.rewards[column] = reward

@@ -19,7 +19,7 @@ _CHILDREN = 16
 class SumTree:
     """Trees of non-negative leaves, in which every node holds the sum of its children.
 
-    Every method works on all of several trees of equal size. A node is recomputed when a leaf below it changes, so
+    Every method works on all trees, which are of equal size. A node is recomputed when a leaf below it changes, so
     rounding errors do not accumulate.
 
     Args:
@@ -61,7 +61,7 @@ class SumTree:
         return sum(level.nbytes for level in self._levels)
 
     def get(self, leaves: Array) -> Array:
-        """Return the values of some leaves [P, n], [P, n]."""
+        """Return the values [P, n] of the leaves at positions [P, n]."""
         values: Array = self._flat[0].take(leaves + self._starts[0])
         return values
 

@@ -93,9 +93,8 @@ class AgentConfig(Config):
         optimizer_kwargs: dict[str, Any] = dict(kwargs)
         optimizers: dict[str, dict[str, Any]] = {owner: dict(override) for owner, override in overrides.items()}
         complements = cls.complements()
-        values = dict(
-            sorted(values.items(), key=lambda item: item[0] in complements)
-        )  # complements come last and take precedence
+        # Complements come last and take precedence.
+        values = dict(sorted(values.items(), key=lambda item: item[0] in complements))
         for owner, rate in cls._rates_of(values).items():
             optimizers.setdefault(owner, {})["learning_rate"] = rate
         for name, value in values.items():

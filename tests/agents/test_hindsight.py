@@ -159,7 +159,7 @@ def test_what_is_no_goal_environment_says_what_is_missing():
     for name, told in (("nowhere:f", "No module"), (f"{__name__}:nothing", "nothing"), ("f", "write module:name")):
         with pytest.raises(ConfigurationError, match=told):
             agents.make("dqn", EnvironmentSpec(Line), replay="hindsight", goal_function=name)
-    with pytest.raises(ConfigurationError, match=r"gave shapes \(2,\) and \(2,\)"):
+    with pytest.raises(ConfigurationError, match=r"returned shapes \(2,\) and \(2,\)"):
         agents.make("dqn", EnvironmentSpec(Line), replay="hindsight", goal_function=f"{__name__}:wrong")
 
 
@@ -167,9 +167,7 @@ def test_goals_of_different_sizes_are_refused():
     class Uneven(Line):
         observation_space = spaces.Dict({**Line.observation_space.spaces, "desired_goal": spaces.Box(-1.0, 1.0, (3,))})
 
-    with pytest.raises(
-        ConfigurationError, match=r"'Uneven' they differ in size: achieved_goal has 1 .* desired_goal 3"
-    ):
+    with pytest.raises(ConfigurationError, match=r"the same size; in 'Uneven', achieved_goal has 1 .* desired_goal 3"):
         agents.make("dqn", EnvironmentSpec(Uneven), replay="hindsight")
 
 

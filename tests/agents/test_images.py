@@ -73,7 +73,7 @@ def test_what_is_too_small_to_be_an_image_is_a_vector(shape):
         (spaces.Box(0, 1, (84, 84, 3)), "of float32 are used as one flat vector: images are uint8"),
         (spaces.Box(0, 1, (3, 84, 84)), "of float32 are used as one flat vector"),
         (spaces.Box(0, 255, (84, 84), np.int64), "of int64 are used as one flat vector"),
-        (pixels((8, 8)), "of uint8 are used as one flat vector: images have 36 pixels a side"),
+        (pixels((8, 8)), "of uint8 are used as one flat vector: images have 36 pixels per side"),
     ],
 )
 def test_what_is_not_certain_is_said(space, told):

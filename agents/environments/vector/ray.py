@@ -255,9 +255,8 @@ class _Lodging:
 
     def step(self, actions: Array) -> Stepped:
         """Step every copy."""
-        stepped = self._copies.step(
-            np.array(actions)
-        )  # arrays of Ray are read-only, and an environment may write into its action
+        # Arrays of Ray are read-only, and an environment may write into its action.
+        stepped = self._copies.step(np.array(actions))
         errors = {i: portable(error) for i, error in stepped.errors.items()}
         return stepped._replace(errors=errors, infos=_sendable(stepped.infos, errors))
 
