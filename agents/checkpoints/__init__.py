@@ -1,4 +1,4 @@
-"""Checkpoints: the file format, and how a training resumes or an agent is loaded from one.
+"""Checkpoints: the file format, resuming a training, and loading an agent.
 
-When checkpoints are written is decided by `agents.callbacks.checkpoint`.
+`agents.callbacks.checkpoint` decides when checkpoints are written.
 """

@@ -1,4 +1,4 @@
-"""A checkpoint of a training: one file with all that it needs to go on, and what it says about itself."""
+"""Checkpoints of a training: one file with the complete state for a resume, and a header."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ _PACKAGES = ("agentfinder", "tensorflow", "keras", "gymnasium", "numpy")
 
 
 def write(path: Path, trainer: Trainer, contents: Contents, value: float | None, judged_by: str) -> None:
-    """Write a checkpoint of a training, in one step.
+    """Write a checkpoint of a training atomically.
 
-    Call it from `on_step_end`, or when training has ended: in the middle of a step there is no state to go on from.
+    Call it from `on_step_end`, or after the training: in the middle of a step there is no state to resume from.
 
     Args:
         path: The file.
         trainer: The training.
-        contents: What of it.
-        value: What it is worth, or None.
-        judged_by: By what.
+        contents: The parts of the training to write.
+        value: The value of the training, or None.
+        judged_by: The measure of that value.
 
     Raises:
-        ConfigurationError: It trains a population.
-        OSError: It cannot be written.
+        ConfigurationError: The training is of a population.
+        OSError: The file cannot be written.
     """
     agent = require_alone(trainer, "A checkpoint")
     spec = AgentSpec(type(agent), trainer.environment, agent.config)
@@ -90,21 +90,22 @@ def write(path: Path, trainer: Trainer, contents: Contents, value: float | None,
 
 
 def weights_of(agent: Agent) -> dict[str, Any]:
-    """Return what of an agent's state it needs to act: no optimizer, no generator."""
+    """Return the part of an agent's state that acting needs: no optimizer, no generator."""
     state = agent.get_state()
     if not {"networks", "extra"} <= set(state):
         raise ConfigurationError(
-            f"The state of {type(agent).__name__} does not tell weights from the rest: keep everything."
+            f"The state of {type(agent).__name__} does not separate weights from the rest: "
+            "write complete checkpoints (weights_only=False)."
         )
     return {"networks": state["networks"], "extra": state["extra"]}
 
 
 def find(place: str | Path, *, best: bool = False) -> Path:
-    """Return a checkpoint: the file itself, or of a folder (of a run, or of its checkpoints) the newest one.
+    """Return the path of a checkpoint: the file itself, or the newest one in a folder (of a run, or of checkpoints).
 
     Args:
         place: A file or a folder.
-        best: Whether to take the one of the greatest value instead, of a folder.
+        best: Whether to return the one with the greatest value of a folder instead.
 
     Raises:
         ConfigurationError: There is none.
@@ -112,21 +113,23 @@ def find(place: str | Path, *, best: bool = False) -> Path:
     place = Path(place)
     if place.is_file():
         if best:
-            raise ConfigurationError(f"{place} is one checkpoint: ask for the best one of a folder.")
+            raise ConfigurationError(f"{place} is a single checkpoint: give a folder to find the best one.")
         return place
     folder = place / "checkpoints" if (place / "checkpoints").is_dir() else place
     found = all_in(folder)
     others = (path for path in sorted(folder.glob(f"*{SUFFIX}")) if path not in found)
     damaged = [path for path in others if state_file.about(path) is None]
     if not found:
-        told = "no checkpoint of a training is in it" if folder.is_dir() else "there is no such file or folder"
+        problem = "no checkpoint of a training is in it" if folder.is_dir() else "there is no such file or folder"
         if damaged:
-            told = f"no checkpoint in it is whole; cut off, or not ours, are {', '.join(path.name for path in damaged)}"
-        raise ConfigurationError(f"{str(place)!r}: {told}.")
+            problem = (
+                f"no checkpoint in it is whole; cut off, or not ours, are {', '.join(path.name for path in damaged)}"
+            )
+        raise ConfigurationError(f"{str(place)!r}: {problem}.")
     if not best:
         newest, header = list(found.items())[-1]
         for path in damaged:
-            if path.name[0].isdigit() and path.name > newest.name:  # they begin with environment steps
+            if path.name[0].isdigit() and path.name > newest.name:  # names begin with the environment steps
                 _say_damaged(path, newest, header.env_steps)
         return newest
     valued = {path: header.value for path, header in found.items() if header.value is not None}
@@ -147,38 +150,38 @@ def _say_damaged(damaged: Path, newest: Path, env_steps: int) -> None:
 
 
 def all_in(folder: Path) -> dict[Path, CheckpointHeader]:
-    """Return every whole checkpoint of a training in a folder, oldest first; none if there is no such folder."""
+    """Return all complete checkpoints of a training in a folder, oldest first; none if the folder does not exist."""
     found = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):
-        told = state_file.about(path)
-        if told is not None and told.get("kind") == KIND and told.get("format") in FORMATS:
+        stored = state_file.about(path)
+        if stored is not None and stored.get("kind") == KIND and stored.get("format") in FORMATS:
             found[path] = header_of(path)
     return dict(sorted(found.items(), key=lambda item: (item[1].env_steps, item[1].gradient_steps)))
 
 
 class NewEpisodesWarning(UserWarning):
-    """A training goes on with new episodes, so with other numbers than if it had never stopped."""
+    """A resumed training begins new episodes, so its numbers differ from those of an uninterrupted training."""
 
 
 def resume(trainer: Trainer, place: str | Path, *, trust: bool = False) -> CheckpointHeader:
-    """Has a training go on from a checkpoint, as if it had never stopped; its callbacks too.
+    """Resume a training from a checkpoint, exactly and with its callbacks.
 
-    Where the environments are not in it, new episodes begin, with seeds that none before had, and a
-    `NewEpisodesWarning` says so: what follows is not what would have followed without the stop.
+    If the checkpoint has no environments, new episodes begin, with seeds that no earlier episode had, and a
+    `NewEpisodesWarning` is issued: the training then differs from an uninterrupted one.
 
     Args:
-        trainer: A trainer of the same agent, environment and callbacks, that has not begun.
-        place: A checkpoint, or a folder with some, of which the newest is taken.
-        trust: Whether to run what the file says where it was not written here by this user: environments as they
-            stand, and objects of callbacks, are pickles. Defaults to False.
+        trainer: A trainer of the same agent, environment and callbacks, before its first step.
+        place: A checkpoint, or a folder with checkpoints, of which the newest is used.
+        trust: Whether to unpickle objects of a file that this user did not write on this machine: copies of
+            environments and objects of callbacks are pickles, which can run any code. Defaults to False.
 
     Returns:
-        What the checkpoint says about itself.
+        The header of the checkpoint.
 
     Raises:
         ConfigurationError: It is of another algorithm or environment, of an agent of another structure, holds weights
-            only, or cannot be read; names both sides.
-        UntrustedFileError: It cannot be read without running what it says, and is not trusted.
+            only, or cannot be read; the message names both sides.
+        UntrustedFileError: It cannot be read without unpickling, and is not trusted.
     """
     path = find(place)
     header = header_of(path)
@@ -186,7 +189,7 @@ def resume(trainer: Trainer, place: str | Path, *, trust: bool = False) -> Check
     _check_same(path, header, agent, trainer)
     if header.contents != "everything":
         raise ConfigurationError(
-            f"{path} holds weights only: no training goes on from it. Start a new one from its weights instead."
+            f"{path} holds weights only: no training can be resumed from it. Start a new one from its weights instead."
         )
     state = _read(path, ("agent", "training", "callbacks"), trust)
     try:
@@ -196,7 +199,7 @@ def resume(trainer: Trainer, place: str | Path, *, trust: bool = False) -> Check
     except Exception as error:
         raise ConfigurationError(f"The environments in {path} cannot be made again: {error}") from error
     own = places_in(agent.config, trainer.environment)
-    with named_by_file(path, own, trusted=_is_trusted(path, trust)):  # a state has hyperparameters
+    with named_by_file(path, own, trusted=_is_trusted(path, trust)):  # a state includes hyperparameters
         trainer.set_state(state_of({**state, "environments": copies}))
     trainer.callbacks.set_state(state["callbacks"])
     if not header.in_episodes:
@@ -205,35 +208,35 @@ def resume(trainer: Trainer, place: str | Path, *, trust: bool = False) -> Check
 
 
 def why_new_episodes(trainer: Trainer) -> str:
-    """Return why a training whose environments are not in its checkpoint cannot go on exactly, and what can."""
+    """Return why a training without environments in its checkpoint cannot be resumed exactly, and the remedy."""
     kind = trainer.collector.environments.kind
-    told = (
+    reason = (
         f"The environments {trainer.environment.label!r}, stepped by {kind!r}, were not copied into the checkpoint: "
-        f"new episodes begin, so the numbers are not those of a run that was never stopped."
+        f"new episodes begin, so the numbers are not those of a run without an interruption."
     )
     if kind in ("envpool", "async", "ray-subproc"):
-        told += " With vectorization='sync' a new run can go on exactly, where its environment can be copied."
-    return told
+        reason += " With vectorization='sync' a new run can be resumed exactly, if its environment can be copied."
+    return reason
 
 
 def load_agent(
     place: str | Path, *, best: bool = False, trust: bool = False, allow_modules: Sequence[str] = ()
 ) -> Agent:
-    """Build the agent of a checkpoint as it was then, ready to act (`agents.play`, `agents.evaluate`).
+    """Build the agent of a checkpoint, ready to act (`agents.play`, `agents.evaluate`).
 
-    Of a built-in algorithm in an environment that text names, nothing in the file is run.
+    For a built-in algorithm in an environment given by its name, nothing is unpickled.
 
     Args:
-        place: A checkpoint, or a folder with some, of which the newest is taken.
-        best: Whether to take the best one of the folder instead.
-        trust: Whether to run what the file says where it was not written here by this user: an agent's class of the
-            user's is a pickle. Defaults to False.
-        allow_modules: Modules, or files, that a file from elsewhere may name as its environment and the like; those of
-            `FINDER_ALLOW_MODULES` too. Defaults to Finder's own, Gymnasium and Keras.
+        place: A checkpoint, or a folder with checkpoints, of which the newest is used.
+        best: Whether to use the best one of the folder instead.
+        trust: Whether to unpickle objects of a file that this user did not write on this machine: the class of a user's
+            agent is a pickle, which can run any code. Defaults to False.
+        allow_modules: Modules, or files, that a file from elsewhere may name, for example as its environment, in
+            addition to those of `FINDER_ALLOW_MODULES`. Defaults to Finder's own, Gymnasium and Keras.
 
     Raises:
         ConfigurationError: There is none, it cannot be read, or it names a module that is not allowed.
-        UntrustedFileError: It cannot be read without running what it says, and is not trusted.
+        UntrustedFileError: It cannot be read without unpickling, and is not trusted.
     """
     path = find(place, best=best)
     header = header_of(path)
@@ -241,15 +244,18 @@ def load_agent(
     trusted = _is_trusted(path, trust)
     before = list(sys.path)
     with named_by_file(path, allow_modules, trusted=trusted):
-        told = state["spec"]
-        if isinstance(told, dict):
-            further = told["path"] if trusted else []
-            spec, interface = spec_of_plain(told)
+        stored = state["spec"]
+        if isinstance(stored, dict):
+            further = stored["path"] if trusted else []
+            spec, interface = spec_of_plain(stored)
         else:
-            packed, interface = told
+            packed, interface = stored
             spec = unpickled(packed)
             further = list(sys.path)
-        sys.path[:] = [*before, *(each for each in further if each not in before)]  # ours first, unlike in a child
+        sys.path[:] = [
+            *before,
+            *(each for each in further if each not in before),
+        ]  # own entries first, unlike in a child process
         agent = spec.build(header.seed, interface=interface)
     if header.contents == "everything":
         agent.set_state(state["agent"])
@@ -259,26 +265,26 @@ def load_agent(
 
 
 def load_weights(place: str | Path, *, best: bool = False, trust: bool = False) -> dict[str, Any]:
-    """Return the weights of a checkpoint, for `AgentSpec.state`: what a new training can start from.
+    """Return the weights of a checkpoint, for `AgentSpec.state`: a new training can start from them.
 
-    Nothing in the file is run, so that weights of other people can be loaded. Checkpoints of before, and those of
-    agents whose state is more than numbers, texts and arrays, have to be this user's own, or trusted.
+    Nothing is unpickled, so weights of other people can be loaded. Checkpoints of earlier versions, and of agents with
+    a state of more than numbers, texts and arrays, must be this user's own, or trusted.
 
     Args:
-        place: A checkpoint, or a folder with some, of which the newest is taken.
-        best: Whether to take the best one of the folder instead.
-        trust: Whether to run what the file says, where nothing else helps. Defaults to False.
+        place: A checkpoint, or a folder with checkpoints, of which the newest is used.
+        best: Whether to use the best one of the folder instead.
+        trust: Whether to unpickle the file where necessary. Defaults to False.
 
     Raises:
         ConfigurationError: There is none, or it cannot be read.
-        UntrustedFileError: It cannot be read without running what it says, and is not trusted.
+        UntrustedFileError: It cannot be read without unpickling, and is not trusted.
     """
     path = find(place, best=best)
     header_of(path)
     own = _read(path, ("agent",), trust)["agent"]
     if not {"networks", "extra"} <= set(own):
         raise ConfigurationError(
-            f"The state in {path} does not tell weights from the rest: no training starts from it."
+            f"The state in {path} does not separate weights from the rest: no training can start from it."
         )
     return {"networks": own["networks"], "extra": own["extra"]}
 
@@ -304,7 +310,7 @@ def _read(path: Path, names: Sequence[str], trust: bool) -> dict[str, Any]:
 
 
 def _check_same(path: Path, header: CheckpointHeader, agent: Agent, trainer: Trainer) -> None:
-    """Refuse a checkpoint of something else, in words that name both sides."""
+    """Refuse a checkpoint of another algorithm, environment or structure; the message names both sides."""
     environment = trainer.environment
     sides = {
         "algorithm": (header.algorithm, type(agent).__name__),
@@ -321,7 +327,7 @@ def _check_same(path: Path, header: CheckpointHeader, agent: Agent, trainer: Tra
 
 
 def _as_json(value: Any) -> Any:
-    """A value as JSON gives it back; what JSON does not know, by its name, which is the same in every process."""
+    """Return a value after a round trip through JSON; values unknown to JSON by their name, equal in every process."""
     if isinstance(value, Mapping):
         return {str(key): _as_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

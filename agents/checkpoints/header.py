@@ -1,4 +1,4 @@
-"""The header of a checkpoint of a training; it is read without the rest, and without TensorFlow."""
+"""The header of a training's checkpoint, read without its other parts, and without TensorFlow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agents.checkpoints import state_file
 from agents.errors import ConfigurationError
 
 FORMAT = 2
-"""Of checkpoints of trainings, as this version writes them; those of format 1 are one pickle."""
+"""Format of the checkpoints of this version; format 1 is one pickle."""
 
 FORMATS = (1, FORMAT)
 KIND = "training"
@@ -22,27 +22,27 @@ Contents = Literal["everything", "weights"]
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointHeader:
-    """Header of a checkpoint: what it says about itself. It is read without the rest, and without TensorFlow.
+    """Header of a checkpoint, read without its other parts, and without TensorFlow.
 
     Attributes:
         algorithm: Class of the agent.
-        environment: What it learns in.
-        env_kwargs: The environment's arguments, as text where they are no JSON.
-        observation_space: What the agent sees, as text.
-        action_space: What it does, as text.
-        config: Its hyperparameters.
-        seed: Of the training.
-        env_steps: Environment steps made.
-        episodes: Episodes that had ended.
-        gradient_steps: Gradient steps made.
-        contents: ``"everything"``: the training goes on from it. ``"weights"``: it plays, or others start from it.
-        in_episodes: Whether the environments are in it as they stood. Otherwise who goes on begins new episodes.
-        value: What the training was worth by then (see `judged_by`), or None.
-        judged_by: By what; see `agents.callbacks.judging`.
-        versions: Of the packages that wrote it.
-        written: When, as ISO 8601.
-        wrappers: The environment's, as text. Checkpoints of before have none.
-        max_episode_steps: Its step limit, where one was given.
+        environment: The environment.
+        env_kwargs: The environment's arguments, as text if they are not JSON.
+        observation_space: The agent's observation space, as text.
+        action_space: The agent's action space, as text.
+        config: The hyperparameters.
+        seed: Seed of the training.
+        env_steps: Environment steps so far.
+        episodes: Complete episodes.
+        gradient_steps: Gradient steps so far.
+        contents: ``"everything"``: the training can be resumed. ``"weights"``: for playing, or as initial weights.
+        in_episodes: Whether it has copies of the environments. Otherwise a resumed training begins new episodes.
+        value: Value of the training at that time (see `judged_by`), or None.
+        judged_by: Measure of the value; see `agents.callbacks.judging`.
+        versions: Versions of the packages that wrote it.
+        written: Time, as ISO 8601.
+        wrappers: The environment's wrappers, as text. Earlier checkpoints have none.
+        max_episode_steps: The environment's step limit, if set.
     """
 
     algorithm: str
@@ -66,34 +66,36 @@ class CheckpointHeader:
 
 
 def header_of(path: str | Path) -> CheckpointHeader:
-    """Read what a checkpoint says about itself.
+    """Read the header of a checkpoint.
 
     Raises:
-        ConfigurationError: There is no such file, it is not whole, none of ours, or of a newer version.
+        ConfigurationError: There is no such file, it is incomplete, not a checkpoint, or of a newer version.
     """
     path = Path(path)
     if not path.is_file():
         raise ConfigurationError(f"There is no checkpoint {str(path)!r}.")
-    told = state_file.about(path)
-    if told is None:
+    fields = state_file.about(path)
+    if fields is None:
         raise ConfigurationError(f"{path} is no whole checkpoint: it was cut off, or something else wrote it.")
-    if told.pop("kind", None) != KIND:
-        raise ConfigurationError(f"{path} is a checkpoint of a study's trials, not of a training: its study goes on.")
-    if not isinstance(told.get("format"), int):
-        raise _damaged(path, f"its format is {told.get('format')!r}")
-    if told["format"] > FORMAT:
+    if fields.pop("kind", None) != KIND:
         raise ConfigurationError(
-            f"{path} has format {told['format']}, and this version of Finder reads up to format {FORMAT}: it was "
-            f"written by agentfinder {told.get('versions', {}).get('agentfinder', 'of a later version')}, take that."
+            f"{path} is a checkpoint of a study's trials, not of a training: resume the study instead."
         )
-    told.pop("format")
+    if not isinstance(fields.get("format"), int):
+        raise _damaged(path, f"its format is {fields.get('format')!r}")
+    if fields["format"] > FORMAT:
+        raise ConfigurationError(
+            f"{path} has format {fields['format']}, and this version of Finder reads up to format {FORMAT}: it was "
+            f"written by agentfinder {fields.get('versions', {}).get('agentfinder', 'of a later version')}, take that."
+        )
+    fields.pop("format")
     try:
-        return pydantic.TypeAdapter(CheckpointHeader).validate_python(told)
+        return pydantic.TypeAdapter(CheckpointHeader).validate_python(fields)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         raise _damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}") from None
 
 
 def _damaged(path: Path, why: str) -> ConfigurationError:
-    """The error for a checkpoint of which it is not known what it holds."""
+    """Return the error for a damaged checkpoint."""
     return ConfigurationError(f"{path} is damaged ({why}): take another checkpoint.")

@@ -1,4 +1,4 @@
-"""Files with a state as versions before wrote them: a pickle, and behind it, as JSON, what the file says of itself."""
+"""State files of earlier versions: a pickle, followed by a header as JSON."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from typing import Any
 import cloudpickle
 
 _MAGIC = b"finder1\n"
-_TAIL = struct.Struct(">I8s")  # length of what the file says about itself, and the magic number
+_TAIL = struct.Struct(">I8s")  # length of the header, and the magic number
 _OF_THE_FILE = ("crc", "size", "plain_crc", "plain_size")
 
 
 def about(path: Path) -> dict[str, Any] | None:
-    """Return what a file says that it holds; None if it is not whole, or none of these."""
-    told = _told(path)
-    return None if told is None else {name: value for name, value in told.items() if name not in _OF_THE_FILE}
+    """Return the header of a file; None if it is incomplete, or not such a file."""
+    header = _header_of(path)
+    return None if header is None else {name: value for name, value in header.items() if name not in _OF_THE_FILE}
 
 
 def read(path: Path) -> Any:
-    """Return the state in a file. Unpickling runs what the file says: call it for files that are trusted.
+    """Return the state in a file. Unpickling can run any code: call it for trusted files only.
 
     Raises:
-        ValueError: The file is not what it was when it was written.
-        Exception: What unpickling it raises.
+        ValueError: The file has changed since it was written.
+        Exception: Any error of unpickling.
     """
-    told = _told(path)
-    if told is None:
+    header = _header_of(path)
+    if header is None:
         raise ValueError("it is not whole")
     with path.open("rb") as file:
-        payload = file.read(int(told["size"]))
-    if zlib.crc32(payload) != told["crc"]:
+        payload = file.read(int(header["size"]))
+    if zlib.crc32(payload) != header["crc"]:
         raise ValueError("its checksum is wrong")
     return cloudpickle.loads(payload)
 
 
-def _told(path: Path) -> dict[str, Any] | None:
+def _header_of(path: Path) -> dict[str, Any] | None:
     try:
         with path.open("rb") as file:
             file.seek(-_TAIL.size, os.SEEK_END)
@@ -47,7 +47,7 @@ def _told(path: Path) -> dict[str, Any] | None:
             if magic != _MAGIC:
                 return None
             file.seek(-_TAIL.size - length, os.SEEK_END)
-            told = json.loads(file.read(length))
+            header = json.loads(file.read(length))
     except (OSError, ValueError, RecursionError):
         return None
-    return told if isinstance(told, dict) else None
+    return header if isinstance(header, dict) else None

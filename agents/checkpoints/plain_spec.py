@@ -1,6 +1,6 @@
-"""An agent's spec and its spaces as plain values, where nothing in them is code of the user's.
+"""An agent's spec and its spaces as plain values, if they contain no code of the user.
 
-A checkpoint with these is read without unpickling: a built-in algorithm, in an environment that is known by its text.
+Such a checkpoint is read without unpickling: of a built-in algorithm, in an environment given by its name.
 """
 
 from __future__ import annotations
@@ -24,45 +24,45 @@ from agents.errors import ConfigurationError
 
 _REGISTERED = ("entry_point", "reward_threshold", "nondeterministic", "max_episode_steps", "order_enforce",
                "disable_env_checker", "kwargs")  # fmt: skip
-"""Of what an environment was registered with, that which is plain."""
+"""The plain fields of an environment's registration."""
 
 
 def plain_spec(spec: AgentSpec, interface: Interface) -> dict[str, Any] | None:
-    """Return a spec and its agent's spaces as plain values; None where something in them is code of the user's."""
+    """Return a spec and its agent's spaces as plain values; None if they contain code of the user."""
     name = next((name for name, place in ALGORITHMS.items() if place == _place(spec.agent)), None)
     config = spec.config.to_dict()
     sides = [_plain_space(interface.observations), _plain_space(interface.actions)]
     environment = _plain_environment(spec.environment)
     if name is None or environment is None or None in sides or "__main__:" in repr(config):
         return None
-    told = {"agent": name, "config": config, "environment": environment, "spaces": sides, "label": interface.label}
-    return None if split(told).objects else {**told, "path": list(sys.path)}
+    plain = {"agent": name, "config": config, "environment": environment, "spaces": sides, "label": interface.label}
+    return None if split(plain).objects else {**plain, "path": list(sys.path)}
 
 
-def spec_of_plain(told: Mapping[str, Any]) -> tuple[AgentSpec, Interface]:
-    """Return the spec that `plain_spec` told, and its agent's spaces. What text names is found here, and not later.
+def spec_of_plain(plain: Mapping[str, Any]) -> tuple[AgentSpec, Interface]:
+    """Return the spec and the spaces of a result of `plain_spec`. Names are resolved here, not later.
 
     Raises:
-        ConfigurationError: It names a module that may not be named here (`agents.trust.allowed_modules`), or something
-            that is not there any more; or it is damaged.
+        ConfigurationError: It names a module that is not allowed (`agents.trust.allowed_modules`), or something that
+            does not exist any more; or it is damaged.
     """
     try:
-        return _found(told)
+        return _found(plain)
     except (KeyError, TypeError, AttributeError, AssertionError) as error:
-        raise ConfigurationError(f"It describes no agent: {type(error).__name__}: {error}") from error
+        raise ConfigurationError(f"The checkpoint describes no agent: {type(error).__name__}: {error}") from error
 
 
-def _found(told: Mapping[str, Any]) -> tuple[AgentSpec, Interface]:
-    of = dict(told["environment"])
+def _found(plain: Mapping[str, Any]) -> tuple[AgentSpec, Interface]:
+    of = dict(plain["environment"])
     registration = of.pop("registration")
     if registration is not None and registration["id"] not in gym.registry:
         check_environment_id(registration["entry_point"])
         gym.registry[registration["id"]] = EnvSpec(**registration)
     check_environment_id(of["id"])
-    found = agent_class(ALGORITHMS[told["agent"]])
-    spec = AgentSpec(found, EnvironmentSpec(**of), found.config_class.from_dict(told["config"]))
-    observations, actions = map(_space, told["spaces"])
-    return spec, Interface(observations, actions, told["label"])
+    found = agent_class(ALGORITHMS[plain["agent"]])
+    spec = AgentSpec(found, EnvironmentSpec(**of), found.config_class.from_dict(plain["config"]))
+    observations, actions = map(_space, plain["spaces"])
+    return spec, Interface(observations, actions, plain["label"])
 
 
 def _place(agent: Any) -> str:
@@ -71,7 +71,7 @@ def _place(agent: Any) -> str:
 
 
 def _plain_environment(environment: EnvironmentSpec) -> dict[str, Any] | None:
-    """Its fields, and its registration where its text alone does not say where it is; None where that is code."""
+    """Return an environment's fields, with its registration if its name is not sufficient; None if that is code."""
     fields = environment.__getstate__()
     if not isinstance(environment.id, str):
         return None
@@ -88,10 +88,10 @@ def _plain_environment(environment: EnvironmentSpec) -> dict[str, Any] | None:
 
 
 def _plain_space(space: gym.Space[Any]) -> dict[str, Any] | None:
-    """A space as plain values; None for a kind of the user's own."""
+    """Return a space as plain values; None for a kind of the user's own."""
     own: Any = space
     kind: Any = type(space)
-    told: dict[Any, Callable[[], dict[str, Any]]] = {
+    makers: dict[Any, Callable[[], dict[str, Any]]] = {
         spaces.Box: lambda: {"low": own.low, "high": own.high, "dtype": own.dtype.str},
         spaces.Discrete: lambda: {"n": int(own.n), "start": int(own.start)},
         spaces.MultiDiscrete: lambda: {"nvec": own.nvec, "start": own.start, "dtype": own.dtype.str},
@@ -99,22 +99,22 @@ def _plain_space(space: gym.Space[Any]) -> dict[str, Any] | None:
         spaces.Dict: lambda: {"parts": [(name, _plain_space(part)) for name, part in own.spaces.items()]},
         spaces.Tuple: lambda: {"parts": [(None, _plain_space(part)) for part in own.spaces]},
     }
-    if kind not in told:
+    if kind not in makers:
         return None
-    plain = told[kind]()
+    plain = makers[kind]()
     return None if any(part is None for _, part in plain.get("parts", ())) else {"kind": kind.__name__, **plain}
 
 
-def _space(told: Mapping[str, Any]) -> gym.Space[Any]:
-    kind = told["kind"]
+def _space(plain: Mapping[str, Any]) -> gym.Space[Any]:
+    kind = plain["kind"]
     if kind == "Box":
-        return spaces.Box(told["low"], told["high"], dtype=np.dtype(told["dtype"]).type)
+        return spaces.Box(plain["low"], plain["high"], dtype=np.dtype(plain["dtype"]).type)
     if kind == "Discrete":
-        return spaces.Discrete(told["n"], start=told["start"])
+        return spaces.Discrete(plain["n"], start=plain["start"])
     if kind == "MultiDiscrete":
-        return spaces.MultiDiscrete(told["nvec"], dtype=np.dtype(told["dtype"]).type, start=told["start"])
+        return spaces.MultiDiscrete(plain["nvec"], dtype=np.dtype(plain["dtype"]).type, start=plain["start"])
     if kind == "MultiBinary":
-        return spaces.MultiBinary(told["n"])
+        return spaces.MultiBinary(plain["n"])
     if kind == "Dict":
-        return spaces.Dict([(name, _space(part)) for name, part in told["parts"]])
-    return spaces.Tuple([_space(part) for _, part in told["parts"]])
+        return spaces.Dict([(name, _space(part)) for name, part in plain["parts"]])
+    return spaces.Tuple([_space(part) for _, part in plain["parts"]])

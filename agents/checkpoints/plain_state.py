@@ -1,6 +1,6 @@
-"""States as three parts: JSON for what they are made of, NumPy's arrays, and the objects that only a pickle can keep.
+"""States in three parts: JSON for the structure, NumPy arrays, and objects that only a pickle can store.
 
-Reading a pickle runs what it says. JSON and arrays need none of that, so that they can be read from anybody's file.
+Reading a pickle can run any code. JSON and arrays cannot, so they can be read from anybody's file.
 """
 
 from __future__ import annotations
@@ -13,52 +13,52 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 _KINDS = "biufc"
-"""Of arrays: booleans, integers, floats and complex numbers."""
+"""Kinds of arrays: booleans, integers, floats and complex numbers."""
 
 _AS_IT_IS = (type(None), bool, int, float, str)
-"""Types that JSON gives back as they were. Others of the same value, such as an enumeration's, are objects."""
+"""Types that JSON restores unchanged. Other types with equal values, such as enumerations, are objects."""
 
 
 class Split(NamedTuple):
     """A state in three parts."""
 
     tree: Any
-    """The structure, as JSON values. A mapping in it has one key, which says what stands there."""
+    """The structure, as JSON values. A mapping in it has one key, which names the kind of its value."""
     arrays: list[Array]
-    """The arrays, in the order in which the tree names them."""
+    """The arrays, in the order of the tree."""
     objects: list[Any]
-    """The other values, by the tree's numbers."""
+    """The other values, by their numbers in the tree."""
 
 
 def split(value: Any) -> Split:
-    """Take a state apart.
+    """Split a state into tree, arrays and objects.
 
     Args:
-        value: Anything. Mappings, lists, tuples, arrays, numbers, texts and None go into tree and arrays. Bytes are
-            objects: there are pickles among them.
+        value: Any value. Mappings, lists, tuples, arrays, numbers, texts and None go into tree and arrays. Bytes are
+            objects, as they include pickles.
 
     Returns:
-        Its parts; arrays and objects are those of the state, no copies.
+        The parts; arrays and objects are those of the state, not copies.
     """
     arrays: list[Array] = []
     objects: list[Any] = []
     try:
         tree = _tree(value, arrays, objects)
-    except RecursionError:  # something of the user's that contains itself
+    except RecursionError:  # a user's object that contains itself
         tree, arrays, objects = {"object": 0}, [], [value]
     return Split(tree, arrays, objects)
 
 
 def joined(tree: Any, array: Callable[[np.dtype[Any], tuple[int, ...]], Array], objects: Sequence[Any]) -> Any:
-    """Return the state that was split.
+    """Return the state of a split.
 
     Args:
         tree: Its tree.
-        array: Gives the next array, of this type and shape.
+        array: Returns the next array, of this dtype and shape.
         objects: Its objects.
 
     Raises:
-        ValueError: The tree is none of `split`, or there are fewer objects.
+        ValueError: The tree is not from `split`, or there are fewer objects.
     """
     try:
         return _value(tree, array, objects)

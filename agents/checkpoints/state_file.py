@@ -1,9 +1,8 @@
-"""Files that hold a state: there as a whole or not at all, checked, and read without running what can be read so.
+"""State files: written atomically, checked, and read without unpickling where possible.
 
-A file is a ZIP archive, not compressed. `about.json` is what it says about itself. Each section of its state is
-`NAME.json` (what it is made of) and `NAME.arrays` (NumPy's, one after the other); `NAME.pickle` has the objects that
-are neither, if there are any (see `agents.checkpoints.plain_state`). `signature.json` says whose file it is
-(`agents.trust.signatures`).
+A file is a ZIP archive, not compressed. `about.json` is its header. Each section of its state is `NAME.json` (the
+structure) and `NAME.arrays` (NumPy arrays, one after the other); `NAME.pickle` has all other objects, if any (see
+`agents.checkpoints.plain_state`). `signature.json` has the signature of its author (`agents.trust.signatures`).
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ _SIGNATURE = "signature.json"
 _ARRAYS = ".arrays"
 _WEIGHTS = "Its weights are read without that: --start-from, agents.load_weights."
 _JOIN = 1 << 20
-"""Bytes of arrays that are written together: a rollout has thousands of small ones."""
+"""Bytes of arrays that are written at once: a rollout has thousands of small arrays."""
 
 
 def write(path: Path, sections: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-    """Write a file; it is there as a whole or as it was before, whatever happens meanwhile.
+    """Write a file atomically.
 
     Args:
-        path: The file, in a folder that is there.
-        sections: What it holds, by name: each is read by itself. Anything that can be pickled.
-        about: What it says about itself, as JSON values.
+        path: The file, in an existing folder.
+        sections: Contents by name; each section is read separately. Any values that can be pickled.
+        about: Header, as JSON values.
 
     Raises:
-        OSError: It cannot be written.
-        Exception: Whatever pickling the state raises.
+        OSError: The file cannot be written.
+        Exception: Any error of pickling the state.
     """
     digests: dict[str, str] = {}
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
@@ -68,40 +67,40 @@ def write(path: Path, sections: Mapping[str, Any], about: Mapping[str, Any]) -> 
 
 
 def write_with_environments(write_one: Callable[[bool], None]) -> None:
-    """Write a state that has environments in it, and without them where they cannot be pickled.
+    """Write a state with its environments, or without them if they cannot be pickled.
 
     Args:
-        write_one: Writes it, with the environments or without.
+        write_one: Writes the state; its argument says whether with environments.
 
     Raises:
-        OSError: It cannot be written.
-        Exception: Whatever pickling the rest of the state raises.
+        OSError: The file cannot be written.
+        Exception: Any error of pickling the rest of the state.
     """
     try:
         write_one(True)
     except OSError:
         raise
-    except Exception:  # noqa: BLE001 - whatever environments raise when they are pickled
+    except Exception:  # noqa: BLE001 - environments may raise anything when they are pickled
         write_one(False)
 
 
 def about(path: Path) -> dict[str, Any] | None:
-    """Return what a file says that it holds; None if it is not whole, or none of ours."""
+    """Return the header of a file; None if it is incomplete, or not a state file."""
     if (of_before := old_state_file.about(path)) is not None:
         return of_before
     try:
         with _opened(path) as archive:
-            told = json.loads(archive.read(_ABOUT))
+            header = json.loads(archive.read(_ABOUT))
     except (*_DAMAGES, OSError):
         return None
-    return told if isinstance(told, dict) else None
+    return header if isinstance(header, dict) else None
 
 
 def is_ours(path: Path) -> bool:
-    """Return whether this user's Finder wrote a file here: all but its arrays, so that what it names is theirs.
+    """Return whether this user's Finder wrote a file on this machine, except its arrays, so that its names are trusted.
 
     Raises:
-        ValueError: The file is not what it was when it was written.
+        ValueError: The file has changed since it was written.
     """
     if old_state_file.about(path) is not None:
         return False
@@ -112,19 +111,19 @@ def is_ours(path: Path) -> bool:
 
 
 def read(path: Path, names: Sequence[str], *, trust: bool = False) -> dict[str, Any] | None:
-    """Return sections of a file; None for a file of a version before (see `agents.checkpoints.old_state_file`).
+    """Return sections of a file; None for a file of an earlier version (see `agents.checkpoints.old_state_file`).
 
-    Nothing is unpickled but objects of files that this user's Finder wrote here, or that are trusted.
+    Only objects of files that this user's Finder wrote on this machine, or that are trusted, are unpickled.
 
     Args:
         path: The file.
-        names: Which sections.
+        names: Names of the sections.
         trust: Whether the file is trusted, whoever wrote it. Defaults to False; `FINDER_TRUST` trusts all.
 
     Raises:
-        UntrustedFileError: A section cannot be read without running what it says, and the file is not trusted.
-        ValueError: The file is not what it was when it was written.
-        Exception: What unpickling raises.
+        UntrustedFileError: A section cannot be read without unpickling, and the file is not trusted.
+        ValueError: The file has changed since it was written.
+        Exception: Any error of unpickling.
     """
     if old_state_file.about(path) is not None:
         return None
@@ -136,7 +135,7 @@ def read(path: Path, names: Sequence[str], *, trust: bool = False) -> dict[str, 
             data = {part: archive.read(f"{name}.{part}") for part in ("json", "pickle") if f"{name}.{part}" in there}
             ours = all(digests.get(f"{name}.{part}") == digest_of(own) for part, own in data.items())
             if "pickle" in data and not (ours or trust or trusts_all()):
-                why = f"holds objects as a pickle ({name}), which runs what it says when it is read"
+                why = f"holds objects as a pickle ({name}), which can run any code when it is read"
                 raise untrusted(path, why, "" if "agent.pickle" in there else _WEIGHTS)
             objects = cloudpickle.loads(data["pickle"]) if "pickle" in data else []
             read[name] = _joined(archive, name + _ARRAYS, json.loads(data["json"]), objects)
@@ -144,25 +143,25 @@ def read(path: Path, names: Sequence[str], *, trust: bool = False) -> dict[str, 
 
 
 def read_of_before(path: Path, *, trust: bool = False) -> Any:
-    """Return the state in a file of a version before, which is a pickle.
+    """Return the state in a file of an earlier version, which is a pickle.
 
     Raises:
         UntrustedFileError: The file is not trusted.
-        ValueError: The file is not what it was when it was written.
-        Exception: What unpickling it raises.
+        ValueError: The file has changed since it was written.
+        Exception: Any error of unpickling.
     """
     if not (trust or trusts_all()):
-        raise untrusted(path, "is of an earlier version, a pickle, which runs what it says when it is read")
+        raise untrusted(path, "is of an earlier version, a pickle, which can run any code when it is read")
     return old_state_file.read(path)
 
 
 _DAMAGES = (zipfile.BadZipFile, KeyError, ValueError, struct.error, zlib.error, EOFError, NotImplementedError)
-"""Errors of reading a damaged file. (Objects are unpickled when their checksum is right.)"""
+"""Errors of reading a damaged file. (Objects are unpickled only if their checksum is correct.)"""
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open an archive as `write` makes it: nothing in it is larger than the file."""
+    """Open an archive of `write`: nothing in it is larger than the file."""
     try:
         with zipfile.ZipFile(path) as archive:
             if any(part.compress_type != zipfile.ZIP_STORED for part in archive.infolist()):
@@ -173,10 +172,10 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _own_digests(archive: zipfile.ZipFile) -> Mapping[str, str]:
-    """Digest of a file's parts that this user has signed; none of a file of somebody else."""
+    """Return the digests of a file's parts if this user has signed them; none for other files."""
     try:
-        told = json.loads(archive.read(_SIGNATURE))
-        digests, signature = told["digests"], told["signature"]
+        content = json.loads(archive.read(_SIGNATURE))
+        digests, signature = content["digests"], content["signature"]
         return digests if isinstance(digests, dict) and is_signature_of(signature, digests) else {}
     except (KeyError, TypeError, json.JSONDecodeError):
         return {}
@@ -209,7 +208,7 @@ def _joined(archive: zipfile.ZipFile, name: str, tree: Any, objects: Sequence[An
 
 
 class _Arrays:
-    """Reads arrays one after the other, into memory of their own."""
+    """Reads arrays one after the other, each into new memory."""
 
     def __init__(self, part: IO[bytes] | None, size: int) -> None:
         self._part, self._left = part, size

@@ -1,4 +1,4 @@
-"""The state of a training as a checkpoint keeps it: in sections that are read by themselves, as plain as it can be."""
+"""The state of a training in a checkpoint: sections that are read separately, with as few pickles as possible."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _COLUMNS: dict[str, Callable[[Any], Any]] = {
     "index": int, "env_steps": int, "episode_return": float, "length": int, "wall_seconds": float,
     "environment": int, "member": int,
 }  # fmt: skip
-"""Numbers of an episode that every episode has."""
+"""Fields that every episode has."""
 
 
 def sections_of(trainer: Trainer, *, environments: bool = True) -> dict[str, Any]:
-    """Return everything of a training, by section.
+    """Return the state of a training, by section.
 
-    Whoever wants the agent alone reads nothing of the environments, and needs no module of theirs.
+    A reader of the agent alone reads no environments, and needs none of their modules.
 
     Args:
         trainer: The training, between two steps.
-        environments: Whether the environments as they stand are in it.
+        environments: Whether copies of the environments are included.
     """
     whole = trainer.get_state(environments=environments)
     agent, collector = whole.pop("agent"), dict(whole["collector"])
@@ -42,7 +42,7 @@ def sections_of(trainer: Trainer, *, environments: bool = True) -> dict[str, Any
 
 
 def state_of(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of the trainer (`Trainer.set_state`) of its sections."""
+    """Return the state of the trainer (`Trainer.set_state`) from its sections."""
     training = sections["training"]
     collector = {**training["collector"], "environments": sections["environments"]}
     runs = [_whole_run(run) for run in training["runs"]]
@@ -50,14 +50,14 @@ def state_of(sections: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sections_of_before(state: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return sections of a state that an earlier version kept as one pickle, of a training or of a study's trials.
+    """Return sections of a state that an earlier version stored as one pickle, of a training or of a study's trials.
 
     Args:
         state: The state.
-        names: Which sections; others are left as they are.
+        names: Names of the sections; others are left unchanged.
     """
     sections: dict[str, Any] = {"callbacks": state.get("callbacks", {})}
-    if "spec" in state:  # of a training, whose checkpoint says what it is of
+    if "spec" in state:  # a training, whose checkpoint has its spec
         interface = from_own_bytes(state["interface"]) if "interface" in state else None
         sections["spec"] = (state["spec"], interface)
     if "trainer" not in state and "spec" in state:
@@ -71,7 +71,7 @@ def sections_of_before(state: Mapping[str, Any], names: Sequence[str]) -> dict[s
 
 
 def _plain_run(run: Mapping[str, Any]) -> dict[str, Any]:
-    """The state of a run, with its episodes as columns: there may be a hundred thousand."""
+    """Return the state of a run with its episodes as columns: there may be a hundred thousand."""
     episodes: Sequence[Episode] = run["episodes"]
     columns: dict[str, Any] = {
         name: np.array([getattr(episode, name) for episode in episodes], np.int64 if kind is int else np.float64)
@@ -86,7 +86,7 @@ def _plain_run(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _whole_run(run: Mapping[str, Any]) -> dict[str, Any]:
-    episodes = run["episodes"]  # a list in states of before
+    episodes = run["episodes"]  # a list in states of earlier versions
     return {**run, "episodes": _episodes(episodes) if isinstance(episodes, Mapping) else episodes}
 
 

@@ -1,4 +1,4 @@
-"""Files that are there as a whole or as they were before, whatever happens while they are written."""
+"""Atomic files: complete, or as they were before, after any interruption."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _PREFIX, _SUFFIX = ".", ".new"
 
 @contextlib.contextmanager
 def replacing(path: Path, *, for_all: bool = False) -> Iterator[IO[bytes]]:
-    """A file to be written, which takes its place when the block ends, and leaves nothing when that raises.
+    """Open a temporary file that replaces `path` when the block ends, and that is removed after an error.
 
     Args:
-        path: Its place, in a folder that is there.
-        for_all: Whether others than its owner may read it. Defaults to False.
+        path: The file to replace, in an existing folder.
+        for_all: Whether users other than the owner may read it. Defaults to False.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=_PREFIX, suffix=_SUFFIX)
     temporary = Path(name)
@@ -31,7 +31,7 @@ def replacing(path: Path, *, for_all: bool = False) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         if for_all:
-            temporary.chmod(0o644)  # mkstemp makes files that only their owner reads
+            temporary.chmod(0o644)  # mkstemp makes files that only their owner can read
         temporary.replace(path)
         _sync(path.parent)
     except BaseException:
@@ -40,7 +40,7 @@ def replacing(path: Path, *, for_all: bool = False) -> Iterator[IO[bytes]]:
 
 
 def _sync(folder: Path) -> None:
-    """Write to the disk which files a folder has: without it, a power cut may bring back the file of before."""
+    """Sync a folder's entries to the disk: otherwise a power cut may bring back the earlier file."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -49,6 +49,6 @@ def _sync(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what processes left that were killed while they wrote such files. Nobody may be writing there."""
+    """Remove temporary files of processes that were killed while writing. No process may be writing there."""
     for path in folder.glob(f"{_PREFIX}*{_SUFFIX}"):
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Playing: episodes of a trained agent, on screen, as frames, as a video.
+"""Playing: episodes of a trained agent, on screen, as frames, or as a video.
 
-Nothing in this room learns.
+There is no learning in this room.
 """

@@ -1,4 +1,4 @@
-"""Watching an agent: whole episodes in one environment, on screen or frame by frame."""
+"""Playing: complete episodes of an agent in one environment, on screen or frame by frame."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Frame = np.ndarray[Any, Any]
 
 
 class PlayedEpisode(NamedTuple):
-    """One episode that was played."""
+    """One episode of `play`."""
 
     episode_return: float
     length: int
-    cut: bool  # whether it ended because of `max_steps`, and not by itself
+    cut: bool  # whether `max_steps` truncated it
 
 
 def play(
@@ -42,29 +42,29 @@ def play(
     on_frame: Callable[[Frame], None] | None = None,
     on_episode: Callable[[PlayedEpisode], None] | None = None,
 ) -> list[PlayedEpisode]:
-    """Play episodes with an agent as it is: ``agents.play(agents.load_agent("runs/x"), render_mode="human")``.
+    """Play episodes with an agent: ``agents.play(agents.load_agent("runs/x"), render_mode="human")``.
 
     Args:
-        agent: Who plays. Its state does not change but for its exploration stream when `explore` is set.
-        environment: Where. Defaults to what the agent was made for.
-        n_episodes: How many, >= 1. Defaults to 1.
-        max_steps: Steps after which an episode is cut off, >= 1. Defaults to None: it ends by itself.
+        agent: The agent. Its state does not change, except for its exploration stream if `explore` is set.
+        environment: The environment. Defaults to that of the agent.
+        n_episodes: Number of episodes, >= 1. Defaults to 1.
+        max_steps: Steps after which an episode is truncated, >= 1. Defaults to None: no limit.
         explore: Whether actions are drawn as in training.
-        seed: Seed of the environment; the default is one that training does not use.
-        render_mode: Gymnasium's: ``"human"`` shows it on the screen. Defaults to None: nothing is drawn; with
-            `on_frame` it is ``"rgb_array"``.
-        on_frame: Is given every frame, the first and the last of each episode too.
-        on_episode: Is told of every episode at its end.
+        seed: Seed of the environment; training does not use the default.
+        render_mode: Gymnasium's: ``"human"`` draws on the screen. Defaults to None: nothing is drawn; with `on_frame`
+            it is ``"rgb_array"``.
+        on_frame: Called with every frame, the first and the last of each episode included.
+        on_episode: Called with every episode at its end.
 
     Returns:
         The episodes.
 
     Raises:
-        ConfigurationError: No environment, or one that cannot be drawn in that way; a bad number.
+        ConfigurationError: No environment, one without that render mode, or a bad number.
     """
     spec = environment or agent.environment
     if spec is None:
-        raise ConfigurationError("Say where to play: the agent was made without an environment.")
+        raise ConfigurationError("play() needs an environment: the agent was made without one. Pass environment.")
     for name, number in (("n_episodes", n_episodes), ("max_steps", max_steps)):
         if number is not None and number < 1:
             raise ConfigurationError(f"{name} must be >= 1, got {number}.")
@@ -73,15 +73,15 @@ def play(
         require_screen()
     modes, _ = rendering_of(spec)
     if mode is not None and mode not in modes:
-        told = f"it has {', '.join(modes)}" if modes else "it has none"
-        raise ConfigurationError(f"{spec.label} has no render mode {mode!r}: {told}.")
+        available = f"it has {', '.join(modes)}" if modes else "it has none"
+        raise ConfigurationError(f"{spec.label} has no render mode {mode!r}: {available}.")
 
     def make() -> gym.Env[Any, Any]:
         made = spec.make() if mode is None else spec.make(render_mode=mode)
         made = made if max_steps is None else TimeLimit(made, max_steps)
         return made if on_frame is None else _Filmed(made, on_frame)
 
-    make.__name__ = spec.label  # as errors call it
+    make.__name__ = spec.label  # the name in error messages
     played: list[PlayedEpisode] = []
     agent.refresh()
     exploring = exploring_elsewhere(agent) if explore else contextlib.nullcontext()
@@ -103,15 +103,15 @@ def play(
 
 
 def has_screen() -> bool:
-    """Whether there is a screen to draw on, as far as can be told."""
+    """Return whether there seems to be a screen to draw on."""
     return sys.platform != "linux" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")))
 
 
 def require_screen() -> None:
-    """Without a screen SDL draws on nothing, silently, or ends the process.
+    """Check that there is a screen: without one SDL draws nothing, silently, or ends the process.
 
     Raises:
-        ConfigurationError: There is none.
+        ConfigurationError: There is no screen.
     """
     if not has_screen():
         raise ConfigurationError(
@@ -121,7 +121,7 @@ def require_screen() -> None:
 
 
 def rendering_of(spec: EnvironmentSpec) -> tuple[list[str], float]:
-    """Return the render modes of an environment, and how many frames a second it is meant to have."""
+    """Return the render modes of an environment, and its nominal number of frames per second."""
     environment = spec.make()
     try:
         about = environment.metadata
@@ -131,7 +131,7 @@ def rendering_of(spec: EnvironmentSpec) -> tuple[list[str], float]:
 
 
 class _Filmed(gym.Wrapper[Any, Any, Any, Any]):
-    """Gives away every frame. That of a reset goes with the step after it: nobody may want to see that episode."""
+    """Passes on every frame. The frame of a reset follows at the next step, as the episode may not be played."""
 
     def __init__(self, environment: gym.Env[Any, Any], on_frame: Callable[[Frame], None]) -> None:
         super().__init__(environment)

@@ -1,4 +1,4 @@
-"""Frames as a video or as pictures. The files are written by imageio, which is installed when it is wanted."""
+"""Frames as a video or as pictures. The files are written by imageio, an optional dependency."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ SUFFIXES = (".gif", ".mp4")
 
 
 class VideoFile:
-    """A video that frames are added to: a ``.gif``, or an ``.mp4``.
+    """A video file, ``.gif`` or ``.mp4``, to which frames are added.
 
-    A context manager; the file is there when that ends, if there was a frame.
+    A context manager; the file is complete when the block ends, if there was a frame.
 
     Args:
-        path: The file; one that exists is replaced, and stays where an error ends the video (Ctrl-C is none).
-        fps: Frames a second.
+        path: The file; an existing file is replaced, but kept if an error ends the video (Ctrl-C is not an error).
+        fps: Frames per second.
 
     Raises:
-        ConfigurationError: Another kind of file, one that cannot be written, or something is not installed.
+        ConfigurationError: Another kind of file, a file that cannot be written, or a missing package.
     """
 
     def __init__(self, path: Path, fps: float) -> None:
         if path.suffix.lower() not in SUFFIXES:
-            raise ConfigurationError(f"A video is {str(path)!r}: give a file that ends in {' or '.join(SUFFIXES)}.")
+            raise ConfigurationError(f"{str(path)!r} is not a video: give a file that ends in {' or '.join(SUFFIXES)}.")
         if not path.parent.is_dir():
             raise ConfigurationError(f"The video {str(path)!r} cannot be written: make its folder first.")
         imageio = _imageio()
         options: dict[str, Any] = {"duration": 1000.0 / fps, "loop": 0}
         if path.suffix.lower() == ".mp4":
             try:
-                import imageio_ffmpeg  # noqa: F401 - only asked whether it is there
+                import imageio_ffmpeg  # noqa: F401 - only checked for its presence
             except ImportError:
                 raise ConfigurationError(f"Videos in MP4 need imageio-ffmpeg: {INSTALL}. Or write a .gif.") from None
             options = {"fps": fps, "macro_block_size": 1}
-        self._even = path.suffix.lower() == ".mp4"  # players refuse odd sizes
-        self._path = path.resolve()  # where a link leads to
+        self._even = path.suffix.lower() == ".mp4"  # players need even sizes
+        self._path = path.resolve()  # the target of a link
         self._growing = self._path.with_name(f".{os.getpid()}.new{path.suffix}")
         try:
             if self._path.is_dir():
@@ -76,18 +76,18 @@ class VideoFile:
 
 
 class Pictures(contextlib.AbstractContextManager["Pictures"]):
-    """A folder that frames are written to, each as a PNG: ``000000.png``, ``000001.png``, ...
+    """A folder to which frames are written as PNG files: ``000000.png``, ``000001.png``, ...
 
     Args:
-        folder: The folder, empty; it is made.
+        folder: An empty folder, created if it does not exist.
 
     Raises:
-        ConfigurationError: There is something in it, or imageio is not installed.
+        ConfigurationError: The folder is not empty, or imageio is not installed.
     """
 
     def __init__(self, folder: Path) -> None:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise ConfigurationError(f"{str(folder)!r} is not empty: give a folder of the frames' own.")
+            raise ConfigurationError(f"{str(folder)!r} is not empty: give an empty folder for the frames.")
         self._imageio = _imageio()
         self._folder = folder
         self._n = 0
