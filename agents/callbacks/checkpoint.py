@@ -25,7 +25,7 @@ MOST_COST = 0.02
 
 
 class Checkpoint(Callback):
-    """Writes checkpoints of a training at intervals, at its end, and when a callback raises an error.
+    """Write checkpoints of a training at intervals, at its end, and when a callback raises an error.
 
     `agents.checkpoints.file.resume` resumes from one, `load_agent` loads its agent. After an error of a callback the
     current state is written, and the error names the file. After any other error (a loss that is not finite, an

@@ -40,7 +40,7 @@ class _Place:
 
 
 class Curriculum(Callback):
-    """Moves the environment through phases, one after the other, when the agent is good enough at the current phase.
+    """Move the environment through phases, one after the other, when the agent is good enough at the current phase.
 
     The environment has a method that takes a phase: it is called before the first episode, and at each promotion. The
     environment decides when the phase takes effect, normally at its next reset: the current episode should end as it

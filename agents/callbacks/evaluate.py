@@ -28,7 +28,7 @@ name."""
 
 
 class Evaluate(Callback):
-    """Plays complete episodes at intervals with the current agent, by default without exploration.
+    """Play complete episodes at intervals with the current agent, by default without exploration.
 
     Evaluations do not affect the training: the environments are separate, with their own seeds, and the agent and its
     random streams are restored afterwards. Results are added to `trainer.history.evaluations`, and passed to all

@@ -131,7 +131,7 @@ def _name(first: int) -> str:
 
 
 class HistoryFile(Callback):
-    """Writes every episode and every evaluation of a training to `history.parquet` and `evaluations.parquet`.
+    """Write every episode and every evaluation of a training to `history.parquet` and `evaluations.parquet`.
 
     Rows are written at most every few seconds, and at the end; after a kill the last rows are missing. A resumed
     training continues its history: rows after the checkpoint are removed, missing rows are written.

@@ -72,7 +72,7 @@ class Every:
 
 
 class IntervalTimer:
-    """Returns when an interval has passed again.
+    """Timer of an interval, which is due each time that the interval has passed.
 
     Steps and episodes are counted by the training, so that a resumed training keeps its intervals; seconds begin anew.
 

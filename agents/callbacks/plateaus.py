@@ -98,7 +98,7 @@ class PlateauDetector(Callback):
 
 
 class ReduceOnPlateau(PlateauDetector):
-    """Lowers the learning rates of all optimizers when a training stops improving.
+    """Lower the learning rates of all optimizers when a training stops improving.
 
     Args:
         factor: Factor of the learning rates, between 0 and 1. Defaults to 0.9.
@@ -136,7 +136,7 @@ class ReduceOnPlateau(PlateauDetector):
 
 
 class EarlyStopping(PlateauDetector):
-    """Stops a training that no longer improves.
+    """Stop a training that no longer improves.
 
     Args:
         patience: Number of checks without improvement. Defaults to 3.

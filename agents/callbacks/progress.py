@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Progress(Callback):
-    """Prints a line at intervals: time, steps, episodes, steps per second, mean and best return, learning rate.
+    """Print a line at intervals: time, steps, episodes, steps per second, mean and best return, learning rate.
 
     Args:
         every_seconds: Seconds between lines. Defaults to 5.

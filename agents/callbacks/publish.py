@@ -58,7 +58,7 @@ class WeightStore:
 
 
 class Publish(Callback):
-    """Publishes the training agent under a name, for `reach`.
+    """Publish the training agent under a name, for `reach`.
 
     Args:
         name: The name.

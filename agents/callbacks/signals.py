@@ -18,7 +18,7 @@ REASON = "interrupted"
 
 
 class StopOnSignals(Callback):
-    """Stops training after the current step on Ctrl-C, SIGTERM or SIGHUP, so that a checkpoint can be written.
+    """Stop training after the current step on Ctrl-C, SIGTERM or SIGHUP, so that a checkpoint can be written.
 
     Ignored signals stay ignored. A second signal is handled as before training: Ctrl-C then raises at once.
 

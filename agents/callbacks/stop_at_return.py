@@ -7,7 +7,7 @@ from agents.training.criterion import Criterion
 
 
 class StopAtReturn(Criterion, Callback):
-    """Stops a run once the mean return of its last `trial_count` episodes reaches `criterion`.
+    """Stop a run once the mean return of its last `trial_count` episodes reaches `criterion`.
 
     Args:
         criterion: The mean return.

@@ -30,7 +30,7 @@ _FLUSH_SECONDS = 5.0
 
 
 class TensorBoard(Callback):
-    """Writes scalars over environment steps, for ``tensorboard --logdir FOLDER``.
+    """Write scalars over environment steps, for ``tensorboard --logdir FOLDER``.
 
     `episode/return` and `episode/length` at the end of each episode; `evaluation/mean_return`, its extremes and further
     results of evaluations; `custom_metrics/NAME/mean`, `/min` and `/max` over the episodes since the last interval; and

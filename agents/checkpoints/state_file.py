@@ -208,7 +208,7 @@ def _joined(archive: zipfile.ZipFile, name: str, tree: Any, objects: Sequence[An
 
 
 class _Arrays:
-    """Reads arrays one after the other, each into new memory."""
+    """Read arrays one after the other, each into new memory."""
 
     def __init__(self, part: IO[bytes] | None, size: int) -> None:
         self._part, self._left = part, size

@@ -47,7 +47,7 @@ class Collected(NamedTuple):
 
 
 class Collector:
-    """Owns N environments for each member, and the state of their episodes.
+    """Own N environments for each member, and the state of their episodes.
 
     Args:
         environment: The environment to make.

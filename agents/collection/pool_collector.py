@@ -93,7 +93,7 @@ def pool_collector(
 
 
 class PoolCollector:
-    """Collects chunks of steps in the processes of a pool, and returns them to the trainer step by step.
+    """Collect chunks of steps in the processes of a pool, and return them to the trainer step by step.
 
     A process that dies is replaced: its environments begin new episodes, and steps that it had not sent are collected
     again.

@@ -24,7 +24,7 @@ _SECONDS_TO_END = 5.0
 
 
 class ProcessEngine(Engine):
-    """Runs collector processes of this machine, forked from a server that has imported TensorFlow.
+    """Run collector processes of this machine, forked from a server that has imported TensorFlow.
 
     Args:
         n: Number of processes; each gets an equal share of the cores.

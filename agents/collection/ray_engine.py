@@ -22,7 +22,7 @@ _SECONDS_FOR_ROOM = 10.0
 
 
 class RayEngine(Engine):
-    """Runs collector processes as Ray actors, which Ray distributes over its machines.
+    """Run collector processes as Ray actors, which Ray distributes over its machines.
 
     Args:
         n: Number of actors.

@@ -266,7 +266,7 @@ class KerasAgent(MutableAgent):
         )
 
     def xla_pays(self, n_rows: int) -> bool:
-        """Whether XLA pays for single gradient steps of so many rows; only for minibatches, as rollouts may differ."""
+        """Return whether XLA pays for single gradient steps of so many rows; for minibatches, as rollouts differ."""
         is_minibatch = n_rows == getattr(self.config, "batch_size", None)
         return is_minibatch and xla_pays(self.gradient_steps, n_rows, self._n_weights)
 

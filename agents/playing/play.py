@@ -131,7 +131,7 @@ def rendering_of(spec: EnvironmentSpec) -> tuple[list[str], float]:
 
 
 class _Filmed(gym.Wrapper[Any, Any, Any, Any]):
-    """Passes on every frame. The frame of a reset follows at the next step, as the episode may not be played."""
+    """Pass on every frame. The frame of a reset follows at the next step, as the episode may not be played."""
 
     def __init__(self, environment: gym.Env[Any, Any], on_frame: Callable[[Frame], None]) -> None:
         super().__init__(environment)

@@ -18,8 +18,8 @@ def bytes_of_member(agent: KerasAgent) -> int:
         int(np.prod(variable.shape)) * np.dtype(str(variable.dtype)).itemsize for variable in agent.state_variables()
     )
     n_envs = agent.config.n_envs
-    memory = agent.make_buffer(n_envs, seeding.generator(0, "memory"))
-    return _COPIES_OF_STATE * state + memory.bytes_when_full(_a_transition(agent, n_envs))
+    buffer = agent.make_buffer(n_envs, seeding.generator(0, "memory"))
+    return _COPIES_OF_STATE * state + buffer.bytes_when_full(_a_transition(agent, n_envs))
 
 
 def _a_transition(agent: KerasAgent, n_envs: int) -> Transition:

@@ -19,7 +19,7 @@ SWITCH = "FINDER_PROGRESS"
 
 
 class CallProgress(Listener):
-    """Prints lines on standard error during a call; a call that ends before its first line is due prints none."""
+    """Print lines on standard error during a call; a call that ends before its first line is due prints none."""
 
     EVERY_SECONDS = 5.0
 

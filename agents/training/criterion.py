@@ -9,7 +9,7 @@ from agents.training.training import Training
 
 
 class Criterion(Listener):
-    """Stops a run once the mean return of its last `trial_count` episodes reaches `criterion`.
+    """Stop a run once the mean return of its last `trial_count` episodes reaches `criterion`.
 
     Raises:
         ConfigurationError: `trial_count` is below one.

@@ -82,7 +82,7 @@ def check_callbacks(spec: AgentSpec, callbacks: Iterable[Listener]) -> None:
 
 
 class FunctionTrainer:
-    """Trains one run of a training function, as `agents.training.trainer.Trainer` trains an agent.
+    """Train one run of a training function, as `agents.training.trainer.Trainer` trains an agent.
 
     Callbacks receive the begin and the end of the training, the end of the run, and episodes.
 
@@ -132,7 +132,7 @@ class FunctionTrainer:
 
     @property
     def vectorization(self) -> str:
-        """How environments are stepped: by the function."""
+        """The vectorization, which is up to the function."""
         return self.environment.vectorization
 
     def call_environments(self, method: str, *arguments: Any, member: int | None = None) -> NoReturn:

@@ -58,7 +58,7 @@ class Listener:
 
 
 class CallbackList:
-    """Calls callbacks for every event that they receive, in order.
+    """Call callbacks for every event that they receive, in order.
 
     Attributes:
         callbacks: The callbacks, in the order of their calls.

@@ -35,7 +35,7 @@ from agents.training.training import Training
 
 
 class Trainer(Training):
-    """Trains an agent in an environment.
+    """Train an agent in an environment.
 
     Args:
         agent: An agent or a population.
@@ -231,10 +231,10 @@ class Trainer(Training):
         if update.priorities is not None:
             self.buffer.update_priorities(update.priorities)
         losses, finite = np.atleast_1d(update.loss).tolist(), np.atleast_1d(update.finite)
-        tells = self.callbacks.wants("on_update_end")
+        reports = self.callbacks.wants("on_update_end")
         for position, (run, loss) in enumerate(zip(self._present, losses, strict=True)):
             run.newest_loss = loss
-            if tells:
+            if reports:
                 self._dispatch(position, "on_update_end", update.of(position, run.member))
         for position in np.flatnonzero(~finite).tolist():
             if not self._present[position].over:

@@ -109,8 +109,8 @@ class Learnable:
         if len(self.optimizer_steps) != 1:
             order = ", then ".join(" and ".join(optimizer_step.optimizers) for optimizer_step in self.optimizer_steps)
             raise ConfigurationError(
-                f"A strategy trains agents all of whose optimizers step together (dqn, ppo, a2c, acer); this one's "
-                f"step one after the other ({order}): leave the strategy out."
+                f"A strategy needs an agent with one step of all optimizers (dqn, ppo, a2c, acer); the optimizers "
+                f"of this agent step one after the other ({order}): leave the strategy out."
             )
         return self.optimizer_steps[0]
 

@@ -11,7 +11,7 @@ Array = np.ndarray[Any, Any]
 
 
 class RunningNormalizer:
-    """Normalizes observations by the running mean and variance of all of them (Chan et al. 1979, merged in batches).
+    """Normalize observations by the running mean and variance of all of them (Chan et al. 1979, merged in batches).
 
     Args:
             shape: Shape of one observation.
@@ -59,7 +59,7 @@ class RunningNormalizer:
 
 
 class RewardScaler:
-    """Divides rewards by the running standard deviation of their discounted sums within episodes.
+    """Divide rewards by the running standard deviation of their discounted sums within episodes.
 
     This brings values to about 1 whatever the scale of an environment's rewards (Engstrom et al. 2020, arXiv
     2005.12729, section 3). Rewards are not shifted: a shift would change the optimal policy.

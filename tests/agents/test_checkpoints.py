@@ -181,7 +181,7 @@ def test_weights_alone_play_and_are_started_from(tmp_path: Path) -> None:
     agent = agents.load_agent(tmp_path)
     np.testing.assert_array_equal(agent.act(observations, False), trainer.agent.act(observations, False))
     assert not agent.fresh
-    with pytest.raises(ConfigurationError, match="holds weights only: no training goes on"):
+    with pytest.raises(ConfigurationError, match="holds weights only: no training can be resumed"):
         agents.resume(Trainer(make()), tmp_path)
     recipe = replace(agents.AgentSpec.of("ppo", "CartPole-v1", SMALL_PPO), state=agents.load_weights(tmp_path))
     assert same(recipe.build(3).get_state()["networks"], trainer.agent.get_state()["networks"])
