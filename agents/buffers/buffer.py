@@ -131,7 +131,7 @@ class Buffer(ABC):
     def set_hyperparameter(  # noqa: B027 - most buffers have none
         self, name: str, value: float, position: int | None = None
     ) -> None:
-        """Set a live hyperparameter of the buffer, for one member of a population or for all."""
+        """Set a mutable hyperparameter of the buffer, for one member of a population or for all."""
 
     off_policy: ClassVar[bool] = False
     """Whether transitions of older policies are used."""

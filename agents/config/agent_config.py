@@ -158,7 +158,7 @@ class AgentConfig(Config):
         )
 
     def structure(self) -> dict[str, Any]:
-        """Return the values that determine the built agent: all fields except set live numbers and acting values.
+        """Return the values that determine the built agent: no mutable hyperparameters that are set, no acting values.
 
         Two configs of equal structure can share one built and compiled agent.
         """

@@ -1,11 +1,12 @@
 """Descriptions of hyperparameters, and frozen dataclasses of hyperparameters.
 
 A hyperparameter is described once, where its field is declared with `hyperparameter(...)`: its meaning, its
-range, its default search range, and whether it is *live*. The command line, the search spaces and the error messages
+range, its default search range, and whether it is *mutable*. The command line, the search spaces and the error messages
 use this description.
 
-A **live** hyperparameter is a number that can change while an agent exists, without building its networks or
-tracing its update again: a discount, a clip range, an entropy weight. `KerasAgent` stores live numbers in variables.
+A **mutable** hyperparameter (`live=True`) is a number that can change while an agent exists, without building its
+networks or tracing its update again: a discount, a clip range, an entropy weight. `KerasAgent` stores these numbers in
+variables.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Hyperparameter:
         complement: Whether it can also be set as 1 minus its value, under its name with the prefix ``one_minus_``: for
             a discount, whose distance from 1 matters on a logarithmic scale.
         when: config -> whether the hyperparameter has an effect in this config; otherwise it is not searched, and is
-            not live. Defaults to None: always.
+            not mutable. Defaults to None: always.
     """
 
     help: str
@@ -214,7 +215,7 @@ class Config:
                 )
 
     def live_values(self) -> dict[str, float]:
-        """Return the live numbers except for the learning rate, which the optimizers hold."""
+        """Return the mutable hyperparameters except for the learning rate, which the optimizers hold."""
         live = {name: getattr(self, name) for name, about in self.that_count().items() if about.live}
         live.pop("learning_rate", None)
         return {name: float(value) for name, value in live.items() if value is not None}
@@ -224,7 +225,7 @@ class Config:
         return {name: getattr(self, name) for name, about in self.describe().items() if about.acting}
 
     def structure(self) -> dict[str, Any]:
-        """Return all fields except set live numbers and acting values."""
+        """Return all fields except mutable hyperparameters that are set, and acting values."""
         free = {*self.live_values(), *self.acting_values(), "learning_rate"}
         return {name: value for name, value in self.to_dict().items() if name not in free}
 

@@ -151,7 +151,7 @@ class OptimizerSpec:
         return {name: float(value) for name, value in sorted(found.items()) if _is_number(value)}
 
     def structure(self) -> str:
-        """Return the label with ``*`` in place of the values that can change while the optimizer exists."""
+        """Return the specification as text, with ``*`` in place of the values that can change later."""
         numbers = self.numbers()
         arguments = {name: "*" if name in numbers else json.dumps(v) for name, v in sorted(self.arguments.items())}
         if isinstance(self.learning_rate, Mapping):
@@ -221,7 +221,7 @@ class OptimizerSpec:
         return {*_parameters(self.optimizer_class()), *_parameters(keras.optimizers.Optimizer)} - {"learning_rate"}
 
     def uses(self, argument: str) -> bool:
-        """Return whether an argument that is not set has a value other than "off": 0 would then switch it off."""
+        """Return whether the default of an argument is neither None nor 0, so that setting 0 switches a part off."""
         parameters = inspect.signature(self.optimizer_class()).parameters
         return argument in parameters and parameters[argument].default not in (None, 0, inspect.Parameter.empty)
 

@@ -76,8 +76,8 @@ def goals_of(environment: gym.Env[Any, Any], label: str, function: str | None = 
             exists, `compute_terminated`, with ``{}`` as `info`.
 
     Raises:
-        ConfigurationError: It is not a goal environment, has no `compute_reward`, or the function does not exist or
-            returns other types or shapes.
+        ConfigurationError: The environment is not a goal environment or has no `compute_reward`, or the function does
+            not exist or returns other types or shapes.
     """
     places = getattr(environment, "places", {})
     missing = [part for part in PARTS if part not in places]

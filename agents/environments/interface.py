@@ -21,7 +21,7 @@ class Interface:
     Args:
         observations: The environment's observation space.
         actions: The environment's action space.
-        label: What it is called in errors.
+        label: Name of the environment in errors.
 
     Attributes:
         observation_space: Observation space that the agent sees.

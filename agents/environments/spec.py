@@ -25,14 +25,14 @@ OTHER_NAMES = {"dummy": "sync", "subproc": "async"}
 
 
 def canonical_vectorization(name: str) -> str:
-    """Return the canonical name of a vectorization; raises `ConfigurationError` for an unknown one."""
+    """Return the canonical name of a vectorization; raise `ConfigurationError` for an unknown one."""
     if name not in (*VECTORIZATIONS, *OTHER_NAMES):
         raise unknown_name("vectorization", name, (*VECTORIZATIONS, *OTHER_NAMES))
     return OTHER_NAMES.get(name, name)
 
 
 class Described(Protocol):
-    """Base class for records that name an environment: a study, a pick, the settings of a run."""
+    """Interface of records that name an environment: a study, a pick, the settings of a run."""
 
     @property
     def env(self) -> str: ...

@@ -33,7 +33,7 @@ class Transform(NamedTuple):
 
 
 def observation_transform(space: gym.Space[Any], label: str) -> Transform:
-    """Return the transform of an observation space; raises `ConfigurationError` for unsupported kinds."""
+    """Return the transform of an observation space; raise `ConfigurationError` for unsupported kinds."""
     if isinstance(space, spaces.Box):
         image = as_image(space)
         if image is not None:

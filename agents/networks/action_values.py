@@ -13,7 +13,7 @@ from agents.networks.builders import gather_actions
 
 Array = np.ndarray[Any, Any]
 Number = Callable[[str], Any]
-"""Function from the name of a live number to its value."""
+"""Function from the name of a mutable hyperparameter to its value."""
 
 
 class Learned(NamedTuple):
@@ -53,7 +53,7 @@ class ActionValues(ABC):
             successors: [B, ...] outputs of the best next action.
             rewards: [B] n-step rewards.
             discounts: [B] discount of the successors; 0 after a termination.
-            number: Returns live numbers by name.
+            number: Returns mutable hyperparameters by name.
         """
 
 

@@ -47,7 +47,7 @@ def project(returns: Any, probabilities: Any, v_min: Any, v_max: Any, n_atoms: i
 
 
 class CategoricalValues(ActionValues):
-    """Probabilities of returns, as logits [B, A, n_atoms]. Reads the live numbers `v_min` and `v_max`.
+    """Probabilities of returns, as logits [B, A, n_atoms]. Reads the mutable hyperparameters `v_min` and `v_max`.
 
     A row's loss is the cross entropy from its target. The row's priority is the Kullback-Leibler divergence, which is
     the loss without the target's entropy, as in Rainbow (Hessel et al. 2017, arXiv 1710.02298).
@@ -67,7 +67,7 @@ class CategoricalValues(ActionValues):
         weights = np.exp(outputs - outputs.max(axis=-1, keepdims=True))  # [N, A, Z]
         means = (weights @ self._steps) / weights.sum(axis=-1)  # [N, A] in [0, 1]
         v_min, v_max = number("v_min"), number("v_max")
-        values: Array = (v_min + (v_max - v_min) * means.T).T  # live numbers of a population are [N]
+        values: Array = (v_min + (v_max - v_min) * means.T).T  # hyperparameters of a population are [N]
         return values
 
     def of_best(self, outputs: Any, chooser: Any) -> Any:

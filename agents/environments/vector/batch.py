@@ -180,8 +180,8 @@ class Environments:
     def select(self, positions: Sequence[int]) -> None:
         """Keep only these copies, in this order."""
         self._copies.select(positions)
-        begun = self._bad_starts
-        self._bad_starts = {new: begun[old] for new, old in enumerate(positions) if old in begun}
+        errors = self._bad_starts
+        self._bad_starts = {new: errors[old] for new, old in enumerate(positions) if old in errors}
 
     def close(self) -> None:
         """Close every copy."""
