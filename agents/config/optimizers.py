@@ -7,6 +7,7 @@ Keras config.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import sys
@@ -110,16 +111,18 @@ class OptimizerSpec:
         name, parenthesis, rest = label.strip().partition("(")
         if not parenthesis:
             return cls(name=name)
-        if not rest.endswith(")"):
-            raise ConfigurationError(f"Optimizer {label!r} has no closing bracket: write sgd(momentum=0.9).")
-        arguments: dict[str, Any] = {}
-        for part in _split(rest.removesuffix(")")):
-            key, equals, value = part.partition("=")
-            if not equals:
-                raise ConfigurationError(
-                    f"Optimizer {label!r}: write arguments as name=value, such as sgd(momentum=0.9)."
-                )
-            arguments[key.strip()] = _value_of(value.strip())
+        source = f"f({rest}"
+        try:
+            call = ast.parse(source, mode="eval").body
+        except SyntaxError as error:
+            why = "cannot be read" if rest.endswith(")") else "has no closing bracket"
+            raise ConfigurationError(f"Optimizer {label!r} {why}: write sgd(momentum=0.9).") from error
+        if not isinstance(call, ast.Call) or call.args or not all(keyword.arg for keyword in call.keywords):
+            raise ConfigurationError(f"Optimizer {label!r}: write arguments as name=value, such as sgd(momentum=0.9).")
+        arguments: dict[str, Any] = {
+            str(keyword.arg): _value_of(ast.get_source_segment(source, keyword.value) or "")
+            for keyword in call.keywords
+        }
         rate = arguments.pop("learning_rate", 1e-3)
         return cls(name=name.strip(), learning_rate=rate, arguments=arguments)
 
@@ -290,20 +293,6 @@ def _parameters(function: Any) -> set[str]:
     kinds = inspect.Parameter
     parameters = inspect.signature(function).parameters.values()
     return {p.name for p in parameters if p.kind not in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL)}
-
-
-def _split(arguments: str) -> list[str]:
-    """Return the parts between commas outside brackets and quotation marks."""
-    parts, depth, quoted, escaped = [""], 0, False, False
-    for character in arguments:
-        quoted ^= character == '"' and not escaped
-        escaped = quoted and character == "\\" and not escaped
-        depth += 0 if quoted else (character in "[{(") - (character in ")}]")
-        if character == "," and depth == 0 and not quoted:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return [part for part in parts if part.strip()]
 
 
 def _value_of(text: str) -> Any:

@@ -94,10 +94,9 @@ class KerasAgent(MutableAgent):
     def rowwise(self) -> bool:
         """Whether a population may act and preprocess batches for all its members in one call.
 
-        For that, `act` and `preprocess_batch` must treat every row independently, draw from `self.rng` with rows first
-        (``random``, ``standard_normal``, ``integers``), read `hyperparameters` (not `config`), and keep no state that
-        differs between members. A subclass that overrides one of them marks its own as `row_by_row` where that holds
-        for it, too. Otherwise a population calls them for one member after another, which is always correct.
+        `act` and `preprocess_batch` must treat every row independently, draw from `self.rng` with rows first, read
+        `hyperparameters` (not `config`), and keep no state that differs between members. An override for which that
+        holds, too, is marked `row_by_row`. All others are called for one member after another, which is always correct.
         """
         return False
 
