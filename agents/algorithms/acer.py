@@ -57,7 +57,7 @@ class ACERConfig(NetworkConfig):
     )
     delta: float = hyperparameter(
         1.0,
-        "Trust region: largest KL divergence from the average policy.",
+        "Trust region: how far a gradient step may move the policy from the average policy.",
         above=0.0,
         live=True,
         search=(0.1, 2.0),

@@ -68,7 +68,9 @@ class TRPOConfig(ActorCriticConfig):
     line_search_shrinking_factor: float = hyperparameter(
         0.8, "Factor by which a rejected step is shortened.", above=0.0, high=0.99, live=True
     )
-    line_search_max_iter: int = hyperparameter(10, "Attempts before the policy stays unchanged.", low=1)
+    line_search_max_iter: int = hyperparameter(
+        10, "Largest number of line-search steps; then the policy stays unchanged.", low=1
+    )
 
     def __post_init__(self) -> None:
         """Refuse contradictory values."""

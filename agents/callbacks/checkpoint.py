@@ -34,7 +34,7 @@ class Checkpoint(Callback):
     Args:
         folder: Folder of the checkpoints, which is created. It belongs to one training.
         every: Interval: environment steps, ``"50 episodes"`` or ``"60 s"``. Defaults to 60 s, and at most 2% of the
-            time. Unused with `best_only` and evaluations.
+            time. Not allowed with `best_only` and evaluations.
         keep: Number of newest checkpoints to keep, >= 1, in addition to the best one. Defaults to 3; None keeps all.
         best_only: Write only if the training is better than in every earlier checkpoint: at the end of each
             evaluation, or, judged by its own episodes, at each `every`. The checkpoint at the end of training is
