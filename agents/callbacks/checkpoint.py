@@ -82,7 +82,7 @@ class Checkpoint(Callback):
         self.window = window
         self.newest: Path | None = None
         """The newest checkpoint."""
-        self._beat: IntervalTimer | None = None
+        self._timer: IntervalTimer | None = None
         self._ended = False
         self._best = float("-inf")
         # Environment and gradient steps of the newest checkpoint of this process, and of the newest evaluation.
@@ -108,7 +108,7 @@ class Checkpoint(Callback):
                     self._evaluated_at = self._at
         remove_unfinished(self.folder)
         self._best = max((header.value for header in found.values() if header.value is not None), default=self._best)
-        self._beat = None if self.every is None else IntervalTimer(self.every, trainer)
+        self._timer = None if self.every is None else IntervalTimer(self.every, trainer)
         self._ended = False
 
     def on_evaluation_end(self, trainer: Trainer, evaluation: Evaluation) -> None:
@@ -116,7 +116,7 @@ class Checkpoint(Callback):
             self._evaluated_at = _moment(trainer)
 
     def on_step_end(self, trainer: Trainer) -> None:
-        due = self._beat is not None and self._beat.due(trainer) and not self._would_cost_too_much()
+        due = self._timer is not None and self._timer.due(trainer) and not self._would_cost_too_much()
         if not (due or self._evaluated_at == _moment(trainer)):
             return
         value = self.value(trainer)

@@ -90,13 +90,13 @@ class Evaluate(Callback):
         self.function = function
         self.stop_at = stop_at
         self.on_best = on_best
-        self._beat: IntervalTimer | None = None
+        self._timer: IntervalTimer | None = None
         self._has_time_limit: bool | None = None
         self._pending = False
 
     def on_train_begin(self, trainer: Trainer) -> None:
         require_alone(trainer, "Evaluate")
-        self._beat = IntervalTimer(self.every, trainer)
+        self._timer = IntervalTimer(self.every, trainer)
         self._has_time_limit = None
 
     def on_rollout_begin(self, trainer: Trainer) -> None:
@@ -106,7 +106,7 @@ class Evaluate(Callback):
         self._make_up(trainer)
 
     def on_step_end(self, trainer: Trainer) -> None:
-        if self._beat is not None and self._beat.due(trainer):
+        if self._timer is not None and self._timer.due(trainer):
             self.evaluate(trainer)
 
     def get_state(self) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class TensorBoard(Callback):
         self.folder = Path(folder)
         self.every = Every.of(every)
         self.gradient_norms = gradient_norms
-        self._beat: IntervalTimer | None = None
+        self._timer: IntervalTimer | None = None
         self._events: Any = None
         self._flushed = 0.0
         self._sums: dict[str, tuple[float, int]] = {}  # name -> sum and number of values since the last interval
@@ -70,7 +70,7 @@ class TensorBoard(Callback):
                     "Gradient norms are not available if several processes share updates: set gradient_norms=False."
                 )
             agent.tell_gradient_norms()
-        self._beat = IntervalTimer(self.every, trainer)
+        self._timer = IntervalTimer(self.every, trainer)
         self.folder.mkdir(parents=True, exist_ok=True)
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
         self._events = tf.io.TFRecordWriter(str(self.folder / name))
@@ -98,7 +98,7 @@ class TensorBoard(Callback):
         self._write(evaluation.env_steps, {f"evaluation/{name}": value for name, value in results.items()})
 
     def on_step_end(self, trainer: Trainer) -> None:
-        if self._beat is not None and self._beat.due(trainer):
+        if self._timer is not None and self._timer.due(trainer):
             self._write_means(trainer)
 
     def on_run_end(self, trainer: Trainer, run: Run) -> None:

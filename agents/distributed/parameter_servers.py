@@ -77,7 +77,7 @@ class ServedUpdate(GradientSteps):
         self._servers, self._watched = servers, watched
         optimizer_step = self._parts.only_optimizer_step()
         self._gradients_of_part = _traced(functools.partial(self._gradients, optimizer_step))
-        self._whole = _traced(self._parts.preprocess_minibatch)
+        self._preprocess_minibatch = _traced(self._parts.preprocess_minibatch)
         self._move = _traced(self._with_sum)
         self._after_step = _traced(functools.partial(self._after, optimizer_step))
 
@@ -88,7 +88,7 @@ class ServedUpdate(GradientSteps):
         data = {name: values.astype(kinds.get(name, values.dtype)) for name, values in batches.data.items()}
         history = []
         for rows in batches.indices:
-            minibatch = self._whole({name: tf.constant(values[rows]) for name, values in data.items()})
+            minibatch = self._preprocess_minibatch({name: tf.constant(values[rows]) for name, values in data.items()})
             history.append(self._step_of(minibatch, len(rows)))
         watched = [variable.numpy().ravel() for variable in self._watched]
         values = np.stack(history)

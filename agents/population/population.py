@@ -68,10 +68,10 @@ class Population:
         self._members = [_member(spec, values) for values in members]
         check_same_structure(self._members)
         own = AgentSpec(spec.agent, spec.environment, self.config)
-        self._workshop = template or CompiledTemplate(own, len(members))
-        if len(members) > self._workshop.capacity:
+        self._template = template or CompiledTemplate(own, len(members))
+        if len(members) > self._template.capacity:
             raise ConfigurationError(
-                f"{len(members)} members do not fit into a template for {self._workshop.capacity}."
+                f"{len(members)} members do not fit into a template for {self._template.capacity}."
             )
         self._extra = None if spec.state is None else spec.state["extra"]
         self._member_axis = 0
@@ -89,7 +89,7 @@ class Population:
     @property
     def agent(self) -> KerasAgent:
         """The template agent. Its variables have no member's values."""
-        return self._workshop.agent
+        return self._template.agent
 
     @property
     def config(self) -> AgentConfig:
@@ -177,7 +177,7 @@ class Population:
 
     def update(self, batches: Batches) -> UpdateMetrics:
         """Make the gradient steps of all members."""
-        values, watched = self._workshop.update(len(self._members), batches)
+        values, watched = self._template.update(len(self._members), batches)
         self.gradient_steps += batches.indices.shape[-2]
         for actor in self._actors:
             actor.gradient_steps = self.gradient_steps
@@ -204,7 +204,7 @@ class Population:
     def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
         """Change a mutable hyperparameter of one member, or of all; see `KerasAgent.set_hyperparameter`."""
         agent, state = self.agent, self._values()
-        variables = self._workshop.stacks.variables
+        variables = self._template.stacks.variables
         for i in range(len(self._members)) if position is None else [position]:
             assign_all(variables, [values[i] for values in state])
             agent.config = self._members[i].config
@@ -261,7 +261,7 @@ class Population:
 
     def _draw_members(self, probes: Array) -> list[list[Array | None]]:
         """Build every member as a single agent; return the actions of each at the probes, [P][T] of [N, ...]."""
-        agent, variables = self.agent, self._workshop.stacks.variables
+        agent, variables = self.agent, self._template.stacks.variables
         of_seed: dict[int, Values] = {}  # members with the same seed differ only in mutable hyperparameters
         drawn: list[Values] = []
         actions: list[list[Array | None]] = []
@@ -281,17 +281,17 @@ class Population:
 
     def _values(self) -> Values:
         """Return the values of all variables, [P, ...] each."""
-        return self._workshop.stacks.get(len(self._members))
+        return self._template.stacks.get(len(self._members))
 
     def _set_values(self, values: Values) -> None:
-        stacks = self._workshop.stacks
+        stacks = self._template.stacks
         stacks.set(values)
-        self._workshop.update.spoil()
-        self._load([values[index] for index in self._workshop.update.watched])
+        self._template.update.spoil()
+        self._load([values[index] for index in self._template.update.watched])
 
     def _load(self, watched: Values) -> None:
         """Load new weights into the forward passes."""
-        self._workshop.inference.load(watched, len(self._members))
+        self._template.inference.load(watched, len(self._members))
 
     def _make_actors(self) -> None:
         """Make the actors: one for all members if possible, else one per member."""
@@ -315,14 +315,14 @@ class Population:
     def _bind(self) -> None:
         """Set the actors' forward passes, with the newest weights."""
         for position, actor in enumerate(self._actors):
-            bind(actor, self._workshop.inference, None if self._all is not None else position)
+            bind(actor, self._template.inference, None if self._all is not None else position)
 
     @contextmanager
     def _rows_of_members(self, n_rows: int) -> Generator[None]:
         """Let the actor of all members take `n_rows` rows of each member, member after member, within the block."""
         assert self._all is not None
         self._all.number = RowNumbers(self._members, n_rows)  # type: ignore[method-assign]
-        bind(self._all, self._workshop.inference, None, n_rows)
+        bind(self._all, self._template.inference, None, n_rows)
         try:
             yield
         finally:

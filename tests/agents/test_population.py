@@ -305,12 +305,12 @@ def test_nothing_is_compiled_when_members_leave():
     population = Population(spec_of("ppo"), [{"seed": i} for i in range(4)])
     trainer = Trainer(population)
     trainer.train(env_steps=64)
-    compiled = dict(population._workshop.update._compiled)
+    compiled = dict(population._template.update._compiled)
     trainer.stop("enough", 2)
     trainer.callbacks = trainer.callbacks
     trainer._select([0, 3])
     trainer.train(env_steps=64)
-    assert population._workshop.update._compiled == compiled
+    assert population._template.update._compiled == compiled
 
 
 def test_budgets_in_episodes_are_exact_for_every_member():
@@ -364,7 +364,7 @@ def test_a_member_that_is_taken_out_goes_on_alone():
     Trainer(agent).train(env_steps=64)
 
 
-def test_a_workshop_is_used_again_by_fewer_members():
+def test_a_template_is_used_again_by_fewer_members():
     spec = spec_of("ppo")
     template = CompiledTemplate(spec, 3)
     Trainer(Population(spec, PPO_MEMBERS, template=template)).train(env_steps=96)
