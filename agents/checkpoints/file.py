@@ -212,7 +212,7 @@ def why_new_episodes(trainer: Trainer) -> str:
     kind = trainer.collector.environments.kind
     reason = (
         f"The environments {trainer.environment.label!r}, stepped by {kind!r}, were not copied into the checkpoint: "
-        f"new episodes begin, so the numbers are not those of a run without an interruption."
+        f"new episodes begin, so the numbers are not those of a run that was never stopped."
     )
     if kind in ("envpool", "async", "ray-subproc"):
         reason += " With vectorization='sync' a new run can be resumed exactly, if its environment can be copied."

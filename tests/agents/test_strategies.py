@@ -240,7 +240,7 @@ def test_devices_that_are_not_there_any_more_are_told() -> None:
     from agents.backend.tensorflow import tf
 
     tf.constant(1)
-    with pytest.raises(ConfigurationError, match=r"CPU device\(s\) in this process already, and 64 are needed"):
+    with pytest.raises(ConfigurationError, match=r"CPU device\(s\) in this process, and 64 are needed"):
         make("ppo", "CartPole-v1", strategy="mirrored:64")
 
 

@@ -556,7 +556,7 @@ def test_evaluation_leaves_the_agent_as_it_is():
     assert agent.rng.bit_generator.state == before
     assert agent.env_steps == 0
     np.testing.assert_array_equal(first, evaluate(agent, EnvironmentSpec("CartPole-v1"), n_episodes=2))
-    with pytest.raises(ConfigurationError, match="where to evaluate"):
+    with pytest.raises(ConfigurationError, match="An evaluation needs an environment"):
         evaluate(agent)
     with pytest.raises(ConfigurationError, match="n_episodes must be >= 1, got 0"):
         evaluate(agent, EnvironmentSpec(Steps), n_episodes=0)

@@ -593,7 +593,10 @@ def test_a_pool_is_refused():
 
 def test_who_comes_later_is_refused():
     trainer = trainer_of(replay(), callbacks=[])
-    with pytest.raises(ConfigurationError, match="when that is made"), trainer.also_telling(BackFill()):
+    with (
+        pytest.raises(ConfigurationError, match="passed to the trainer's constructor"),
+        trainer.also_telling(BackFill()),
+    ):
         pass
     with trainer_of(replay()) as listening, listening.also_telling(BackFill()):
         listening.train(env_steps=3)  # both add to the rewards

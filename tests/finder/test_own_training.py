@@ -380,7 +380,7 @@ class TestRunOfOnesOwn:
     @pytest.mark.parametrize(
         ("reported", "error", "told"),
         [
-            ({"episode_return": 1.0}, ConfigurationError, "give the episode's length, or env_steps"),
+            ({"episode_return": 1.0}, ConfigurationError, "pass the episode's length, or env_steps"),
             ({"episode_return": 1.0, "env_steps": 5}, ConfigurationError, "env_steps=5 .* after env_steps=10"),
             ({"episode_return": 1.0, "length": -1}, ConfigurationError, "length=-1"),
             ({"episode_return": float("inf"), "length": 1}, NonFiniteError, "episode_return=inf after 11 "),
