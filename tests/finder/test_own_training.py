@@ -327,7 +327,7 @@ class TestWhatCannotBe:
             tune(trainings.train, "CartPole-v1", {"learning_rat": "1:2"}, **QUICK)
         with pytest.raises(ConfigurationError, match="width must be a whole number, got 'wide'"):
             AgentSpec.of(trainings.train, CARTPOLE, {"width": "wide"})
-        with pytest.raises(ConfigurationError, match=r"train declares no ranges .* learning_rate=low:high"):
+        with pytest.raises(ConfigurationError, match=r"train declares no ranges: .* learning_rate=low:high"):
             tune(trainings.train, "CartPole-v1", **QUICK)
         with pytest.raises(ConfigurationError, match="Unknown hyperparameter 'learning_rate' of with_ranges"):
             LRFinder(trainings.with_ranges, "CartPole-v1").grid(**QUICK)
