@@ -62,9 +62,8 @@ class Curriculum(Callback):
         moves: The promotions of members, in order; ``print(*curriculum.moves, sep="\\n")`` prints them.
 
     Raises:
-            ConfigurationError: A bad value. When training begins: the environment has no such method, or does not take
-            the
-                phase; or it has an attribute `phases` without one of these phases.
+        ConfigurationError: A bad value. When training begins: the environment has no such method, or does not take
+            the phase; or it has an attribute `phases` without one of these phases.
 
     Example:
         >>> class Maze(gym.Env):

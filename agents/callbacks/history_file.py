@@ -204,7 +204,7 @@ def read_history(place: str | Path) -> pa.Table:
         place: The folder of a run, or its `history.parquet`.
 
     Raises:
-            ConfigurationError: There is no history, or it cannot be read.
+        ConfigurationError: There is no history, or it cannot be read.
     """
     return _read(Path(place), EPISODES, EPISODES_SCHEMA)
 

@@ -78,7 +78,7 @@ class Publish(Callback):
         """Publish the agent.
 
         Raises:
-                ConfigurationError: The trainer has a population.
+            ConfigurationError: The trainer has a population.
         """
         agent = trainer.agent
         if not isinstance(agent, Agent):

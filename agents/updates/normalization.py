@@ -14,8 +14,8 @@ class RunningNormalizer:
     """Normalize observations by the running mean and variance of all of them (Chan et al. 1979, merged in batches).
 
     Args:
-            shape: Shape of one observation.
-            clip: Normalized values are clipped to [-clip, clip]. Defaults to 10.
+        shape: Shape of one observation.
+        clip: Normalized values are clipped to [-clip, clip]. Defaults to 10.
     """
 
     def __init__(self, shape: tuple[int, ...], clip: float = 10.0) -> None:
