@@ -95,8 +95,9 @@ class KerasAgent(MutableAgent):
         """Whether a population may act and preprocess batches for all its members in one call.
 
         `act` and `preprocess_batch` must treat every row independently, draw from `self.rng` with rows first, read
-        `hyperparameters` (not `config`), and keep no state that differs between members. An override for which that
-        holds, too, is marked `row_by_row`. All others are called for one member after another, which is always correct.
+        `hyperparameters` (not `config`), and keep no state that differs between members. Mark an override that
+        does all this with `row_by_row`. Unmarked overrides are called for one member after another, which is always
+        correct.
         """
         return False
 

@@ -1,4 +1,4 @@
-"""Methods that treat every row by itself."""
+"""Marks of methods that treat every row independently."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _MARK = "_row_by_row"
 
 
 def row_by_row(method: Method) -> Method:
-    """Mark an override of `act`, `chosen` or `preprocess_batch` that treats every row by itself.
+    """Mark an override of `act`, `chosen` or `preprocess_batch` that treats every row independently.
 
-    `KerasAgent.rowwise` of the base class holds for it, too, so that a population calls it once for all of its members.
+    The `rowwise` of the base class then applies to the override, and a population calls it once for all its members.
     """
     setattr(method, _MARK, True)
     return method
 
 
 def treats_rows_alone(agent_class: type, methods: tuple[str, ...]) -> bool:
-    """Return whether `rowwise` holds for methods of a class: its own override of one may be otherwise.
+    """Return whether `rowwise` applies to methods of a class: it does not apply to unmarked overrides.
 
     Args:
         agent_class: The class of an agent.
