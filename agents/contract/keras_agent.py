@@ -95,9 +95,8 @@ class KerasAgent(MutableAgent):
         """Whether a population may act and preprocess batches for all its members in one call.
 
         `act` and `preprocess_batch` must treat every row independently, draw from `self.rng` with rows first, read
-        `hyperparameters` (not `config`), and keep no state that differs between members. Mark an override that
-        does all this with `row_by_row`. Unmarked overrides are called for one member after another, which is always
-        correct.
+        `hyperparameters` (not `config`), and keep no state that differs between members. Mark overrides
+        that do so with `row_by_row`; others are called for one member after another, which is always correct.
         """
         return False
 
