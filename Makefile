@@ -53,7 +53,7 @@ $(VENV)/.installed-for-docs: $(VENV)/.installed
 
 # Searches are killed in the middle of their trials more than a hundred times, and started again. An hour.
 kills: $(VENV)/.installed-for-tests
-	FINDER_KILLS=108 $(BIN)/python -m pytest --quiet tests/finder/test_kills.py
+	FINDER_KILLS=108 $(BIN)/python -m pytest --quiet tests/finder/executors/test_kills.py
 
 # Forty faults are put into the code, one at a time: does a test catch each? Hours; results/mutants.md.
 mutants: $(VENV)/.installed-for-tests

@@ -2,7 +2,7 @@
 
 A call into TensorFlow costs 0.2 to 0.4 ms whatever it computes; a small dense network is 20 times faster in
 NumPy. A network of dense layers therefore acts through a NumPy mirror of its weights, and every other network
-through one compiled call. Both return the same numbers up to rounding (`tests/agents/test_inference.py`).
+through one compiled call. Both return the same numbers up to rounding (`tests/agents/networks/test_inference.py`).
 """
 
 from __future__ import annotations

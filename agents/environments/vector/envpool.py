@@ -1,7 +1,7 @@
 """Vector environment of EnvPool (Weng et al. 2022, arXiv 2206.10558): environments in C++, where it is installed.
 
 EnvPool's games follow Gymnasium's rules but draw other random numbers: runs in EnvPool and in Gymnasium differ, but
-have the same distribution (`tests/agents/test_environment_kinds.py` compares them).
+have the same distribution (`tests/agents/environments/test_environment_kinds.py` compares them).
 """
 
 from __future__ import annotations

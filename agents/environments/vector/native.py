@@ -3,7 +3,7 @@
 CartPole is the only environment of which Gymnasium includes a vectorised version without further dependencies. That
 version has one generator for all copies and starts an episode one step late; here every copy draws its initial states
 from its own seed, in the step in which its last episode ended. The numbers are therefore those of single environments,
-to the last bit (`tests/agents/test_environment_kinds.py`), some twenty times faster.
+to the last bit (`tests/agents/environments/test_environment_kinds.py`), some twenty times faster.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def _words(node: ast.AST, known: Mapping[str, ast.AST], seen: set[str]) -> set[s
 
 
 def suite() -> Source:
-    files = [file for file in sorted(HERE.glob("test_*.py")) if "bad_" not in file.name]
+    files = [file for file in sorted(HERE.rglob("test_*.py")) if "bad_" not in file.name]
     assert len(files) > 10
     return Source([file.read_text() for file in files], (HERE / "conftest.py").read_text())
 

@@ -453,7 +453,7 @@ def test_a_trial_goes_on_from_a_checkpoint_of_the_version_before(
 ) -> None:
     whole, again = Remembering(), Remembering()
     run_cohort([make_trial(None)], whole)
-    shutil.copy(Path(__file__).parent.parent / "support" / "old" / "trial-1.checkpoint", tmp_path)
+    shutil.copy(Path(__file__).parents[2] / "support" / "old" / "trial-1.checkpoint", tmp_path)
     monkeypatch.setenv(TRUST_VARIABLE, "1")
     [(found, runs)] = Checkpoints(str(tmp_path), 1.0).find([make_trial(tmp_path)], [(0, 0), (0, 1)])
     assert (found.env_steps > 0, len(runs)) == (True, 2)

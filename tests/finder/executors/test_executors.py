@@ -290,7 +290,7 @@ class TestProcesses:
 
     @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for left processes in /proc")
     def test_nobody_outlives_a_parent_that_is_killed(self):
-        path = str(Path(__file__).parents[1] / "support")
+        path = str(Path(__file__).parents[2] / "support")
         with running(
             [sys.executable, "-c", ENDLESS],
             stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path},
@@ -306,7 +306,7 @@ class TestProcesses:
         (tmp_path / "asset").touch()
         done = subprocess.run(
             [sys.executable, tmp_path / "script.py"],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1] / "support"), *sys.path])},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2] / "support"), *sys.path])},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.stdout == "script.py\ncomplete \n", done.stdout + done.stderr

@@ -30,7 +30,7 @@ from agents.trust.signatures import (
     signature_of,
 )
 
-OLD = Path(__file__).parent.parent / "support" / "old" / "training-1.checkpoint"
+OLD = Path(__file__).parents[2] / "support" / "old" / "training-1.checkpoint"
 
 
 class Doubling(Callback):

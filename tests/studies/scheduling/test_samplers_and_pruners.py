@@ -78,7 +78,7 @@ def test_a_sampler_whose_package_is_missing_says_what_to_install(
 
 
 def test_that_extra_installs_them() -> None:
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     named = [requirement.partition(">")[0] for requirement in project["optional-dependencies"]["samplers"]]
     assert set(named) == set(_PACKAGES.values())
 

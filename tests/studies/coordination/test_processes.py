@@ -23,7 +23,7 @@ from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
 
 Make = Callable[..., StudySpec]
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def python(program: str, *arguments: str) -> str:

@@ -26,7 +26,7 @@ from studies.storage.storage import StudyStorage, open_storage
 from studies.study.study import OpenStudy
 
 Make = Callable[..., StudySpec]
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 HOLD = """
 import sys

@@ -14,7 +14,7 @@ from agents import AgentConfig, ConfigurationError, OffPolicyConfig, Trainer
 from agents.contract.registry import agent_class
 from finder import LRFinder
 
-PLACE = f"{Path(__file__).parents[2] / 'examples' / 'your_own_dqn.py'}:QLearner"
+PLACE = f"{Path(__file__).parents[3] / 'examples' / 'your_own_dqn.py'}:QLearner"
 SMALL: dict[str, Any] = {
     **{"hidden_sizes": [8], "batch_size": 8, "learning_starts": 32, "train_freq": 8, "target_update_interval": 3},
     **{"exploration_steps": 100, "jit_compile": False},

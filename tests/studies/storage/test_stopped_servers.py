@@ -32,7 +32,7 @@ from studies.storage.storage import open_storage
 from studies.study.study import load_study
 
 Make = Callable[..., StudySpec]
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LIMIT_SECONDS = 3.0
 OVERHEAD_SECONDS = 10.0
 """Within twice the limit and so many seconds a study has ended; what is more is waited for again and again."""
