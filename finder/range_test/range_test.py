@@ -247,7 +247,7 @@ def smoothing_window(n_points: int) -> int:
 def read_suggestion(
     rates: list[float],
     values: list[float],
-    metric: Metric,
+    metric: MetricName,
     *,
     sma: int | None = None,
     sources: Sequence[int] | None = None,
@@ -264,7 +264,7 @@ def read_suggestion(
         sma: Length of the moving average. Defaults to a tenth of the points.
         sources: Number of the rollout that each value was measured on; see `finder.range_test.evidence`.
     """
-    maximize = metric == "return"
+    maximize = metric_of(metric) == "return"
     rule = "minimum" if maximize else "steepest"
     nothing = empty_suggestion(rule, rates, values)
     if nothing is not None:

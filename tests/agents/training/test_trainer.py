@@ -256,7 +256,7 @@ def test_the_criterion_is_the_mean_of_the_last_episodes():
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        ({}, "how long"),
+        ({}, "needs a limit"),
         ({"env_steps": 0}, "env_steps must be >= 1, got 0"),
         ({"episodes": -3}, "episodes must be >= 1, got -3"),
         ({"criterion": 1.0, "trial_count": 0}, "trial_count must be >= 1, got 0"),
