@@ -33,7 +33,7 @@ class ContinuousConfig(OffPolicyConfig):
     learning_starts: int = hyperparameter(
         100, "Environment steps before the first update; actions are drawn uniformly until then.", low=0
     )
-    batch_size: int = hyperparameter(256, "Rows a minibatch.", low=1, search=(64, 128, 256, 512))
+    batch_size: int = hyperparameter(256, "Rows of a minibatch.", low=1, search=(64, 128, 256, 512))
     tau: float = hyperparameter(
         0.005,
         "Share of the online networks in an update of the target networks.",

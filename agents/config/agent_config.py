@@ -49,7 +49,7 @@ class AgentConfig(Config):
         "optimizer arguments than the agent's.",
     )
     max_grad_norm: float | None = hyperparameter(
-        None, "Gradients are scaled down to this global norm; null switches it off.", above=0.0, live=True
+        None, "Largest global norm of gradients; null: no clipping.", above=0.0, live=True
     )
     separate_rates: ClassVar[tuple[str, ...]] = ()
     """Names of the optimizers that a list of learning rates sets, in this order."""

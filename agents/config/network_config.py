@@ -26,7 +26,7 @@ class NetworkConfig(AgentConfig):
     """Base class for configs of agents whose networks are built by `agents.networks.builders`."""
 
     hidden_sizes: tuple[int, ...] | None = hyperparameter(
-        None, "Units of the hidden layers of each network; null: 64, 64, and 512 behind convolutions."
+        None, "Units of the hidden layers of each network; null: 64, 64, and 512 after convolutions."
     )
     activation: str = hyperparameter("relu", "Keras activation of the hidden layers.", search=("tanh", "relu"))
     convolutions: tuple[tuple[int, ...], ...] | None = hyperparameter(
