@@ -74,6 +74,7 @@ def differences() -> Any:
 
 @pytest.mark.parametrize("case", ["ppo", "ppo-continuous", "dqn", "dqn-parts", "dqn-few", "a2c", "acer"])
 @pytest.mark.parametrize("strategy", ["one-device", "mirrored", "mirrored:3"])
+@pytest.mark.slow
 def test_the_same_minibatches_give_the_same_weights(differences: Any, case: str, strategy: str) -> None:
     told = differences[case]
     assert told["steps"] > 10

@@ -105,6 +105,7 @@ def test_a_command_in_a_terminal_runs_to_its_end(terminal: tuple[int, Shown], co
     assert not any("━" in line for line in ran.lines)  # of the live display nothing stays
 
 
+@pytest.mark.real
 def test_what_a_person_sees_of_a_search(terminal: tuple[int, Shown]) -> None:
     lines = seen(terminal, "lr").lines
     assert lines[0] == "Study lr-ppo-CartPole-v1 in kept.db"
