@@ -113,6 +113,7 @@ def test_what_a_person_sees_of_a_search(terminal: tuple[int, Shown]) -> None:
     assert any(line.startswith("Next ") for line in lines)
 
 
+@pytest.mark.real
 def test_what_a_person_sees_of_a_study_that_fails(terminal: tuple[int, Shown]) -> None:
     """Its reason is cut between words where the terminal is narrow."""
     assert "failed: RuntimeError: the robot fell off " in seen(terminal, "failing").text
