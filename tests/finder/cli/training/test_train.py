@@ -405,7 +405,7 @@ class TestThePick:
         assert done.returncode == 0, done.stderr
         ran = finder("train", "--from", "mine", "--steps", "10")
         assert ran.code == 2
-        assert "where it is a class, say where, as module:Mine or file.py:Mine" in ran.err
+        assert "give the place of the class, module:Mine or file.py:Mine" in ran.err
         ran = finder("train", "mine.py:Mine", "--from", "mine", "--steps", "10")
         assert ran.code == 2
         assert "started from trained weights: give these" in ran.err
