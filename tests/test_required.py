@@ -111,7 +111,7 @@ def test_the_command_of_continuous_integration(
         env={"PATH": str(tmp_path), "STUBS": str(tmp_path)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == code, done.stderr
-    assert ("test with 1" in done.stdout) == (code == 0)
+    assert ("test-all with 1" in done.stdout) == (code == 0)
     if code:
         missing = [name for name in ("chromium", "mariadbd") if name not in there]
         assert [line for line in done.stderr.splitlines() if line.startswith("Missing: ")] == [
