@@ -6,6 +6,7 @@ TensorFlow. The rooms, lowest first, are in `docs/architecture.md`; import-linte
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from typing import Any
 
@@ -33,4 +34,4 @@ def __getattr__(name: str) -> Any:
         return _public(name)
     package, _, now = _RENAMED[name].rpartition(".")
     warnings.warn(f"agents.{name} is deprecated: use {_RENAMED[name]}.", DeprecationWarning, stacklevel=2)
-    return getattr(__import__(package, fromlist=[now]), now)
+    return getattr(importlib.import_module(package), now)

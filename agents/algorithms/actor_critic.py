@@ -79,7 +79,7 @@ class ActorCriticConfig(NetworkConfig):
 
     @property
     def separate(self) -> bool:
-        """Whether each network has its own optimizer, because the config names one of the networks."""
+        """Return whether each network has its own optimizer, because the config names one of the networks."""
         return any(name in self.optimizers for name in self.separate_rates)
 
     def structure(self) -> dict[str, Any]:

@@ -162,7 +162,7 @@ class ContinuousAgent(OffPolicyAgent):
 
     @property
     def warming_up(self) -> bool:
-        """Whether actions are still uniform."""
+        """Return whether actions are still drawn uniformly."""
         return self.env_steps < self.config.learning_starts
 
     def shaped(self, actions: Array) -> Array:

@@ -52,7 +52,7 @@ class OffPolicyAgent(KerasAgent):
 
     @property
     def prioritized(self) -> bool:
-        """Whether the replay buffer uses errors as priorities, and gives weights."""
+        """Return whether the replay buffer uses errors as priorities, and gives weights."""
         return self.config.replay == "prioritized"
 
     def mean(self, batch: dict[str, Any], values: Any) -> Any:

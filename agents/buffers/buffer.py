@@ -134,10 +134,10 @@ class Buffer(ABC):
         """Set a mutable hyperparameter of the buffer, for one member of a population or for all."""
 
     off_policy: ClassVar[bool] = False
-    """Whether transitions of older policies are used."""
+    """True if transitions of older policies are used."""
 
     computes_rewards: ClassVar[bool] = False
-    """Whether the buffer computes rewards itself, in addition to the stored ones."""
+    """True if the buffer computes rewards itself, in addition to the stored ones."""
 
     def updated(self) -> None:  # noqa: B027 - for buffers that hold steps back
         """Note that the update is complete, all its minibatches included: the next one may be due."""

@@ -51,10 +51,6 @@ class Checkpoint(Callback):
 
     last = True
 
-    @property
-    def state_name(self) -> str:
-        return "Checkpoints"  # the name in checkpoints of earlier versions
-
     def __init__(
         self,
         folder: str | Path,

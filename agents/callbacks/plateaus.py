@@ -143,9 +143,7 @@ class EarlyStopping(PlateauDetector):
         **looks: See `PlateauDetector`.
     """
 
-    @property
-    def state_name(self) -> str:
-        return "EarlyStop"  # the name in checkpoints of earlier versions
+    state_name = "EarlyStop"  # as checkpoints of earlier versions name it
 
     def __init__(self, patience: int = 3, **looks: Any) -> None:
         super().__init__(patience, **looks)

@@ -52,7 +52,7 @@ class UpdateMetrics(NamedTuple):
 
     @property
     def finite(self) -> Any:
-        """Whether all losses are finite: a bool, or [P]."""
+        """Return whether all losses are finite: a bool, or [P]."""
         each = [np.isfinite(values).all(axis=-1) for values in self.losses.values()]
         finite = np.logical_and.reduce(each)
         return bool(finite) if np.ndim(finite) == 0 else finite

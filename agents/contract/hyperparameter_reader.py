@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from agents.updates.mutable import is_traced
-
-if TYPE_CHECKING:
-    from agents.config.agent_config import AgentConfig
-    from agents.updates.mutable import Live
+from agents.config.agent_config import AgentConfig
+from agents.updates.mutable import Live, is_traced
 
 
 class HyperparameterReader:
@@ -26,7 +24,7 @@ class HyperparameterReader:
         number: Name -> value for NumPy code.
     """
 
-    def __init__(self, config: AgentConfig, live: Live, number: Any) -> None:
+    def __init__(self, config: AgentConfig, live: Live, number: Callable[[str], Any]) -> None:
         self._config, self._live, self._number = config, live, number
 
     def __getattr__(self, name: str) -> Any:

@@ -92,7 +92,7 @@ class KerasAgent(MutableAgent):
 
     @property
     def rowwise(self) -> bool:
-        """Whether a population may act and preprocess batches for all its members in one call.
+        """Return whether a population may act and preprocess batches for all its members in one call.
 
         `act` and `preprocess_batch` must treat every row independently, draw from `self.rng` with rows first, read
         `hyperparameters` (not `config`), and keep no state that differs between members. Mark overrides
@@ -358,7 +358,7 @@ class KerasAgent(MutableAgent):
 
     @property
     def fresh(self) -> bool:
-        """Whether the agent is as built from its seed: never updated, no state set, no weights loaded."""
+        """Return whether the agent is as built from its seed: never updated, no state set, no weights loaded."""
         return self._fresh and self._born == self._weights_digest()
 
     @fresh.setter

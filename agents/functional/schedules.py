@@ -72,33 +72,23 @@ class ConstantSchedule(Schedule):
 
 
 @dataclasses.dataclass(frozen=True)
-class LinearSchedule(Schedule):
-    """A straight line from `start` to `end` over `n_steps` environment steps, then exactly `end`.
-
-    Args:
-        start: Value at step 0, finite.
-        end: Value from step `n_steps` on, finite; smaller or larger than `start`.
-        n_steps: Environment steps from `start` to `end`, > 0. May be fractional, as when derived from a rate of change.
-    """
+class _Ramp(Schedule):
+    """Base class for schedules that go from `start` to `end` in `n_steps` environment steps, and stay at `end`."""
 
     start: float
     end: float
     n_steps: float
-
-    kind: ClassVar[str] = "linear"
-
-    def __post_init__(self) -> None:
-        _require_finite("start", self.start)
-        _require_finite("end", self.end)
-        _require_positive("n_steps", self.n_steps)
 
     def __call__(self, step: float) -> float:
         """Return the value after `step` environment steps; see `Schedule.__call__`."""
         _require_step(step)
         if step >= self.n_steps:
             return float(self.end)
-        done = step / self.n_steps
-        return _clamp(self.start * (1.0 - done) + self.end * done, self.bounds)
+        return _clamp(self._between(step / self.n_steps), self.bounds)
+
+    @abstractmethod
+    def _between(self, done: float) -> float:
+        """Return the value after a share of the steps, 0 <= done < 1."""
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -107,7 +97,28 @@ class LinearSchedule(Schedule):
 
 
 @dataclasses.dataclass(frozen=True)
-class ExponentialSchedule(Schedule):
+class LinearSchedule(_Ramp):
+    """A straight line from `start` to `end` over `n_steps` environment steps, then exactly `end`.
+
+    Args:
+        start: Value at step 0, finite.
+        end: Value from step `n_steps` on, finite; smaller or larger than `start`.
+        n_steps: Environment steps from `start` to `end`, > 0. May be fractional, as when derived from a rate of change.
+    """
+
+    kind: ClassVar[str] = "linear"
+
+    def __post_init__(self) -> None:
+        _require_finite("start", self.start)
+        _require_finite("end", self.end)
+        _require_positive("n_steps", self.n_steps)
+
+    def _between(self, done: float) -> float:
+        return self.start * (1.0 - done) + self.end * done
+
+
+@dataclasses.dataclass(frozen=True)
+class ExponentialSchedule(_Ramp):
     """A straight line on a log axis: each step multiplies by `(end / start) ** (1 / n_steps)`, up to exactly `end`.
 
     Args:
@@ -116,10 +127,6 @@ class ExponentialSchedule(Schedule):
         n_steps: Environment steps (or increases, in a learning-rate range test) from `start` to `end`, > 0.
     """
 
-    start: float
-    end: float
-    n_steps: float
-
     kind: ClassVar[str] = "exponential"
 
     def __post_init__(self) -> None:
@@ -127,18 +134,8 @@ class ExponentialSchedule(Schedule):
         _require_positive("end", self.end)
         _require_positive("n_steps", self.n_steps)
 
-    def __call__(self, step: float) -> float:
-        """Return the value after `step` environment steps; see `Schedule.__call__`."""
-        _require_step(step)
-        if step >= self.n_steps:
-            return float(self.end)
-        done = step / self.n_steps
-        return _clamp(self.start ** (1.0 - done) * self.end**done, self.bounds)
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """The smallest and the largest value."""
-        return float(min(self.start, self.end)), float(max(self.start, self.end))
+    def _between(self, done: float) -> float:
+        return float(self.start ** (1.0 - done) * self.end**done)
 
 
 SCHEDULES: dict[str, type[Schedule]] = {

@@ -3,52 +3,35 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
-import time
 from collections.abc import Iterable
 
 import multiprocess
 
 from agents.training.listeners import Listener
-from agents.training.progress_line import ProgressLine
+from agents.training.progress_line import ProgressPrinter
 from agents.training.training import Training
 
 SWITCH = "FINDER_PROGRESS"
 """Environment variable: with 0, calls that do not set `progress` display nothing."""
 
 
-class CallProgress(Listener):
+class CallProgress(ProgressPrinter):
     """Print lines on standard error during a call; a call that ends before its first line is due prints none."""
 
     EVERY_SECONDS = 5.0
 
-    last = True
-
     def __init__(self) -> None:
-        self._line = ProgressLine()
-        self._next = 0.0
+        super().__init__(self.EVERY_SECONDS)
         self._shown = False
 
-    def on_train_begin(self, trainer: Training) -> None:
-        """Start the clock."""
-        self._next = time.monotonic() + self.EVERY_SECONDS
-        self._line.start(trainer)
-
-    def on_step_end(self, trainer: Training) -> None:
-        """Print a line if one is due."""
-        if time.monotonic() >= self._next:
-            self._show(trainer)
-            self._next = time.monotonic() + self.EVERY_SECONDS
+    def show(self, trainer: Training) -> None:
+        super().show(trainer)
+        self._shown = True
 
     def on_train_end(self, trainer: Training) -> None:
-        """Print the last line."""
         if self._shown:
-            self._show(trainer)
-
-    def _show(self, trainer: Training) -> None:
-        print(self._line.text(trainer), file=sys.stderr, flush=True)
-        self._shown = True
+            self.show(trainer)
 
 
 def call_progress(listeners: Iterable[Listener]) -> list[Listener]:

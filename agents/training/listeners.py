@@ -40,10 +40,8 @@ class Listener:
     shows_progress: bool = False
     """Whether it displays the progress of a training, so that `Trainer.train` prints none."""
 
-    @property
-    def state_name(self) -> str:
-        """The name of its state in checkpoints. Defaults to the name of its class."""
-        return type(self).__name__
+    state_name: str | None = None
+    """Name of its state in checkpoints; the name of its class if None."""
 
     def listens_to(self, event: str) -> bool:
         """Return whether it receives an event."""
@@ -114,7 +112,7 @@ class CallbackList:
         seen: Counter[str] = Counter()
         named = []
         for callback in self.callbacks:
-            name = callback.state_name
+            name = callback.state_name or type(callback).__name__
             seen[name] += 1
             named.append((name if seen[name] == 1 else f"{name}-{seen[name]}", callback))
         return named

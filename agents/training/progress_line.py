@@ -1,8 +1,13 @@
-"""The progress of a training as one line of text."""
+"""The progress of a training as lines of text, and their printing at intervals."""
 
 from __future__ import annotations
 
+import sys
+import time
+from typing import TextIO
+
 from agents.contract.agent import Agent
+from agents.training.listeners import Listener
 from agents.training.training import Training
 
 
@@ -35,6 +40,47 @@ class ProgressLine:
             f"{seconds:7.1f} s  {steps:>9,} steps  {episodes:>6,} episodes  {speed:>8,.0f} steps/s  "
             f"mean return {mean}  best {best}{f'  {rates}' if rates else ''}"
         )
+
+
+class ProgressPrinter(Listener):
+    """Print progress lines at intervals, and one at the end.
+
+    Args:
+        every_seconds: Seconds between lines. Defaults to 5.
+        stream: Output stream. Defaults to standard error.
+        window: Number of episodes in the mean. Defaults to 100.
+    """
+
+    last = True
+
+    def __init__(self, every_seconds: float = 5.0, stream: TextIO | None = None, window: int = 100) -> None:
+        self.every_seconds = every_seconds
+        self.stream = stream
+        self._line = ProgressLine(window)
+        self._next = 0.0
+
+    def on_train_begin(self, trainer: Training) -> None:
+        """Start the clock."""
+        self._next = time.monotonic() + self.every_seconds
+        self._line.start(trainer)
+
+    def on_step_end(self, trainer: Training) -> None:
+        """Print a line if one is due."""
+        if time.monotonic() >= self._next:
+            self.show(trainer)
+            self._next = time.monotonic() + self.every_seconds
+
+    def on_train_end(self, trainer: Training) -> None:
+        """Print the last line."""
+        self.show(trainer)
+
+    def show(self, trainer: Training) -> None:
+        """Print a line."""
+        print(self.line(trainer), file=self.stream or sys.stderr, flush=True)
+
+    def line(self, trainer: Training) -> str:
+        """Return the line for this moment."""
+        return self._line.text(trainer)
 
 
 def rates_text(trainer: Training) -> str:
