@@ -381,15 +381,15 @@ def test_a_constant_is_a_number_whatever_it_sees():
     ("name", "params"),
     [
         ("ddpg", {}),
-        ("ddpg", {"noise": "ornstein-uhlenbeck"}),
+        pytest.param("ddpg", {"noise": "ornstein-uhlenbeck"}, marks=pytest.mark.slow),
         ("td3", {"gradient_steps": 2}),
         ("sac", {}),
         ("sac", {"ent_coef": 0.1, "n_envs": 2}),
-        ("sac", {"replay": "prioritized"}),
-        ("ddpg", {"n_step": 2}),
-        ("td3", {"replay": "prioritized", "gradient_steps": 2}),
+        pytest.param("sac", {"replay": "prioritized"}, marks=pytest.mark.slow),
+        pytest.param("ddpg", {"n_step": 2}, marks=pytest.mark.slow),
+        pytest.param("td3", {"replay": "prioritized", "gradient_steps": 2}, marks=pytest.mark.slow),
         ("a2c", {}),
-        ("trpo", {"n_envs": 2, "n_steps": 15}),
+        pytest.param("trpo", {"n_envs": 2, "n_steps": 15}, marks=pytest.mark.slow),
     ],
 )
 def test_members_are_those_agents_alone(name, params):

@@ -168,7 +168,9 @@ def test_observations(algorithm, kind):
 
 
 @pytest.mark.parametrize("kind", ["box", "tuple", "2-D", "channels first"])
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize(
+    "algorithm", [a if a in ("dqn", "ppo", "ddpg") else pytest.param(a, marks=pytest.mark.slow) for a in ALGORITHMS]
+)
 def test_observations_are_learned_from(algorithm, kind):
     spec = where(OBSERVATIONS[kind], ACTIONS[USUAL[algorithm]])
     agent = tiny(algorithm, spec, image=kind in IMAGES)

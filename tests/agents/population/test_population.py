@@ -148,8 +148,14 @@ ARGUMENTS = {
 }
 
 
-@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
-@pytest.mark.parametrize("optimizer", sorted(KERAS_OPTIMIZERS))
+def optimizers_and_algorithms() -> list[Any]:
+    """Every optimizer with both algorithms; what RULES tests too, or another algorithm, is left to `make test-all`."""
+    quick = {("adam", "ppo"), ("adafactor", "dqn"), ("ftrl", "dqn")}
+    pairs = [(optimizer, algorithm) for optimizer in sorted(KERAS_OPTIMIZERS) for algorithm in ("dqn", "ppo")]
+    return [pytest.param(*pair, marks=[] if pair in quick else pytest.mark.slow) for pair in pairs]
+
+
+@pytest.mark.parametrize(("optimizer", "algorithm"), optimizers_and_algorithms())
 def test_every_keras_optimizer_gives_members_what_it_gives_an_agent_alone(optimizer: str, algorithm: str):
     params = {"optimizer": optimizer, **ARGUMENTS.get(optimizer, {}), "max_grad_norm": None}
     if algorithm == "dqn":

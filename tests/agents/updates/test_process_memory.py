@@ -164,7 +164,7 @@ def test_tensorflow_knows_all_variables_by_one_name():
 # --- shared functions
 
 
-@pytest.mark.parametrize("name", ["ppo", "dqn"])
+@pytest.mark.parametrize("name", [pytest.param("ppo", marks=pytest.mark.slow), "dqn"])
 @pytest.mark.parametrize("by_xla", [False, True])
 def test_a_second_agent_learns_with_the_function_of_the_first(nothing_shared, name, by_xla):
     alone = trained(name, seed=1, jit_compile=by_xla)

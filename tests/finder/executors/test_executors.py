@@ -181,6 +181,7 @@ class TestEveryExecutor:
         assert listener.outcomes[0].state == "complete", listener.outcomes[0].reason
         assert listener.configurations[0]["config"]["extra"] == 2.0
 
+    @pytest.mark.slow
     def test_a_trial_that_hangs_fails_and_the_others_go_on(self, executor: Executor):
         listener = run(executor, [make_trial(0, {"hang_after": 60}, hang_seconds=3.0), make_trial(1, hang_seconds=3.0)])
         assert listener.outcomes[0].state == "failed"

@@ -238,6 +238,7 @@ class TestGrid:
         assert (finder.best_reward, finder.rewards) == (None, {})
         assert finder.best_loss == result.best.value == min(finder.losses.values())
 
+    @pytest.mark.slow
     def test_every_rate_trains_afresh_with_the_same_seeds(self, storage: str):
         result = LRFinder("ppo", ENV).grid(
             1e-3,
@@ -295,6 +296,7 @@ class TestGrid:
         with pytest.raises(StudyError, match="made with new weights of PPO"):
             LRFinder(trained).grid(1e-3, 1e-2, 2, **named)
 
+    @pytest.mark.slow
     def test_started_again_it_goes_on(self, storage: str):
         options: dict[str, Any] = {
             "env_steps": 64,

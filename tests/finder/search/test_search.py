@@ -118,6 +118,7 @@ def test_what_is_fixed_says_what_is_searched():
     assert not set(result.study.params(result.study.trials()[0])) & {"n_envs", "n_steps"}
 
 
+@pytest.mark.slow
 def test_the_first_trial_is_the_agent_as_it_is_and_others_are_not(storage: str):
     space = {"learning_rate": None, "one_minus_gamma": None}
     result = tune("ppo", ENV, space, n_trials=3, storage=storage, **QUICK)
@@ -131,6 +132,7 @@ def test_the_first_trial_is_the_agent_as_it_is_and_others_are_not(storage: str):
         assert config["gamma"] == pytest.approx(1 - again.study.params(trial)["one_minus_gamma"])
 
 
+@pytest.mark.slow
 def test_samplers_and_pruners_go_by_name():
     result = tune("ppo", ENV, sampler="random", pruner="hyperband", n_trials=2, storage=None, **QUICK)
     assert len(result.table()) == 2
@@ -277,6 +279,7 @@ jit_compile = false
     assert len(run_file(path, n_trials=3).table()) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("envpool") is None, reason="the extra envpool is not installed")
 def test_a_study_that_envpool_stepped_without_being_asked_for_goes_on_so(storage: str, monkeypatch: pytest.MonkeyPatch):
     make_copies = batch._make_copies

@@ -107,7 +107,7 @@ class Bonus(Callback):
         self.seen = state["seen"]
 
 
-@pytest.mark.parametrize("agent", ["ppo", "dqn"])
+@pytest.mark.parametrize("agent", ["ppo", pytest.param("dqn", marks=pytest.mark.slow)])
 def test_rewards_are_rewritten_for_each_run_by_itself_which_goes_on(tmp_path: Path, agent: str) -> None:
     own: dict[str, Any] = {"callbacks": (Bonus,), "why_alone": why_alone(make_callbacks([Bonus]))}
     one, whole, again = Remembering(), Remembering(), Remembering()
@@ -158,6 +158,7 @@ def test_a_trial_whose_companions_have_ended_goes_on_alone(tmp_path: Path) -> No
     assert set(again.outcomes) == {1}
 
 
+@pytest.mark.slow
 def test_what_went_on_in_two_processes_goes_on_again_in_each(tmp_path: Path) -> None:
     whole, again = Remembering(), Remembering()
     run_cohort([make_trial(None, number) for number in range(2)], whole)
@@ -410,7 +411,14 @@ def test_a_checkpoint_that_takes_long_is_written_less_often(tmp_path: Path, monk
     assert kept.due
 
 
-@pytest.mark.parametrize("harm", ["agent", "training", "environments", "callbacks", "of before"])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        *[pytest.param(part, marks=pytest.mark.slow) for part in ("agent", "environments", "callbacks")],
+        "training",
+        "of before",
+    ],
+)
 def test_a_checkpoint_that_was_not_written_here_is_not_read(
     tmp_path: Path, harm: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

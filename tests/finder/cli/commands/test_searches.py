@@ -129,6 +129,7 @@ class TestOtherSearches:
         assert ran.json["pick"]["params"]["optimizer"] in ("adam", "sgd(momentum=0.9)")
         assert ran.json["trials"]["complete"] == 2
 
+    @pytest.mark.slow
     def test_tuning(self, finder: Any) -> None:
         rates = ("--param", "learning_rate=1e-5:1e-1:log")
         words = ("--param", "gamma=0.9:0.99", *rates, "--n-trials", "4", "--sampler", "random")
