@@ -1,4 +1,4 @@
-"""What the tests of agents share."""
+"""Fixtures of the tests of agents."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 @pytest.fixture(scope="module")
 def one_ray_for_all() -> Iterator[None]:
-    """Copies connect to the Ray of this process; the first ones of a file start it, whoever else has one here."""
+    """Let copies connect to a Ray of this process, which the first of a module start and this fixture stops."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_ADDRESS", "local")
         yield

@@ -1,4 +1,4 @@
-"""ACER: Retrace, its gradient and its trust region, against small examples worked out by hand."""
+"""Tests of ACER: Retrace, the policy gradient and the trust region, against examples worked out by hand."""
 
 import keras
 import numpy as np
@@ -21,7 +21,7 @@ TWO = spaces.Discrete(2)
 
 
 def column(*values, dtype=np.float32):
-    """[T, 1] from one environment's values."""
+    """Return the values of one environment as a column [T, 1]."""
     return np.array(values, dtype)[:, None]
 
 
@@ -43,29 +43,30 @@ def targets(gamma=0.5, **changes):
     return np.array(retrace(**{**TRAJECTORY, **changes}, gamma=gamma))[:, 0].tolist()
 
 
-def test_retrace_without_an_end():
-    # The last: 3 + 20 = 23. What comes of it counts fully, 23 - 30 = -7: 2 + (32 - 7) / 2 = 14.5. Of that one half,
-    # (14.5 - 20) / 2 = -2.75: 1 + (24 - 2.75) / 2.
+def test_retrace_within_an_episode():
+    # The last step: 3 + 20 = 23. Its error is fully weighted, 23 - 30 = -7: 2 + (32 - 7) / 2 = 14.5. The error of that
+    # step
+    # is weighted by one half, (14.5 - 20) / 2 = -2.75: 1 + (24 - 2.75) / 2.
     assert targets() == [1 + (24 - 2.75) / 2, 14.5, 23]
 
 
-def test_a_termination_ends_the_bootstrap_and_the_sum():
+def test_retrace_termination_ends_bootstrap_and_sum():
     assert targets(terminated=MIDDLE) == [1 + (24 + (2 - 20) / 2) / 2, 2, 23]
 
 
-def test_a_truncation_ends_the_sum_but_bootstraps():
+def test_retrace_truncation_ends_sum_but_bootstraps():
     assert targets(truncated=MIDDLE) == [1 + (24 + (18 - 20) / 2) / 2, 2 + 32 / 2, 23]
 
 
-def test_a_termination_at_the_time_limit_is_a_termination():
+def test_retrace_termination_takes_precedence_over_truncation():
     assert targets(terminated=MIDDLE, truncated=MIDDLE) == targets(terminated=MIDDLE)
 
 
-def test_the_value_of_a_terminal_state_is_never_looked_at():
+def test_retrace_ignores_values_of_terminal_states():
     assert np.isfinite(targets(terminated=MIDDLE, next_values=column(24, np.nan, 40))).all()
 
 
-def test_without_the_way_there_is_one_step():
+def test_retrace_with_zero_ratios_gives_one_step_targets():
     assert targets(ratios=column(0, 0, 0)) == [1 + 12, 2 + 16, 3 + 20]
 
 
@@ -81,7 +82,7 @@ def pieces(draw):
 
 @settings(max_examples=40, deadline=None)
 @given(data=pieces(), gamma=st.floats(0, 1))
-def test_retrace_is_the_sum_of_its_paper(data, gamma):
+def test_retrace_equals_explicit_sum_of_paper(data, gamma):
     result = np.array(retrace(**data, gamma=gamma))
     n_steps, n_envs = data["rewards"].shape
     for n in range(n_envs):
@@ -98,7 +99,7 @@ def test_retrace_is_the_sum_of_its_paper(data, gamma):
 
 
 @pytest.mark.parametrize("jit_compile", [True, False])
-def test_retrace_is_compiled(jit_compile):
+def test_retrace_compiles(jit_compile):
     compiled = tf.function(lambda: retrace(**TRAJECTORY, gamma=0.5), jit_compile=jit_compile, autograph=False)
     assert compiled().numpy()[:, 0].tolist() == targets()
 
@@ -112,19 +113,20 @@ def gradient(policy, behaviour, action, values, *, target, importance_c):
     return np.array(policy_gradient(*map(keras.ops.convert_to_tensor, arrays), importance_c=importance_c))[0]
 
 
-def test_on_policy_it_is_that_of_the_advantage():
-    # The state is worth 0.25 * 4 + 0.75 * 8 = 7, and the action gave 9: 2, over its probability.
+def test_on_policy_gradient_is_advantage_over_probability():
+    # The value of the state is 0.25 * 4 + 0.75 * 8 = 7 and the target is 9: the advantage 2, over the probability 0.25.
     assert gradient((0.25, 0.75), (0.25, 0.75), 0, (4, 8), target=9, importance_c=10.0).tolist() == [8, 0]
 
 
-def test_what_truncation_leaves_out_is_made_good():
-    # Action 0 is 4 times as probable now, and counts twice: (9 - 5) * 2 / 0.5. Left out is 1 - 2 / 4 of its value less
-    # that of the state, 4 - 5 (4 / 2 + 6 / 2 = 5). Action 1 is less probable than it was: nothing is left out.
+def test_bias_correction_adds_truncated_share_of_gradient():
+    # The ratio of action 0 is 4, truncated to 2: (9 - 5) * 2 / 0.5. The correction is 1 - 2 / 4 times its value minus
+    # that of
+    # the state, 4 - 5 (4 / 2 + 6 / 2 = 5). The ratio of action 1 is less than 1: nothing is truncated.
     assert gradient((0.5, 0.5), (0.125, 0.875), 0, (4, 6), target=9, importance_c=2.0).tolist() == [
         (9 - 5) * 2 / 0.5 - 0.5,
         0,
     ]
-    # The other was taken: it counts 4 / 7, and the correction of action 0 is there all the same.
+    # Action 1 was taken: its ratio is 4 / 7, and the correction of action 0 stays the same.
     assert gradient((0.5, 0.5), (0.125, 0.875), 1, (4, 6), target=9, importance_c=2.0) == pytest.approx(
         [-0.5, (9 - 5) * (4 / 7) / 0.5]
     )
@@ -132,8 +134,8 @@ def test_what_truncation_leaves_out_is_made_good():
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32), importance_c=st.floats(0.1, 5))
-def test_it_is_right_in_the_mean_wherever_weights_are_truncated(seed, importance_c):
-    """Where targets are the values, both parts together are the gradient of the policy's value (equation 7)."""
+def test_truncated_gradient_is_unbiased_for_any_truncation(seed, importance_c):
+    """With targets equal to the values, the sum of both terms is the gradient of the policy's value (equation 7)."""
     rng = np.random.default_rng(seed)
     policy, behaviour = rng.dirichlet(np.full(3, 3.0), 2)
     values = rng.normal(size=3)
@@ -145,7 +147,7 @@ def test_it_is_right_in_the_mean_wherever_weights_are_truncated(seed, importance
     np.testing.assert_allclose(mean, values - policy @ values, rtol=1e-3, atol=1e-4)
 
 
-def test_actions_that_are_never_taken_do_no_harm():
+def test_actions_of_probability_zero_give_finite_gradients():
     assert np.isfinite(gradient((1, 0), (0, 1), 0, (1, 2), target=3, importance_c=10.0)).all()
     assert np.isfinite(gradient((1, 0), (1, 0), 1, (1, 2), target=3, importance_c=10.0)).all()
 
@@ -158,12 +160,12 @@ def bounded(gradient, policy, average, delta):
     return np.array(within_trust_region(*map(keras.ops.convert_to_tensor, arrays), delta=delta))[0]
 
 
-def test_the_trust_region():
+def test_trust_region_by_hand():
     # The divergence grows by k = (-0.5 / 0.25, -0.5 / 0.75) = (-2, -2 / 3) times the gradient.
     policy, average = (0.25, 0.75), (0.5, 0.5)
-    assert bounded((3, 0), policy, average, 1.0).tolist() == [3, 0]  # towards the average: -6
-    assert bounded((-0.5, 0), policy, average, 1.0).tolist() == [-0.5, 0]  # by 1
-    # By 4, which is 3 too much: less 3 k / |k|^2, where |k|^2 = 4 + 4 / 9.
+    assert bounded((3, 0), policy, average, 1.0).tolist() == [3, 0]  # the divergence would change by -6
+    assert bounded((-0.5, 0), policy, average, 1.0).tolist() == [-0.5, 0]  # the divergence would change by 1
+    # A change of 4, which is 3 too much: minus 3 k / |k|^2, where |k|^2 = 4 + 4 / 9.
     np.testing.assert_allclose(
         bounded((-2, 0), policy, average, 1.0), np.array([-2, 0]) - 3 / (40 / 9) * np.array([-2, -2 / 3]), rtol=1e-5
     )
@@ -171,7 +173,7 @@ def test_the_trust_region():
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32), delta=st.floats(0.01, 2))
-def test_what_is_bounded_is_on_the_edge_and_the_nearest_there(seed, delta):
+def test_bounded_gradient_is_projection_onto_trust_region(seed, delta):
     rng = np.random.default_rng(seed)
     policy, average = rng.dirichlet(np.full(3, 3.0), 2)
     raw = 10 * rng.normal(size=3)
@@ -197,7 +199,7 @@ SMALL = {
 
 
 def acer(**params):
-    """Both actions equally probable, also to the average; values are x0 and 2 x1."""
+    """Return an agent with equal probabilities, also of the average policy, and the values x0 and 2 x1."""
     agent = ACER(PLANE, TWO, ACERConfig.from_dict({**PLAIN, "n_steps": 2, "n_envs": 1, "ent_coef": 0.0, **params}))
     for name in ("actor", "average"):
         agent.networks[name].set_weights([np.zeros((2, 2)), np.zeros(2)])
@@ -205,8 +207,9 @@ def acer(**params):
     return agent
 
 
-# Two trajectories of two steps. Of observations (4, 4) and (8, 8) the values are (4, 8) and (8, 16), so they are worth
-# 6 and 12.
+# Two trajectories of two steps. The action values of observations (4, 4) and (8, 8) are (4, 8) and (8, 16), so the
+# values
+# of the states are 6 and 12.
 ROWS = {
     "observations": np.array([[4, 4], [8, 8], [4, 4], [8, 8]], np.float32),
     "actions": np.array([0, 1, 0, 1], np.int32),
@@ -216,8 +219,8 @@ ROWS = {
     "truncated": np.zeros(4, bool),
     "probabilities": np.array([[0.5, 0.5], [0.5, 0.5], [0.5, 0.5], [0.25, 0.75]], np.float32),
 }
-# The first: 2 + 6 / 2 = 5, which is 11 less than 16: 1 + (12 - 11) / 2. The second is 2 at its end, 14 less than 16, of
-# which two thirds come back.
+# The first trajectory: 2 + 6 / 2 = 5, which is 11 less than 16: 1 + (12 - 11) / 2. The second terminates with target 2,
+# 14 less than 16, weighted by a ratio of two thirds.
 TARGETS = [1.5, 5, 1 + (12 - 14 * 2 / 3) / 2, 2]
 
 
@@ -225,7 +228,7 @@ def tensors(rows):
     return {name: keras.ops.convert_to_tensor(values) for name, values in rows.items()}
 
 
-def test_targets_go_along_each_trajectory():
+def test_targets_are_computed_within_each_trajectory():
     np.testing.assert_allclose(acer().preprocess_minibatch(tensors(ROWS))["targets"], TARGETS, rtol=1e-6)
 
 
@@ -233,7 +236,7 @@ def loss_of(agent, rows=ROWS):
     return {name: float(value) for name, value in agent.loss(agent.preprocess_minibatch(tensors(rows))).items()}
 
 
-def test_the_loss():
+def test_loss_terms_by_hand():
     loss = loss_of(acer(delta=1000.0, vf_coef=0.25, ent_coef=0.1))
     weights = np.array([1, 1, 1, 2 / 3])
     policy_loss = -(weights * (np.array(TARGETS) - [6, 12, 6, 12])).mean()
@@ -246,8 +249,8 @@ def test_the_loss():
     assert loss["bounded_fraction"] == 0.0
 
 
-def test_the_loss_within_the_trust_region():
-    # k = (-1, -1). A gradient g of one action leads away by -g: those below -1 are bounded.
+def test_loss_within_trust_region_by_hand():
+    # k = (-1, -1). The gradient g of one action changes the divergence by -g: gradients below -1 are bounded.
     loss = loss_of(acer(delta=1.0))
     gradients = 2 * np.array([1, 1, 1, 2 / 3]) * (np.array(TARGETS) - [6, 12, 6, 12])
     too_fast = np.maximum(-gradients - 1, 0)
@@ -255,14 +258,14 @@ def test_the_loss_within_the_trust_region():
     assert loss["bounded_fraction"] == 1.0
 
 
-def test_a_gradient_step():
+def test_gradient_step_by_hand():
     agent = acer(delta=1000.0, vf_coef=0.25, learning_rate=0.1, tau=0.5)
     agent.update(Batches(ROWS, np.arange(4, dtype=np.int32)[None]))
     errors = np.array([4, 16, 4, 16]) - TARGETS
     _, bias = agent.networks["critic"].get_weights()
     by_action = np.array([errors[[0, 2]].sum(), errors[[1, 3]].sum()]) / 4
     np.testing.assert_allclose(bias, -0.1 * 0.25 * by_action, rtol=1e-5)
-    # The derivative of an action's probability with respect to its logit is a quarter, and to the other's minus that.
+    # The derivative of the probability of an action is 1/4 with respect to its logit, and -1/4 to the other logit.
     gradients = 2 * np.array([1, 1, 1, 2 / 3]) * (np.array(TARGETS) - [6, 12, 6, 12])
     up = 0.1 * 0.25 * (gradients * [1, -1, 1, -1]).mean()
     _, bias = agent.networks["actor"].get_weights()
@@ -270,7 +273,7 @@ def test_a_gradient_step():
     np.testing.assert_allclose(agent.networks["average"].get_weights()[1], [up / 2, -up / 2], rtol=1e-5)
 
 
-def test_it_prepares_the_probabilities_of_all_actions():
+def test_preprocessing_adds_probabilities_of_all_actions():
     agent = acer()
     agent.networks["actor"].set_weights([np.zeros((2, 2)), np.log([0.2, 0.8])])
     agent.refresh()
@@ -280,7 +283,7 @@ def test_it_prepares_the_probabilities_of_all_actions():
     np.testing.assert_allclose(probabilities, np.tile([0.2, 0.8], (3, 2, 1)), rtol=1e-5)
 
 
-def test_what_is_replayed_was_prepared_when_it_was_new():
+def test_replayed_rollouts_keep_their_behaviour_probabilities():
     agent = ACER(PLANE, TWO, ACERConfig.from_dict({**SMALL, "buffer_size": 20}))
     buffer = agent.make_buffer(2, np.random.default_rng(0))
     assert buffer.n_actions == 2
@@ -297,7 +300,7 @@ def test_what_is_replayed_was_prepared_when_it_was_new():
     assert (np.isclose(replayed, before, rtol=1e-5) | np.isclose(replayed, now, rtol=1e-5)).all()
 
 
-# --- members
+# --- population members
 
 
 def weights_of(agent):
@@ -306,7 +309,7 @@ def weights_of(agent):
 
 @pytest.mark.parametrize("params", [{}, {"jit_compile": True, "replay_ratio": 1}, {"replay_ratio": 0}])
 @pytest.mark.slow
-def test_members_are_those_agents_alone(params):
+def test_population_members_equal_agents_trained_alone(params):
     spec = AgentSpec.of("acer", "CartPole-v1", {**SMALL, "buffer_size": 60, **params})
     members = [
         {"seed": 0, "learning_rate": 1e-2, "gamma": 0.9, "importance_c": 1.5},
@@ -329,7 +332,7 @@ def test_members_are_those_agents_alone(params):
 
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.slow
-def test_a_run_goes_on_from_its_state(together):
+def test_restored_run_continues_identically(together):
     spec = AgentSpec.of("acer", "CartPole-v1", {**SMALL, "buffer_size": 60})
 
     def made():
@@ -348,14 +351,14 @@ def test_a_run_goes_on_from_its_state(together):
         np.testing.assert_array_equal(one.numpy(), two.numpy())
 
 
-def test_nothing_is_compiled_for_another_number_of_replays():
+def test_update_compiles_once_with_and_once_without_replays():
     agent = AgentSpec.of("acer", "CartPole-v1", SMALL).build(0)
     with Trainer(agent) as trainer:
         trainer.train(env_steps=200)
-    assert len(agent._update._compiled) == 2  # before the first replays, and with them
+    assert len(agent._update._compiled) == 2  # before the first replayed rollout, and with replayed rollouts
 
 
-def test_images():
+def test_update_on_image_observations_is_finite():
     space = spaces.Box(0, 255, (36, 36, 1), np.uint8)
     agent = ACER(space, TWO, ACERConfig(hidden_sizes=(8,), n_steps=2, jit_compile=False))
     images = np.random.default_rng(0).integers(0, 256, (4, 36, 36, 1)).astype(np.uint8)
@@ -363,7 +366,7 @@ def test_images():
     assert agent.update(Batches(rows, np.arange(4, dtype=np.int32)[None])).finite
 
 
-# --- what is refused
+# --- validation errors
 
 
 def test_continuous_actions_are_refused():
@@ -383,6 +386,6 @@ def test_continuous_actions_are_refused():
         ({"tau": 1.5}, r"tau must be > 0 and <= 1, got 1\.5"),
     ],
 )
-def test_values_that_are_none(params, message):
+def test_invalid_hyperparameters_are_refused(params, message):
     with pytest.raises(ConfigurationError, match=message):
         ACERConfig.from_dict({"n_envs": 8, "n_steps": 20, **params})

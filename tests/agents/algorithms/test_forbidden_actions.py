@@ -1,4 +1,4 @@
-"""Agents whose policy network forbids actions by logits of -inf learn, and never take one of these."""
+"""Tests of action masking: agents whose policy network outputs logits of -inf learn, and never take masked actions."""
 
 from collections.abc import Mapping
 
@@ -19,9 +19,9 @@ N_STEPS = 8
 
 
 class Cards(gym.Env):
-    """Pays 1 for the action that is marked; of the others, one to three may not be taken.
+    """Environment with reward 1 for the marked action, in which one to three other actions are forbidden.
 
-    An observation has the mark of each action, and then 1 for each action that is allowed.
+    An observation has a flag for the marked action, then a flag for each action that is allowed.
     """
 
     def __init__(self) -> None:
@@ -43,14 +43,14 @@ class Cards(gym.Env):
     def step(self, action):
         assert self.allowed[action], "a forbidden action"
         paid, self.t = float(action == self.marked), self.t + 1
-        # After its end an episode's last observation allows nothing.
+        # The final observation of an episode allows no action.
         terminated = self.t == N_STEPS
         observation = np.zeros(2 * N_ACTIONS, np.float32) if terminated else self._deal()
         return observation, paid, terminated, False, {}
 
 
 class Forbid(keras.layers.Layer):
-    """Logits of actions and an observation -> logits, -inf for those that the observation does not allow."""
+    """Layer that sets the logits of actions that the observation does not allow to -inf."""
 
     def call(self, inputs):
         logits, observations = inputs
@@ -97,19 +97,19 @@ CASES = [
 
 @pytest.mark.parametrize(("agent", "params", "env_steps"), CASES)
 @pytest.mark.slow
-def test_agents_learn_beside_forbidden_actions(agent, params, env_steps):
+def test_agents_learn_with_masked_actions(agent, params, env_steps):
     spec = AgentSpec.of(agent, Cards, params)
     trained = spec.build(0)
     at_random = evaluate(spec.build(1), n_episodes=20, seed=5, explore=True).mean()
     with Trainer(trained) as trainer:
         trainer.train(env_steps=env_steps)
-    assert at_random < 0.7 * N_STEPS  # 0.57 of the steps: the share of the marked action among those allowed
+    assert at_random < 0.7 * N_STEPS  # 0.57 of the steps: the share of the marked action among the allowed ones
     assert evaluate(trained, n_episodes=20, seed=5).mean() > 0.95 * N_STEPS
 
 
 @pytest.mark.parametrize("agent", [MaskedPPO, MaskedTRPO, MaskedACER])
 @pytest.mark.slow
-def test_members_of_populations_forbid_actions_too(agent):
+def test_population_members_learn_with_masked_actions(agent):
     params = {"hidden_sizes": [8], "n_envs": 2, "n_steps": 8, "ent_coef": 0.01}
     population = Population(AgentSpec.of(agent, Cards, params), [{"seed": 0}, {"seed": 1}])
     with Trainer(population) as trainer:

@@ -1,4 +1,4 @@
-"""Agents learn environments that are so easy that they must, at a threshold that acting at random never reaches."""
+"""Tests that agents learn very easy environments, at thresholds that a random agent does not reach."""
 
 import gymnasium as gym
 import numpy as np
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.learns
 
 
 class Identity(gym.Env):
-    """The right action is the observation. Ten steps; optimum 10."""
+    """Environment whose reward is for repeating the observation as action. Ten steps; optimum 10."""
 
     optimum = 10.0
 
@@ -34,14 +34,14 @@ class Identity(gym.Env):
         return self._draw(), {}
 
     def step(self, action):
-        # The continuous action is wanted at three times the observation, so that its whole range is used.
+        # The best continuous action is three times the observation, so that the whole range of actions is used.
         reward = 1.0 - abs(action.item() / 3 - self.shown.item()) if self.continuous else float(action == self.shown)
         self.t += 1
         return self._draw(), reward, self.t == 10, False, {}
 
 
 class Several(gym.Env):
-    """Every number of the action should be the one that is shown in its place, or every flag. Ten steps; optimum 10."""
+    """Environment whose reward is the share of observed numbers that the action repeats. Ten steps; optimum 10."""
 
     optimum = 10.0
 
@@ -63,7 +63,7 @@ class Several(gym.Env):
 
 
 class Bandit(gym.Env):
-    """Four arms of noisy rewards in one state; optimum 10 in ten steps."""
+    """Bandit of four arms with noisy rewards and one state; optimum 10 in ten steps."""
 
     optimum = 10.0
     observation_space = spaces.Box(0.0, 1.0, (1,), np.float32)
@@ -81,7 +81,7 @@ class Bandit(gym.Env):
 
 
 class Chain(gym.Env):
-    """Five steps to the right without a step back, and the reward comes at the end. Twelve steps; optimum 1."""
+    """Chain with reward 1 after five actions to the right in a row; others go back to 0. Twelve steps; optimum 1."""
 
     optimum = 1.0
     observation_space = spaces.Discrete(6)
@@ -100,7 +100,7 @@ class Chain(gym.Env):
 
 
 class Endless(gym.Env):
-    """One state, reward 1 for every step, for ever; cut into episodes of two steps that end as they are told to."""
+    """Environment of one state with reward 1 per step, in episodes of two steps that are truncated or terminated."""
 
     observation_space = spaces.Box(0.0, 1.0, (1,), np.float32)
     action_space = spaces.Discrete(2)
@@ -178,7 +178,7 @@ def random_return(spec, n_episodes=300):
         ("rainbow", Bandit, {}, {"gamma": 0.0, "v_min": -2.0, "v_max": 2.0}, 3_000),
         ("rainbow", Chain, {}, {"gamma": 0.9, "v_min": 0.0, "v_max": 1.0}, 6_000),
         ("ppo", Identity, {}, {"gamma": 0.5}, 5_000),
-        # At 1e-2, half of the seeds are still on their way.
+        # At 1e-2, half of the seeds have not learned yet.
         ("ppo", Identity, {"continuous": True}, {"gamma": 0.0, "learning_rate": 5e-3}, 16_000),
         ("ppo", Identity, {"continuous": True}, NORMALISED, 16_000),
         ("ppo", Bandit, {}, {"gamma": 0.0}, 5_000),
@@ -205,10 +205,10 @@ def random_return(spec, n_episodes=300):
     ],
 )
 @pytest.mark.slow
-def test_learns(algorithm, environment, kwargs, params, env_steps):
+def test_agent_learns_easy_environment(algorithm, environment, kwargs, params, env_steps):
     spec = EnvironmentSpec(environment, kwargs)
     threshold = 0.9 * environment.optimum
-    assert random_return(spec) < threshold - 0.2 * environment.optimum  # the threshold says something
+    assert random_return(spec) < threshold - 0.2 * environment.optimum  # random actions stay below the threshold
     agent = AgentSpec.of(algorithm, spec, {**SMALL[algorithm], **params}).build()
     with Trainer(agent) as trainer:
         trainer.train(env_steps=env_steps)
@@ -228,16 +228,17 @@ def test_learns(algorithm, environment, kwargs, params, env_steps):
     ],
 )
 @pytest.mark.slow
-def test_a_value_goes_on_through_a_truncation_and_ends_at_a_termination(
+def test_learned_value_bootstraps_at_truncation_and_ends_at_termination(
     algorithm, name, params, bootstrapped, truncates
 ):
-    """For ever it is 1 / (1 - 0.8) = 5; the two steps of an episode are worth 1.8 and 1."""
+    """With bootstrapping the value is 1 / (1 - 0.8) = 5; the two steps of an episode alone are worth 1.8 and 1."""
     spec = EnvironmentSpec(Endless, {"truncates": truncates})
     agent = AgentSpec.of(algorithm, spec, {**SMALL[algorithm], "gamma": 0.8, **params}).build()
     with Trainer(agent) as trainer:
         trainer.train(env_steps=5_000)
     value = agent.infer(name, np.ones((1, 1), np.float32)).max()
-    # The two steps look alike. What follows the first is its value V where the target bootstraps there, 1 where it
-    # looks further: V = (2 + 0.8 (bV + (1 - b) 1)) / 2.
+    # Both steps have the same observation. The value after the first step is V where the target bootstraps there, and 1
+    # where
+    # the target looks further ahead: V = (2 + 0.8 (bV + (1 - b) 1)) / 2.
     terminating = (2 + 0.8 * (1 - bootstrapped)) / (2 - 0.8 * bootstrapped)
     assert value == pytest.approx(5.0 if truncates else terminating, rel=0.07)

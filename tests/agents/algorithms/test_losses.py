@@ -1,4 +1,4 @@
-"""Losses of DQN and PPO, and the gradient step made of them, against small examples worked out by hand."""
+"""Tests of the losses and gradient steps of DQN and PPO, against examples worked out by hand."""
 
 import keras
 import numpy as np
@@ -21,7 +21,7 @@ PLAIN = {"jit_compile": False, "hidden_sizes": (), "max_grad_norm": None}
 
 
 def dqn(**params):
-    """q(x) = (x0, 2 x1) and target(x) = (3 x0, x1)."""
+    """Return an agent with q(x) = (x0, 2 x1) and target(x) = (3 x0, x1)."""
     config = DQNConfig.from_dict({**PLAIN, "gamma": 0.5, "optimizer": "sgd", "learning_rate": 0.3, **params})
     agent = DQN(PLANE, TWO, config)
     agent.networks["q"].set_weights([np.diag([1.0, 2.0]), np.zeros(2)])
@@ -60,11 +60,11 @@ def test_dqn_loss():
 
 
 def test_double_dqn_loss():
-    # the online network chooses action 1, whose target value is 2: errors 1, -0.5, 0.
+    # The online network chooses action 1, whose target value is 2: errors 1, -0.5, 0.
     assert loss_of(dqn(double=True), ROWS)["default"] == pytest.approx((0.5 + 0.125) / 3)
 
 
-def test_the_live_discount_is_in_the_loss():
+def test_dqn_loss_uses_live_discount():
     agent = dqn()
     agent.set_hyperparameter("gamma", 0.0)
     assert loss_of(agent, ROWS)["default"] == pytest.approx((0 + 0.5 + 0) / 3)  # targets are the rewards
@@ -80,7 +80,7 @@ def test_dqn_gradient_step():
     np.testing.assert_allclose(bias, step, rtol=1e-6)
 
 
-def test_a_truncated_transition_bootstraps_and_a_terminated_one_does_not():
+def test_dqn_target_bootstraps_at_truncation_but_not_at_termination():
     def target(terminated, truncated):
         buffer = UniformReplay(buffer_size=10, batch_size=1, n_envs=1, rng=np.random.default_rng(0))
         flags = (np.array([terminated]), np.array([truncated]))
@@ -95,7 +95,7 @@ def test_a_truncated_transition_bootstraps_and_a_terminated_one_does_not():
 
 
 @pytest.mark.parametrize("numpy", [True, False])
-def test_dueling(numpy):
+def test_dueling_layer_by_hand(numpy):
     both = np.array([[5.0, 1.0, 7.0]], np.float32)  # value 5, advantages 1 and 7 of mean 4
     layer = Dueling()
     layer.build(both.shape)
@@ -104,7 +104,7 @@ def test_dueling(numpy):
 
 
 @pytest.mark.parametrize("noisy", [False, True])
-def test_dueling_parts_the_last_hidden_layer(noisy):
+def test_dueling_splits_last_hidden_layer(noisy):
     agent = DQN(PLANE, TWO, DQNConfig.from_dict({**PLAIN, "dueling": True, "noisy": noisy, "hidden_sizes": [7, 5]}))
     for name in ("q", "target"):
         *_, streams, last = agent.networks[name].layers
@@ -114,8 +114,8 @@ def test_dueling_parts_the_last_hidden_layer(noisy):
     assert shapes == [shape for shape in ((7, 5), (5, 1), (7, 5), (5, 2)) for _ in range(1 + noisy)]
 
 
-def test_dueling_by_hand():
-    """Of (x, y), the value is relu(x) and the advantages relu(y) and -relu(y)."""
+def test_dueling_network_by_hand():
+    """The value of (x, y) is relu(x); the advantages are relu(y) and -relu(y)."""
     agent = DQN(PLANE, TWO, DQNConfig.from_dict({**PLAIN, "dueling": True, "hidden_sizes": [1], "activation": "relu"}))
     x, y, nothing = np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]]), np.zeros(1)
     weights = [x, nothing, np.ones((1, 1)), nothing, y, nothing, np.array([[1.0, -1.0]]), np.zeros(2)]
@@ -135,7 +135,7 @@ def test_dueling_without_a_hidden_layer_is_refused():
 # --- target networks
 
 
-def test_target_networks_start_equal_to_their_online_networks():
+def test_target_networks_start_equal_to_online_networks():
     agent = DQN(PLANE, TWO, DQNConfig.from_dict(PLAIN), seed=3)
     for target, online in zip(agent.networks["target"].weights, agent.networks["q"].weights, strict=True):
         assert (target.numpy() == online.numpy()).all()
@@ -143,7 +143,7 @@ def test_target_networks_start_equal_to_their_online_networks():
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_target_networks_follow_at_their_interval_by_tau(at_once):
+def test_target_networks_are_updated_at_interval_by_tau(at_once):
     agent = dqn(target_update_interval=3, tau=0.25, learning_rate=1e-6)
     online, target = np.diag([1.0, 2.0]), np.diag([3.0, 1.0])
     batches = [Batches(ROWS, np.zeros((1, 3), np.int32)) for _ in range(7)]
@@ -167,7 +167,7 @@ def test_tau_1_copies_bit_for_bit():
         assert (target.numpy() == online.numpy()).all()
 
 
-def test_the_optimizer_never_sees_the_target_network():
+def test_optimizer_does_not_change_target_network():
     agent = dqn(target_update_interval=1000)
     agent.update(Batches(ROWS, np.zeros((4, 3), np.int32)))
     np.testing.assert_array_equal(agent.networks["target"].get_weights()[0], np.diag([3.0, 1.0]))
@@ -200,7 +200,7 @@ def test_gradients_are_clipped_to_a_global_norm(limit, expected):
 
 
 def ppo(**params):
-    """Both actions equally probable, and the value 1 everywhere."""
+    """Return an agent with equal action probabilities and the value 1 everywhere."""
     config = {**PLAIN, "clip_range": 0.25, "vf_coef": 0.5, "ent_coef": 0.0, "normalize_advantages": False, **params}
     agent = PPO(PLANE, TWO, PPOConfig.from_dict(config))
     agent.networks["actor"].set_weights([np.zeros((2, 2)), np.zeros(2)])
@@ -216,7 +216,7 @@ PPO_ROWS = {
     "advantages": np.array([1, -1, 1, -1], np.float32),
     "returns": np.array([1, 2, 3, 4], np.float32),
 }
-# The clipped objective only ever bounds an improvement: 1.25, -2, 0.5, -0.75.
+# The clipped objective bounds improvements alone: 1.25, -2, 0.5, -0.75.
 POLICY_LOSS = -(1.25 - 2 + 0.5 - 0.75) / 4
 VALUE_LOSS = (0 + 1 + 4 + 9) / 4
 
@@ -231,7 +231,7 @@ def test_ppo_loss():
     assert loss["clip_fraction"] == 1.0
 
 
-def test_ppo_loss_by_its_live_numbers():
+def test_ppo_loss_uses_live_hyperparameters():
     agent = ppo()
     for name, value in {"vf_coef": 2.0, "ent_coef": 0.1, "clip_range": 1.5}.items():
         agent.set_hyperparameter(name, value)
@@ -242,7 +242,7 @@ def test_ppo_loss_by_its_live_numbers():
 
 
 def test_advantages_are_normalised_within_a_minibatch():
-    rows = PPO_ROWS | {"advantages": np.array([8, 2, 8, 2], np.float32)}  # of mean 5 and spread 3
+    rows = PPO_ROWS | {"advantages": np.array([8, 2, 8, 2], np.float32)}  # of mean 5 and standard deviation 3
     assert loss_of(ppo(normalize_advantages=True), rows)["policy_loss"] == pytest.approx(POLICY_LOSS)
 
 
@@ -268,7 +268,7 @@ def test_continuous_ppo_loss():
 
 
 def rollout(terminated, truncated):
-    """Two steps of one environment with rewards 1 and 2, whose observations' value is their first number."""
+    """Prepare a rollout of two steps with rewards 1 and 2; the value of an observation is its first number."""
     buffer = RolloutBuffer(n_steps=2, rng=np.random.default_rng(0))
     flags = [(False, False), (False, False)]
     flags[0] = (terminated, truncated)
@@ -282,19 +282,19 @@ def rollout(terminated, truncated):
     return agent.preprocess_batch(buffer.sample())
 
 
-def test_ppo_prepares_advantages_and_returns():
+def test_ppo_preprocessing_computes_advantages_and_returns():
     data = rollout(False, False)
     assert data["advantages"][:, 0].tolist() == [(1 + 20 - 10) + (2 + 30 - 20) / 2, 2 + 30 - 20]
     assert data["returns"][:, 0].tolist() == [17 + 10, 12 + 20]
     np.testing.assert_allclose(data["log_probs"], np.log(0.5), rtol=1e-6)
 
 
-def test_ppo_tells_truncation_from_termination():
-    assert rollout(False, True)["returns"][0, 0] == 1 + 40 / 2  # the final observation's value goes on
+def test_ppo_bootstraps_at_truncation_but_not_at_termination():
+    assert rollout(False, True)["returns"][0, 0] == 1 + 40 / 2  # bootstraps from the final observation
     assert rollout(True, False)["returns"][0, 0] == 1
 
 
-def test_ppo_prepares_with_the_discount_in_force():
+def test_ppo_preprocessing_uses_live_discount():
     agent = ppo(gamma=0.5)
     agent.set_hyperparameter("gamma", 1.0)
     data = {
@@ -308,7 +308,7 @@ def test_ppo_prepares_with_the_discount_in_force():
     assert agent.preprocess_batch(data)["advantages"].item() == 1.0  # 1 + 1 * 1 - 1
 
 
-def test_log_probabilities_are_those_of_the_policy_as_it_acted():
+def test_log_probabilities_are_those_of_acting_policy():
     agent = ppo(normalize_observations=True, n_steps=2, n_envs=1)
     agent.networks["actor"].set_weights([np.array([[1.0, 0.0], [0.0, 0.0]]), np.zeros(2)])
     buffer = RolloutBuffer(n_steps=2, rng=np.random.default_rng(0))
@@ -326,8 +326,8 @@ def test_log_probabilities_are_those_of_the_policy_as_it_acted():
     assert agent.normalizer.count == 4
 
 
-def test_the_first_rollout_is_learned_from_with_the_statistics_of_the_next():
-    """Observations far from 0: learned from as they come, the critic would know nothing of them once normalised."""
+def test_first_rollout_is_normalised_with_updated_statistics():
+    """The observations are far from 0: a critic trained on raw ones would be wrong about normalised ones."""
     agent = ppo(normalize_observations=True, n_steps=4, n_envs=2, learning_rate=0.05)
     agent.networks["critic"].set_weights([np.zeros((2, 1)), np.zeros(1)])
     rng = np.random.default_rng(0)
@@ -349,16 +349,17 @@ def test_the_first_rollout_is_learned_from_with_the_statistics_of_the_next():
 
     buffer = RolloutBuffer(n_steps=4, n_epochs=50, rng=np.random.default_rng(0))
     losses = agent.update(buffer.batches(prepared)).metrics["value_loss"]
-    values = agent.infer("critic", agent.normalizer(observations.reshape(8, 2)))[:, 0]  # as it sees them from now on
+    values = agent.infer("critic", agent.normalizer(observations.reshape(8, 2)))[:, 0]  # normalised as in later steps
     error = np.square(values - prepared["returns"].ravel()).mean()
     assert error < 1.1 * losses[-1] + 1e-6 < 0.5 * losses[0]
 
 
-def test_rewards_are_scaled_by_the_spread_of_their_discounted_sums():
+def test_rewards_are_divided_by_standard_deviation_of_discounted_sums():
     scaler, no = RewardScaler(), np.zeros((2, 1), bool)
     # Sums 1, then 3 + 0.5 * 1 = 3.5: mean 2.25, standard deviation 1.25.
     np.testing.assert_allclose(scaler(np.array([[1.0], [3.0]]), no, 0.5), [[1 / 1.25], [3 / 1.25]], rtol=1e-6)
-    # It goes on with 2 + 0.5 * 3.5 = 3.75, where the episode ends; then 1. Of 1, 3.5, 3.75, 1: the standard deviation.
+    # The next sum is 2 + 0.5 * 3.5 = 3.75, where the episode ends; then 1: the standard deviation of 1, 3.5, 3.75 and
+    # 1.
     deviation = np.std([1, 3.5, 3.75, 1])
     scaled = scaler(np.array([[2.0], [1.0]]), np.array([[True], [False]]), 0.5)
     np.testing.assert_allclose(scaled, np.array([[2.0], [1.0]]) / deviation, rtol=1e-6)
@@ -371,8 +372,8 @@ def test_rewards_are_scaled_by_the_spread_of_their_discounted_sums():
     assert RewardScaler(clip=0.5)(np.array([[1.0], [-3.0]]), no, 0.5).tolist() == [[0.5], [-0.5]]
 
 
-def test_values_are_those_of_scaled_rewards():
-    """Rewards of any unit give the same advantages."""
+def test_returns_are_computed_from_scaled_rewards():
+    """The unit of the rewards does not change the returns."""
     agents_of_units = [ppo(normalize_rewards=True, n_envs=1) for _ in range(2)]
     data = {
         "observations": np.ones((3, 1, 2), np.float32),
@@ -394,7 +395,7 @@ def test_values_are_those_of_scaled_rewards():
 
 
 class TwoHeads(KerasAgent):
-    """Two networks that learn the same line, each with its own optimizer."""
+    """Agent with two networks that learn the same line, each with its own optimizer."""
 
     def build(self):
         return {name: keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]) for name in ("actor", "critic")}
@@ -412,7 +413,7 @@ class TwoHeads(KerasAgent):
         return {name: keras.ops.mean(self.networks[name](batch["observations"])) for name in ("actor", "critic")}
 
 
-def test_each_optimizer_moves_its_own_network_by_its_own_rate():
+def test_each_optimizer_updates_its_network_at_its_learning_rate():
     config = TwoHeads.config_class.from_dict(
         {"optimizer": "sgd", "learning_rate": 0.5, "critic.learning_rate": 0.25, "jit_compile": False}
     )
@@ -425,7 +426,7 @@ def test_each_optimizer_moves_its_own_network_by_its_own_rate():
             np.testing.assert_allclose(old - new, rate, rtol=1e-5)
 
 
-def test_rates_of_two_optimizers():
+def test_learning_rates_of_two_optimizers_are_set_by_name():
     config = TwoHeads.config_class.from_dict({"learning_rate": 0.5, "critic.learning_rate": 0.25})
     agent = TwoHeads(PLANE, TWO, config)
     rates = lambda: (agent.get_learning_rate("actor"), agent.get_learning_rate("critic"))  # noqa: E731
@@ -433,7 +434,7 @@ def test_rates_of_two_optimizers():
     assert rates() == (0.125, 0.25)
     agent.set_hyperparameter("learning_rate", 1.0)
     assert rates() == (1.0, 1.0)
-    assert agent.optimizer_spec("critic").learning_rate == 1.0  # what a reset will build
+    assert agent.optimizer_spec("critic").learning_rate == 1.0  # from which a reset builds the optimizer
     agent.reset(0)
     assert rates() == (1.0, 1.0)
     with pytest.raises(ValueError, match=r"optimizer 'aktor' of TwoHeads. Did you mean actor"):
@@ -445,7 +446,7 @@ def test_rates_of_two_optimizers():
 @pytest.mark.parametrize(
     ("kind", "divergence"), [("a2c", "approx_kl"), ("ppo", "approx_kl"), ("trpo", "kl"), ("acer", "approx_kl")]
 )
-def test_actor_critics_name_what_their_critic_gives_and_how_far_the_policy_moved(kind: str, divergence: str):
+def test_actor_critics_report_mean_value_and_policy_divergence(kind: str, divergence: str):
     extra = {"learning_starts": 32} if kind == "acer" else {}
     agent = make(kind, "CartPole-v1", n_envs=2, n_steps=8, hidden_sizes=[4], jit_compile=False, **extra)
     updates: list[UpdateMetrics] = []
@@ -460,7 +461,7 @@ def test_actor_critics_name_what_their_critic_gives_and_how_far_the_policy_moved
     assert moved.max() > 0.0
 
 
-def test_the_divergence_of_a2c_is_that_of_its_step():
+def test_a2c_reports_divergence_of_its_step():
     agent = make("a2c", "CartPole-v1", n_envs=2, n_steps=8, hidden_sizes=[4], learning_rate=0.05, jit_compile=False)
     rows = np.random.default_rng(0).normal(size=(16, 4)).astype(np.float32)
 
@@ -478,5 +479,5 @@ def test_the_divergence_of_a2c_is_that_of_its_step():
     }
     update = agent.update(Batches(data, np.arange(16, dtype=np.int32)[None]))
     ratio = probability_of_the_first_action() / before
-    assert ratio.min() > 1.0  # the action that was taken became more probable
+    assert ratio.min() > 1.0  # the probability of the action taken increased
     assert update.metrics["approx_kl"] == pytest.approx([np.mean(ratio - 1.0 - np.log(ratio))], rel=1e-3)

@@ -1,4 +1,4 @@
-"""DDPG, TD3 and SAC, and optimizers that step in turns, against small examples worked out by hand."""
+"""Tests of DDPG, TD3, SAC and optimizers that step in turns, against examples worked out by hand."""
 
 import itertools
 import math
@@ -41,50 +41,50 @@ def tensors(rows):
     return {name: keras.ops.convert_to_tensor(values) for name, values in rows.items()}
 
 
-def told(loss):
+def floats(loss):
     return {name: float(value) for name, value in loss.items()}
 
 
-def line(network, *weights, bias=0.0):
-    """Makes the last layer of a network compute weights * inputs + bias."""
+def set_line(network, *weights, bias=0.0):
+    """Set the last layer of a network to weights * inputs + bias."""
     network.set_weights([np.array(weights, np.float32)[:, None], np.full(1, bias, np.float32)])
 
 
 def ddpg(kind=DDPG, config=DDPGConfig, **params):
-    """Q(x, a) = x + 2 a, whose target is 2 x - a + 1; the actor is tanh(0), its target tanh(x / 2)."""
+    """Return an agent with Q(x, a) = x + 2 a, its target 2 x - a + 1, the actor tanh(0) and its target tanh(x / 2)."""
     agent = kind(LINE, PUSH, config.from_dict({**PLAIN, "learning_rate": 0.1, "tau": 0.25, **params}))
-    line(agent.networks["critic"], 1, 2)
-    line(agent.networks["target_critic"], 2, -1, bias=1)
-    line(agent.networks["actor"], 0)
-    line(agent.networks["target_actor"], 0.5)
+    set_line(agent.networks["critic"], 1, 2)
+    set_line(agent.networks["target_critic"], 2, -1, bias=1)
+    set_line(agent.networks["actor"], 0)
+    set_line(agent.networks["target_actor"], 0.5)
     return agent
 
 
-NEXT = np.tanh([1.0, 0.25])  # what the target actor does next
+NEXT = np.tanh([1.0, 0.25])  # actions of the target actor in the next observations
 
 
-def test_the_critic_of_ddpg():
+def test_ddpg_critic_loss():
     # Values 2 and 0; targets 1 + 0.5 (4 - tanh 1 + 1) and 2 + 0.25 (1 - tanh 0.25 + 1).
     targets = np.array([1 + 0.5 * (5 - NEXT[0]), 2 + 0.25 * (2 - NEXT[1])])
-    loss = told(ddpg().critic_loss(tensors(ROWS)))
+    loss = floats(ddpg().critic_loss(tensors(ROWS)))
     assert loss["critic"] == pytest.approx(((2 - targets[0]) ** 2 + (0 - targets[1]) ** 2) / 2)
     assert loss["q_mean"] == pytest.approx(1)
     assert loss["td_error"] == pytest.approx((abs(2 - targets[0]) + targets[1]) / 2)
 
 
-def test_what_terminated_does_not_bootstrap():
+def test_ddpg_target_does_not_bootstrap_at_termination():
     rows = {**ROWS, "terminated": np.array([True, True])}
-    assert told(ddpg().critic_loss(tensors(rows)))["critic"] == pytest.approx(((2 - 1) ** 2 + (0 - 2) ** 2) / 2)
+    assert floats(ddpg().critic_loss(tensors(rows)))["critic"] == pytest.approx(((2 - 1) ** 2 + (0 - 2) ** 2) / 2)
 
 
-def test_the_actor_learns_from_the_critic_after_its_step_and_targets_follow_both():
+def test_ddpg_actor_uses_updated_critic_and_targets_follow_both():
     agent = ddpg()
     agent.update(Batches(ROWS, np.arange(2, dtype=np.int32)[None]))
     targets = np.array([1 + 0.5 * (5 - NEXT[0]), 2 + 0.25 * (2 - NEXT[1])])
-    errors = np.array([2, 0]) - targets  # the loss is their mean square
+    errors = np.array([2, 0]) - targets  # the loss is the mean square of the errors
     kernel = np.array([1, 2]) - 0.1 * np.array([(errors * [1, 2]).mean() * 2, (errors * [0.5, -1]).mean() * 2])
     np.testing.assert_allclose(agent.networks["critic"].get_weights()[0][:, 0], kernel, rtol=1e-5)
-    # dQ/da is the critic's new weight; tanh' is 1 at 0; the actor's input is 1 and 2.
+    # dQ/da is the new weight of the critic; tanh' is 1 at 0; the inputs of the actor are 1 and 2.
     actor = 0.1 * kernel[1] * 1.5
     np.testing.assert_allclose(agent.networks["actor"].get_weights()[0], [[actor]], rtol=1e-5)
     np.testing.assert_allclose(
@@ -96,25 +96,25 @@ def test_the_actor_learns_from_the_critic_after_its_step_and_targets_follow_both
 
 
 def td3(**params):
-    """Like `ddpg`; the second critic is a, and its target 3."""
+    """Return an agent like `ddpg` with the second critic a, whose target is 3."""
     agent = ddpg(TD3, TD3Config, **params)
-    line(agent.networks["second_critic"], 0, 1)
-    line(agent.networks["target_second_critic"], 0, 0, bias=3)
+    set_line(agent.networks["second_critic"], 0, 1)
+    set_line(agent.networks["target_second_critic"], 0, 0, bias=3)
     return agent
 
 
-def test_the_critics_of_td3():
-    noise = np.array([[1.0], [-10.0]], np.float32)  # times 0.2: 0.2, and -2, which is cut to -0.5
+def test_td3_critic_loss():
+    noise = np.array([[1.0], [-10.0]], np.float32)  # times 0.2: 0.2, and -2, which is clipped to -0.5
     smoothed = NEXT + np.array([0.2, -0.5])
     first = np.array([2 * 2 - smoothed[0] + 1, 2 * 0.5 - smoothed[1] + 1])
     targets = np.array([1, 2]) + np.array([0.5, 0.25]) * np.minimum(first, 3)
-    assert first[0] > 3 > first[1]  # each critic is the smaller one once
-    loss = told(td3().critic_loss(tensors({**ROWS, "noise": noise})))
+    assert first[0] > 3 > first[1]  # each critic is the smaller one in one row
+    loss = floats(td3().critic_loss(tensors({**ROWS, "noise": noise})))
     expected = ((np.array([2, 0]) - targets) ** 2).mean() + ((np.array([0.5, -1]) - targets) ** 2).mean()
     assert loss["critic"] == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_actor_and_the_targets_of_td3_move_at_every_second_step():
+def test_td3_updates_actor_and_targets_at_every_second_step():
     agent = td3()
     rows = {**ROWS, "noise": np.zeros((2, 1), np.float32)}
     weights = []
@@ -123,14 +123,14 @@ def test_the_actor_and_the_targets_of_td3_move_at_every_second_step():
         update = agent.update(Batches(rows, np.arange(2, dtype=np.int32)[None]))
         kernel, bias = agent.networks["critic"].get_weights()
         values = ROWS["observations"] * kernel[0] + np.tanh(ROWS["observations"] * weight + shift) * kernel[1] + bias
-        # It is told at every step, whether the actor moves or not, of the critic after its own.
+        # The loss of the actor is reported at every step, with the critic after its own step.
         assert update.losses["actor"] == pytest.approx(-values.mean(), rel=1e-5)
         weights.append([agent.networks[name].get_weights()[0].copy() for name in ("critic", "actor", "target_critic")])
     moved = [[not np.array_equal(a, b) for a, b in zip(*pair, strict=True)] for pair in itertools.pairwise(weights)]
     assert moved == [[True, True, True], [True, False, False], [True, True, True]]
 
 
-def test_delayed_steps_are_the_same_within_one_update_and_over_several():
+def test_delayed_steps_are_equal_within_one_update_and_over_several():
     rows = {**ROWS, "noise": np.zeros((2, 1), np.float32)}
     together, apart = td3(), td3()
     together.update(Batches(rows, np.tile(np.arange(2, dtype=np.int32), (4, 1))))
@@ -145,12 +145,12 @@ def test_delayed_steps_are_the_same_within_one_update_and_over_several():
 
 
 def log_density(before, mean, log_std):
-    """Of tanh(before) by the change of variables, in double precision."""
+    """Return the log density of tanh(before) by the change of variables, in double precision."""
     z = (before - mean) / math.exp(log_std)
     return -0.5 * z * z - log_std - 0.5 * math.log(2 * math.pi) - math.log(1 - math.tanh(before) ** 2)
 
 
-def test_squashed_gaussian():
+def test_squashed_gaussian_by_hand():
     parameters = np.array([[0.3, -0.2, -1.0, 0.5]], np.float32)  # two dimensions
     noise = np.array([[0.7, -1.1]], np.float32)
     actions, log_probs = SquashedGaussian.draw(parameters, noise)
@@ -161,7 +161,7 @@ def test_squashed_gaussian():
     np.testing.assert_allclose(SquashedGaussian.mode(parameters), np.tanh([[0.3, -0.2]]), rtol=1e-6)
 
 
-def test_the_density_of_squashed_actions_integrates_to_one():
+def test_density_of_squashed_actions_integrates_to_one():
     edges = np.linspace(-4, 4, 4001)
     middle = (edges[1:] + edges[:-1]) / 2
     noise = ((middle - 0.4) / 0.7).astype(np.float32)[:, None]
@@ -171,14 +171,14 @@ def test_the_density_of_squashed_actions_integrates_to_one():
 
 
 @pytest.mark.parametrize("mean", [-30.0, 30.0])
-def test_far_out_the_density_keeps_its_digits(mean):
+def test_squashed_density_is_precise_far_from_zero(mean):
     actions, log_probs = SquashedGaussian.draw(np.array([[mean, 0.0]], np.float32), np.zeros((1, 1), np.float32))
     assert abs(float(actions[0, 0])) == 1.0
-    # log(1 - tanh(x)^2) = log 4 - 2 |x| there
+    # log(1 - tanh(x)^2) = log 4 - 2 |x| for large |x|
     assert float(log_probs[0]) == pytest.approx(-0.5 * math.log(2 * math.pi) - math.log(4) + 60, rel=1e-5)
 
 
-def test_samples_are_those_of_the_distribution():
+def test_squashed_samples_have_mean_and_deviation_of_distribution():
     rng = np.random.default_rng(0)
     parameters = np.tile(np.array([[0.5, math.log(0.3)]], np.float32), (20_000, 1))
     drawn = np.arctanh(SquashedGaussian.sample(parameters, rng)[:, 0].astype(np.float64))
@@ -187,14 +187,14 @@ def test_samples_are_those_of_the_distribution():
 
 
 def sac(**params):
-    """A policy of mean 0 and deviation e^-1; Q is x + 2 a and -x; targets are 2 x - a and 1; the temperature is e."""
+    """Return a policy of mean 0 and deviation e^-1, critics x + 2 a and -x, targets 2 x - a and 1, temperature e."""
     config = SACConfig.from_dict({**PLAIN, "learning_rate": 0.1, "initial_ent_coef": math.e, **params})
     agent = SAC(LINE, PUSH, config)
     agent.networks["actor"].set_weights([np.zeros((1, 2)), np.array([0.0, -1.0])])
-    line(agent.networks["critic"], 1, 2)
-    line(agent.networks["second_critic"], -1, 0)
-    line(agent.networks["target_critic"], 2, -1)
-    line(agent.networks["target_second_critic"], 0, 0, bias=1)
+    set_line(agent.networks["critic"], 1, 2)
+    set_line(agent.networks["second_critic"], -1, 0)
+    set_line(agent.networks["target_critic"], 2, -1)
+    set_line(agent.networks["target_second_critic"], 0, 0, bias=1)
     return agent
 
 
@@ -202,7 +202,7 @@ NOISE = {"noise": np.array([[1.0], [-1.0]], np.float32), "next_noise": np.array(
 
 
 @pytest.mark.parametrize("params", [{}, {"ent_coef": 2.0}])
-def test_the_critics_of_sac(params):
+def test_sac_critic_loss(params):
     temperature = params.get("ent_coef", math.e)
     before = [0.5 * math.exp(-1), 0.0]
     log_probs = np.array([log_density(b, 0.0, -1.0) for b in before])
@@ -210,22 +210,22 @@ def test_the_critics_of_sac(params):
     targets = np.array([1, 2]) + np.array([0.5, 0.25]) * (smallest - temperature * log_probs)
     squares = ((np.array([2, 0]) - targets) ** 2).mean() + ((np.array([-1, -2]) - targets) ** 2).mean()
     expected = 0.5 * squares  # as in equation 5 of the paper
-    loss = told(sac(**params).critic_loss(tensors({**ROWS, **NOISE})))
+    loss = floats(sac(**params).critic_loss(tensors({**ROWS, **NOISE})))
     assert loss["critic"] == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_policy_of_sac_and_its_temperature():
+def test_sac_policy_and_temperature_losses():
     before = np.array([1, -1]) * math.exp(-1)
     log_probs = np.array([log_density(b, 0.0, -1.0) for b in before])
     values = np.minimum(np.array([1, 2]) + 2 * np.tanh(before), [-1, -2])
-    loss = told(sac().policy_loss(tensors({**ROWS, **NOISE})))
+    loss = floats(sac().policy_loss(tensors({**ROWS, **NOISE})))
     assert loss["actor"] == pytest.approx((math.e * log_probs - values).mean(), rel=1e-5)
     assert loss["entropy"] == pytest.approx(-log_probs.mean(), rel=1e-5)
     assert loss["temperature"] == pytest.approx(-(1.0 * (log_probs - 1)).mean(), rel=1e-5)  # target -1, log e = 1
     assert loss["ent_coef"] == pytest.approx(math.e, rel=1e-5)
 
 
-def test_the_temperature_falls_where_the_entropy_is_more_than_wanted():
+def test_temperature_falls_when_entropy_exceeds_target():
     for target, falls in ((-10.0, True), (0.69, False)):
         agent = sac(target_entropy=target)
         agent.update(Batches({**ROWS, **NOISE}, np.arange(2, dtype=np.int32)[None]))
@@ -233,20 +233,20 @@ def test_the_temperature_falls_where_the_entropy_is_more_than_wanted():
         assert (value[0] < 1.0) == falls
 
 
-def test_sac_over_several_steps_is_refused():
+def test_sac_with_n_step_returns_is_refused():
     with pytest.raises(ConfigurationError, match=r"n_step must be 1 for SAC, got 3: .* leave out the entropy"):
         SACConfig(n_step=3)
 
 
 @pytest.mark.parametrize("target", [math.log(2.0), 5.0])
-def test_an_entropy_that_no_policy_has_is_refused(target):
+def test_unreachable_target_entropy_is_refused(target):
     with pytest.raises(ConfigurationError, match=r"less than 0\.693, .* got .*; the usual one is -1"):
         SAC(LINE, PUSH, SACConfig(target_entropy=target))
     SAC(LINE, PUSH, SACConfig(target_entropy=0.69))
-    SAC(LINE, PUSH, SACConfig(target_entropy=target, ent_coef=0.1))  # nothing is learned of it
+    SAC(LINE, PUSH, SACConfig(target_entropy=target, ent_coef=0.1))  # a fixed temperature does not use the target
 
 
-def test_a_temperature_that_is_fixed_has_no_optimizer_and_can_be_changed():
+def test_fixed_temperature_has_no_optimizer_and_is_mutable():
     agent = sac(ent_coef=0.5)
     assert set(agent.optimizers) == {"actor", "critic"}
     agent.set_hyperparameter("ent_coef", 0.1)
@@ -255,7 +255,7 @@ def test_a_temperature_that_is_fixed_has_no_optimizer_and_can_be_changed():
         sac().set_hyperparameter("ent_coef", 0.1)
 
 
-# --- what they share
+# --- common to DDPG, TD3 and SAC
 
 
 def test_first_actions_are_uniform():
@@ -266,18 +266,18 @@ def test_first_actions_are_uniform():
     agent.advance(10)
     assert (
         np.abs(agent.act(np.zeros((500, 1), np.float32), explore=True)).mean() < 0.5
-    )  # the policy's, of deviation e^-1
+    )  # actions of the policy, of deviation e^-1
 
 
-def test_noise_is_on_what_the_actor_does_and_within_bounds():
+def test_noise_is_added_to_actions_within_bounds():
     agent = ddpg(learning_starts=0, noise_kwargs={"sigma": 0.5})
     drawn = agent.act(np.zeros((2000, 1), np.float32), explore=True)
-    assert drawn.std() == pytest.approx(0.48, abs=0.03)  # cut at two deviations
+    assert drawn.std() == pytest.approx(0.48, abs=0.03)  # clipped at two deviations
     assert np.abs(drawn).max() == 1.0
     np.testing.assert_array_equal(agent.act(np.zeros((3, 1), np.float32), explore=False), np.zeros((3, 1)))
 
 
-def test_noise_that_drifts_begins_anew_with_each_episode():
+def test_correlated_noise_restarts_with_each_episode():
     agent = ddpg(learning_starts=0, noise="ornstein-uhlenbeck", noise_kwargs={"sigma": 1.0, "dt": 1.0})
     observations = np.zeros((2, 1), np.float32)
     for _ in range(20):
@@ -289,7 +289,7 @@ def test_noise_that_drifts_begins_anew_with_each_episode():
 
 
 @pytest.mark.parametrize("members", [None, 2])
-def test_noise_that_drifts_begins_anew_where_a_resumed_training_has_new_episodes(members):
+def test_correlated_noise_restarts_with_new_episodes_of_resumed_training(members):
     params = {"hidden_sizes": (8,), "jit_compile": False, "learning_starts": 0, "batch_size": 8, "n_envs": 2}
     spec = agents.AgentSpec.of("ddpg", "Pendulum-v1", {**params, "noise": "ornstein-uhlenbeck"})
     seen = []
@@ -312,7 +312,7 @@ def test_noise_that_drifts_begins_anew_where_a_resumed_training_has_new_episodes
     assert len(seen) == 2 * (members or 1)
 
 
-def test_exploring_elsewhere_leaves_the_noise_of_training_alone():
+def test_evaluation_and_prediction_do_not_change_training_noise():
     params = {"hidden_sizes": (8,), "jit_compile": False, "learning_starts": 20, "batch_size": 8, "n_envs": 2}
     agent = agents.make("ddpg", "Pendulum-v1", noise="ornstein-uhlenbeck", **params)
     with agents.Trainer(agent) as trainer:
@@ -325,20 +325,20 @@ def test_exploring_elsewhere_leaves_the_noise_of_training_alone():
         observations = np.zeros((3, 3), np.float32)
         best = agent.predict(observations[0])
         drifts = [np.abs(agent.predict(observations[0], deterministic=False) - best).item() for _ in range(400)]
-        assert np.mean(drifts[200:]) > 1.5 * np.mean(drifts[:10])  # it goes on from call to call
+        assert np.mean(drifts[200:]) > 1.5 * np.mean(drifts[:10])  # the noise stays correlated over calls
         assert agent.predict(observations, deterministic=False).shape == (3, 1)
         np.testing.assert_array_equal(agent.noise.get_state()["x"], before)
         trainer.train(env_steps=60)
 
 
-def test_what_is_said_of_the_critic_is_said_of_both():
+def test_critic_network_settings_apply_to_both_critics():
     agent = agents.make("sac", "Pendulum-v1", hidden_sizes=(4,), networks={"critic": {"hidden_sizes": [6]}})
     for name in ("critic", "second_critic", "target_second_critic"):
         assert agent.networks[name].get_weights()[0].shape == (4, 6)
     assert agent.networks["actor"].get_weights()[0].shape == (3, 4)
 
 
-def test_spaces_that_they_do_not_take():
+def test_unsupported_action_spaces_are_refused():
     for kind in (DDPG, TD3, SAC):
         with pytest.raises(
             ConfigurationError, match=rf"{kind.__name__} takes continuous actions.*acer, dqn, ppo, rainbow"
@@ -351,7 +351,7 @@ def test_spaces_that_they_do_not_take():
             kind(LINE, spaces.Box(-np.inf, np.inf, (1,), np.float32))
 
 
-def test_actions_join_behind_the_convolutions():
+def test_critic_concatenates_actions_after_convolutions():
     space = spaces.Box(0, 255, (36, 36, 1), np.uint8)
     critic = critic_network(space, (8,), 2)
     images = np.random.default_rng(0).integers(0, 256, (3, 36, 36, 1)).astype(np.uint8)
@@ -360,7 +360,7 @@ def test_actions_join_behind_the_convolutions():
     assert not np.allclose(*values)
 
 
-def test_an_agent_of_images_learns():
+def test_sac_updates_on_image_observations():
     space = spaces.Box(0, 255, (36, 36, 1), np.uint8)
     agent = SAC(space, PUSH, SACConfig(hidden_sizes=(8,), batch_size=2))
     images = np.random.default_rng(0).integers(0, 256, (2, 36, 36, 1)).astype(np.uint8)
@@ -369,7 +369,7 @@ def test_an_agent_of_images_learns():
     assert agent.act(images).shape == (2, 1)
 
 
-def test_a_constant_is_a_number_whatever_it_sees():
+def test_constant_ignores_its_input():
     network = constant(LINE, 0.5)
     np.testing.assert_array_equal(np.array(network(np.ones((3, 1), np.float32))), np.full((3, 1), 0.5))
     np.testing.assert_array_equal(
@@ -392,7 +392,7 @@ def test_a_constant_is_a_number_whatever_it_sees():
         pytest.param("trpo", {"n_envs": 2, "n_steps": 15}, marks=pytest.mark.slow),
     ],
 )
-def test_members_are_those_agents_alone(name, params):
+def test_population_members_equal_agents_trained_alone(name, params):
     small = {"hidden_sizes": (8,), "jit_compile": False, **params}
     if name not in ("a2c", "trpo"):
         small |= {"learning_starts": 20, "batch_size": 8}
@@ -412,11 +412,11 @@ def test_members_are_those_agents_alone(name, params):
             assert_same_movement([each[position] for each in values], values_of(alone.state_variables()), began)
 
 
-# --- turns
+# --- optimizer steps in turns
 
 
 class InTurns(KerasAgent):
-    """Two weights a and b from 1. First a moves by -b, then b moves by -a of then, at every `every`th step."""
+    """Agent with weights a = b = 1: first a changes by -b, then b by -(the new a), each at its every `every`th step."""
 
     order = (("a",), ("b",))
     every = (1, 1)
@@ -450,23 +450,23 @@ def weights_after(n, order, every):
     return [float(agent.networks[name].get_weights()[0][0]) for name in "ab"]
 
 
-def test_turns():
+def test_optimizer_steps_in_turns_by_hand():
     assert weights_after(1, (("a", "b"),), (1,)) == [0.5, 0.5]
-    assert weights_after(1, (("a",), ("b",)), (1, 1)) == [0.5, 0.75]  # b sees a as it is by then
+    assert weights_after(1, (("a",), ("b",)), (1, 1)) == [0.5, 0.75]  # b uses the updated a
     assert weights_after(1, (("b",), ("a",)), (1, 1)) == [0.75, 0.5]
-    assert weights_after(2, (("a",), ("b",)), (1, 2)) == [0.0, 1.0]  # b is due when a is 0
+    assert weights_after(2, (("a",), ("b",)), (1, 2)) == [0.0, 1.0]  # b is updated when a is 0
     assert weights_after(3, (("a",), ("b",)), (1, 3)) == [-0.5, 1.25]
 
 
 @pytest.mark.parametrize("order", [(("a",), ("a", "b")), (("a",),), (("a",), ("c",))])
-def test_every_optimizer_is_in_one_turn(order):
+def test_optimizer_missing_from_steps_or_repeated_is_refused(order):
     with pytest.raises(
         ConfigurationError, match=r"optimizer_steps\(\) must have each of the optimizers \['a', 'b'\] in one step"
     ):
         weights_after(1, order, (1,) * len(order))
 
 
-def test_an_agent_without_a_loss_says_so():
+def test_agent_without_loss_raises_not_implemented():
     kind = type("Kind", (InTurns,), {"turns": KerasAgent.optimizer_steps})
     agent = kind(LINE, spaces.Discrete(2), agents.AgentConfig(jit_compile=False))
     with pytest.raises(NotImplementedError, match=r"needs a method loss\(batch\), or optimizer_steps\(\)"):
@@ -474,14 +474,14 @@ def test_an_agent_without_a_loss_says_so():
     assert issubclass(kind, Agent)
 
 
-def test_a_strategy_takes_optimizers_that_step_together():
+def test_strategy_refuses_optimizers_that_step_in_turns():
     from agents.distributed.replicas import DistributedSteps
 
     with pytest.raises(ConfigurationError, match=r"one after the other \(critic, then actor and temperature\)"):
         DistributedSteps(sac().learnable(), None)
 
 
-def test_weights_of_an_agent_without_noise_start_one_with_noise():
+def test_state_of_agent_without_noise_starts_agent_with_noise():
     params = {"hidden_sizes": (8,), "learning_starts": 0}
     plain = agents.make("sac", "Pendulum-v1", **params)
     spec = AgentSpec.of(plain, None, {"noise": "gaussian"})

@@ -1,4 +1,4 @@
-"""The DQN that the documentation shows learns, is a member of populations, and is refused where it cannot work."""
+"""Tests of the example DQN of the documentation: learning, populations and the refusal of unsuitable settings."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SMALL: dict[str, Any] = {
 }
 
 
-def test_its_network_learns_its_target_follows_and_its_exploration_fades():
+def test_example_dqn_learns_updates_target_and_reduces_exploration():
     agent = agents.make(PLACE, "fakes:TwoStep-v0", **SMALL)
     before = [np.array(weights) for weights in agent.networks["q"].weights]
     with Trainer(agent) as trainer:
-        trainer.train(env_steps=32 + 3 * 8)  # three gradient steps: the target is what the network is
+        trainer.train(env_steps=32 + 3 * 8)  # three gradient steps: the target has just been updated
         own, target = ([np.array(each) for each in agent.networks[name].weights] for name in ("q", "target"))
         assert any((now != then).any() for now, then in zip(own, before, strict=True))
         for one, other in zip(own, target, strict=True):
@@ -37,7 +37,7 @@ def test_its_network_learns_its_target_follows_and_its_exploration_fades():
 
 
 @pytest.mark.slow
-def test_a_population_trains_it_as_it_is_trained_alone():
+def test_example_dqn_trains_equally_in_population_and_alone():
     returns = {}
     for executor in ("inline", "population"):
         options: dict[str, Any] = {"seeds": 2, "storage": None, "confirm": 0, "pruner": "none", "env_steps": 300}
@@ -49,7 +49,7 @@ def test_a_population_trains_it_as_it_is_trained_alone():
     assert returns["inline"] == returns["population"]
 
 
-def test_a_config_without_what_targets_need_is_refused_with_the_one_to_use():
+def test_config_without_target_settings_is_refused():
     @dataclass(frozen=True, kw_only=True)
     class Bare(AgentConfig):
         pass

@@ -1,4 +1,4 @@
-"""TRPO: conjugate gradients and line searches against NumPy, its steps against small examples worked out by hand."""
+"""Tests of TRPO: conjugate gradients and line searches against NumPy, steps against examples worked out by hand."""
 
 import keras
 import numpy as np
@@ -24,7 +24,7 @@ PUSH = spaces.Box(-1.0, 1.0, (1,), np.float32)
 
 
 def matrix_of(n, seed=0):
-    """A symmetric positive definite one."""
+    """Return a symmetric positive definite matrix."""
     root = np.random.default_rng(seed).normal(size=(n, n)).astype(np.float32)
     return root @ root.T + np.eye(n, dtype=np.float32)
 
@@ -34,25 +34,25 @@ def product_with(matrix):
 
 
 def compiled(function, jit_compile):
-    """What a function gives as a graph; its conditions are tensors there."""
+    """Return the result of a function run as a graph, in which its conditions are tensors."""
     return tf.function(function, jit_compile=jit_compile, autograph=False)()
 
 
 @pytest.mark.parametrize("jit_compile", [True, False])
 @pytest.mark.parametrize("n", [1, 2, 7])
-def test_conjugate_gradients_solve(n, jit_compile):
+def test_conjugate_gradients_solve_linear_system(n, jit_compile):
     matrix, b = matrix_of(n), np.arange(1, n + 1, dtype=np.float32)
     x = compiled(lambda: conjugate_gradients(product_with(matrix), tf.constant(b), 3 * n), jit_compile)
     np.testing.assert_allclose(x, np.linalg.solve(matrix, b), rtol=1e-3, atol=1e-4)
 
 
-def test_the_first_conjugate_gradient_is_the_steepest():
+def test_first_conjugate_gradient_step_is_steepest_descent():
     matrix, b = matrix_of(4), np.arange(1, 5, dtype=np.float32)
     x = conjugate_gradients(product_with(matrix), tf.constant(b), 1)
     np.testing.assert_allclose(x, b * (b @ b) / (b @ matrix @ b), rtol=1e-5)
 
 
-def test_conjugate_gradients_end_where_they_are_good_enough():
+def test_conjugate_gradients_stop_at_small_residual():
     products = []
 
     def product(vector):
@@ -67,7 +67,7 @@ def test_conjugate_gradients_end_where_they_are_good_enough():
 
 
 @pytest.mark.parametrize("jit_compile", [True, False])
-def test_the_largest_step_is_as_long_as_it_may_be(jit_compile):
+def test_largest_step_has_maximum_divergence_along_natural_gradient(jit_compile):
     matrix, gradient = matrix_of(5), np.array([1.0, -2.0, 0.5, 0.0, 3.0], np.float32)
     step = compiled(lambda: largest_step(tf.constant(gradient), product_with(matrix), 0.02, 20), jit_compile).numpy()
     assert 0.5 * step @ matrix @ step == pytest.approx(0.02, rel=1e-4)
@@ -75,7 +75,7 @@ def test_the_largest_step_is_as_long_as_it_may_be(jit_compile):
     np.testing.assert_allclose(step / np.linalg.norm(step), natural / np.linalg.norm(natural), rtol=1e-3, atol=1e-4)
 
 
-def test_without_a_gradient_there_is_no_step():
+def test_largest_step_of_zero_gradient_is_zero():
     np.testing.assert_array_equal(largest_step(tf.zeros(3), product_with(matrix_of(3)), 0.02, 20), np.zeros(3))
 
 
@@ -89,21 +89,21 @@ def searched(evaluate, step=(4.0,), limit=100.0, max_tries=5, jit_compile=False)
 
 
 def hill(point):
-    """Of height 5 at 1.5, and 2.75 at 0; as far as it is squared."""
+    """Return a height, with maximum 5 at 1.5 and 2.75 at 0, and the square of the point as distance."""
     return 5.0 - tf.reduce_sum(tf.square(point - 1.5)), tf.reduce_sum(tf.square(point))
 
 
 @pytest.mark.parametrize("jit_compile", [True, False])
-def test_a_line_search_takes_the_first_step_that_improves_within_the_distance(jit_compile):
+def test_line_search_takes_first_improving_step_within_distance(jit_compile):
     shared = {"jit_compile": jit_compile}
-    assert searched(hill, **shared) == (2.0, 2.25 - 0.25, 4.0, True)  # at 4 it is lower than at 0
+    assert searched(hill, **shared) == (2.0, 2.25 - 0.25, 4.0, True)  # the height at 4 is less than at 0
     assert searched(hill, limit=4.0, **shared) == (2.0, 2.0, 4.0, True)
     assert searched(hill, limit=3.9, **shared) == (1.0, 2.0, 1.0, True)
     assert searched(hill, limit=0.2, max_tries=4, **shared) == (0.0, 0.0, 0.0, False)
     assert searched(hill, limit=0.2, max_tries=6, **shared) == (0.25, 2.25 - 1.5625, 0.0625, True)
 
 
-def test_a_line_search_accepts_no_step_that_improves_nothing():
+def test_line_search_rejects_steps_without_improvement():
     assert searched(lambda point: (tf.constant(1.0), tf.constant(0.0))) == (0.0, 0.0, 0.0, False)
     assert searched(lambda point: (-tf.reduce_sum(point), tf.constant(0.0))) == (0.0, 0.0, 0.0, False)
     assert searched(hill, step=(np.nan,)) == (0.0, 0.0, 0.0, False)
@@ -116,7 +116,7 @@ ALL = np.arange(2, dtype=np.int32)[None]
 
 
 def trpo(space=TWO, **params):
-    """Both actions equally probable, or a standard normal one; the value is 1 everywhere."""
+    """Return an agent with equal probabilities, or a standard normal policy, and the value 1 everywhere."""
     agent = TRPO(PLANE, space, TRPOConfig.from_dict({**PLAIN, "learning_rate": 0.25, **params}))
     actor = agent.networks["actor"]
     actor.set_weights([np.zeros_like(weight) for weight in actor.get_weights()])
@@ -124,7 +124,7 @@ def trpo(space=TWO, **params):
     return agent
 
 
-# Nothing is seen, so that only biases count.
+# Observations are 0, so that only biases matter.
 ROWS = {
     "observations": np.zeros((2, 2), np.float32),
     "actions": np.array([0, 1], np.int32),
@@ -135,15 +135,16 @@ ROWS = {
 
 
 def once(values):
-    """The one value of a metric that is the same at every gradient step."""
+    """Return the value of a metric that is the same at every gradient step."""
     assert len(set(values.tolist())) == 1
     return float(values[0])
 
 
 @pytest.mark.parametrize("jit_compile", [True, False])
-def test_a_step_between_two_actions(jit_compile):
-    # The gradient is (1, -1) / 2, and the Fisher matrix times (1, -1) is half of it; with 0.1 on its diagonal a step
-    # (t, -t) is 0.6 t^2 long.
+def test_policy_step_between_two_actions_by_hand(jit_compile):
+    # The gradient is (1, -1) / 2, and the Fisher matrix times (1, -1) is (1, -1) / 2; with damping 0.1 the divergence
+    # of a step
+    # (t, -t) is 0.6 t^2.
     agent = trpo(target_kl=0.06, cg_damping=0.1, jit_compile=jit_compile)
     update = agent.update(Batches(ROWS, ALL))
     t = np.sqrt(0.06 / 0.6)
@@ -156,13 +157,13 @@ def test_a_step_between_two_actions(jit_compile):
     assert metrics["line_search_success"] == 1.0
     p = 1 / (1 + np.exp(-2 * t))
     assert metrics["entropy"] == pytest.approx(-p * np.log(p) - (1 - p) * np.log(1 - p), rel=1e-4)
-    # The critic: errors -1 and -3, of which the mean square is 5, and 0.25 times the gradient -4.
+    # The critic: errors -1 and -3, whose mean square is 5, and 0.25 times the gradient -4.
     assert update.losses["critic"].tolist() == update.metrics["value_loss"].tolist() == [5.0]
     assert agent.networks["critic"].get_weights()[1] == pytest.approx(2.0)
 
 
-def test_a_step_of_a_normal_action():
-    # The gradient in the mean is 1, and 0 in the deviation; the Fisher matrix is 1 there.
+def test_policy_step_of_normal_action_by_hand():
+    # The gradient is 1 in the mean and 0 in the deviation; the Fisher matrix is 1 in the mean.
     rows = {
         **ROWS,
         "actions": np.array([[1], [-1]], np.float32),
@@ -177,18 +178,18 @@ def test_a_step_of_a_normal_action():
     assert once(update.metrics["surrogate_improvement"]) == pytest.approx(np.sinh(t) * np.exp(-(t**2) / 2), rel=1e-3)
 
 
-def test_a_policy_that_cannot_improve_stays_as_it_is():
+def test_policy_without_improvement_stays_unchanged():
     agent = trpo()
     before = agent.networks["actor"].get_weights()
     update = agent.update(Batches({**ROWS, "advantages": np.zeros(2, np.float32)}, ALL))
     for one, other in zip(before, agent.networks["actor"].get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
     assert [once(update.metrics[name]) for name in ("kl", "surrogate_improvement", "line_search_success")] == [0, 0, 0]
-    assert agent.networks["critic"].get_weights()[1] == pytest.approx(2.0)  # the critic learns all the same
+    assert agent.networks["critic"].get_weights()[1] == pytest.approx(2.0)  # the critic still learns
 
 
-def test_a_step_that_goes_too_far_is_shortened():
-    # From probabilities 0.9 and 0.1 towards the rare one, the divergence grows faster than the square of the step.
+def test_step_beyond_divergence_limit_is_shortened():
+    # From probabilities 0.9 and 0.1 towards the rare action, the divergence grows faster than the square of the step.
     tries = {}
     for max_iter in (1, 10):
         agent = trpo(target_kl=0.5, cg_damping=0.0, line_search_max_iter=max_iter)
@@ -202,7 +203,7 @@ def test_a_step_that_goes_too_far_is_shortened():
     assert 0.2 < tries[10][1] <= 0.5
 
 
-def test_the_entropy_may_count():
+def test_entropy_bonus_changes_policy():
     agent = trpo(ent_coef=1.0)
     kernel, _ = agent.networks["actor"].get_weights()
     agent.networks["actor"].set_weights([kernel, np.array([1.0, 0.0])])
@@ -214,20 +215,20 @@ def test_the_entropy_may_count():
 def test_advantages_are_normalised_over_all_rows_of_an_update():
     rows = {
         **{name: np.concatenate([values, values]) for name, values in ROWS.items()},
-        "advantages": np.array([7, 3, 7, 3], np.float32),  # of mean 5 and spread 2
+        "advantages": np.array([7, 3, 7, 3], np.float32),  # of mean 5 and standard deviation 2
     }
-    single = np.arange(4, dtype=np.int32)[:, None]  # each row a minibatch
-    normalised, told = trpo(normalize_advantages=True), trpo()
+    single = np.arange(4, dtype=np.int32)[:, None]  # minibatches of one row
+    normalised, plain = trpo(normalize_advantages=True), trpo()
     updates = [
         agent.update(Batches({**rows, "advantages": values}, single))
-        for agent, values in ((normalised, rows["advantages"]), (told, np.array([1, -1, 1, -1], np.float32)))
+        for agent, values in ((normalised, rows["advantages"]), (plain, np.array([1, -1, 1, -1], np.float32)))
     ]
     for name in updates[0].metrics:
         np.testing.assert_allclose(updates[0].metrics[name], updates[1].metrics[name], rtol=1e-5)
     assert once(updates[0].metrics["surrogate_improvement"]) > 0
 
 
-# --- the opening of an update
+# --- the policy step at the start of an update
 
 
 def weights_of(agent):
@@ -235,7 +236,7 @@ def weights_of(agent):
 
 
 NOISE = 5e-5
-"""Largest difference of movements that is float error: solving for the natural gradient magnifies it to 2.2e-5."""
+"""Largest difference of movements that is rounding error: solving for the natural gradient magnifies it to 2.2e-5."""
 
 SMALL = {"hidden_sizes": (8,), "jit_compile": False, "n_envs": 2, "n_steps": 16, "batch_size": 12, "n_epochs": 2}
 
@@ -251,7 +252,7 @@ class EveryStep(agents.Callback):
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_gradient_steps_one_at_a_time_open_the_update_once(together):
+def test_policy_step_is_made_once_per_update_of_single_gradient_steps(together):
     spec = AgentSpec.of("trpo", "CartPole-v1", SMALL)
     whole = spec.build(0)
     with Trainer(whole) as trainer:
@@ -261,7 +262,7 @@ def test_gradient_steps_one_at_a_time_open_the_update_once(together):
     with Trainer(single, callbacks=[watch]) as trainer:
         trainer.train(env_steps=64)
     own = [update for update in watch.updates if update.member == 0]
-    assert ["kl" in update.metrics for update in own] == [True, *[False] * 5] * 2  # 32 rows, in 3 minibatches an epoch
+    assert ["kl" in update.metrics for update in own] == [True, *[False] * 5] * 2  # 32 rows, in 3 minibatches per epoch
     assert all("value_loss" in update.metrics for update in own)
     one = single.extract(0) if together else single
     assert_same_movement(weights_of(one), weights_of(whole), weights_of(spec.build(0)))
@@ -269,7 +270,7 @@ def test_gradient_steps_one_at_a_time_open_the_update_once(together):
 
 @pytest.mark.parametrize("jit_compile", [True, False])
 @pytest.mark.slow
-def test_members_are_those_agents_alone(jit_compile):
+def test_population_members_equal_agents_trained_alone(jit_compile):
     spec = AgentSpec.of("trpo", "CartPole-v1", {**SMALL, "jit_compile": jit_compile})
     members = [
         {"seed": 0, "target_kl": 0.05, "cg_damping": 0.5},
@@ -289,7 +290,7 @@ def test_members_are_those_agents_alone(jit_compile):
         assert_same_movement(weights_of(population.extract(position)), weights_of(alone), began, NOISE)
 
 
-def test_a_discount_that_is_off_by_a_five_thousandth_is_more_than_noise():
+def test_rounding_threshold_detects_wrong_discount():
     moved = []
     for gamma in (0.5, 0.5001):
         agent = AgentSpec.of("trpo", "CartPole-v1", {**SMALL, "gamma": gamma}).build(0)
@@ -300,7 +301,7 @@ def test_a_discount_that_is_off_by_a_five_thousandth_is_more_than_noise():
     assert difference(moved[1], moved[0], began) > 2 * NOISE
 
 
-def test_images():
+def test_update_on_image_observations_is_finite():
     space = spaces.Box(0, 255, (36, 36, 1), np.uint8)
     agent = TRPO(space, TWO, TRPOConfig(hidden_sizes=(8,), batch_size=2, jit_compile=False))
     images = np.random.default_rng(0).integers(0, 256, (2, 36, 36, 1)).astype(np.uint8)
@@ -310,7 +311,7 @@ def test_images():
     assert once(update.metrics["line_search_success"]) == 1.0
 
 
-def test_random_layers_stand_still_while_the_policy_moves():
+def test_dropout_is_fixed_during_policy_step():
     class Dropped(TRPO):
         def build(self):
             made = dict(super().build())
@@ -326,10 +327,10 @@ def test_random_layers_stand_still_while_the_policy_moves():
     assert 0.001 < once(update.metrics["kl"]) <= 0.01
 
 
-# --- what is refused
+# --- validation errors
 
 
-def test_a_strategy_is_refused():
+def test_strategy_is_refused_for_trpo():
     with pytest.raises(ConfigurationError, match="begins with a step that needs all of its rows together: leave the"):
         DistributedSteps(trpo().learnable(), None)
 
@@ -346,6 +347,6 @@ def test_a_strategy_is_refused():
         ({"n_steps": 1, "n_envs": 1}, "normalize_advantages needs rollouts of at least two rows"),
     ],
 )
-def test_values_that_are_none(params, message):
+def test_invalid_hyperparameters_are_refused(params, message):
     with pytest.raises(ConfigurationError, match=message):
         TRPOConfig.from_dict(params)

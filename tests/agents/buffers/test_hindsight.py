@@ -1,4 +1,4 @@
-"""Goals: observations in parts, what pairs of goals give, and replays in which others are wanted."""
+"""Tests of goal environments, rewards of goal pairs and hindsight replay."""
 
 import copy
 
@@ -22,7 +22,7 @@ SMALL = {"hidden_sizes": (8,), "jit_compile": False, "learning_starts": 20, "bat
 
 
 class Parts(gym.Env):
-    """Shows all kinds of parts that go together."""
+    """Environment with a dictionary observation of all kinds of spaces that can be flattened together."""
 
     observation_space = spaces.Dict(
         {
@@ -42,7 +42,7 @@ class Parts(gym.Env):
 
 
 class Line(gym.Env):
-    """A walk on whole numbers from 0; wanted is 100, which is never reached. The pair's reward is their distance."""
+    """Walk on whole numbers from 0 with the unreachable desired goal 100; the reward is minus the distance."""
 
     action_space = spaces.Discrete(2)
     observation_space = spaces.Dict(
@@ -77,7 +77,7 @@ class Line(gym.Env):
 
 
 def twice(achieved, desired):
-    """A user's function: twice the distance; close goals end the episode."""
+    """Return minus twice the distance, and terminations at close goals, as a goal function of a user does."""
     distance = np.abs(achieved - desired)[:, 0]
     return -2 * distance, distance < 0.5
 
@@ -90,10 +90,10 @@ def wrong(achieved, desired):
     return np.zeros(2), np.zeros(2)
 
 
-# --- observations in parts
+# --- dictionary observations
 
 
-def test_parts_become_one_vector_by_name():
+def test_dict_observation_is_flattened_in_order_of_names():
     environment = EnvironmentSpec(Parts).make()
     assert environment.places == {"gear": slice(0, 3), "lamps": slice(3, 5), "position": slice(5, 9)}
     observation, _ = environment.reset(seed=0)
@@ -104,14 +104,14 @@ def test_parts_become_one_vector_by_name():
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-def test_agents_learn_from_parts(kind):
+def test_agent_trains_on_dict_observations(kind):
     agent = agents.make("ppo", EnvironmentSpec(Parts, {}, kind), n_envs=2, n_steps=8, batch_size=8, jit_compile=False)
     with Trainer(agent) as trainer:
         assert trainer.train(env_steps=32).history.returns
     assert evaluate(agent, n_episodes=2).shape == (2,)
 
 
-def test_an_image_among_parts_is_refused():
+def test_image_within_dict_observation_is_refused():
     class Seeing(Parts):
         observation_space = spaces.Dict({"eye": spaces.Box(0, 255, (36, 36, 3), np.uint8), "arm": spaces.Discrete(2)})
 
@@ -122,7 +122,7 @@ def test_an_image_among_parts_is_refused():
 # --- goals
 
 
-def test_what_pairs_of_goals_give():
+def test_goal_pairs_give_rewards_and_terminations():
     environment = EnvironmentSpec(BITS, {"n_bits": 2}).make()
     goals = goals_of(environment, "bits")
     assert (goals.achieved, goals.desired) == (slice(0, 2), slice(2, 4))
@@ -132,20 +132,20 @@ def test_what_pairs_of_goals_give():
 
 
 @pytest.mark.parametrize("single", [True, False])
-def test_functions_of_one_pair_and_of_many(single):
+def test_compute_reward_takes_single_pairs_or_batches(single):
     goals = goals_of(EnvironmentSpec(Line, {"single": single}).make(), "line")
     rewards, ended = goals.judge(np.array([[1.0], [5.0]]), np.array([[3.0], [5.0]]))
     assert (rewards.tolist(), rewards.dtype) == ([-2, 0], np.float32)
     assert ended.tolist() == [False, False]
 
 
-def test_a_function_of_ones_own():
+def test_custom_goal_function_gives_rewards_and_terminations():
     goals = goals_of(EnvironmentSpec(Line).make(), "line", f"{__name__}:twice")
     rewards, ended = goals.judge(np.array([[1.0], [5.0]]), np.array([[3.0], [5.0]]))
     assert (rewards.tolist(), ended.tolist()) == ([-4, 0], [False, True])
 
 
-def test_what_is_no_goal_environment_says_what_is_missing():
+def test_environment_without_goals_is_refused_with_missing_parts():
     with pytest.raises(
         ConfigurationError, match=r"'CartPole-v1' has no achieved_goal, no desired_goal, no observation"
     ):
@@ -156,8 +156,8 @@ def test_what_is_no_goal_environment_says_what_is_missing():
 
     with pytest.raises(ConfigurationError, match=r"'Mute' has no compute_reward\(achieved_goal.*goal_function"):
         agents.make("dqn", EnvironmentSpec(Mute), replay="hindsight")
-    for name, told in (("nowhere:f", "No module"), (f"{__name__}:nothing", "nothing"), ("f", "write module:name")):
-        with pytest.raises(ConfigurationError, match=told):
+    for name, message in (("nowhere:f", "No module"), (f"{__name__}:nothing", "nothing"), ("f", "write module:name")):
+        with pytest.raises(ConfigurationError, match=message):
             agents.make("dqn", EnvironmentSpec(Line), replay="hindsight", goal_function=name)
     with pytest.raises(ConfigurationError, match=r"returned shapes \(2,\) and \(2,\)"):
         agents.make("dqn", EnvironmentSpec(Line), replay="hindsight", goal_function=f"{__name__}:wrong")
@@ -171,7 +171,7 @@ def test_goals_of_different_sizes_are_refused():
         agents.make("dqn", EnvironmentSpec(Uneven), replay="hindsight")
 
 
-def test_bits():
+def test_bit_flip_environment():
     check_env(BitFlip(3), skip_render_check=True)
     environment = BitFlip(3)
     seen, _ = environment.reset(seed=0)
@@ -190,7 +190,7 @@ def test_bits():
 
 
 def cliff(replay):
-    """Episodes of three steps that end at a place whose goal is not reached, as an environment does that kills."""
+    """Fill the replay with episodes of three steps that terminate before the desired goal is reached."""
     for t in range(30):
         at = np.float32(t % 3)
         before, after = np.array([[at, at, -1.0]], np.float32), np.array([[at + 1, at + 1, -1.0]], np.float32)
@@ -203,7 +203,7 @@ def never(achieved, desired):
 
 
 @pytest.mark.parametrize("goals", ["of ends", "of no ends", "untold"])
-def test_what_ended_for_another_reason_ended_with_any_goal(goals):
+def test_termination_unrelated_to_goal_is_kept_after_relabelling(goals):
     judge = judged if goals == "of ends" else never
     replay = replay_of(n_envs=1, goals=Goals(slice(1, 2), slice(2, 3), judge, tells_ends=goals != "untold"))
     cliff(replay)
@@ -216,7 +216,7 @@ def test_what_ended_for_another_reason_ended_with_any_goal(goals):
     assert not data["terminated"][(at < 3) & (wanted != at)].any()
 
 
-def test_ends_at_a_goal_are_taken_back_where_another_one_is_wanted():
+def test_termination_at_goal_is_removed_after_relabelling():
     replay = replay_of(n_envs=1)
     for t in range(30):  # three steps to the goal at 3
         at = np.float32(t % 3)
@@ -229,7 +229,7 @@ def test_ends_at_a_goal_are_taken_back_where_another_one_is_wanted():
     np.testing.assert_array_equal(data["terminated"], reached == wanted)
 
 
-def test_a_function_of_ones_own_gives_all_rewards(caplog):
+def test_custom_goal_function_replaces_all_rewards(caplog):
     for rules in (True, False):
         replay = replay_of(goals=Goals(slice(1, 2), slice(2, 3), fifty, rules=rules))
         walk(replay, 40)
@@ -241,7 +241,7 @@ def test_a_function_of_ones_own_gives_all_rewards(caplog):
         ) == (not rules)
 
 
-def test_an_environment_that_changes_its_rewards_later_is_noticed(caplog):
+def test_later_change_of_rewards_is_logged_once(caplog):
     agreeing = replay_of(goals=Goals(slice(1, 2), slice(2, 3), lambda a, d: (np.full(len(a), -7.0), a[:, 0] < 0)))
     walk(agreeing, 40)
     agreeing.draw(100)
@@ -253,7 +253,7 @@ def test_an_environment_that_changes_its_rewards_later_is_noticed(caplog):
 
 
 def walk(replay, n_steps, n_envs=2, length=5, first=0):
-    """Environment i is at 1,000,000 i + 100 * episode + step; its episodes are `length` - i steps."""
+    """Add steps at positions 1,000,000 i + 100 * episode + step; episodes of environment i have `length` - i steps."""
     for t in range(first, first + n_steps):
         at, ends = [], []
         for i in range(n_envs):
@@ -282,9 +282,9 @@ def replay_of(**changes):
     return HindsightReplay(**{**settings, **changes})
 
 
-@pytest.mark.parametrize("n_stored", [40, 1_003])  # 1,003: the ring of 100 has gone round, in the middle of episodes
+@pytest.mark.parametrize("n_stored", [40, 1_003])  # 1,003: the ring of 100 wrapped around within episodes
 @pytest.mark.parametrize("strategy", ["future", "final", "episode"])
-def test_other_goals_are_those_that_were_reached_in_the_same_episode(strategy, n_stored):
+def test_relabelled_goals_were_achieved_in_same_episode(strategy, n_stored):
     replay = replay_of(strategy=strategy)
     walk(replay, n_stored)
     data = replay.draw(4_000)
@@ -297,20 +297,20 @@ def test_other_goals_are_those_that_were_reached_in_the_same_episode(strategy, n
     np.testing.assert_array_equal(data["rewards"][other], -np.abs(reached - wanted)[other])
     np.testing.assert_array_equal(data["terminated"][other], (reached == wanted)[other])
     assert not data["terminated"][~other].any()
-    # A goal is a place after a step of the same episode: 1 to its length past the episode's begin.
+    # A goal is the position after a step of the same episode: 1 to the episode's length past its beginning.
     environment = at // 1_000_000
     length = np.where(environment == 0, 5, 4)
     episode, step = (at - 1_000_000 * environment) // 100, at % 100
     episode_of_goal, place = (wanted - 1_000_000 * environment) // 100, wanted % 100
     assert (episode_of_goal == episode)[other].all()
     last_episode, done = divmod(n_stored, length)
-    last = np.where(episode == last_episode, done, length)  # one that is not over ends with its newest step
+    last = np.where(episode == last_episode, done, length)  # an episode in progress ends with its newest step
     assert (place <= last)[other].all()
     if strategy == "future":
         assert (place > step)[other].all()
         first = other & (step == 0) & (environment == 0) & (episode < last_episode)
         counts = np.bincount(place[first].astype(int), minlength=6)[1:]
-        assert counts.min() > 0.12 * counts.sum()  # each of the five is as likely
+        assert counts.min() > 0.12 * counts.sum()  # the five goals are equally probable
     elif strategy == "final":
         assert (place == last)[other].all()
     else:
@@ -318,13 +318,13 @@ def test_other_goals_are_those_that_were_reached_in_the_same_episode(strategy, n
         assert (place >= 1)[other].all()
 
 
-def test_without_other_goals_it_is_a_uniform_replay():
+def test_replay_without_relabelling_keeps_goals():
     replay = replay_of(n_sampled_goal=0)
     walk(replay, 40)
     assert (replay.draw(100)["observations"][:, 2] == -1).all()
 
 
-def test_what_is_stored_stays_as_it_was():
+def test_draws_do_not_change_stored_transitions():
     replay = replay_of()
     walk(replay, 40)
     before = copy.deepcopy(replay.get_state()["arrays"])
@@ -334,7 +334,7 @@ def test_what_is_stored_stays_as_it_was():
         np.testing.assert_array_equal(values, before[name])
 
 
-def test_a_cut_ends_the_episodes_that_were_going_on():
+def test_mark_truncated_ends_episodes_in_progress():
     replay = replay_of(strategy="final")
     walk(replay, 7)
     replay.mark_truncated([0])
@@ -346,7 +346,7 @@ def test_a_cut_ends_the_episodes_that_were_going_on():
     assert set(wanted[second & (at > 101)].tolist()) == {105.0}
 
 
-def test_state_round_trip():
+def test_restored_replay_draws_identically():
     replay, other = replay_of(), replay_of(rng=np.random.default_rng(5))
     walk(replay, 133)
     other.set_state(copy.deepcopy(replay.get_state()))
@@ -358,7 +358,7 @@ def test_state_round_trip():
         np.testing.assert_array_equal(ours[name], theirs[name])
 
 
-def test_members_draw_what_each_would_draw_alone():
+def test_joined_replays_draw_as_separate_replays():
     alone = [replay_of(rng=np.random.default_rng(i)) for i in range(3)]
     together = join([replay_of(rng=np.random.default_rng(i)) for i in range(3)])
     for replay in alone:
@@ -382,7 +382,7 @@ def test_members_draw_what_each_would_draw_alone():
 
 
 @pytest.mark.parametrize(
-    ("params", "told"),
+    ("params", "message"),
     [
         ({"replay": "hindsigt"}, "nearest|Did you mean|hindsight"),
         ({"replay": "hindsight", "n_step": 3}, "n_step must be 1 with replay='hindsight'"),
@@ -391,12 +391,12 @@ def test_members_draw_what_each_would_draw_alone():
         ({"goal_function": "a:b"}, "goal_function needs replay='hindsight'"),
     ],
 )
-def test_settings_that_cannot_be(params, told):
-    with pytest.raises(ConfigurationError, match=told):
+def test_invalid_settings_are_refused(params, message):
+    with pytest.raises(ConfigurationError, match=message):
         agents.make("dqn", BITS, **params)
 
 
-def test_members_are_those_agents_alone():
+def test_population_members_equal_agents_trained_alone():
     spec = AgentSpec.of("dqn", EnvironmentSpec(BITS, {"n_bits": 3}), SMALL)
     population = Population(spec, [{"seed": 3, "learning_rate": 1e-2}, {"seed": 4, "gamma": 0.5}])
     with Trainer(population) as trainer:
@@ -410,7 +410,7 @@ def test_members_are_those_agents_alone():
         assert_same_movement([each[position] for each in values], values_of(alone.state_variables()), began)
 
 
-def test_a_run_goes_on_as_if_it_had_never_stopped():
+def test_resumed_run_equals_uninterrupted_run():
     def made():
         return Trainer(AgentSpec.of("dqn", EnvironmentSpec(BITS, {"n_bits": 3}), SMALL).build(0))
 
@@ -425,8 +425,8 @@ def test_a_run_goes_on_as_if_it_had_never_stopped():
 
 @pytest.mark.learns
 @pytest.mark.slow
-def test_ten_bits_are_learned_with_hindsight_and_not_without():
-    """Solved is an episode that ends before its ten steps are over; acting at random solves 1% of them."""
+def test_ten_bits_are_learned_only_with_hindsight():
+    """An episode is solved if it ends before its ten steps are over; a random agent solves 1% of the episodes."""
     params = {
         **{"hidden_sizes": (256,), "batch_size": 128, "n_envs": 8, "train_freq": 4, "gradient_steps": 4},
         **{"gamma": 0.98, "tau": 0.05, "target_update_interval": 4, "exploration_final_eps": 0.1},
@@ -443,9 +443,9 @@ def test_ten_bits_are_learned_with_hindsight_and_not_without():
 
 @pytest.mark.learns
 @pytest.mark.slow
-def test_goals_are_reached_by_continuous_actions_too():
+def test_sac_reaches_goals_with_hindsight():
     class Reach(gym.Env):
-        """A point in a square that moves by its action; wanted is to be within 0.1 of another one after 20 steps."""
+        """Point in a square that moves by its action; the goal is within 0.1 of another point after 20 steps."""
 
         action_space = spaces.Box(-0.2, 0.2, (2,), np.float32)
         observation_space = spaces.Dict(
@@ -475,5 +475,5 @@ def test_goals_are_reached_by_continuous_actions_too():
     )  # fmt: skip
     with Trainer(agent) as trainer:
         trainer.train(env_steps=10_000)
-    # At 0.2 a step no point is further than 10 steps; a policy that reaches its goals and stays loses less than that.
+    # At 0.2 per step every point is reached within 10 steps; a policy that reaches its goals and stays loses less.
     assert evaluate(agent, n_episodes=50).mean() >= -9

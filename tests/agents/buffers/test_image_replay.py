@@ -1,4 +1,4 @@
-"""Images in a replay are stored once, and come out bit for bit as if both they and their successors had been."""
+"""Tests of image replays: images are stored once, and are drawn as if observations and successors were both stored."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ SHAPE = (6, 5, 4)
 
 
 def episodes(n_steps, n_columns, seed=0, length=5):
-    """Transitions of stacked frames, whose episodes end at random."""
+    """Yield transitions of stacked frames, whose episodes end at random."""
     rng = np.random.default_rng(seed)
 
     def frames(n):
@@ -37,7 +37,7 @@ def replays(kind=UniformReplay, n_envs=3, **how):
 
 @pytest.fixture
 def twice(monkeypatch):
-    """Has a replay store both, as those of before did, for as long as it is filled."""
+    """Return a function that fills a replay and stores observations and successors separately, as older versions."""
 
     def fill(replay, transitions):
         with monkeypatch.context() as patch:
@@ -60,7 +60,7 @@ def assert_same(ours, theirs, n=64):
 
 @pytest.mark.parametrize("n_steps", [1, 7, 20, 21, 67])
 @pytest.mark.parametrize(("kind", "n_step"), [(UniformReplay, 1), (UniformReplay, 3), (PrioritizedReplay, 2)])
-def test_the_same_rows(twice, kind, n_step, n_steps):
+def test_draws_equal_those_of_replay_with_stored_successors(twice, kind, n_step, n_steps):
     ours, theirs = replays(kind, n_step=n_step)
     if n_steps < n_step:
         return
@@ -73,8 +73,8 @@ def test_the_same_rows(twice, kind, n_step, n_steps):
     assert_same(ours, theirs)
 
 
-def test_the_same_rows_after_a_cut(twice):
-    """Its environments begin new episodes, though none has ended."""
+def test_draws_are_equal_after_mark_truncated(twice):
+    """New episodes begin in the truncated environments, though no episode has ended."""
     ours, theirs = replays()
     first, second = list(episodes(9, 3)), list(episodes(9, 3, seed=5))
     for transition in first:
@@ -88,7 +88,7 @@ def test_the_same_rows_after_a_cut(twice):
     assert_same(ours, theirs)
 
 
-def test_the_same_rows_of_members_that_stay(twice):
+def test_draws_of_remaining_members_are_equal(twice):
     n_members, n_envs = 3, 2
     makes = [
         [
@@ -113,15 +113,15 @@ def test_the_same_rows_of_members_that_stay(twice):
 
 
 @pytest.mark.parametrize("n_steps", [7, 33])
-@pytest.mark.parametrize("of_before", [False, True])
-def test_it_goes_on_from_a_state(twice, n_steps, of_before):
-    """Also from the state of a replay of before, which stored both."""
+@pytest.mark.parametrize("from_older_state", [False, True])
+def test_restored_replay_continues_identically(twice, n_steps, from_older_state):
+    """The state may be that of an older replay, which stored observations and successors."""
     (ours, theirs), (again, _) = replays(), replays()
     first, second = list(episodes(n_steps, 3)), list(episodes(11, 3, seed=5))
     for transition in first:
         ours.add(transition)
     twice(theirs, first)
-    again.set_state((theirs if of_before else ours).get_state())
+    again.set_state((theirs if from_older_state else ours).get_state())
     assert again._images is not None
     assert_same(again, theirs)
     for transition in second:
@@ -130,7 +130,7 @@ def test_it_goes_on_from_a_state(twice, n_steps, of_before):
     assert_same(again, theirs)
 
 
-def test_it_takes_half_of_the_memory():
+def test_images_take_half_of_memory():
     shape, n_envs, n_slots = (84, 84, 4), 2, 100
     replay = UniformReplay(buffer_size=n_slots * n_envs, batch_size=8, n_envs=n_envs, rng=np.random.default_rng(0))
     image = np.zeros((n_envs, *shape), np.uint8)
@@ -144,7 +144,7 @@ def test_it_takes_half_of_the_memory():
 
 @pytest.mark.parametrize(("n_frames", "channels", "share"), [(4, 1, 0.15), (4, 3, 0.15), (1, 3, 0.55)])
 def test_stacked_frames_are_stored_once(n_frames, channels, share):
-    """Of stacks of four an eighth of what both would take, of a single frame in colour the half."""
+    """Stacks of four take an eighth of the memory for observations and successors; single colour frames take half."""
     rng, n_slots = np.random.default_rng(0), 400
     replay = UniformReplay(buffer_size=n_slots, batch_size=8, n_envs=1, rng=rng)
     frames = rng.integers(0, 255, (n_slots + n_frames + 1, 20, 20, channels), dtype=np.uint8)
@@ -154,22 +154,22 @@ def test_stacked_frames_are_stored_once(n_frames, channels, share):
         replay.add(Transition(stacks[t], np.zeros(1, int), np.zeros(1, np.float32), stacks[t + 1], over, ~over & False))
     assert replay._images.nbytes < share * 2 * n_slots * stacks[0].nbytes
     assert (replay._images._frames is not None) == (n_frames > 1)
-    assert n_frames == 1 or replay._images._seen.base is None  # a view would keep the memory of all
+    assert n_frames == 1 or replay._images._seen.base is None  # a view would keep the memory of all stacks
     rows = np.arange(n_slots)
     np.testing.assert_array_equal(replay._rows("observations", rows), np.concatenate(stacks[:-1]))
     np.testing.assert_array_equal(replay._rows("next_observations", rows), np.concatenate(stacks[1:]))
 
 
-def test_images_that_stand_still_prove_nothing():
+def test_stack_finder_ignores_constant_images():
     finder = StackFinder(4)
     still = np.zeros((2, 2, 4), np.uint8)
     assert all(finder.look(still, still) is None for _ in range(50))
     assert finder.look(still, np.ones((2, 2, 4), np.uint8)) == 0
 
 
-def test_successors_of_the_round_before_are_forgotten():
-    store = Observations(3, np.zeros((1, 2, 2, 1), np.uint8))  # a single channel is no stack
-    for t in range(20):  # every successor is apart: it is nothing that comes
+def test_separate_successors_are_replaced_with_their_slots():
+    store = Observations(3, np.zeros((1, 2, 2, 1), np.uint8))  # a single channel is not a stack
+    for t in range(20):  # every successor is stored apart: no later observation equals it
         store.add(t % 3, np.full((1, 2, 2, 1), t, np.uint8), np.full((1, 2, 2, 1), 100 + t, np.uint8))
     assert len(store._apart) == 2
     rows = np.array([0, 1, 2])
@@ -177,7 +177,7 @@ def test_successors_of_the_round_before_are_forgotten():
     assert store.observations(rows)[:, 0, 0, 0].tolist() == [18, 19, 17]
 
 
-def test_vectors_are_stored_as_before():
+def test_vector_observations_and_successors_are_stored():
     replay = UniformReplay(buffer_size=20, batch_size=4, n_envs=1, rng=np.random.default_rng(0))
     vector, flags = np.zeros((1, 3), np.float32), np.zeros(1, bool)
     replay.add(Transition(vector, np.zeros(1, int), np.zeros(1, np.float32), vector, flags, flags))

@@ -1,4 +1,4 @@
-"""Memories: what all of them must do, then what each of them does."""
+"""Contract tests of all buffers, then tests of each buffer."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ N_ENVS = 2
 
 
 def transition(t, n_envs=N_ENVS, terminated=(), truncated=()):
-    """Step t of every environment: each number in it tells where it comes from."""
+    """Return step t of every environment; each number identifies its step and environment."""
     environments = np.arange(n_envs)
     return Transition(
         observations=np.stack([np.full(n_envs, t), environments], axis=1).astype(np.float32),
@@ -25,7 +25,7 @@ def transition(t, n_envs=N_ENVS, terminated=(), truncated=()):
 
 
 class MemoryContract:
-    """What the trainer relies on, whatever the memory."""
+    """Contract of every buffer on which the trainer relies."""
 
     fill = 4  # steps until an update is due
 
@@ -38,7 +38,7 @@ class MemoryContract:
             buffer.add(transition(t))
         return buffer
 
-    def test_an_update_is_due_when_it_is_full_and_not_before(self):
+    def test_update_is_due_only_when_buffer_is_full(self):
         buffer = self.make()
         for t in range(self.fill):
             assert not buffer.ready
@@ -47,7 +47,7 @@ class MemoryContract:
         buffer.sample()
         assert not buffer.ready
 
-    def test_what_it_gives_was_put_in(self):
+    def test_minibatches_contain_added_transitions(self):
         buffer = self.filled()
         batches = buffer.batches(buffer.sample())
         assert batches.indices.dtype == np.int32
@@ -63,7 +63,7 @@ class MemoryContract:
         batches = buffer.batches(buffer.sample())
         assert len({len(values) for values in batches.data.values()}) == 1
 
-    def test_same_seed_same_minibatches(self):
+    def test_same_seed_gives_same_minibatches(self):
         def drawn(seed):
             buffer = self.filled(seed)
             batches = buffer.batches(buffer.sample())
@@ -72,14 +72,14 @@ class MemoryContract:
         np.testing.assert_array_equal(drawn(0), drawn(0))
         assert not np.array_equal(drawn(0), drawn(1))
 
-    def test_no_global_generator_is_touched(self):
+    def test_global_random_generator_is_unchanged(self):
         before = np.random.get_state()[1].copy()
         buffer = self.filled()
         buffer.batches(buffer.sample())
         assert (np.random.get_state()[1] == before).all()
 
     @pytest.mark.parametrize("steps", [0, 1, 3, 4, 11])
-    def test_state_round_trip(self, steps):
+    def test_restored_buffer_gives_same_minibatches(self, steps):
         buffer = self.filled(steps=steps)
         buffer = buffer if steps <= self.fill else self.advanced(buffer)
         state = buffer.get_state()
@@ -98,7 +98,7 @@ class MemoryContract:
         return buffer
 
     def continued(self, buffer, t):
-        """Minibatches of the next updates."""
+        """Return the minibatches of the next updates."""
         result = []
         for further in range(3 * self.fill):
             buffer.add(transition(t + further))
@@ -108,7 +108,7 @@ class MemoryContract:
         assert result
         return result
 
-    def test_a_state_does_not_follow_the_memory(self):
+    def test_state_is_independent_of_later_additions(self):
         buffer = self.filled(steps=3)
         state = buffer.get_state()
         observations = np.concatenate([np.ravel(array) for array in _arrays(state)]).copy()
@@ -123,8 +123,8 @@ class MemoryContract:
                 buffer.sample()
         np.testing.assert_array_equal(np.concatenate([np.ravel(array) for array in _arrays(state)]), observations)
 
-    def test_what_was_added_may_be_changed_afterwards(self):
-        """An agent or an environment may give the same array again and again."""
+    def test_added_arrays_may_be_changed_afterwards(self):
+        """Agents and environments may reuse their arrays."""
         buffer = self.make()
         for t in range(self.fill):
             given = transition(t)
@@ -133,7 +133,7 @@ class MemoryContract:
                 array[...] = 0
         assert {0, 1, 2} & set(buffer.sample()["observations"][..., 0].ravel()) - {0}
 
-    def test_it_ignores_numbers_that_it_does_not_use(self):
+    def test_unused_hyperparameters_are_ignored(self):
         self.make().set_hyperparameter("clip_range", 1.0)
 
 
@@ -171,11 +171,11 @@ class TestUniformNStep(MemoryContract):
             buffer_size=2 * 10, batch_size=5, n_envs=N_ENVS, rng=np.random.default_rng(seed), train_freq=4, n_step=3
         )
 
-    def test_what_it_gives_was_put_in(self):
+    def test_minibatches_contain_added_transitions(self):
         buffer = self.filled()
         data = buffer.sample()
         t, environments = data["observations"][:, 0], data["observations"][:, 1]
-        assert set(t) <= {0, 1}  # later ones have no complete future yet
+        assert set(t) <= {0, 1}  # later steps have no complete n-step target yet
         np.testing.assert_array_equal(data["actions"], environments + 10 * t)
         np.testing.assert_array_equal(data["lengths"], 3)
         np.testing.assert_array_equal(data["next_observations"][:, 0], t + 3)
@@ -189,21 +189,21 @@ class TestPrioritized(TestUniform):
 
     def advanced(self, buffer):
         while buffer.ready:
-            self.taught(buffer, buffer.sample())
+            self.update_priorities_of(buffer, buffer.sample())
         return buffer
 
     def continued(self, buffer, t):
-        """With priorities that follow from what was drawn."""
+        """Return the minibatches of the next updates, with priorities computed from them."""
         result = []
         for further in range(3 * self.fill):
             buffer.add(transition(t + further))
             if buffer.ready:
                 result.append(buffer.sample())
-                self.taught(buffer, result[-1])
+                self.update_priorities_of(buffer, result[-1])
         assert result
         return result
 
-    def taught(self, buffer, data):
+    def update_priorities_of(self, buffer, data):
         buffer.update_priorities(np.sqrt(1 + data["rewards"]).reshape(-1, buffer.batch_size))
 
 
@@ -227,7 +227,7 @@ class TestTrajectories(MemoryContract):
 # --- rollout
 
 
-def test_a_rollout_is_in_time_order_and_used_once_an_epoch():
+def test_rollout_is_in_time_order_and_used_once_per_epoch():
     buffer = RolloutBuffer(n_steps=3, n_epochs=4, batch_size=2, rng=np.random.default_rng(0))
     for t in range(3):
         buffer.add(transition(t))
@@ -238,7 +238,7 @@ def test_a_rollout_is_in_time_order_and_used_once_an_epoch():
     assert indices.shape == (4 * 3, 2)
     epochs = indices.reshape(4, 6)
     assert all(sorted(epoch) == list(range(6)) for epoch in epochs)
-    assert len({tuple(epoch) for epoch in epochs}) == 4  # an order of its own
+    assert len({tuple(epoch) for epoch in epochs}) == 4  # each epoch has its own order
 
 
 SPLITS = [(6, 4, (2, 3)), (6, None, (1, 6)), (6, 100, (1, 6)), (6, 6, (1, 6)), (6, 1, (6, 1))]
@@ -246,7 +246,7 @@ UNEVEN_SPLITS = [(127, 64, (2, 64)), (65, 64, (2, 33)), (7, 3, (3, 3)), (1024, 1
 
 
 @pytest.mark.parametrize(("n_steps", "batch_size", "shape"), SPLITS + UNEVEN_SPLITS)
-def test_every_row_is_learned_from_in_every_epoch(n_steps, batch_size, shape):
+def test_every_row_is_in_every_epoch(n_steps, batch_size, shape):
     n_steps = n_steps // N_ENVS if (n_steps, batch_size, shape) in SPLITS else n_steps
     buffer = RolloutBuffer(n_steps=n_steps, n_epochs=3, batch_size=batch_size, rng=np.random.default_rng(0))
     one = Transition(*(values[:1] for values in transition(0))) if n_steps * N_ENVS > 6 else transition(0)
@@ -258,13 +258,13 @@ def test_every_row_is_learned_from_in_every_epoch(n_steps, batch_size, shape):
         counts = np.bincount(epoch.ravel())
         assert counts.min() == 1
         assert len(counts) == n_steps * len(one.rewards)
-        assert (counts - 1).sum() < len(epoch)  # fewer rows are there twice than there are minibatches
+        assert (counts - 1).sum() < len(epoch)  # fewer rows are repeated than there are minibatches
         assert all(len(set(minibatch)) == len(minibatch) for minibatch in epoch.tolist())
     assert not (epochs[0] == epochs[1]).all()
 
 
 @pytest.mark.parametrize("wrong", [{"n_steps": 0}, {"n_epochs": 0}, {"batch_size": 0}])
-def test_rollouts_of_nothing(wrong):
+def test_rollout_sizes_below_one_are_refused(wrong):
     with pytest.raises(ValueError, match="must be >= 1"):
         RolloutBuffer(**{"n_steps": 1, "rng": np.random.default_rng(0), **wrong})
 
@@ -278,7 +278,7 @@ def uniform(**kwargs):
     )
 
 
-def test_the_newest_transitions_are_kept_and_all_of_them_are_drawn():
+def test_newest_transitions_are_kept_and_drawn_uniformly():
     buffer = uniform(buffer_size=2 * 4)
     for t in range(11):
         buffer.add(transition(t))
@@ -299,7 +299,7 @@ def test_the_newest_transitions_are_kept_and_all_of_them_are_drawn():
         ({"n_step": 3}, [3, 4, 5, 6]),
     ],
 )
-def test_when_updates_are_due(kwargs, updates):
+def test_updates_are_due_at_train_freq_after_learning_starts(kwargs, updates):
     buffer, due = uniform(**kwargs), []
     for t in range(1, 7):
         buffer.add(transition(t))
@@ -323,11 +323,11 @@ def test_minibatches_are_consecutive_rows():
     n_step=st.integers(1, 4),
     seed=st.integers(0, 99),
 )
-def test_n_step_targets_never_cross_the_end_of_an_episode(ends, n_step, seed):
+def test_n_step_targets_end_with_their_episode(ends, n_step, seed):
     capacity = 8
     buffer = uniform(buffer_size=capacity * N_ENVS, n_step=n_step, gamma=0.5, rng=np.random.default_rng(seed))
     for t, end in enumerate(ends):
-        buffer.add(transition(t, **({end: [0]} if end else {})))  # the other environment never ends
+        buffer.add(transition(t, **({end: [0]} if end else {})))  # the episode of the other environment never ends
     data = buffer.draw(50)
     for row in range(50):
         t, environment = (int(x) for x in data["observations"][row])
@@ -345,7 +345,7 @@ def test_n_step_targets_never_cross_the_end_of_an_episode(ends, n_step, seed):
         assert data["terminated"][row] == (environment == 0 and ends[at] == "terminated")  # a truncation bootstraps
 
 
-def test_the_discount_follows_and_is_saved():
+def test_live_discount_is_saved_in_state():
     buffer = uniform(n_step=2, gamma=0.5)
     buffer.set_hyperparameter("gamma", 0.25)
     other = uniform(n_step=2, gamma=0.5)
@@ -353,7 +353,7 @@ def test_the_discount_follows_and_is_saved():
     assert buffer.gammas.tolist() == other.gammas.tolist() == [0.25]
 
 
-def test_images_keep_their_type():
+def test_images_keep_their_dtype():
     buffer = uniform()
     image = np.full((N_ENVS, 4, 4, 1), 200, np.uint8)
     flag = np.zeros(N_ENVS, bool)
@@ -362,7 +362,7 @@ def test_images_keep_their_type():
 
 
 @pytest.mark.parametrize("other", [{"buffer_size": 6}, {"n_envs": 1, "buffer_size": 5}, {"buffer_size": 40}])
-def test_the_state_of_a_replay_of_another_size_is_refused(other):
+def test_state_of_replay_of_different_size_is_refused(other):
     buffer = uniform()
     for t in range(7):
         buffer.add(transition(t))
@@ -370,12 +370,12 @@ def test_the_state_of_a_replay_of_another_size_is_refused(other):
         uniform(**other).set_state(buffer.get_state())
 
 
-def test_a_replay_too_small_for_its_steps():
+def test_replay_too_small_for_n_step_is_refused():
     with pytest.raises(ConfigurationError, match=r"at least n_envs \* \(n_step \+ 1\) = 8, got 6"):
         uniform(buffer_size=6, n_step=3)
 
 
-def test_n_steps_do_not_reach_over_a_cut():
+def test_n_step_targets_end_at_mark_truncated():
     buffer = UniformReplay(
         buffer_size=40, batch_size=4, n_envs=N_ENVS, rng=np.random.default_rng(0), n_step=3, gamma=1.0
     )
@@ -392,9 +392,9 @@ def test_n_steps_do_not_reach_over_a_cut():
     np.testing.assert_array_equal(drawn["next_observations"][:, 0], t + expected)
 
 
-def test_a_rollout_ends_at_a_cut():
+def test_mark_truncated_truncates_rollout():
     buffer = RolloutBuffer(n_steps=4, rng=np.random.default_rng(0))
-    buffer.mark_truncated()  # nothing is in it yet
+    buffer.mark_truncated()  # the buffer is still empty
     for t in range(2):
         buffer.add(transition(t, terminated=[1] if t == 1 else []))
     buffer.mark_truncated()
@@ -414,7 +414,7 @@ def trajectories(seed=0, **kwargs):
 
 
 def updates_of(buffer, n, add=transition, n_steps=3):
-    """The minibatches of so many rollouts: observations as [K, N, T, 2] each."""
+    """Return the minibatches of n rollouts: observations as [K, N, T, 2] each."""
     result = []
     for t in range(n * n_steps):
         buffer.add(add(t))
@@ -429,7 +429,7 @@ def updates_of(buffer, n, add=transition, n_steps=3):
     return result
 
 
-def test_a_rollout_comes_first_and_then_trajectories_of_those_before():
+def test_new_rollout_comes_before_replayed_trajectories():
     updates = updates_of(trajectories(), 5)
     assert len(updates) == 5
     for number, update in enumerate(updates):
@@ -437,7 +437,7 @@ def test_a_rollout_comes_first_and_then_trajectories_of_those_before():
         assert seen.shape == (3, N_ENVS, 3, 2)
         np.testing.assert_array_equal(
             seen[0, :, :, 1], [[0, 0, 0], [1, 1, 1]]
-        )  # its own, environment after environment
+        )  # the new rollout, environment after environment
         np.testing.assert_array_equal(seen[0, :, :, 0], np.tile(3 * number + np.arange(3), (2, 1)))
         t, environments = seen[..., 0], seen[..., 1]
         np.testing.assert_array_equal(np.diff(t), 1)  # in time order
@@ -448,7 +448,7 @@ def test_a_rollout_comes_first_and_then_trajectories_of_those_before():
         np.testing.assert_array_equal(update["rewards"], 100 * t + environments)
 
 
-def test_all_trajectories_are_drawn():
+def test_trajectories_are_drawn_uniformly():
     drawn = [update["observations"][1:, :, 0] for update in updates_of(trajectories(replay_ratio=500), 3)[1:]]
     assert len(drawn) == 2
     for number, starts in enumerate(drawn):
@@ -467,12 +467,12 @@ def test_all_trajectories_are_drawn():
         ({"replay_ratio": 0}, [1, 1, 1, 1]),
     ],
 )
-def test_when_trajectories_are_replayed(kwargs, minibatches):
+def test_trajectories_are_replayed_after_learning_starts(kwargs, minibatches):
     assert [len(update["rewards"]) for update in updates_of(trajectories(**kwargs), 4)] == minibatches
 
 
-def test_members_draw_the_trajectories_that_they_draw_alone():
-    """Also where some leave: every number tells whose it is."""
+def test_joined_trajectory_replays_draw_as_separate_replays():
+    """Members are removed after two rollouts; the actions identify the member."""
     alone = [updates_of(trajectories(seed), 4) for seed in range(3)]
     buffer = join([trajectories(seed) for seed in range(3)])
 
@@ -504,19 +504,19 @@ def test_members_draw_the_trajectories_that_they_draw_alone():
 
 
 @pytest.mark.parametrize("other", [{"buffer_size": 100}, {"n_steps": 2}, {"n_envs": 1}])
-def test_the_state_of_trajectories_of_another_size_is_refused(other):
+def test_state_of_trajectories_of_different_size_is_refused(other):
     buffer = trajectories()
     updates_of(buffer, 5)
     with pytest.raises(ConfigurationError, match="of another size"):
         trajectories(**other).set_state(buffer.get_state())
 
 
-def test_a_replay_too_small_for_a_rollout():
+def test_replay_too_small_for_rollout_is_refused():
     with pytest.raises(ConfigurationError, match=r"at least n_envs \* n_steps = 6, got 5"):
         trajectories(buffer_size=5)
 
 
-def test_memory_of_trajectories_is_estimated():
+def test_memory_estimate_of_trajectories_is_close():
     buffer = trajectories(buffer_size=6_000, n_actions=3)
     estimate = buffer.bytes_when_full(transition(0))
     updates_of(buffer, 1)
@@ -524,7 +524,7 @@ def test_memory_of_trajectories_is_estimated():
     assert stored <= estimate <= 1.5 * stored
 
 
-def test_trajectories_end_at_a_cut():
+def test_mark_truncated_truncates_trajectories():
     buffer = trajectories()
     buffer.add(transition(0))
     buffer.mark_truncated([1])

@@ -1,4 +1,4 @@
-"""Prioritised replay: how it draws, how it weighs, and how what losses find comes back to it."""
+"""Tests of prioritised replay: draws, importance weights and the update of priorities from losses."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from agents.population import Population
 
 
 def step(t, n_envs=1, terminated=False):
-    """Step t, whose observations and rewards are t."""
+    """Return step t, whose observations and rewards are t."""
     numbers, flags = np.full(n_envs, t, np.float32), np.full(n_envs, terminated)
     actions = np.zeros(n_envs, np.int64)
     return Transition(numbers[:, None], actions, numbers, numbers[:, None] + 1, flags, np.zeros(n_envs, bool))
@@ -31,12 +31,12 @@ def replay(n_added=0, seed=0, how=None, **params):
 
 
 def priorities_of(buffer):
-    """What every stored transition counts, in the order of slots."""
+    """Return the priority of every stored transition, in the order of slots."""
     return buffer._tree.leaves[0].round(6).tolist()
 
 
 def prioritize(buffer, values):
-    """Gives the first transitions these priorities."""
+    """Set the priorities of the first transitions."""
     buffer._drawn = np.arange(len(values))[None]
     buffer.update_priorities(np.array([values], np.float32))
 
@@ -49,17 +49,17 @@ def shares(buffer, n=20_000):
 # --- priorities
 
 
-def test_new_transitions_get_the_largest_priority_so_far():
+def test_new_transitions_get_largest_priority_so_far():
     buffer = replay(2, how={"alpha": 0.5, "initial": 4.0})
     assert priorities_of(buffer)[:3] == [2, 2, 0]
     prioritize(buffer, [1.0, 9.0])
     buffer.add(step(2))
     prioritize(buffer, [0.25, 1.0])
     buffer.add(step(3))
-    assert priorities_of(buffer)[:5] == [0.5, 1, 3, 3, 0]  # the largest so far, not the largest that is there
+    assert priorities_of(buffer)[:5] == [0.5, 1, 3, 3, 0]  # the largest so far, not the largest that is stored
 
 
-def test_what_is_written_over_gets_the_priority_of_new_ones():
+def test_overwritten_slot_gets_priority_of_new_transitions():
     buffer = replay(8)
     prioritize(buffer, [0.5] * 8)
     buffer.add(step(8))
@@ -67,20 +67,20 @@ def test_what_is_written_over_gets_the_priority_of_new_ones():
 
 
 @pytest.mark.parametrize("n_added", [3, 8, 9, 21])
-def test_what_has_no_complete_future_yet_is_not_drawn(n_added):
+def test_transitions_without_complete_n_step_target_are_not_drawn(n_added):
     buffer = replay(n_added, n_step=3)
     known = buffer.draw(400)["observations"][:, 0].astype(int)
     assert set(known) == set(range(max(0, n_added - 8), n_added - 2))
     assert (buffer._tree.leaves > 0).sum() == len(set(known))
 
 
-def test_no_transition_is_forgotten():
+def test_transition_of_zero_error_is_still_drawn():
     buffer = replay(2, how={"alpha": 1.0, "eps": 0.25})
     prioritize(buffer, [0.0, 0.75])
     np.testing.assert_allclose(shares(buffer)[:2], [0.2, 0.8], atol=0.01)
 
 
-def test_the_last_step_of_an_update_that_saw_a_row_counts():
+def test_repeated_row_gets_priority_of_its_last_gradient_step():
     buffer = replay(4, gradient_steps=2, how={"alpha": 1.0})
     buffer.sample()
     buffer._drawn = np.array([[0, 1, 2, 3, 3, 3, 2, 2]])
@@ -88,7 +88,7 @@ def test_the_last_step_of_an_update_that_saw_a_row_counts():
     assert priorities_of(buffer)[:4] == [5, 6, 4, 2]
 
 
-def test_the_steps_of_an_update_may_be_told_one_by_one():
+def test_priorities_may_be_updated_per_gradient_step():
     together, apart = replay(8, gradient_steps=3), replay(8, gradient_steps=3)
     found = np.random.default_rng(0).random((3, 4)).astype(np.float32)
     together.sample()
@@ -102,36 +102,36 @@ def test_the_steps_of_an_update_may_be_told_one_by_one():
 # --- draws and weights
 
 
-def test_rows_are_drawn_as_often_as_their_priorities_say():
+def test_rows_are_drawn_in_proportion_to_priorities():
     buffer = replay(3, how={"alpha": 0.5})
     prioritize(buffer, [1, 4, 25])
     np.testing.assert_allclose(shares(buffer)[:3], np.array([1, 2, 5]) / 8, atol=0.01)
 
 
-def test_each_part_of_the_sum_gives_a_row():
+def test_each_segment_of_sum_gives_one_row():
     buffer = replay(4, how={"alpha": 1.0}, gradient_steps=5)
     prioritize(buffer, [1, 1, 1, 1])
     for minibatch in buffer.sample()["observations"].reshape(5, 4):
         assert sorted(minibatch) == [0, 1, 2, 3]
 
 
-def test_importance_weights():
+def test_importance_weights_by_hand():
     buffer = replay(3, how={"alpha": 0.5, "beta": 0.5, "beta_steps": 6}, batch_size=64)
     prioritize(buffer, [1, 4, 16])
-    assert buffer.beta.tolist() == [0.75]  # half way
+    assert buffer.beta.tolist() == [0.75]  # half of beta_steps
     data = buffer.sample()
-    expected = (1 / np.array([1, 2, 4])) ** 0.75  # the rarest one weighs 1
+    expected = (1 / np.array([1, 2, 4])) ** 0.75  # the rarest row has weight 1
     np.testing.assert_allclose(data["weights"], expected[data["observations"][:, 0].astype(int)], rtol=1e-6)
     assert data["weights"].dtype == np.float32
 
 
-def test_weights_are_divided_by_the_largest_of_their_own_minibatch():
+def test_weights_are_divided_by_largest_of_their_minibatch():
     buffer = replay(8, how={"alpha": 1.0, "beta": 1.0}, batch_size=1, gradient_steps=20)
     prioritize(buffer, np.arange(1, 9))
     assert buffer.sample()["weights"].tolist() == [1.0] * 20
 
 
-def test_weights_correct_for_all_of_it_after_so_many_environment_steps():
+def test_beta_reaches_one_after_beta_steps():
     buffer = replay(how={"beta": 0.4, "beta_steps": 4}, n_envs=2, buffer_size=16)
     betas = []
     for t in range(3):
@@ -141,7 +141,7 @@ def test_weights_correct_for_all_of_it_after_so_many_environment_steps():
     assert buffer.beta.item() == 1.0
 
 
-def test_weighted_means_are_those_of_uniform_draws():
+def test_weighted_means_equal_means_of_uniform_draws():
     buffer = replay(8, how={"alpha": 0.7, "beta": 1.0}, batch_size=20_000)
     prioritize(buffer, np.arange(1, 9) ** 2)
     data = buffer.sample()
@@ -157,10 +157,10 @@ def test_alpha_0_draws_uniformly():
     assert set(buffer.draw(8)["weights"]) == {1.0}
 
 
-# --- members, numbers, state
+# --- population members, live hyperparameters, state
 
 
-def test_members_draw_as_they_would_alone():
+def test_joined_replays_draw_as_separate_replays():
     def made():
         return [replay(seed=i, how={"alpha": alpha}, n_envs=2, n_step=2) for i, alpha in enumerate((0.5, 1.0))]
 
@@ -173,7 +173,7 @@ def test_members_draw_as_they_would_alone():
             buffer.add(step(t, 2))
         if t < 2:
             continue
-        if t == 8:  # the first one leaves, between draws and what was found
+        if t == 8:  # the first replay leaves, between a draw and the update of priorities
             joined.sample()
             joined.select([1])
             alone[0].sample()
@@ -189,7 +189,7 @@ def test_members_draw_as_they_would_alone():
             buffer.update_priorities(own)
 
 
-def test_memories_side_by_side_learn_too():
+def test_side_by_side_replays_update_their_priorities():
     class Own(PrioritizedReplay):
         pass
 
@@ -206,11 +206,11 @@ def test_memories_side_by_side_learn_too():
     assert [buffer._largest.item() for buffer in memories] == pytest.approx([2, 3])
 
 
-def test_live_numbers():
+def test_live_hyperparameters_are_set_per_member_and_saved():
     joined = join([replay(), replay()])
     joined.set_hyperparameter("priority_alpha", 0.25, 1)
     joined.set_hyperparameter("priority_beta", 1.0)
-    joined.set_hyperparameter("alpha", 0.9)  # of something else
+    joined.set_hyperparameter("alpha", 0.9)  # not a hyperparameter of the replay
     assert joined._numbers["alpha"].tolist() == [0.6, 0.25]
     assert joined.beta.tolist() == [1, 1]
     other = join([replay(), replay()])
@@ -218,7 +218,7 @@ def test_live_numbers():
     assert other._numbers["alpha"].tolist() == [0.6, 0.25]
 
 
-def test_a_replay_without_priorities_is_no_beginning():
+def test_state_without_priorities_is_refused():
     uniform = UniformReplay(buffer_size=8, batch_size=4, n_envs=1, rng=np.random.default_rng(0))
     with pytest.raises(ConfigurationError, match="without priorities"):
         replay().set_state(uniform.get_state())
@@ -235,7 +235,7 @@ def test_a_replay_without_priorities_is_no_beginning():
         ("initial", float("nan"), "> 0"),
     ],
 )
-def test_values_out_of_range(name, value, allowed):
+def test_priority_values_out_of_range_are_refused(name, value, allowed):
     with pytest.raises(ConfigurationError, match=rf"{name} must be {allowed}, got {value}"):
         Priorities(**{name: value})
 
@@ -244,7 +244,7 @@ def test_values_out_of_range(name, value, allowed):
 
 
 @pytest.mark.parametrize("name", ["dqn", "ddpg", "td3", "sac"])
-def test_every_agent_with_a_replay_has_its_numbers(name):
+def test_off_policy_agents_have_priority_hyperparameters(name):
     config_class = agent_class(name).config_class
     with pytest.raises(ConfigurationError, match=r"priority_alpha must be >= 0 and <= 1, got 1\.5"):
         config_class(priority_alpha=1.5)
@@ -254,7 +254,7 @@ def test_every_agent_with_a_replay_has_its_numbers(name):
     assert not any("priority" in name for name in config_class().live_values())
 
 
-def test_what_the_config_says_is_in_the_replay():
+def test_config_sets_priority_hyperparameters_of_replay():
     agent = agents.make(
         "dqn", "CartPole-v1", replay="prioritized", priority_alpha=0.1, priority_beta=0.2, priority_beta_steps=3,
         priority_eps=0.4, initial_td_error=5.0,
@@ -277,14 +277,14 @@ ROWS = {
 
 
 def dqn():
-    """Values 0 and -1, whose errors are 1 and 2."""
+    """Return an agent with values 0 and -1, whose errors are 1 and 2."""
     config = DQNConfig(hidden_sizes=(), jit_compile=False, replay="prioritized", optimizer="sgd", learning_rate=1.0)
     agent = DQN(PLANE, spaces.Discrete(2), config)
     agent.networks["q"].set_weights([np.zeros((2, 2)), np.array([0.0, -1.0])])
     return agent
 
 
-def test_a_loss_is_weighted_and_tells_errors():
+def test_loss_is_weighted_and_reports_errors():
     update = dqn().update(Batches(ROWS, np.arange(3, dtype=np.int32)[None]))
     assert update.loss == pytest.approx((1.0 * 0.5 + 0.5 * 1.5 + 0.25 * 0.5) / 3)
     np.testing.assert_allclose(update.priorities, [[1, 2, 1]])
@@ -292,10 +292,10 @@ def test_a_loss_is_weighted_and_tells_errors():
     assert update.metrics["td_error"].tolist() == pytest.approx([4 / 3])
 
 
-def test_every_gradient_step_tells_the_errors_that_it_found():
+def test_every_gradient_step_reports_its_errors():
     agent = dqn()
     update = agent.update(Batches(ROWS, np.array([[1, 0], [0, 0]], np.int32)))
-    # The bias of action 0 moves by 1 * 1 / 2: what was wrong by 1 is by 0.5.
+    # The bias of action 0 changes by 1 * 1 / 2: an error of 1 becomes 0.5.
     np.testing.assert_allclose(update.priorities[0], [2, 1])
     assert update.priorities.shape == (2, 2)
     assert (update.priorities[1] < 1).all()
@@ -309,7 +309,7 @@ SMALL = {"hidden_sizes": (8,), "learning_starts": 20, "batch_size": 8, "jit_comp
 
 
 @pytest.mark.parametrize("name", ["dqn", "sac"])
-def test_single_gradient_steps_learn_the_same(name):
+def test_single_gradient_steps_give_same_priorities_and_weights(name):
     leaves, losses = [], []
     for callbacks in ([], [EveryStep()]):
         environment = "CartPole-v1" if name == "dqn" else "Pendulum-v1"
@@ -320,10 +320,10 @@ def test_single_gradient_steps_learn_the_same(name):
             losses.append(agent.networks["q" if name == "dqn" else "critic"].get_weights()[0])
     np.testing.assert_allclose(*leaves, rtol=1e-4)
     np.testing.assert_allclose(*losses, rtol=1e-4, atol=1e-6)
-    assert len(np.unique(leaves[0].round(6))) > 20  # they differ, so they were told
+    assert len(np.unique(leaves[0].round(6))) > 20  # priorities differ, so they were updated
 
 
-def test_training_goes_on_where_it_was():
+def test_resumed_training_equals_uninterrupted_training():
     def made():
         return Trainer(agents.make("dqn", "CartPole-v1", **SMALL, n_step=3, n_envs=2, buffer_size=60))
 
@@ -337,7 +337,7 @@ def test_training_goes_on_where_it_was():
             np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
-def test_members_learn_with_their_own_priorities():
+def test_population_members_use_their_own_priority_alpha():
     members = [{"seed": 0, "priority_alpha": 0.0}, {"seed": 0, "priority_alpha": 1.0}]
     with Trainer(Population(AgentSpec.of("dqn", "CartPole-v1", SMALL), members)) as trainer:
         trainer.train(env_steps=60)
@@ -346,14 +346,14 @@ def test_members_learn_with_their_own_priorities():
     assert len(np.unique(stored[1])) > 20
 
 
-def test_a_strategy_is_refused(monkeypatch):
+def test_strategy_is_refused_with_prioritized_replay(monkeypatch):
     agent = agents.make("dqn", "CartPole-v1", **SMALL)
     monkeypatch.setattr(agent, "strategy", object())
     with pytest.raises(ConfigurationError, match="replay is 'prioritized', but a strategy does not bring errors back"):
         Trainer(agent)
 
 
-def test_a_strategy_refuses_a_loss_that_tells_priorities():
+def test_strategy_refuses_loss_with_priorities():
     from agents.updates.gradient_steps import GradientSteps
 
     agent = dqn()
@@ -362,7 +362,7 @@ def test_a_strategy_refuses_a_loss_that_tells_priorities():
         steps._gradients(turn, ROWS, 0.5)
 
 
-def test_priorities_are_one_number_a_row():
+def test_priorities_of_wrong_shape_are_refused():
     class Wrong(DQN):
         def priorities(self, errors):
             return {"priorities": errors[0]}

@@ -1,4 +1,4 @@
-"""Trajectories are handed out before anything is learned from them; what callbacks make of their rewards is learned."""
+"""Tests of `on_trajectory`: callbacks rewrite the rewards of trajectories before the agent learns from them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from agents.population import Population
 
 
 class Late(gym.Env[np.ndarray, int]):
-    """Gives no rewards: what a step was worth stands in its info. Copy i has episodes of `lengths[i]` steps.
+    """Environment without rewards: `info` has the worth of each step. Copy i has episodes of `lengths[i]` steps.
 
-    An observation says the episode and the step; step t of episode e is worth 10 e + t + 1.
+    An observation is the episode and the step; step t of episode e is worth 10 e + t + 1.
     """
 
     observation_space = spaces.Box(-1e4, 1e4, (2,), np.float32)
@@ -58,7 +58,7 @@ def _count_from_zero() -> None:
 
 
 class BackFill(Callback):
-    """Each step is rewarded with what all steps from it on were worth."""
+    """Callback that rewards each step with the worth of all steps from it on."""
 
     def __init__(self) -> None:
         self.seen: list[Trajectory] = []
@@ -70,12 +70,12 @@ class BackFill(Callback):
 
 
 def to_go(episode: int, t: int, end: int) -> float:
-    """What the steps of an episode from t to `end` are worth."""
+    """Return the worth of the steps of an episode from t to `end`."""
     return float(sum(10 * episode + k + 1 for k in range(int(t), int(end))))
 
 
 class Scripted(Agent):
-    """An agent without networks that keeps what it was to learn from."""
+    """Agent without networks that records the minibatches it learns from."""
 
     def __init__(self, n_envs: int, buffer: Any, seed: int = 0) -> None:
         super().__init__(Late.observation_space, Late.action_space, Agent.config_class(n_envs=n_envs), seed=seed)
@@ -139,23 +139,23 @@ def trainer_of(
     return Trainer(agent, EnvironmentSpec(Late, {"lengths": lengths, **env}), callbacks=callbacks)
 
 
-# --- the rewards that are learned from
+# --- rewritten rewards
 
 
 @pytest.mark.parametrize("kind", [UniformReplay, PrioritizedReplay])
-def test_rewards_are_filled_in_backwards(kind: Any):
+def test_rewritten_rewards_are_stored_in_replay(kind: Any):
     trainer = trainer_of(replay(kind))
     trainer.train(env_steps=8)  # two episodes, and two steps that wait
     inner = trainer.buffer.buffer
     assert inner._added == 6
     np.testing.assert_array_equal(inner._arrays["rewards"][:6, 0], [1 + 2 + 3, 2 + 3, 3, 11 + 12 + 13, 12 + 13, 13])
-    assert trainer.history.returns == [0.0, 0.0]  # those of the environment
+    assert trainer.history.returns == [0.0, 0.0]  # returns of the environment's rewards
 
 
 @pytest.mark.parametrize("kind", [UniformReplay, PrioritizedReplay])
 @pytest.mark.parametrize("n_step", [1, 3])
 @pytest.mark.parametrize(("lengths", "truncates"), [((3,), False), ((2, 5), False), ((5, 2, 3), True)])
-def test_a_replay_gives_rewritten_rewards_only(kind: Any, n_step: int, lengths: tuple[int, ...], truncates: bool):
+def test_replay_draws_only_rewritten_rewards(kind: Any, n_step: int, lengths: tuple[int, ...], truncates: bool):
     gamma = 0.5
     trainer = trainer_of(replay(kind, n_step=n_step, gamma=gamma), lengths, truncates=truncates)
     trainer.train(env_steps=60 * len(lengths))
@@ -172,23 +172,23 @@ def test_a_replay_gives_rewritten_rewards_only(kind: Any, n_step: int, lengths: 
     assert rows > 160
 
 
-def test_a_rollout_gives_pieces_of_episodes():
+def test_rollout_gives_parts_of_episodes():
     callback = BackFill()
     trainer = trainer_of(rollout(4), (3, 6), [callback])
     trainer.train(env_steps=2 * 8)
     first, second = (data["rewards"] for data in trainer.agent.taken)  # [T, N]
-    np.testing.assert_array_equal(first[:, 0], [6, 5, 3, 11])  # an episode, and the first step of the next
+    np.testing.assert_array_equal(first[:, 0], [6, 5, 3, 11])  # an episode, and the first step of the next one
     np.testing.assert_array_equal(first[:, 1], [10, 9, 7, 4])  # four of six steps
     np.testing.assert_array_equal(second[:, 0], [25, 13, 21 + 22, 22])
     np.testing.assert_array_equal(second[:, 1], [11, 6, 11 + 12, 12])
-    told = [(one.environment, len(one.rewards), one.begins, one.ends) for one in callback.seen]
-    assert told == [
+    received = [(one.environment, len(one.rewards), one.begins, one.ends) for one in callback.seen]
+    assert received == [
         *((0, 3, True, True), (0, 1, True, False), (1, 4, True, False)),
         *((0, 2, False, True), (1, 2, False, True), (0, 2, True, False), (1, 2, True, False)),
     ]
 
 
-def test_a_trajectory_is_what_happened():
+def test_trajectory_contains_recorded_steps():
     callback = BackFill()
     trainer = trainer_of(replay(), (3, 2), [callback], truncates=True)
     trainer.train(env_steps=12)
@@ -198,7 +198,7 @@ def test_a_trajectory_is_what_happened():
     np.testing.assert_array_equal(one.next_observations, [[1, 1], [1, 2], [1, 3]])
     assert one.truncated.tolist() == [False, False, True]
     assert not one.terminated.any()
-    assert one.infos == [{"worth": 11.0}, {"worth": 12.0}, {"worth": 13.0}]  # none of the reset
+    assert one.infos == [{"worth": 11.0}, {"worth": 12.0}, {"worth": 13.0}]  # without the info of the reset
     assert (one.begins, one.ends, one.member) == (True, True, 0)
     assert one.actions.shape == (3,)
     for name in ("observations", "actions", "next_observations", "terminated", "truncated"):
@@ -206,20 +206,20 @@ def test_a_trajectory_is_what_happened():
             getattr(one, name)[0] = 0
 
 
-def test_it_is_told_before_the_episode_ends_and_before_it_is_learned_from():
+def test_on_trajectory_precedes_on_episode_end_and_updates():
     log: list[str] = []
-    listens = LambdaCallback(
+    recorder = LambdaCallback(
         on_trajectory=lambda trainer, one: log.append(f"trajectory at {trainer.env_steps}"),
         on_episode_end=lambda trainer, episode: log.append("episode"),
         on_update_begin=lambda trainer: log.append("update"),
     )
-    trainer_of(replay(), (2,), [listens]).train(env_steps=4)
+    trainer_of(replay(), (2,), [recorder]).train(env_steps=4)
     assert log == [
         *("trajectory at 2", "episode", "update", "update", "trajectory at 4", "episode", "update", "update"),
     ]
 
 
-def test_others_may_be_put_in_the_place_of_rewards_and_add_up():
+def test_rewards_may_be_replaced_by_several_callbacks_in_turn():
     def others(_: Trainer, trajectory: Trajectory) -> None:
         trajectory.rewards = [1, 2, 3]
 
@@ -232,23 +232,23 @@ def test_others_may_be_put_in_the_place_of_rewards_and_add_up():
     assert trainer.agent.learned[0]["rewards"].dtype == np.float32
 
 
-# --- as many updates, as soon as may be
+# --- number and order of updates
 
 
 @pytest.mark.parametrize("lengths", [(3,), (5, 2)])
 @pytest.mark.parametrize("train_freq", [1, 3])
-def test_there_are_as_many_updates_for_as_many_steps(lengths: tuple[int, ...], train_freq: int):
+def test_number_of_updates_is_unchanged_by_rewriting(lengths: tuple[int, ...], train_freq: int):
     n = len(lengths)
     buffer = replay(learning_starts=7, train_freq=train_freq, gradient_steps=2)
     without, rewriting = (trainer_of(buffer, lengths, callbacks) for callbacks in ([], None))
     for trainer in (without, rewriting):
-        trainer.train(env_steps=60 * n)  # all episodes end then
+        trainer.train(env_steps=60 * n)  # all episodes end at this step
     assert rewriting.buffer.buffer._added == without.buffer._added == 60
     assert rewriting.agent.gradient_steps == without.agent.gradient_steps > 30
 
 
-def test_updates_learn_from_no_more_than_they_would_without():
-    """The memory gets a step only when the update before it was made."""
+def test_updates_see_same_number_of_steps_as_without_rewriting():
+    """The replay receives a step only after the previous update."""
     sizes: dict[bool, list[int]] = {}
     for rewrites in (False, True):
         own = sizes.setdefault(rewrites, [])
@@ -260,21 +260,21 @@ def test_updates_learn_from_no_more_than_they_would_without():
     assert sizes[True] == sizes[False] == list(range(2, 31, 2))
 
 
-def test_a_memory_that_learns_priorities_hears_of_them_before_it_gets_more():
+def test_priorities_are_updated_before_next_addition():
     trainer = trainer_of(replay(PrioritizedReplay, buffer_size=8, train_freq=1), (4,))
-    asked: list[str] = []
+    calls: list[str] = []
     inner = trainer.buffer.buffer
 
     def noting(name: str, call: Any) -> Any:
-        return lambda *arguments: (asked.append(name), call(*arguments))[1]
+        return lambda *arguments: (calls.append(name), call(*arguments))[1]
 
     for name in ("add", "sample", "update_priorities"):
         setattr(inner, name, noting(name, getattr(inner, name)))
     trainer.train(env_steps=8)
-    assert asked == ["add", "sample", "update_priorities"] * 8
+    assert calls == ["add", "sample", "update_priorities"] * 8
 
 
-def test_nothing_is_different_where_nobody_listens():
+def test_replay_is_not_wrapped_without_on_trajectory():
     trainer = trainer_of(replay(), callbacks=[LambdaCallback(on_step_end=lambda _: None)])
     trainer.train(env_steps=4)
     assert isinstance(trainer.buffer, UniformReplay)
@@ -282,7 +282,7 @@ def test_nothing_is_different_where_nobody_listens():
 
 
 @pytest.mark.parametrize("stops_at", [1, 3])
-def test_updates_that_were_not_made_are_made_later(stops_at: int):
+def test_pending_updates_are_made_by_next_train(stops_at: int):
     def stop(trainer: Trainer, _: Any) -> None:
         if trainer.agent.gradient_steps == stops_at:
             trainer.stop("enough")
@@ -297,7 +297,7 @@ def test_updates_that_were_not_made_are_made_later(stops_at: int):
 # --- populations
 
 
-def test_who_raises_leaves_nothing_as_it_was():
+def test_training_resumes_correctly_after_callback_error():
     class Once(BackFill):
         raised = False
 
@@ -326,7 +326,7 @@ def test_who_raises_leaves_nothing_as_it_was():
     )
 
 
-def test_members_have_trajectories_of_their_own():
+def test_population_members_have_their_own_trajectories():
     callback = BackFill()
     params = {
         "learning_starts": 8,
@@ -351,7 +351,7 @@ def test_members_have_trajectories_of_their_own():
         np.testing.assert_array_equal(stored["rewards"][:24, column], [to_go(e, t, length) for e, t in seen])
 
 
-def test_members_leave_while_steps_wait():
+def test_member_leaves_while_steps_wait():
     def stop(trainer: Trainer) -> None:
         if trainer.env_steps == 8 and len(trainer.present) == 2:
             trainer.stop("enough", 0)
@@ -364,12 +364,12 @@ def test_members_leave_while_steps_wait():
     trainer = Trainer(population, callbacks=[callback, LambdaCallback(on_step_end=stop)])
     trainer.train(env_steps=12)
     inner = trainer.buffer.buffer
-    assert inner._added == 12  # nothing had been passed on while the first member's episode went on
+    assert inner._added == 12  # nothing was passed on during the episode of the first member
     assert {one.member for one in callback.seen} == {1}
     np.testing.assert_array_equal(inner._arrays["rewards"][:12, 0], [6, 5, 3, 36, 25, 13, 66, 45, 23, 96, 65, 33])
 
 
-def test_a_member_whose_rewards_are_no_numbers_fails_alone():
+def test_member_with_nan_rewards_fails_alone():
     def spoil(_: Trainer, trajectory: Trajectory) -> None:
         if trajectory.member == 1:
             trajectory.rewards[1] = np.nan
@@ -384,11 +384,11 @@ def test_a_member_whose_rewards_are_no_numbers_fails_alone():
     assert isinstance(trainer.runs[1].error, NonFiniteError)
     assert "on_trajectory" in str(trainer.runs[1].error)
     assert trainer.env_steps == 64
-    assert trainer.agent.gradient_steps == 8  # two minibatches for each of the rollouts of two members
+    assert trainer.agent.gradient_steps == 8  # two minibatches for each rollout of two members
 
 
 class Plain(Buffer):
-    """A user's replay: all that it got, in one minibatch."""
+    """Buffer of a user that gives all rows in one minibatch."""
 
     off_policy = True
     member_axis = 0
@@ -416,7 +416,7 @@ class Plain(Buffer):
         self.rows = state["rows"]
 
 
-def test_a_memory_of_a_users_own_is_served_alike_alone_and_side_by_side():
+def test_custom_buffer_receives_rewritten_rewards():
     trainer = trainer_of(lambda n, rng: Plain(), (3, 2))
     trainer.train(env_steps=14)
     rows = trainer.buffer.buffer.rows
@@ -452,7 +452,7 @@ PPO = {"n_envs": 2, "n_steps": 8, "batch_size": 8, "n_epochs": 1, "hidden_sizes"
     [("dqn", DQN), ("dqn", {**DQN, "replay": "prioritized", "n_step": 3, "train_freq": 3}), ("ppo", PPO)],
 )
 @pytest.mark.parametrize("steps", [26, 30])
-def test_a_resumed_run_is_the_run_that_was_never_stopped(algorithm: str, params: dict[str, Any], steps: int):
+def test_resumed_run_equals_uninterrupted_run(algorithm: str, params: dict[str, Any], steps: int):
     def begun(seed: int = 3) -> Trainer:
         Late.made = 0
         environment = EnvironmentSpec(Late, {"lengths": (7, 4)})
@@ -468,21 +468,21 @@ def test_a_resumed_run_is_the_run_that_was_never_stopped(algorithm: str, params:
     resumed.train(env_steps=80 - steps)
     assert resumed.agent.gradient_steps > stopped.agent.gradient_steps
     assert_same(straight.get_state(), resumed.get_state())
-    told = [
+    received = [
         [(one.environment, one.begins, one.ends, one.rewards.tolist()) for one in run.callbacks.callbacks[0].seen]
         for run in (straight, stopped, resumed)
     ]
-    assert told[0] == told[1] + told[2]
+    assert received[0] == received[1] + received[2]
 
 
-def test_steps_that_wait_are_cut_off_where_environments_begin_anew():
+def test_waiting_steps_are_truncated_when_environments_restart():
     trainer = trainer_of(replay(), (7, 5))
     trainer.train(env_steps=2 * 4)
     state = trainer.get_state(environments=False)
     callback = BackFill()
     other = trainer_of(replay(), (7, 5), [callback])
     other.set_state(state)
-    assert not callback.seen  # not yet: who resumes gives callbacks their state after this
+    assert not callback.seen  # not yet: a resume restores the state of callbacks after this
     other.train(env_steps=2)
     assert [(one.environment, len(one.rewards), one.begins, one.ends) for one in callback.seen] == [
         *((0, 4, True, True), (1, 4, True, True)),
@@ -494,7 +494,7 @@ def test_steps_that_wait_are_cut_off_where_environments_begin_anew():
     assert (callback.seen[2].environment, callback.seen[2].begins, len(callback.seen[2].rewards)) == (1, True, 5)
 
 
-def test_a_cut_with_nothing_waiting_goes_to_the_memory():
+def test_mark_truncated_without_waiting_steps_reaches_inner_buffer():
     handed: list[Trajectory] = []
     inner = UniformReplay(buffer_size=20, batch_size=2, n_envs=2, rng=np.random.default_rng(0), learning_starts=99)
     buffer = RewritingBuffer(RolloutLike(inner), 1, 2, handed.append)
@@ -507,7 +507,7 @@ def test_a_cut_with_nothing_waiting_goes_to_the_memory():
 
 
 class RolloutLike(RewritingBuffer):
-    """A memory that takes steps one by one, though it is no replay."""
+    """Buffer that takes steps one by one although it is not off-policy."""
 
     off_policy = False
 
@@ -532,7 +532,7 @@ def step(value: float) -> Any:
     )
 
 
-def test_what_waits_is_not_lost_silently():
+def test_state_with_waiting_steps_is_refused_without_rewriting():
     trainer = trainer_of(replay())
     trainer.train(env_steps=2)
     with pytest.raises(ConfigurationError, match="training rewrote trajectories"):
@@ -540,12 +540,12 @@ def test_what_waits_is_not_lost_silently():
     other = trainer_of(replay(), callbacks=[])
     other.train(env_steps=2)
     rewriting = trainer_of(replay())
-    rewriting.set_state(other.get_state())  # from now on
+    rewriting.set_state(other.get_state())  # rewrites from the next step on
     rewriting.train(env_steps=4)
     np.testing.assert_array_equal(rewriting.buffer.buffer._arrays["rewards"][:6, 0], [0, 0, 3, 36, 25, 13])
 
 
-def test_infos_that_cannot_be_kept_are_refused():
+def test_infos_that_cannot_be_pickled_are_refused():
     trainer = trainer_of(replay(), callbacks=[BackFill()])
     trainer.train(env_steps=1)
     trainer.buffer._slots[0].infos[0]["lock"] = threading.Lock()
@@ -553,7 +553,7 @@ def test_infos_that_cannot_be_kept_are_refused():
         trainer.get_state()
 
 
-# --- what is refused
+# --- validation errors
 
 
 @pytest.mark.parametrize(
@@ -567,7 +567,7 @@ def test_infos_that_cannot_be_kept_are_refused():
     ],
 )
 @pytest.mark.parametrize("buffer", [replay(), rollout(3)])
-def test_rewards_that_are_none(buffer: Any, rewards: Any, error: type[Exception], message: str):
+def test_invalid_rewards_are_refused(buffer: Any, rewards: Any, error: type[Exception], message: str):
     def spoil(_: Trainer, trajectory: Trajectory) -> None:
         trajectory.rewards = rewards
 
@@ -577,7 +577,7 @@ def test_rewards_that_are_none(buffer: Any, rewards: Any, error: type[Exception]
     assert not trainer.agent.learned
 
 
-def test_hindsight_is_refused():
+def test_hindsight_replay_is_refused_with_on_trajectory():
     def buffer(n_envs: int, rng: Any) -> Any:
         goals = Goals(slice(0, 1), slice(1, 2), lambda a, b: (a[:, 0], b[:, 0] > 0))
         return HindsightReplay(goals=goals, buffer_size=10, batch_size=2, n_envs=n_envs, rng=rng)
@@ -586,12 +586,12 @@ def test_hindsight_is_refused():
         trainer_of(buffer)
 
 
-def test_a_pool_is_refused():
+def test_pool_is_refused_with_on_trajectory():
     with pytest.raises(ConfigurationError, match=r"on_trajectory.*train without a pool"):
         Trainer(AgentSpec.of("dqn", "CartPole-v1", DQN).build(0), callbacks=[BackFill()], pool=2)
 
 
-def test_who_comes_later_is_refused():
+def test_later_callback_with_on_trajectory_is_refused():
     trainer = trainer_of(replay(), callbacks=[])
     with (
         pytest.raises(ConfigurationError, match="passed to the trainer's constructor"),
@@ -599,7 +599,7 @@ def test_who_comes_later_is_refused():
     ):
         pass
     with trainer_of(replay()) as listening, listening.also_telling(BackFill()):
-        listening.train(env_steps=3)  # both add to the rewards
+        listening.train(env_steps=3)  # both callbacks add to the rewards
     np.testing.assert_array_equal(listening.buffer.buffer._arrays["rewards"][:3, 0], [12, 10, 6])
 
 
@@ -607,7 +607,7 @@ def test_who_comes_later_is_refused():
 
 
 @pytest.mark.real
-def test_processes_train_as_this_one_does():
+def test_async_environments_give_same_trajectories():
     runs = []
     for kind in ("sync", "async"):
         callback = BackFill()
@@ -619,8 +619,8 @@ def test_processes_train_as_this_one_does():
     assert_same({"networks": runs[0][0], "more": list(range(10))}, {"networks": runs[1][0], "more": list(range(10))})
 
 
-class Whispering(gym.Env[np.ndarray, int]):
-    """The right action is the observation. Which ones were right is told at the end of ten steps only, in the info."""
+class DelayedInfo(gym.Env[np.ndarray, int]):
+    """Environment whose best action is the observation; `info` gives the correct actions after all ten steps."""
 
     observation_space = spaces.Discrete(3)
     action_space = spaces.Discrete(3)
@@ -638,12 +638,12 @@ class Whispering(gym.Env[np.ndarray, int]):
         return self.shown, 0.0, over, False, {"right": self.right} if over else {}
 
 
-def listen(_: Trainer, trajectory: Trajectory) -> None:
+def add_delayed_rewards(_: Trainer, trajectory: Trajectory) -> None:
     trajectory.rewards += np.asarray(trajectory.infos[-1]["right"], np.float32)
 
 
 @pytest.mark.learns
-def test_learns_from_rewards_that_come_late():
+def test_dqn_learns_from_delayed_rewards():
     shares = []
     params = {
         "learning_starts": 200,
@@ -652,8 +652,8 @@ def test_learns_from_rewards_that_come_late():
         "gamma": 0.0,
         "exploration_steps": 800,
     }
-    for callbacks in ([], [LambdaCallback(on_trajectory=listen)]):
-        agent = AgentSpec.of("dqn", Whispering, {**params, "jit_compile": False}).build(0)
+    for callbacks in ([], [LambdaCallback(on_trajectory=add_delayed_rewards)]):
+        agent = AgentSpec.of("dqn", DelayedInfo, {**params, "jit_compile": False}).build(0)
         Trainer(agent, callbacks=callbacks).train(env_steps=2000)
         shown = np.eye(3, dtype=np.float32)
         shares.append(float(np.mean(agent.act(shown, explore=False) == np.arange(3))))

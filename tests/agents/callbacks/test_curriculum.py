@@ -1,4 +1,4 @@
-"""A curriculum moves all copies of an environment through phases, wherever they are stepped."""
+"""Tests of `Curriculum`: all copies of an environment move through its phases, in one process or several."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from agents.population import Population
 
 PHASES = ("low", "middle", "high")
 DQN = {"learning_starts": 10_000, "hidden_sizes": [4], "jit_compile": False, "n_envs": 2, "buffer_size": 4000}
-IN_CHUNKS = {**DQN, "learning_starts": 4, "train_freq": 4}  # which is as much as a pool collects at a time
+IN_CHUNKS = {**DQN, "learning_starts": 4, "train_freq": 4}  # a pool collects four steps at a time
 
 
 class Ladder(gym.Env[np.ndarray, int]):
-    """Episodes of as many steps as the number of the phase and the copy's own; each gives the phase's number.
+    """Environment whose episodes have a random length and return the number of the phase in which they began.
 
-    An observation says the phase in which the episode began.
+    An observation is the number of this phase.
     """
 
     observation_space = spaces.Box(-1.0, 100.0, (1,), np.float32)
@@ -62,7 +62,7 @@ def wrapped(**arguments: Any) -> gym.Env[Any, Any]:
 
 
 class Phases(Callback):
-    """The phase of each episode, as its return tells it, with the steps at which it began and ended."""
+    """Callback that records the phase of each episode, which is its return, with the steps of its beginning and end."""
 
     def __init__(self) -> None:
         self.episodes: list[tuple[int, int, int, int]] = []
@@ -83,8 +83,8 @@ def trained(
     return curriculum, phases
 
 
-def assert_moved_at_the_first_reset_after(curriculum: Curriculum, phases: Phases, ahead: int = 0) -> None:
-    """The phase of every episode is the one that was reached before it began."""
+def assert_moved_at_first_reset(curriculum: Curriculum, phases: Phases, ahead: int = 0) -> None:
+    """Assert that the phase of every episode is the newest one before the episode began."""
     assert [move.phase for move in curriculum.moves] == list(PHASES)
     for _, phase, began, _ in phases.episodes:
         reached = [i for i, move in enumerate(curriculum.moves, 1) if move.env_steps < began or began == 0 == i - 1]
@@ -94,14 +94,14 @@ def assert_moved_at_the_first_reset_after(curriculum: Curriculum, phases: Phases
 
 
 @pytest.mark.parametrize("kind", ["sync", pytest.param("async", marks=pytest.mark.real)])
-def test_moves_through_its_phases(kind: str):
+def test_curriculum_moves_through_all_phases(kind: str):
     curriculum, phases = trained(kind)
     assert curriculum.phase == "high"
-    assert_moved_at_the_first_reset_after(curriculum, phases)
-    # Of each phase five episodes were needed, of those that began in it.
+    assert_moved_at_first_reset(curriculum, phases)
+    # Each phase needs five episodes, counting those that began in it.
     for move, before, phase in zip(curriculum.moves[1:], curriculum.moves, (1, 2), strict=False):
         own = [e for e in phases.episodes if e[1] == phase and e[3] <= move.env_steps]
-        assert 5 <= len(own) <= 6  # another copy's episode may have ended with the same step
+        assert 5 <= len(own) <= 6  # an episode of another copy may have ended with the same step
         assert before.env_steps < move.env_steps
     assert str(curriculum.moves[0]) == "phase 'low' after 0 steps and 0 episodes"
     assert str(curriculum.moves[1]).endswith("episodes, as the mean return was 1")
@@ -109,23 +109,23 @@ def test_moves_through_its_phases(kind: str):
 
 @pytest.mark.real
 @pytest.mark.parametrize("pool", [Pool(2), Pool(2, "async", chunk=3)], ids=lambda pool: pool.updates)
-def test_moves_the_environments_of_a_pool(pool: Pool):
+def test_curriculum_moves_environments_of_pool(pool: Pool):
     curriculum, phases = trained(pool=pool, promote_at=(0.9, 1.2))
     assert curriculum.phase == "high"
-    assert_moved_at_the_first_reset_after(curriculum, phases, ahead=2 * 4 * 2)  # two chunks of steps of two copies
-    # None of an earlier phase was among those that were counted, though it ended after the move.
+    assert_moved_at_first_reset(curriculum, phases, ahead=2 * 4 * 2)  # two chunks of steps of two copies
+    # Episodes of an earlier phase were not counted, even if they ended after the move.
     assert [move.mean_return for move in curriculum.moves[1:]] == pytest.approx([1.0, 2.0])
 
 
-def test_only_episodes_of_the_present_phase_count():
-    """A long episode that began before the move ends after it, with a return that would move on at once."""
+def test_only_episodes_of_current_phase_are_counted():
+    """A long episode begins before the move and ends after it, with a return above the next threshold."""
 
     class Late(Ladder):
         made = 0
 
         def __init__(self) -> None:
             super().__init__()
-            self.first = Late.made == 1  # the second copy's
+            self.first = Late.made == 1  # only in the second copy
             Late.made += 1
 
         def step(self, action: int) -> Any:
@@ -143,7 +143,7 @@ def test_only_episodes_of_the_present_phase_count():
     assert [move.phase for move in curriculum.moves] == ["low", "middle"]
 
 
-def test_a_threshold_that_is_not_reached_holds_it():
+def test_curriculum_stays_below_unreached_threshold():
     curriculum, phases = trained(promote_at=[1, 2.5])
     assert curriculum.phase == "middle"
     assert phases.episodes[-1][1] == 2
@@ -151,9 +151,9 @@ def test_a_threshold_that_is_not_reached_holds_it():
     assert curriculum.phase == "low"
 
 
-def test_members_of_a_population_move_each_for_itself():
+def test_population_members_move_independently():
     class Uneven(Ladder):
-        """The second member's copies give nothing."""
+        """Environment without rewards in the copies of the second member."""
 
         made = 0
 
@@ -185,7 +185,7 @@ def test_members_of_a_population_move_each_for_itself():
         trainer.call_environments("get_wrapper_attr", "next_phase", member=0)
 
 
-def test_a_member_whose_environment_cannot_be_moved_fails_alone():
+def test_member_whose_environment_refuses_phase_fails_alone():
     class Uneven(Ladder):
         made = 0
 
@@ -203,7 +203,7 @@ def test_a_member_whose_environment_cannot_be_moved_fails_alone():
     assert curriculum.phase_of(1) == "high"
 
 
-# --- going on
+# --- resuming
 
 
 def through(stop: int | None, kind: str, environments: bool = True, pool: Any = None) -> tuple[Curriculum, Phases]:
@@ -230,7 +230,7 @@ def through(stop: int | None, kind: str, environments: bool = True, pool: Any = 
 
 @pytest.mark.parametrize("stop", [10, 40, 60])
 @pytest.mark.parametrize("pool", [None, pytest.param(2, marks=pytest.mark.real)])
-def test_a_resumed_training_is_the_one_that_was_never_stopped(stop: int, pool: Any):
+def test_resumed_training_equals_uninterrupted_training(stop: int, pool: Any):
     whole, resumed = through(None, "sync", pool=pool), through(stop, "sync", pool=pool)
     assert whole[0].moves == resumed[0].moves
     assert len(whole[0].moves) == 3
@@ -238,7 +238,7 @@ def test_a_resumed_training_is_the_one_that_was_never_stopped(stop: int, pool: A
 
 
 @pytest.mark.parametrize("kind", ["sync", pytest.param("async", marks=pytest.mark.real)])
-def test_environments_that_begin_anew_begin_in_the_phase_that_was_reached(kind: str):
+def test_restarted_environments_begin_in_current_phase(kind: str):
     curriculum, phases = through(60, kind, environments=False)
     reached = [i for i, move in enumerate(curriculum.moves, 1) if move.env_steps <= 60]
     assert len(reached) >= 2
@@ -247,15 +247,15 @@ def test_environments_that_begin_anew_begin_in_the_phase_that_was_reached(kind: 
 
 
 @pytest.mark.real
-def test_a_process_that_takes_the_place_of_another_is_in_the_phase_that_was_reached(tmp_path: Path):
+def test_replacement_collector_begins_in_current_phase(tmp_path: Path):
     curriculum, phases = trained(pool=2, env_steps=400, dies=("middle", str(tmp_path / "died")))
     assert (tmp_path / "died").exists()
     assert curriculum.phase == "high"
     assert 0 not in {phase for _, phase, _, _ in phases.episodes}
-    assert_moved_at_the_first_reset_after(curriculum, phases, ahead=2 * 4 * 2)
+    assert_moved_at_first_reset(curriculum, phases, ahead=2 * 4 * 2)
 
 
-def test_a_curriculum_of_others_does_not_go_on():
+def test_state_of_curriculum_with_other_phases_is_refused():
     curriculum, _ = trained()
     state = curriculum.get_state()
     with pytest.raises(ConfigurationError, match=r"in phase 'high', number 3 .* this one has 'low', 'middle'"):
@@ -268,18 +268,18 @@ def test_a_curriculum_of_others_does_not_go_on():
     assert other.moves == curriculum.moves
 
 
-def test_another_training_begins_at_the_first_phase():
+def test_second_training_begins_in_first_phase():
     curriculum = Curriculum(PHASES, promote_at=(1, 2), window=5)
     for _ in range(2):
         begun: list[str] = []
-        notes = LambdaCallback(on_rollout_begin=lambda _, begun=begun: begun.append(curriculum.phase))
+        recorder = LambdaCallback(on_rollout_begin=lambda _, begun=begun: begun.append(curriculum.phase))
         agent = AgentSpec.of("dqn", Ladder, DQN).build(0)
-        Trainer(agent, callbacks=[curriculum, notes]).train(env_steps=200)
+        Trainer(agent, callbacks=[curriculum, recorder]).train(env_steps=200)
         assert begun[0] == "low"
         assert [move.phase for move in curriculum.moves] == list(PHASES)
 
 
-# --- what is refused
+# --- validation errors
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_another_training_begins_at_the_first_phase():
         ({"window": 0}, "window must be >= 1, got 0"),
     ],
 )
-def test_a_curriculum_that_is_none(arguments: dict[str, Any], message: str):
+def test_invalid_arguments_are_refused(arguments: dict[str, Any], message: str):
     with pytest.raises(ConfigurationError, match=message):
         Curriculum(**{"phases": PHASES, "promote_at": 1.0, **arguments})
 
@@ -304,7 +304,7 @@ def begin(environment: Any, curriculum: Curriculum, **params: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sync", pytest.param("async", marks=pytest.mark.real)])
-def test_wrong_phases_are_refused_at_the_beginning(kind: str):
+def test_invalid_phases_are_refused_at_first_step(kind: str):
     with pytest.raises(ConfigurationError, match=r"'wrapped' has no phase 'hihg'; it has 'low', 'middle', 'high'"):
         begin(EnvironmentSpec(wrapped, {}, kind), Curriculum(["low", "hihg"], promote_at=1))
     with pytest.raises(ConfigurationError, match=r"phase 'low': set_phase\(\) raised KeyError: 'no ladder is low'"):
@@ -313,13 +313,13 @@ def test_wrong_phases_are_refused_at_the_beginning(kind: str):
         begin(EnvironmentSpec(wrapped, {}, kind), Curriculum(PHASES, promote_at=1, method="set_level"))
 
 
-def test_copies_that_are_stepped_as_one_are_refused():
+def test_natively_vectorized_environments_are_refused():
     with pytest.raises(ConfigurationError, match=r"'native'\): use vectorization='sync'"):
         begin("CartPole-v1", Curriculum(PHASES, promote_at=1), n_envs=8)
     with pytest.raises(ConfigurationError, match="CartPole-v1' has no method 'set_phase'"):
         begin("CartPole-v1", Curriculum(PHASES, promote_at=1))
 
 
-def test_a_phase_that_fails_later_ends_the_training():
+def test_error_of_later_phase_ends_training():
     with pytest.raises(ConfigurationError, match=r"cannot be moved to phase 'middle'.*no ladder is middle"):
         trained(raises_at="middle")

@@ -1,4 +1,4 @@
-"""Callbacks of a long run: evaluations, plateaus, histories, TensorBoard, signals."""
+"""Tests of callbacks of long runs: evaluations, plateaus, histories, TensorBoard and signals."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def same(one: list[Any], other: list[Any]) -> bool:
 
 class TestEvaluate:
     @pytest.mark.parametrize("agent", ["ppo", "dqn"])
-    def test_training_is_the_same_with_and_without(self, agent: str) -> None:
+    def test_evaluations_do_not_change_training(self, agent: str) -> None:
         def meddle(learner: Any, where: Any) -> dict[str, Any]:
             learner.set_learning_rate(0.5)
             learner.rng.random(7)
@@ -111,23 +111,23 @@ class TestEvaluate:
         assert same(states(watched), states(alone))
         assert (np.random.get_state()[1].tolist(), random.getstate()) == expected[1]  # type: ignore[index]
 
-    def test_what_it_tells(self) -> None:
-        told: list[Any] = []
+    def test_evaluation_reports_statistics_of_returns(self) -> None:
+        received: list[Any] = []
         values = iter([[1.0, 3.0], [4.0], [0.0]])
         run = trainer(
-            LambdaCallback(on_evaluation_end=lambda _, evaluation: told.append(evaluation)),
+            LambdaCallback(on_evaluation_end=lambda _, evaluation: received.append(evaluation)),
             Evaluate(
-                "2 episodes", function=lambda agent, where: next(values), on_best=lambda t, e: told.append("best")
+                "2 episodes", function=lambda agent, where: next(values), on_best=lambda t, e: received.append("best")
             ),
         )
         run.train(episodes=7)
-        first, _, second, _, third = told
+        first, _, second, _, third = received
         assert (first.mean_return, first.std_return, first.min_return, first.max_return) == (2.0, 2**0.5, 1.0, 3.0)
         assert (first.n_episodes, second.n_episodes, first.n_training_episodes) == (2, 1, 2)
         assert [each.is_best for each in (first, second, third)] == [True, True, False]
         assert run.history.evaluations == [first, second, third]
 
-    def test_its_copies_may_have_processes_of_their_own(self) -> None:
+    def test_evaluation_environments_may_run_in_processes(self) -> None:
         seen = []
         here = Evaluate(32, n_episodes=4, n_envs=2)
         there = Evaluate(32, n_episodes=4, n_envs=2, vectorization="subproc")
@@ -139,28 +139,28 @@ class TestEvaluate:
         with pytest.raises(ConfigurationError, match="Unknown vectorization 'asynch'"):
             Evaluate(32, vectorization="asynch")
 
-    def test_it_may_stop_training(self) -> None:
+    def test_evaluation_stops_training_at_target(self) -> None:
         run = trainer(Evaluate(20, n_episodes=1, stop_at=5.0))
         assert run.train(env_steps=1000).reason == "an evaluation reached a mean return of 5"
         assert run.env_steps == 20
 
-    def test_its_environment_is_its_own(self) -> None:
+    def test_evaluation_environment_has_its_own_arguments(self) -> None:
         run = trainer(Evaluate(20, n_episodes=2, env_kwargs={"max_episode_steps": 3}))
         run.train(env_steps=20)
         assert run.history.evaluations[0].max_return == 3.0
 
     @pytest.mark.parametrize("played", [[], [float("nan")], {"height": 1.0}])
-    def test_a_function_that_gives_no_returns(self, played: Any) -> None:
+    def test_evaluation_function_without_returns_is_refused(self, played: Any) -> None:
         with pytest.raises(ConfigurationError, match="must give the returns of episodes"):
             trainer(Evaluate(20, function=lambda agent, where: played)).train(env_steps=40)
 
-    def test_bad_arguments(self) -> None:
+    def test_invalid_arguments_are_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="n_episodes must be >= 1"):
             Evaluate(20, n_episodes=0)
 
 
 class Endless(CartPoleEnv):
-    """Never terminates, and has no time limit."""
+    """CartPole without termination and without time limit."""
 
     def step(self, action: Any) -> Any:
         observation, reward, _, truncated, info = super().step(action)
@@ -168,8 +168,8 @@ class Endless(CartPoleEnv):
         return observation, reward, False, truncated, info
 
 
-class TestEvaluationsThatWouldNotEnd:
-    def test_they_are_cut_and_say_so(self) -> None:
+class TestUnlimitedEvaluations:
+    def test_endless_evaluation_episodes_are_cut_and_counted(self) -> None:
         run = Trainer(
             agents.make("ppo", EnvironmentSpec(Endless), **SMALL_PPO),
             callbacks=[Evaluate(40, n_episodes=3), Evaluate(40, n_episodes=2, max_steps=17)],
@@ -180,15 +180,15 @@ class TestEvaluationsThatWouldNotEnd:
         assert (given.mean_return, given.n_episodes, given.n_cut) == (17.0, 2, 2)
 
     @pytest.mark.parametrize("vectorization", ["native", pytest.param("envpool", marks=WITH_ENVPOOL), "async"])
-    def test_however_copies_are_stepped(self, vectorization: str) -> None:
+    def test_max_steps_applies_to_all_vectorizations(self, vectorization: str) -> None:
         agent = agents.make("ppo", EnvironmentSpec("CartPole-v1", {}, vectorization), **SMALL_PPO)
         assert agents.evaluate(agent, n_episodes=3, max_steps=4).tolist() == [4.0, 4.0, 4.0]
 
-    def test_ten_times_the_longest_episode_of_training(self) -> None:
+    def test_default_limit_is_ten_times_longest_training_episode(self) -> None:
         assert limit_without_one([3, 250, 7]) == 2500
         assert limit_without_one([3, 7]) == limit_without_one([]) == 1000
 
-    def test_an_environment_with_a_time_limit_ends_its_episodes_itself(self) -> None:
+    def test_environment_with_time_limit_is_not_cut(self) -> None:
         limited = EnvironmentSpec(Endless, max_episode_steps=30)
         run = Trainer(agents.make("ppo", limited, **SMALL_PPO), callbacks=[Evaluate(40, n_episodes=2)])
         run.train(env_steps=40)
@@ -196,15 +196,15 @@ class TestEvaluationsThatWouldNotEnd:
         assert (evaluation.mean_return, evaluation.n_cut) == (30.0, 0)
 
     @pytest.mark.parametrize("environment", ["CartPole-v1", "CliffWalking-v1"])
-    def test_what_gymnasium_knows_of_time_limits(self, environment: str) -> None:
+    def test_time_limits_of_gymnasium_environments(self, environment: str) -> None:
         limit = {"CartPole-v1": 500, "CliffWalking-v1": None}[environment]
         assert time_limit(EnvironmentSpec(environment)) == limit
         assert time_limit(EnvironmentSpec(environment, max_episode_steps=9)) == 9
-        told = "CliffWalking-v1 has no time limit: give it one with --max-episode-steps N"
-        assert no_limit_hint(EnvironmentSpec(environment)) == ("" if limit else told)
+        hint = "CliffWalking-v1 has no time limit: give it one with --max-episode-steps N"
+        assert no_limit_hint(EnvironmentSpec(environment)) == ("" if limit else hint)
 
-    def test_a_stop_does_not_wait_for_one_and_it_is_made_up_for(self) -> None:
-        """As after Ctrl-C: the run that goes on is the run that was never stopped."""
+    def test_stop_interrupts_evaluation_which_resume_repeats(self) -> None:
+        """As after Ctrl-C: the resumed run equals the uninterrupted run."""
 
         class Stops(gym.Wrapper[Any, Any, Any, Any]):
             trainer: Trainer | None = None
@@ -234,8 +234,8 @@ class TestEvaluationsThatWouldNotEnd:
         assert resumed.history.evaluations == whole.history.evaluations
 
 
-class Looks:
-    """A trainer that is told what it is worth at each look."""
+class EvaluatedTraining:
+    """Training whose evaluations return the given values."""
 
     def __init__(self, callback: Any, values: list[float]) -> None:
         self.values = iter(values)
@@ -247,35 +247,37 @@ class Looks:
 
 
 class TestPlateaus:
-    def test_the_rate_falls_when_patience_is_at_its_end(self) -> None:
+    def test_learning_rate_falls_after_patience(self) -> None:
         plateau = ReduceOnPlateau(0.5, 2, judged_by="evaluation", min_learning_rate=0.2)
-        looks = Looks(plateau, [1.0, 2.0, 2.0, 1.0, 2.0, 0.0, 3.0, 0.0, 0.0, 0.0, 0.0])
-        #                       better, better, 1, 2: down, 1, 2: down, better, 1, 2: down to the least, 1, 2: no lower
+        looks = EvaluatedTraining(plateau, [1.0, 2.0, 2.0, 1.0, 2.0, 0.0, 3.0, 0.0, 0.0, 0.0, 0.0])
+        # better, better, 1, 2: down, 1, 2: down, better, 1, 2: down to the minimum, 1, 2: unchanged
         assert looks.rates == pytest.approx([1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.25, 0.2, 0.2, 0.2])
         assert looks.trainer.agent.config.learning_rate == pytest.approx(0.2)
 
-    def test_it_is_better_only_by_more_than_the_least_change(self) -> None:
-        looks = Looks(ReduceOnPlateau(0.5, 2, judged_by="evaluation", min_change=1.0), [1.0, 2.0, 1.9, 3.0])
+    def test_improvement_must_exceed_min_change(self) -> None:
+        looks = EvaluatedTraining(ReduceOnPlateau(0.5, 2, judged_by="evaluation", min_change=1.0), [1.0, 2.0, 1.9, 3.0])
         assert looks.rates == pytest.approx([1, 1, 0.5, 0.5])
 
-    def test_looks_before_a_step_do_not_count(self) -> None:
-        looks = Looks(EarlyStopping(1, judged_by="evaluation", from_step=8), [9.0, 0.0, 0.0, 1.0, 2.0, 2.0, 5.0])
+    def test_evaluations_before_from_step_are_ignored(self) -> None:
+        looks = EvaluatedTraining(
+            EarlyStopping(1, judged_by="evaluation", from_step=8), [9.0, 0.0, 0.0, 1.0, 2.0, 2.0, 5.0]
+        )
         assert looks.trainer.env_steps == 12
         assert looks.result.reason == "no better than a mean return of 2 for 1 look (judged by evaluation)"
 
-    def test_training_is_looked_at_in_windows_that_do_not_overlap(self) -> None:
+    def test_training_returns_are_averaged_in_disjoint_windows(self) -> None:
         seen: list[float] = []
 
-        class Noting(EarlyStopping):
+        class RecordingStopping(EarlyStopping):
             def _look(self, trainer: Trainer, value: float) -> None:
                 seen.append(value)
 
-        run = trainer(Noting(window=3))
+        run = trainer(RecordingStopping(window=3))
         run.train(episodes=8)
         returns = run.history.returns
         assert seen == pytest.approx([np.mean(returns[0:3]), np.mean(returns[3:6])])
 
-    def test_each_of_several_optimizers_has_its_own_rate(self) -> None:
+    def test_plateau_reduces_learning_rate_of_each_optimizer(self) -> None:
         looks = iter([1.0, 0.0])
         run = trainer(
             Evaluate(2, function=lambda agent, where: [next(looks)]),
@@ -286,7 +288,7 @@ class TestPlateaus:
         rates = {name: run.agent.get_learning_rate(name) for name in run.agent.optimizers}
         assert rates == pytest.approx({"actor": 0.02, "critic": 0.05})
 
-    def test_what_it_has_seen_goes_on(self, tmp_path: Path) -> None:
+    def test_best_value_and_patience_are_resumed(self, tmp_path: Path) -> None:
         stop = EarlyStopping(3, judged_by="evaluation")
         values = iter([5.0, 1.0, 1.0, 1.0])
         evaluate = Evaluate(2, function=lambda agent, where: [next(values)])
@@ -299,7 +301,7 @@ class TestPlateaus:
         assert rest.train(env_steps=100).env_steps == 8
 
     @pytest.mark.parametrize(
-        ("make", "told"),
+        ("make", "message"),
         [
             (lambda: ReduceOnPlateau(1.5), "factor must be between 0 and 1, got 1.5"),
             (lambda: ReduceOnPlateau(min_learning_rate=-1.0), "min_learning_rate must be >= 0"),
@@ -308,16 +310,16 @@ class TestPlateaus:
             (lambda: EarlyStopping(min_change=-1.0), "min_change must be >= 0"),
         ],
     )
-    def test_bad_arguments(self, make: Any, told: str) -> None:
-        with pytest.raises(ConfigurationError, match=told):
+    def test_invalid_arguments_are_refused(self, make: Any, message: str) -> None:
+        with pytest.raises(ConfigurationError, match=message):
             make()
 
-    def test_a_schedule_is_refused(self) -> None:
+    def test_learning_rate_schedule_is_refused(self) -> None:
         schedule = {"class_name": "CosineDecay", "config": {"initial_learning_rate": 0.1, "decay_steps": 100}}
         with pytest.raises(ConfigurationError, match="follows a learning-rate schedule, which ReduceOnPlateau"):
             trainer(ReduceOnPlateau(), learning_rate=schedule).train(env_steps=4)
 
-    def test_evaluations_that_nobody_makes(self) -> None:
+    def test_judging_by_evaluation_without_evaluations_is_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="EarlyStopping judges by evaluations, and no callback evaluates"):
             trainer(EarlyStopping(judged_by="evaluation")).train(env_steps=4)
 
@@ -330,22 +332,22 @@ class TestHistory:
         names = ("episode", "env_steps", "return", "length", "loss")
         return [tuple(row[name] for name in names) for row in agents.read_history(folder).to_pylist()]
 
-    def test_every_episode_is_in_it(self, tmp_path: Path) -> None:
+    def test_history_contains_every_episode(self, tmp_path: Path) -> None:
         run = trainer(HistoryFile(tmp_path, every_seconds=0.0), Evaluate(50, n_episodes=2))
         run.train(episodes=20)
         assert self.read(tmp_path) == self.rows(run)
-        assert len(list((tmp_path / "history.parquet").iterdir())) == 1  # put together at the end
-        assert pa.parquet.read_table(tmp_path / "history.parquet").num_rows == 20  # as anybody reads it
+        assert len(list((tmp_path / "history.parquet").iterdir())) == 1  # merged at the end
+        assert pa.parquet.read_table(tmp_path / "history.parquet").num_rows == 20  # as other programs read it
         evaluations = agents.read_evaluations(tmp_path).to_pylist()
         assert [row["mean_return"] for row in evaluations] == [e.mean_return for e in run.history.evaluations]
 
-    def test_it_goes_on_where_its_training_does(self, tmp_path: Path) -> None:
+    def test_resumed_history_equals_uninterrupted_history(self, tmp_path: Path) -> None:
         def callbacks() -> tuple[Any, ...]:
             return HistoryFile(tmp_path, every_seconds=0.0), Checkpoint(tmp_path / "checkpoints", every=50)
 
         def kill(run: Trainer) -> None:
             if run.env_steps == 130:
-                raise KeyboardInterrupt  # after which nothing is kept
+                raise KeyboardInterrupt  # nothing is saved after it
 
         trainer(*callbacks()).train(env_steps=50)
         after = trainer(*callbacks(), LambdaCallback(on_step_end=kill))
@@ -361,14 +363,14 @@ class TestHistory:
         whole.train(env_steps=200)
         assert self.rows(rest) == self.rows(whole)
 
-    def test_rows_that_were_never_written_are_written_by_who_goes_on(self, tmp_path: Path) -> None:
+    def test_resumed_training_writes_missing_rows(self, tmp_path: Path) -> None:
         trainer(Checkpoint(tmp_path)).train(env_steps=100)
         rest = trainer(HistoryFile(tmp_path))
         agents.resume(rest, tmp_path)
         rest.train(env_steps=20)
         assert self.read(tmp_path) == self.rows(rest)
 
-    def test_a_history_of_another_training_is_refused(self, tmp_path: Path) -> None:
+    def test_history_of_another_training_is_refused(self, tmp_path: Path) -> None:
         trainer(HistoryFile(tmp_path)).train(episodes=2)
         with pytest.raises(ConfigurationError, match="history of another training, of 2 episodes"):
             trainer(HistoryFile(tmp_path)).train(episodes=2)
@@ -381,7 +383,7 @@ class TestHistory:
     def row(self, number: int) -> dict[str, Any]:
         return {"episode": number, "env_steps": number, "return": 1.0, "length": 1}
 
-    def test_a_table_grows_without_rewriting_what_is_there(self, tmp_path: Path) -> None:
+    def test_append_does_not_rewrite_existing_files(self, tmp_path: Path) -> None:
         table = self.table(tmp_path)
         table.append([self.row(0), self.row(1)])
         [first] = (tmp_path / "history.parquet").iterdir()
@@ -396,19 +398,19 @@ class TestHistory:
         table.cut(150)
         assert table.read()["episode"].to_pylist() == list(range(150))
 
-    def test_a_row_that_is_in_two_files_is_there_once(self, tmp_path: Path) -> None:
+    def test_row_in_two_files_is_read_once(self, tmp_path: Path) -> None:
         table = self.table(tmp_path)
         table.append([self.row(0)])
         table.append([self.row(1), self.row(2)])
         leftover = tmp_path / "history.parquet" / "000000000001.parquet"
         content = leftover.read_bytes()
         table.put_together()
-        leftover.write_bytes(content)  # as if the process had been killed before it was removed
+        leftover.write_bytes(content)  # as if the process was killed before the removal
         assert table.read()["episode"].to_pylist() == [0, 1, 2]
-        (tmp_path / "history.parquet" / ".half.new").write_bytes(b"PAR1")  # and another one in the middle of writing
+        (tmp_path / "history.parquet" / ".half.new").write_bytes(b"PAR1")  # another process killed while writing
         assert table.read()["episode"].to_pylist() == [0, 1, 2]
 
-    def test_what_is_no_history(self, tmp_path: Path) -> None:
+    def test_missing_and_invalid_histories_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError, match="There is no history of a training in"):
             agents.read_history(tmp_path)
         (tmp_path / "x.parquet").write_bytes(b"nothing")
@@ -436,61 +438,61 @@ def scalars(folder: Path) -> dict[str, dict[int, float]]:
 
 
 class TestTensorBoard:
-    def test_what_is_in_it(self, tmp_path: Path) -> None:
+    def test_log_contains_all_scalars(self, tmp_path: Path) -> None:
         updates: list[Any] = []
         run = trainer(
             TensorBoard(tmp_path, every=64), Evaluate(100, n_episodes=2),
             LambdaCallback(on_update_end=lambda _, update: updates.append(update)), max_grad_norm=0.01,
         )  # fmt: skip
         run.train(env_steps=192)
-        told = scalars(tmp_path)
-        assert set(told) == {
+        logged = scalars(tmp_path)
+        assert set(logged) == {
             "episode/return", "episode/length", "evaluation/mean_return", "evaluation/min_return",
             "evaluation/max_return", "loss/default", "train/policy_loss", "train/value_loss", "train/entropy",
             "train/approx_kl", "train/clip_fraction", "train/value_mean", "gradient_norm/default",
             "clipped_gradient_norm/default", "learning_rate/default",
         }  # fmt: skip
-        assert set(told["loss/default"]) == {64, 128, 192}
-        # The update after 64 steps is told at the next interval: what is written is what was known by then.
+        assert set(logged["loss/default"]) == {64, 128, 192}
+        # The update after 64 steps is logged at the next interval: an interval logs the updates before it.
         expected = np.concatenate([update.losses["default"] for update in updates[:1]]).mean()
-        assert told["loss/default"][64] == pytest.approx(expected, rel=1e-5)
-        assert told["learning_rate/default"][128] == pytest.approx(run.agent.get_learning_rate())
-        assert max(told["clipped_gradient_norm/default"].values()) <= 0.01 * 1.0001
-        assert min(told["gradient_norm/default"].values()) > 0.01
+        assert logged["loss/default"][64] == pytest.approx(expected, rel=1e-5)
+        assert logged["learning_rate/default"][128] == pytest.approx(run.agent.get_learning_rate())
+        assert max(logged["clipped_gradient_norm/default"].values()) <= 0.01 * 1.0001
+        assert min(logged["gradient_norm/default"].values()) > 0.01
         last = run.history.episodes[-1]
-        assert told["episode/return"][last.env_steps] == last.episode_return
-        assert told["evaluation/mean_return"][100] == pytest.approx(run.history.evaluations[0].mean_return)
+        assert logged["episode/return"][last.env_steps] == last.episode_return
+        assert logged["evaluation/mean_return"][100] == pytest.approx(run.history.evaluations[0].mean_return)
 
-    def test_norms_cost_nothing_where_nobody_asks(self) -> None:
+    def test_norms_are_not_computed_unless_requested(self) -> None:
         seen: list[Any] = []
         note = LambdaCallback(on_update_end=lambda _, update: seen.append(update))
         trainer(note).train(env_steps=64)
         assert not any("norm" in name for update in seen for name in update.metrics)
 
-    def test_norms_of_optimizers_that_step_in_turns(self, tmp_path: Path) -> None:
+    def test_norms_of_delayed_optimizer_are_nan_between_its_steps(self, tmp_path: Path) -> None:
         seen: list[Any] = []
         note = LambdaCallback(on_update_end=lambda _, update: seen.append(update))
         trainer(TensorBoard(tmp_path, every=20), note, agent="td3", policy_delay=2).train(env_steps=60)
         norms = [float(value) for update in seen for value in update.metrics["gradient_norm/actor"]]
-        assert np.isnan(norms).any()  # the actor makes every second step only
+        assert np.isnan(norms).any()  # the actor steps only every second time
         assert np.isfinite(norms).any()
         assert all(np.isfinite(update.metrics["gradient_norm/critic"]).all() for update in seen)
         assert "gradient_norm/actor" in scalars(tmp_path)
 
-    def test_norms_change_no_training(self, tmp_path: Path) -> None:
+    def test_norms_do_not_change_training(self, tmp_path: Path) -> None:
         alone, watched = trainer(agent="dqn"), trainer(TensorBoard(tmp_path), agent="dqn")
         alone.train(env_steps=200)
         watched.train(env_steps=200)
         assert same(states(alone), states(watched))
 
     @pytest.mark.parametrize(("limit", "name"), [(None, "gradient_norm"), (0.01, "clipped_gradient_norm")])
-    def test_a_norm_is_how_far_plain_descent_of_rate_one_goes(self, limit: float | None, name: str) -> None:
+    def test_norm_equals_length_of_gradient_descent_step(self, limit: float | None, name: str) -> None:
         weights: list[Any] = []
-        told: list[Any] = []
+        updates: list[Any] = []
 
         def note(run: Trainer, *update: Any) -> None:
             weights.append(np.concatenate([w.ravel() for w in run.agent.networks["q"].get_weights()]).astype(float))
-            told.extend(update)
+            updates.extend(update)
 
         run = trainer(
             LambdaCallback(on_update_begin=note, on_update_end=note),
@@ -499,18 +501,18 @@ class TestTensorBoard:
         run.agent.tell_gradient_norms()
         run.train(env_steps=40)
         moved = np.linalg.norm(weights[1] - weights[0])
-        assert moved == pytest.approx(told[0].metrics[f"{name}/default"][0], rel=1e-4)
+        assert moved == pytest.approx(updates[0].metrics[f"{name}/default"][0], rel=1e-4)
 
     @pytest.mark.slow
-    def test_norms_of_several_replicas_are_those_of_the_whole_minibatch(self) -> None:
-        # In a process of its own: TensorFlow takes its devices before anything is built.
+    def test_norms_of_replicas_equal_norms_of_whole_minibatch(self) -> None:
+        # In a separate process: TensorFlow configures its devices before anything is built.
         done = subprocess.run([sys.executable, "-c", REPLICAS], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         several, one = json.loads(done.stdout)
         assert len(one) >= 2
         assert several == pytest.approx(one, rel=1e-4)
 
-    def test_a_log_goes_on_after_its_checkpoint(self, tmp_path: Path) -> None:
+    def test_resumed_log_continues_after_checkpoint(self, tmp_path: Path) -> None:
         trainer(TensorBoard(tmp_path, every=20), Checkpoint(tmp_path)).train(env_steps=50)
         rest = trainer(TensorBoard(tmp_path, every=20), Checkpoint(tmp_path))
         agents.resume(rest, tmp_path)
@@ -520,7 +522,7 @@ class TestTensorBoard:
         assert set(scalars(tmp_path)["learning_rate/default"]) == {20, 40, 60, 80}
 
 
-def test_what_came_since_the_last_interval_is_in_the_log_of_tensorboard(tmp_path: Path) -> None:
+def test_scalars_since_last_interval_are_logged_at_end(tmp_path: Path) -> None:
     trainer(TensorBoard(tmp_path, every=1_000_000)).train(env_steps=100)
     shown = scalars(tmp_path)
     assert {"loss/default", "learning_rate/default", "gradient_norm/default"} <= set(shown)
@@ -530,18 +532,20 @@ def test_what_came_since_the_last_interval_is_in_the_log_of_tensorboard(tmp_path
 @pytest.mark.usefixtures("usual_signals")
 class TestSignals:
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-    def test_training_stops_between_two_steps_and_goes_on(self, tmp_path: Path, number: signal.Signals) -> None:
-        heard: list[int] = []
+    def test_signal_stops_training_between_steps_and_resume_continues(
+        self, tmp_path: Path, number: signal.Signals
+    ) -> None:
+        numbers: list[int] = []
         before = signal.getsignal(number)
 
         def kill(run: Trainer, *_: Any) -> None:
-            if len(run.history.returns) == 3 and not heard:
+            if len(run.history.returns) == 3 and not numbers:
                 os.kill(os.getpid(), number)
 
-        signals = StopOnSignals(heard.append)
+        signals = StopOnSignals(numbers.append)
         run = trainer(LambdaCallback(on_episode_end=kill), signals, Checkpoint(tmp_path))
         assert run.train(env_steps=300).reason == "interrupted"
-        assert (heard, signals.received, run.env_steps < 300) == ([number], number, True)
+        assert (numbers, signals.received, run.env_steps < 300) == ([number], number, True)
         assert signal.getsignal(number) is before
         rest, whole = trainer(), trainer()
         agents.resume(rest, tmp_path)
@@ -549,8 +553,8 @@ class TestSignals:
         whole.train(env_steps=300)
         assert same(states(rest), states(whole))
 
-    def test_those_that_are_ignored_stay_so(self) -> None:
-        """As under nohup, when the terminal is closed."""
+    def test_ignored_signals_stay_ignored(self) -> None:
+        """As with nohup, when the terminal is closed."""
         before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
         try:
             kill = LambdaCallback(on_rollout_begin=lambda run: os.kill(os.getpid(), signal.SIGHUP))
@@ -559,7 +563,7 @@ class TestSignals:
         finally:
             signal.signal(signal.SIGHUP, before)
 
-    def test_the_second_time_it_ends_at_once(self) -> None:
+    def test_second_signal_ends_training_immediately(self) -> None:
         def kill(_: Trainer) -> None:
             os.kill(os.getpid(), signal.SIGINT)
             os.kill(os.getpid(), signal.SIGINT)
@@ -569,7 +573,7 @@ class TestSignals:
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_callbacks_of_a_single_agent_refuse_a_population() -> None:
+def test_single_agent_callbacks_refuse_population() -> None:
     from agents.population import Population
 
     spec = agents.AgentSpec.of("ppo", "CartPole-v1", SMALL_PPO)

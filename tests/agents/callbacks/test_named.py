@@ -1,4 +1,4 @@
-"""Agents that others act with while they learn."""
+"""Tests of published agents, with which other programs act during training."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OBSERVATIONS = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
 
 
 class Against(gym.Env):
-    """Says at every beginning of an episode which version of the agent it is up against."""
+    """Environment that records the version of the published agent at the beginning of every episode."""
 
     observation_space = spaces.Box(-1.0, 1.0, (4,), np.float32)
     action_space = spaces.Discrete(2)
@@ -53,7 +53,7 @@ def by_value():
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
-def test_it_acts_as_the_agent_that_learns_does():
+def test_published_agent_acts_like_learner_after_refresh():
     agent = AgentSpec.of(PPO, "CartPole-v1", {**SMALL_PPO, "normalize_observations": True}).build(0)
     with Trainer(agent, callbacks=[Publish("twin")]) as trainer:
         trainer.train(env_steps=64)
@@ -62,14 +62,14 @@ def test_it_acts_as_the_agent_that_learns_does():
         assert not twin.refresh()
         before = twin.agent.acting_state()
         trainer.train(env_steps=320)
-        np.testing.assert_array_equal(twin.agent.acting_state()[0], before[0])  # until it asks
+        np.testing.assert_array_equal(twin.agent.acting_state()[0], before[0])  # unchanged until refresh
         assert twin.refresh()
         for ours, theirs in zip(twin.agent.acting_state(), agent.acting_state(), strict=True):
             np.testing.assert_array_equal(ours, theirs)
     assert set(twin.act(OBSERVATIONS, explore=True).tolist()) == {0, 1}
 
 
-def test_it_explores_as_far_as_the_learner_does():
+def test_published_agent_has_exploration_of_learner():
     params = {**SMALL, "learning_starts": 20, "exploration_steps": 400, "exploration_final_eps": 0.1}
     agent = AgentSpec.of("dqn", "CartPole-v1", params).build(0)
     with Trainer(agent, callbacks=[Publish("explorer")]) as trainer:
@@ -81,14 +81,14 @@ def test_it_explores_as_far_as_the_learner_does():
         assert twin.agent.policy.epsilon == agent.policy.epsilon == pytest.approx(0.1)
 
 
-def test_weights_that_have_diverged_are_not_published():
+def test_non_finite_weights_are_not_published():
     agent = AgentSpec.of(PPO, "CartPole-v1", {**SMALL_PPO, "learning_rate": 1e30}).build(0)
     with Trainer(agent, callbacks=[Publish("diverged")]) as trainer, pytest.raises(NonFiniteError):
         trainer.train(env_steps=640)
     assert all(np.isfinite(values).all() for values in reach("diverged").agent.acting_state())
 
 
-def test_no_environment_is_made_to_act_with_it():
+def test_reach_makes_no_environment():
     agent = AgentSpec.of(PPO, EnvironmentSpec(Against, {"name": "itself"}), SMALL_PPO).build(0)
     with Trainer(agent, callbacks=[Publish("itself")]) as trainer:
         trainer.train(env_steps=32)
@@ -97,14 +97,14 @@ def test_no_environment_is_made_to_act_with_it():
         reach("itself")
 
 
-def test_it_is_published_as_often_as_is_said():
+def test_publish_interval_is_counted_in_updates():
     agent = AgentSpec.of(PPO, "CartPole-v1", SMALL_PPO).build(0)
     with Trainer(agent, callbacks=[Publish("seldom", every=3)]) as trainer:
         trainer.train(env_steps=8 * 32)
     assert reach("seldom").version == 1 + 2 + 1  # the beginning, updates 3 and 6 of 8, the end
 
 
-def test_who_comes_first_waits():
+def test_reach_waits_for_publication():
     agent = AgentSpec.of(PPO, "CartPole-v1", SMALL_PPO).build(0)
     found = []
     waiting = threading.Thread(target=lambda: found.append(reach("late")))
@@ -115,7 +115,7 @@ def test_who_comes_first_waits():
     assert found[0].version >= 1
 
 
-def test_nobody_of_that_name():
+def test_unknown_names_and_populations_are_refused():
     with pytest.raises(ConfigurationError, match=r"No agent is published as 'nobody'.*agents.Publish\('nobody'\)"):
         reach("nobody", wait_seconds=0.2)
     with pytest.raises(ConfigurationError, match="every must be >= 1"):
@@ -130,7 +130,7 @@ def test_nobody_of_that_name():
 
 @pytest.mark.real
 @pytest.mark.parametrize("pool", [None, Pool(2)], ids=["here", "pool"])
-def test_an_environment_plays_against_the_agent_that_learns_in_it(pool):
+def test_environment_acts_with_agent_that_learns_in_it(pool):
     name = f"player {pool}"
     agent = AgentSpec.of(PPO, EnvironmentSpec(Against, {"name": name}), SMALL_PPO).build(0)
     with Trainer(agent, pool=pool, callbacks=[Publish(name)]) as trainer:

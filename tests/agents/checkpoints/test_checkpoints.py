@@ -1,4 +1,4 @@
-"""Trainings go on from their checkpoints as if they had never stopped; what cannot go on says why."""
+"""Tests of checkpoints: resumed training equals uninterrupted training, and unusable files are refused."""
 
 from __future__ import annotations
 
@@ -46,21 +46,23 @@ def course(trainer: Trainer) -> list[Any]:
 
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
 @pytest.mark.parametrize("steps", [96, 154], ids=["between rollouts", "in the middle of one"])
-def test_a_training_goes_on_as_if_it_had_never_stopped(tmp_path: Path, agent: str, steps: int) -> None:
-    goes_on_as_if_it_had_never_stopped(tmp_path, agent, steps)
+def test_resumed_training_equals_uninterrupted_training(tmp_path: Path, agent: str, steps: int) -> None:
+    assert_resumed_training_equals_uninterrupted(tmp_path, agent, steps)
 
 
 @pytest.mark.parametrize("plain_steps", [5, 8, 30], ids=["after XLA", "with XLA", "before XLA"])
-def test_it_goes_on_at_whatever_gradient_step_xla_takes_over(
+def test_resumed_training_is_equal_wherever_xla_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plain_steps: int
 ) -> None:
     monkeypatch.setattr("agents.updates.compiled.PLAIN_STEPS", plain_steps)
-    whole = goes_on_as_if_it_had_never_stopped(tmp_path, "dqn", 96, jit_compile=None)  # after 8 of 46 gradient steps
+    whole = assert_resumed_training_equals_uninterrupted(
+        tmp_path, "dqn", 96, jit_compile=None
+    )  # after 8 of 46 gradient steps
     assert [key[-1] for key in whole.agent._update._compiled] == [False, True]
 
 
-def goes_on_as_if_it_had_never_stopped(tmp_path: Path, agent: str, steps: int, **params: Any) -> Trainer:
-    """Compares a training that goes on from a checkpoint with one that did not have to, and gives that one."""
+def assert_resumed_training_equals_uninterrupted(tmp_path: Path, agent: str, steps: int, **params: Any) -> Trainer:
+    """Compare a training resumed from a checkpoint with an uninterrupted one, and return the latter."""
     whole = Trainer(make(agent, **params))
     whole.train(env_steps=400)
 
@@ -75,7 +77,7 @@ def goes_on_as_if_it_had_never_stopped(tmp_path: Path, agent: str, steps: int, *
     return whole
 
 
-def test_a_newest_checkpoint_that_is_damaged_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_newest_checkpoint_is_skipped_with_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     Trainer(make(), callbacks=[Checkpoint(tmp_path, every=32)]).train(env_steps=96)
     damaged = sorted(tmp_path.glob("*96*.checkpoint"))
     for path in damaged:
@@ -89,7 +91,7 @@ def test_a_newest_checkpoint_that_is_damaged_is_told_of(tmp_path: Path, caplog: 
         agents.resume(Trainer(make()), tmp_path)
 
 
-def test_without_the_environments_new_episodes_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resume_without_environment_states_begins_new_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agents.environments.vector.sync.SyncCopies.get_state", lambda _: None)
     Trainer(make(), callbacks=[Checkpoint(tmp_path)]).train(env_steps=100)
     rest = Trainer(make())
@@ -99,18 +101,18 @@ def test_without_the_environments_new_episodes_begin(tmp_path: Path, monkeypatch
     assert rest.env_steps == 200
 
 
-def test_they_are_written_at_every_interval_and_the_oldest_are_removed(tmp_path: Path) -> None:
+def test_checkpoints_are_written_at_interval_and_oldest_removed(tmp_path: Path) -> None:
     trainer = Trainer(make(), callbacks=[Checkpoint(tmp_path, every=50, keep=2, window=20)])
     trainer.train(env_steps=230)
     steps = [header.env_steps for header in files.all_in(tmp_path).values()]
     assert steps[-2:] == [200, 230]
-    assert len(steps) <= 3  # the best one stays beside them
+    assert len(steps) <= 3  # the best one is kept in addition
     best = files.header_of(files.find(tmp_path, best=True)).value
     assert best == max(header.value or 0 for header in files.all_in(tmp_path).values())
     assert files.find(tmp_path) == trainer.callbacks.callbacks[0].newest
 
 
-def test_nothing_is_said_of_what_a_few_episodes_were_worth(tmp_path: Path) -> None:
+def test_value_requires_ten_episodes(tmp_path: Path) -> None:
     kept = Checkpoint(tmp_path, every=50)
     trainer = Trainer(make(), callbacks=[kept])
     trainer.train(episodes=9)
@@ -119,7 +121,7 @@ def test_nothing_is_said_of_what_a_few_episodes_were_worth(tmp_path: Path) -> No
     assert kept.value(trainer) == trainer.history.mean_return()
 
 
-def test_the_last_one_has_the_update_that_followed_the_last_step(tmp_path: Path) -> None:
+def test_last_checkpoint_includes_last_update(tmp_path: Path) -> None:
     trainer = Trainer(make(), callbacks=[Checkpoint(tmp_path, every=32)])
     trainer.train(env_steps=64)
     assert same(agents.load_agent(tmp_path).get_state(), trainer.agent.get_state())
@@ -127,7 +129,7 @@ def test_the_last_one_has_the_update_that_followed_the_last_step(tmp_path: Path)
 
 
 class Worth(Checkpoint):
-    """Is told what the training is worth after so many steps."""
+    """Checkpoint callback with given values after given steps."""
 
     def __init__(self, folder: Path, worth: dict[int, float], **arguments: Any) -> None:
         super().__init__(folder, every=20, **arguments)
@@ -137,12 +139,12 @@ class Worth(Checkpoint):
         return self.worth[trainer.env_steps]
 
 
-def test_the_best_one_stays(tmp_path: Path) -> None:
+def test_best_checkpoint_is_kept(tmp_path: Path) -> None:
     Trainer(make(), callbacks=[Worth(tmp_path, {20: 5.0, 40: 9.0, 60: 1.0, 80: 2.0}, keep=1)]).train(env_steps=80)
     assert [header.value for header in files.all_in(tmp_path).values()] == [9.0, 2.0]
 
 
-def test_only_the_best(tmp_path: Path) -> None:
+def test_best_only_writes_improvements_and_end(tmp_path: Path) -> None:
     worth = {20: 5.0, 40: 4.0, 60: 6.0, 80: 1.0}
     Trainer(make(), callbacks=[Worth(tmp_path, worth, keep=None, best_only=True)]).train(env_steps=80)
     kept = {header.env_steps: header.value for header in files.all_in(tmp_path).values()}
@@ -154,7 +156,7 @@ def test_only_the_best(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("best_only", [True, False])
-def test_the_best_by_evaluations_is_the_agent_that_was_evaluated(tmp_path: Path, best_only: bool) -> None:
+def test_best_checkpoint_by_evaluation_has_evaluated_weights(tmp_path: Path, best_only: bool) -> None:
     values = iter([3.0, 4.0, 8.0])
     weights = {}
 
@@ -174,7 +176,7 @@ def test_the_best_by_evaluations_is_the_agent_that_was_evaluated(tmp_path: Path,
     assert len(found) == 2
 
 
-def test_weights_alone_play_and_are_started_from(tmp_path: Path) -> None:
+def test_weights_only_checkpoint_acts_and_starts_agents(tmp_path: Path) -> None:
     trainer = Trainer(make(), callbacks=[Checkpoint(tmp_path, weights_only=True)])
     trainer.train(env_steps=96)
     observations = np.zeros((2, 4), np.float32)
@@ -187,7 +189,7 @@ def test_weights_alone_play_and_are_started_from(tmp_path: Path) -> None:
     assert same(recipe.build(3).get_state()["networks"], trainer.agent.get_state()["networks"])
 
 
-def test_an_agent_is_made_of_its_checkpoint(tmp_path: Path) -> None:
+def test_load_agent_restores_agent_and_environment(tmp_path: Path) -> None:
     trainer = Trainer(make("dqn"), callbacks=[Checkpoint(tmp_path)])
     trainer.train(env_steps=100)
     agent = agents.load_agent(tmp_path)
@@ -197,7 +199,7 @@ def test_an_agent_is_made_of_its_checkpoint(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "message"),
     [
         (lambda: make("dqn"), "another algorithm: it has PPO, this training has DQN"),
         (
@@ -207,13 +209,13 @@ def test_an_agent_is_made_of_its_checkpoint(tmp_path: Path) -> None:
         (lambda: make(hidden_sizes=[4]), r"hidden_sizes=\[8\] \(it has \[4\]\)"),
     ],
 )
-def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path, other: Any, told: str) -> None:
+def test_checkpoint_of_different_training_is_refused(tmp_path: Path, other: Any, message: str) -> None:
     Trainer(make(), callbacks=[Checkpoint(tmp_path)]).train(env_steps=40)
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=message):
         agents.resume(Trainer(other()), tmp_path)
 
 
-def test_arguments_of_the_environment_are_part_of_it(tmp_path: Path) -> None:
+def test_checkpoint_with_other_environment_arguments_is_refused(tmp_path: Path) -> None:
     def trainer(**kwargs: Any) -> Trainer:
         spec = agents.EnvironmentSpec("CartPole-v1", kwargs)
         return Trainer(make(), spec, callbacks=[Checkpoint(tmp_path)])
@@ -223,30 +225,30 @@ def test_arguments_of_the_environment_are_part_of_it(tmp_path: Path) -> None:
         agents.resume(trainer(), tmp_path)
 
 
-class TestFilesThatAreNone:
+class TestUnusableFiles:
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
         Trainer(make(), callbacks=[Checkpoint(tmp_path)]).train(env_steps=40)
         return files.find(tmp_path)
 
-    def refused(self, path: Path, told: str) -> None:
-        with pytest.raises(ConfigurationError, match=told):
+    def refused(self, path: Path, message: str) -> None:
+        with pytest.raises(ConfigurationError, match=message):
             agents.load_agent(path)
-        with pytest.raises(ConfigurationError, match=told):
+        with pytest.raises(ConfigurationError, match=message):
             agents.resume(Trainer(make()), path)
 
-    def test_one_that_was_cut_off(self, path: Path) -> None:
+    def test_truncated_file_is_refused(self, path: Path) -> None:
         path.write_bytes(path.read_bytes()[:-20])
         self.refused(path, "no whole checkpoint: it was cut off, or something else wrote it")
         assert files.all_in(path.parent) == {}
 
-    def test_one_of_something_else(self, path: Path) -> None:
+    def test_foreign_file_is_refused(self, path: Path) -> None:
         path.write_bytes(pickle.dumps({"weights": [1.0, 2.0]}))
         self.refused(path, "no whole checkpoint")
         path.write_bytes(b"")
         self.refused(path, "no whole checkpoint")
 
-    def test_one_whose_bits_changed(self, path: Path) -> None:
+    def test_file_with_wrong_checksum_is_refused(self, path: Path) -> None:
         damaged = bytearray(path.read_bytes())
         damaged[1000] ^= 1
         path.write_bytes(bytes(damaged))
@@ -260,21 +262,21 @@ class TestFilesThatAreNone:
             for name, data in parts.items():
                 archive.writestr(name, data)
 
-    def test_one_of_a_newer_version(self, path: Path) -> None:
+    def test_file_of_newer_format_is_refused(self, path: Path) -> None:
         self.rewrite(path, format=9, versions={"agentfinder": "9.9"}, further="field")
         self.refused(path, "has format 9, and this version of Finder reads up to format 2: .* agentfinder 9.9")
 
-    def test_one_of_a_trial(self, path: Path) -> None:
+    def test_checkpoint_of_trial_is_refused(self, path: Path) -> None:
         self.rewrite(path, kind=None)
         self.refused(path, "a checkpoint of a study's trials, not of a training")
 
-    def test_one_that_is_not_there(self, tmp_path: Path) -> None:
+    def test_missing_file_is_refused(self, tmp_path: Path) -> None:
         self.refused(tmp_path / "nowhere", "there is no such file or folder")
         (tmp_path / "empty").mkdir()
         self.refused(tmp_path / "empty", "no checkpoint of a training is in it")
 
 
-def test_a_folder_belongs_to_one_training(tmp_path: Path) -> None:
+def test_folder_of_another_training_is_refused(tmp_path: Path) -> None:
     Trainer(make(), callbacks=[Checkpoint(tmp_path)]).train(env_steps=40)
     with pytest.raises(ConfigurationError, match="written after 40 environment steps, and this training is at 0"):
         Trainer(make(), callbacks=[Checkpoint(tmp_path)]).train(env_steps=40)
@@ -283,7 +285,7 @@ def test_a_folder_belongs_to_one_training(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "event", ["on_episode_end", "on_step_end", "on_update_end", "on_rollout_begin", "on_train_end"]
 )
-def test_a_callback_that_raises_stops_the_run_and_says_where_it_is_kept(tmp_path: Path, event: str) -> None:
+def test_callback_error_stops_run_and_names_checkpoint(tmp_path: Path, event: str) -> None:
     def fail(trainer: Trainer, *_: Any) -> None:
         if trainer.env_steps >= 60:
             raise RuntimeError("the disk of the notes is full")
@@ -299,14 +301,14 @@ def test_a_callback_that_raises_stops_the_run_and_says_where_it_is_kept(tmp_path
     rest.train(env_steps=40)
 
 
-def test_after_another_error_the_newest_checkpoint_is_from_before_it(tmp_path: Path) -> None:
+def test_newest_checkpoint_precedes_training_error(tmp_path: Path) -> None:
     trainer = Trainer(make(learning_rate=1e30), callbacks=[Checkpoint(tmp_path, every=10)])
     with pytest.raises(agents.NonFiniteError):
         trainer.train(env_steps=400)
     assert all(np.isfinite(leaf).all() for leaf in leaves(agents.load_weights(tmp_path)["networks"]))
 
 
-def test_what_callbacks_know_goes_on_too(tmp_path: Path) -> None:
+def test_callback_states_are_resumed(tmp_path: Path) -> None:
     class Counting(agents.Callback):
         def __init__(self) -> None:
             self.n = 0
@@ -328,7 +330,7 @@ def test_what_callbacks_know_goes_on_too(tmp_path: Path) -> None:
     assert [each.n for each in again[:2]] == [20, 120]
 
 
-def test_by_the_clock_they_cost_little(tmp_path: Path) -> None:
+def test_intervals_in_seconds_limit_cost(tmp_path: Path) -> None:
     checkpoints = Checkpoint(tmp_path, every="0.000001 s", keep=None)
     Trainer(make(), callbacks=[checkpoints]).train(env_steps=400)
     assert 0 < MOST_COST < 0.1
@@ -343,43 +345,43 @@ def test_by_the_clock_they_cost_little(tmp_path: Path) -> None:
         ("1.5 s", Every(seconds=1.5)), ("1e5", Every(env_steps=100_000)), (Every(episodes=2), Every(episodes=2)),
     ],
 )  # fmt: skip
-def test_intervals_as_people_write_them(written: Any, every: Every) -> None:
+def test_intervals_are_parsed(written: Any, every: Every) -> None:
     assert Every.of(written) == every
     assert Every.of(str(every)) == every
 
 
 @pytest.mark.parametrize("written", ["", "often", "5 minutes", "1.5", "1.5 episodes", "-5", True, ","])
-def test_what_is_no_interval(written: Any) -> None:
+def test_invalid_interval_texts_are_refused(written: Any) -> None:
     with pytest.raises(ConfigurationError, match="write environment steps"):
         Every.of(written)
 
 
 @pytest.mark.parametrize("fields", [{}, {"env_steps": 1, "episodes": 1}, {"env_steps": 0}, {"seconds": float("nan")}])
-def test_what_is_no_interval_either(fields: Any) -> None:
+def test_invalid_interval_fields_are_refused(fields: Any) -> None:
     with pytest.raises(ConfigurationError, match="An interval"):
         Every(**fields)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"keep": 0}, "keep must be >= 1"),
         ({"window": 0}, "window must be >= 1"),
         ({"best_only": True, "judged_by": "evaluation", "every": 5}, "leave every out"),
     ],
 )
-def test_bad_arguments(arguments: Any, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
+def test_invalid_arguments_are_refused(arguments: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         Checkpoint("anywhere", **arguments)
 
 
-def test_it_is_not_judged_by_evaluations_that_nobody_makes(tmp_path: Path) -> None:
+def test_judging_by_evaluation_without_evaluations_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no callback evaluates: add"):
         Trainer(make(), callbacks=[Checkpoint(tmp_path, judged_by="evaluation")]).train(env_steps=10)
 
 
-def test_the_best_one_is_not_written_over_when_it_is_gone_on_from(tmp_path: Path) -> None:
-    """An update may follow an evaluation without a step between them, in another process."""
+def test_best_checkpoint_is_not_overwritten_when_resumed(tmp_path: Path) -> None:
+    """An update may follow an evaluation without a step in between, in a different process."""
 
     def trainer(**stop: Any) -> Trainer:
         kept = Checkpoint(tmp_path, every=1_000_000, judged_by="evaluation")
@@ -397,7 +399,7 @@ def test_the_best_one_is_not_written_over_when_it_is_gone_on_from(tmp_path: Path
         assert [each.gradient_steps > 0 for each in files.all_in(tmp_path).values()] == [False, True]
 
 
-def test_episodes_that_end_with_one_whose_callback_raises_are_kept() -> None:
+def test_episodes_ending_with_callback_error_are_recorded() -> None:
     def fail(trainer: Trainer, episode: Any) -> None:
         raise OSError("no space left on device")
 
@@ -408,7 +410,7 @@ def test_episodes_that_end_with_one_whose_callback_raises_are_kept() -> None:
         assert [episode.env_steps for episode in trainer.history.episodes] == [800] * 4
 
 
-def test_notes_of_an_episode_beyond_the_budget_do_not_go_to_the_next() -> None:
+def test_metrics_of_discarded_episode_are_not_passed_on() -> None:
     def note(trainer: Trainer, environment: int, member: int) -> None:
         trainer.runs[member].episode(environment).custom_metrics["began"] = trainer.env_steps
 
@@ -419,7 +421,7 @@ def test_notes_of_an_episode_beyond_the_budget_do_not_go_to_the_next() -> None:
         assert [episode.custom_metrics["began"] for episode in trainer.history.episodes] == [0, 800, 800, 800, 800]
 
 
-def test_a_metric_that_is_no_number_does_not_spoil_what_is_kept(tmp_path: Path) -> None:
+def test_invalid_custom_metric_does_not_damage_checkpoint(tmp_path: Path) -> None:
     def measure(value: Any) -> Any:
         return lambda trainer, episode: episode.custom_metrics.update(goal=value, fine=1.0)
 
@@ -436,7 +438,7 @@ def test_a_metric_that_is_no_number_does_not_spoil_what_is_kept(tmp_path: Path) 
     assert measured == [{"fine": 1.0}, {"fine": 1.0, "goal": 2.0}, {"fine": 1.0, "goal": 2.0}]
 
 
-def test_a_history_goes_on_from_a_checkpoint_of_the_beginning(tmp_path: Path) -> None:
+def test_history_resumes_from_initial_checkpoint(tmp_path: Path) -> None:
     def trainer() -> Trainer:
         return Trainer(make(), callbacks=[Checkpoint(tmp_path), agents.HistoryFile(tmp_path)])
 
@@ -475,19 +477,19 @@ def test_weights_are_loaded_without_unpickling(tmp_path: Path, agent: str, monke
 
 
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
-def test_an_agent_is_loaded_and_a_training_goes_on_without_unpickling(
+def test_agent_and_training_are_restored_without_unpickling(
     tmp_path: Path, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     native: Any = agents.EnvironmentSpec("CartPole-v1", vectorization="native")
     path, state = _written(tmp_path, agent, native)
-    goes_on = Trainer(make(agent, native, seed=7))
+    rest = Trainer(make(agent, native, seed=7))
     _forbid_unpickling(monkeypatch)
     assert same(agents.load_agent(path).get_state(), state)
-    assert agents.resume(goes_on, path).in_episodes
-    assert same(goes_on.agent.get_state(), state)
+    assert agents.resume(rest, path).in_episodes
+    assert same(rest.agent.get_state(), state)
 
 
-def test_damaged_weights_are_told(tmp_path: Path) -> None:
+def test_damaged_weights_are_refused(tmp_path: Path) -> None:
     path, _ = _written(tmp_path)
     with zipfile.ZipFile(path) as archive:
         at = archive.getinfo("agent.arrays").header_offset + 100
@@ -499,10 +501,10 @@ def test_damaged_weights_are_told(tmp_path: Path) -> None:
 
 
 class _Numbers(list[int]):
-    """No plain list."""
+    """List subclass, which is not plain."""
 
 
-def test_plain_states() -> None:
+def test_plain_state_is_split_and_joined() -> None:
     value = {
         "a": [np.arange(6.0).reshape(2, 3), np.float32(2.5), (1, None, "x", True, float("inf"))],
         "b": {"": np.zeros((0, 2), np.int64), "t": np.arange(6).reshape(2, 3).T, "big": 2**200, "no": np.array(True)},
@@ -519,13 +521,13 @@ def test_plain_states() -> None:
 @pytest.mark.parametrize(
     "strange", [object(), np.array([object()]), {1, 2}, b"bytes", _Numbers([1]), Every.of(5), np.dtype]
 )
-def test_what_is_not_plain_is_an_object(strange: Any) -> None:
+def test_other_types_are_kept_as_objects(strange: Any) -> None:
     parts = split({"a": [strange, strange, 1.0]})
     assert all(one is strange for one in parts.objects)
     assert joined(parts.tree, _giving([]), parts.objects)["a"][0] is strange
 
 
-def test_a_state_that_contains_itself_is_an_object() -> None:
+def test_recursive_state_is_kept_as_object() -> None:
     state: dict[str, Any] = {}
     state["own"] = state
     assert split(state) == ({"object": 0}, [], [state])
@@ -538,7 +540,7 @@ def test_a_state_that_contains_itself_is_an_object() -> None:
         {"mapping": [1]}, {"tuple": 3}, {"a": 1, "b": 2}, {}, {"pairs": [[[], 1]]}, {"array": ["<f4", [-1]]},
     ],
 )  # fmt: skip
-def test_what_is_no_plain_state(tree: Any) -> None:
+def test_invalid_plain_states_are_refused(tree: Any) -> None:
     with pytest.raises(ValueError, match="it "):
         joined(tree, state_file._Arrays(None, 0), [])
 

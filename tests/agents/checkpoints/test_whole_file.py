@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole."""
+"""Tests of files that are replaced as a whole."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from agents.checkpoints.whole_file import replacing
 
 
-def test_a_file_and_then_its_folder_are_written_to_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replacing_syncs_file_and_then_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, synced = tmp_path / "file", []
     fsync = os.fsync
 

@@ -1,4 +1,4 @@
-"""Collectors in processes of their own: the same numbers as without them, and nothing lost when one dies."""
+"""Tests of pools: collector processes give the same numbers as one process, and a killed process loses nothing."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ GREEDY = {"exploration_initial_eps": 0.0, "exploration_final_eps": 0.0}
 
 
 class GreedyPPO(PPO):
-    """PPO that never explores, so that who draws its actions makes no difference."""
+    """PPO without exploration, so that the process which draws the actions makes no difference."""
 
     def act(self, observations, explore=True):
         return super().act(observations, explore=False)
 
 
 class Line(gym.Env):
-    """Episodes of `length` steps; an observation says how many steps were made, and by which process."""
+    """Environment with episodes of `length` steps; an observation is the number of steps and the process id."""
 
     observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
     action_space = spaces.Discrete(2)
@@ -78,7 +78,7 @@ class Unhappy(Line):
 
 
 class Doubled(gym.RewardWrapper):
-    """A wrapper as scripts have them: dill would send it without the class that it inherits from."""
+    """Wrapper of a script: dill would pickle it without its base class."""
 
     def reward(self, reward):
         return 2.0 * reward
@@ -100,7 +100,7 @@ class Unpicklable(Line):
 
 
 class Nested(Line):
-    """Starts helpers that outlive it, until there is no folder for them any more, in which each leaves its number."""
+    """Environment that starts child processes, which outlive it until the folder with their ids is removed."""
 
     def __init__(self, helpers):
         super().__init__()
@@ -118,7 +118,7 @@ class Nested(Line):
 
 
 def is_alive(pid):
-    """Whether there is a process of this number that has not ended."""
+    """Return whether a process of this id exists and has not ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -127,7 +127,7 @@ def is_alive(pid):
 
 @pytest.fixture(autouse=True, scope="module")
 def by_value():
-    """Classes of this file travel as those of a script do."""
+    """Pickle the classes of this file by value, like those of a script."""
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     yield
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
@@ -142,7 +142,7 @@ def weights(agent):
 
 
 def trained(agent, params, pool, *, env_steps=300, env="CartPole-v1", seed=0):
-    """Weights and returns after training."""
+    """Return the weights, returns and gradient steps after training."""
     with Trainer(built(agent, params, env, seed), pool=pool) as trainer:
         trainer.train(env_steps=env_steps)
         return weights(trainer.agent), list(trainer.history.returns), trainer.agent.gradient_steps
@@ -157,19 +157,20 @@ def trained(agent, params, pool, *, env_steps=300, env="CartPole-v1", seed=0):
         (GreedyPPO, SMALL_PPO, "Pendulum-v1"),
     ],
 )
-def test_without_exploration_any_number_of_processes_gives_the_same_run(agent, params, env):
+def test_greedy_runs_are_equal_for_any_number_of_processes(agent, params, env):
     alone = trained(agent, params, None, env=env)
     assert alone[2] > 10
-    for processes in (1, 3):  # of 2, 1 and 1 copies
+    for processes in (1, 3):  # 3 processes have 2, 1 and 1 copies
         pooled = trained(agent, params, processes, env=env)
-        # A product of another number of rows may round its last bit otherwise, which continuous actions show.
+        # A matrix product with another number of rows may round its last bit differently, which continuous actions
+        # show.
         np.testing.assert_allclose(pooled[0], alone[0], atol=1e-4 if env == "Pendulum-v1" and processes > 1 else 0)
         assert pooled[2] == alone[2]
         np.testing.assert_allclose(pooled[1], alone[1], rtol=1e-4 if env == "Pendulum-v1" else 0)
 
 
 @pytest.mark.parametrize("pool", [Pool(2), Pool(2, "async", chunk=5)], ids=lambda pool: pool.updates)
-def test_the_same_seed_gives_the_same_run(pool):
+def test_same_seed_gives_same_run(pool):
     one, again, other = (trained(DQN, SMALL_DQN, pool, seed=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one[0], again[0])
     assert one[1:] == again[1:]
@@ -177,7 +178,7 @@ def test_the_same_seed_gives_the_same_run(pool):
 
 
 def test_collectors_explore_differently():
-    """From the same weights and, in this environment, the same observations."""
+    """The weights are the same and, in this environment, the observations."""
     seen = []
     agent = built(PPO, SMALL_PPO, EnvironmentSpec(Line, {"length": 99}))
     with Trainer(agent, pool=2) as trainer:
@@ -189,21 +190,21 @@ def test_collectors_explore_differently():
     assert len(set(seen[0][0].observations[:, 1])) == 2  # processes
 
 
-def test_async_collectors_act_with_weights_of_one_chunk_before():
-    """Chunk k + 1 is begun as chunk k is given out, so it acts without what is learned from chunk k."""
+def test_async_collectors_act_with_weights_of_previous_chunk():
+    """Chunk k + 1 is started when chunk k is returned, so its weights do not include updates from chunk k."""
     params = {**SMALL_DQN, **GREEDY, "learning_starts": 0, "train_freq": 4, "learning_rate": 0.5}
-    told = []
+    published_at = []
     agent = built(DQN, params)
 
     def begin(trainer):
-        told.append(agent.gradient_steps)
+        published_at.append(agent.gradient_steps)
 
     with Trainer(agent, pool=Pool(2, "async", chunk=8)) as trainer:
         publish = trainer.collector._engine.publish
         trainer.collector._engine.publish = lambda state: (begin(trainer), publish(state))
         trainer.train(env_steps=4 * 8 * 4)
-    # chunks of 8 steps with two updates each: the first two begin before anything is learned
-    assert told == [0, 0, 2, 4, 6]
+    # chunks of 8 steps with two updates each: the first two start before any update
+    assert published_at == [0, 0, 2, 4, 6]
 
 
 @pytest.mark.parametrize(
@@ -216,7 +217,7 @@ def test_async_collectors_act_with_weights_of_one_chunk_before():
     ],
     ids=["ppo", "dqn", "dqn-async", "rainbow-async"],
 )
-def test_a_resumed_run_is_the_run_that_was_never_stopped(agent, params, pool):
+def test_resumed_run_equals_uninterrupted_run(agent, params, pool):
     def through(stop):
         trainer = Trainer(built(agent, params), pool=pool)
         trainer.train(env_steps=200)
@@ -235,7 +236,7 @@ def test_a_resumed_run_is_the_run_that_was_never_stopped(agent, params, pool):
 
 
 @pytest.mark.parametrize("pool", [Pool(2), Pool(2, "async", chunk=6)], ids=lambda pool: pool.updates)
-def test_taking_a_state_changes_nothing(pool):
+def test_get_state_does_not_change_run(pool):
     def through(looks):
         with Trainer(built(DQN, SMALL_DQN), pool=pool) as trainer:
             for _ in range(4):
@@ -247,7 +248,7 @@ def test_taking_a_state_changes_nothing(pool):
     np.testing.assert_array_equal(through(looks=True), through(looks=False))
 
 
-def test_without_its_environments_a_state_begins_new_episodes():
+def test_state_without_environments_begins_new_episodes():
     agent, params = DQN, {**SMALL_DQN, "n_step": 3}
     with Trainer(built(agent, params, EnvironmentSpec(Line)), pool=Pool(2, "async", chunk=7)) as trainer:
         trainer.train(env_steps=4 * 12)
@@ -261,7 +262,7 @@ def test_without_its_environments_a_state_begins_new_episodes():
         assert (observations[:, 0] == 0).all()
 
 
-def test_a_resumed_run_keeps_the_wrappers_of_a_script():
+def test_resumed_run_keeps_wrappers_of_script():
     params = {**SMALL_DQN, "learning_starts": 1000}
     with Trainer(built(DQN, params, EnvironmentSpec(doubled)), pool=2) as trainer:
         trainer.train(env_steps=40)
@@ -273,7 +274,7 @@ def test_a_resumed_run_keeps_the_wrappers_of_a_script():
         assert (trainer.buffer._arrays["rewards"][:60] == 2.0).all()
 
 
-def test_environments_that_cannot_be_pickled_begin_anew():
+def test_environments_that_cannot_be_pickled_are_not_saved():
     with Trainer(built(DQN, SMALL_DQN, EnvironmentSpec(Unpicklable)), pool=2) as trainer:
         trainer.train(env_steps=40)
         assert trainer.get_state()["collector"]["environments"] is None
@@ -281,8 +282,8 @@ def test_environments_that_cannot_be_pickled_begin_anew():
         assert trainer.history.returns == [30.0] * 4
 
 
-def test_a_collector_whose_helper_lives_on_is_known_to_be_gone(tmp_path):
-    """The helper holds the collector's connection open: waiting for that to close would be waiting for the helper."""
+def test_killed_collector_with_running_child_is_detected(tmp_path):
+    """The child holds the connection of the collector open: waiting for its end would be waiting for the child."""
     folder = tmp_path / "helpers"
     folder.mkdir()
     try:
@@ -297,7 +298,7 @@ def test_a_collector_whose_helper_lives_on_is_known_to_be_gone(tmp_path):
         shutil.rmtree(folder)
 
 
-def test_deaths_that_are_far_apart_are_accidents():
+def test_rare_deaths_of_collectors_do_not_end_training():
     with Trainer(built(DQN, SMALL_DQN, EnvironmentSpec(Line)), pool=2) as trainer:
         for _ in range(7):
             trainer.train(env_steps=40)
@@ -306,7 +307,7 @@ def test_deaths_that_are_far_apart_are_accidents():
         assert trainer.collector._tasks[1].life == 7
 
 
-def test_a_memory_may_keep_what_it_gets():
+def test_buffer_may_keep_transition_arrays():
     kept = []
 
     class Keeping(DQN):
@@ -324,7 +325,7 @@ def test_a_memory_may_keep_what_it_gets():
 
 
 @pytest.mark.parametrize("when", ["publish", "ask", "answer"])
-def test_after_an_interrupt_the_state_can_be_taken(when):
+def test_get_state_works_after_interrupt(when):
     def interrupted(*_):
         raise KeyboardInterrupt
 
@@ -338,8 +339,8 @@ def test_after_an_interrupt_the_state_can_be_taken(when):
         trainer.train(env_steps=40)
 
 
-def test_seeds_are_never_those_of_earlier_episodes():
-    """CartPole's first observations tell the seed: at first, after a death, after a resume, after another death."""
+def test_seeds_are_not_repeated_after_deaths_and_resumes():
+    """The first observations of CartPole identify the seed: at the start, after a death, a resume and another death."""
     first = []
 
     def note(trainer):
@@ -365,7 +366,7 @@ def test_seeds_are_never_those_of_earlier_episodes():
     assert len({tuple(seen[3]) for seen in first}) == 4
 
 
-def test_a_killed_collector_is_replaced_and_its_episodes_are_cut(caplog):
+def test_killed_collector_is_replaced_and_its_episodes_truncated(caplog):
     params = {**SMALL_DQN, "buffer_size": 800}
     with Trainer(built(DQN, params, EnvironmentSpec(Line, {"length": 50})), pool=2) as trainer:
         buffer = trainer.buffer
@@ -383,10 +384,10 @@ def test_a_killed_collector_is_replaced_and_its_episodes_are_cut(caplog):
         np.testing.assert_array_equal(buffer._arrays["truncated"][cut - 1], [False, False, True, True])
         assert buffer._arrays["truncated"].sum() == 2
         assert trainer.env_steps == 4 * 132
-        assert trainer.history.returns == [50.0] * 8  # two of each: after 50 and 100 steps, and after 62 and 112
+        assert trainer.history.returns == [50.0] * 8  # two for each copy: after 50 and 100 steps, or after 62 and 112
 
 
-def test_training_goes_on_after_an_interrupt():
+def test_training_continues_after_interrupt():
     def interrupt(trainer):
         if trainer.env_steps == 4 * 20:
             trainer.collector._engine.answer = interrupted
@@ -406,7 +407,7 @@ def test_training_goes_on_after_an_interrupt():
         assert trainer.env_steps == stopped + 40
 
 
-def test_what_kills_every_collector_is_told():
+def test_repeated_deaths_of_collectors_end_training():
     agent = built(DQN, SMALL_DQN, EnvironmentSpec(Line, {"dies_at": 3}))
     with (
         Trainer(agent, pool=2) as trainer,
@@ -415,7 +416,7 @@ def test_what_kills_every_collector_is_told():
         trainer.train(env_steps=100)
 
 
-def test_an_environment_that_raises_ends_training_with_its_error():
+def test_environment_error_ends_training():
     agent = built(DQN, SMALL_DQN, EnvironmentSpec(Line, {"raises_at": 7}))
     with Trainer(agent, pool=Pool(2)) as trainer:
         with pytest.raises(ZeroDivisionError, match="the ball fell off the table"):
@@ -423,13 +424,13 @@ def test_an_environment_that_raises_ends_training_with_its_error():
         assert trainer.env_steps == 4 * 7
 
 
-def test_an_environment_that_cannot_be_made_is_told_at_once():
+def test_environment_that_cannot_be_made_is_refused():
     agent = built(DQN, SMALL_DQN, EnvironmentSpec(Line))
     with pytest.raises(ConfigurationError, match="no licence for the simulator"):
         Trainer(agent, EnvironmentSpec(Unhappy), pool=2)
 
 
-def test_a_network_that_gives_nan_is_told():
+def test_nan_of_network_ends_training():
     agent = built(PPO, SMALL_PPO)
     agent.networks["actor"].set_weights([np.full_like(w, np.nan) for w in agent.networks["actor"].get_weights()])
     agent.refresh()
@@ -437,7 +438,7 @@ def test_a_network_that_gives_nan_is_told():
         trainer.train(env_steps=100)
 
 
-def test_what_cannot_be_is_refused():
+def test_invalid_settings_are_refused():
     with pytest.raises(ConfigurationError, match="at least one process"):
         Pool(0)
     with pytest.raises(ConfigurationError, match="Did you mean async"):
@@ -462,7 +463,7 @@ def test_what_cannot_be_is_refused():
         Trainer(Population(spec, [{"seed": 0}, {"seed": 1}]), pool=2)
 
 
-def test_states_of_other_pools_are_refused():
+def test_states_of_different_pools_are_refused():
     with Trainer(built(DQN, SMALL_DQN)) as trainer:
         trainer.train(env_steps=40)
         state = trainer.get_state()
@@ -509,7 +510,7 @@ time.sleep(float(sys.argv[1]))
 """
 
 
-def test_classes_of_a_script_travel_and_collectors_end_with_it(tmp_path):
+def test_collectors_use_classes_of_script_and_end_with_it(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     words = [sys.executable, str(script), "60"]
@@ -521,7 +522,7 @@ def test_classes_of_a_script_travel_and_collectors_end_with_it(tmp_path):
         wait_until_alone(it.pid, seconds=20)
 
 
-def test_a_script_that_forgets_to_close_ends_all_the_same(tmp_path):
+def test_script_without_close_ends(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     done = subprocess.run([sys.executable, str(script), "0"], capture_output=True, text=True, timeout=300, check=False)
@@ -536,12 +537,12 @@ def ray():
     module = pytest.importorskip("ray", reason="the extra ray is not installed")
     before = signal.getsignal(signal.SIGTERM)
     module.init("local", num_cpus=3, logging_level="ERROR", log_to_driver=False, include_dashboard=False)
-    signal.signal(signal.SIGTERM, before)  # which Ray takes for itself
+    signal.signal(signal.SIGTERM, before)  # otherwise Ray replaces the handler
     yield module
     module.shutdown()
 
 
-def test_actors_of_ray_give_what_processes_give(ray):
+def test_ray_actors_give_same_runs_as_processes(ray):
     params = {**SMALL_DQN, "n_step": 3}
     for updates, chunk in (("sync", None), ("async", 7)):
         ours, theirs = (trained(DQN, params, Pool(2, updates, engine, chunk)) for engine in ("process", "ray"))
@@ -549,7 +550,7 @@ def test_actors_of_ray_give_what_processes_give(ray):
         assert ours[1:] == theirs[1:]
 
 
-def test_actors_that_are_killed_are_replaced_and_errors_come_back(ray, caplog):
+def test_killed_ray_actor_is_replaced_and_errors_are_raised(ray, caplog):
     agent = built(DQN, SMALL_DQN, EnvironmentSpec(Line, {"length": 50, "raises_at": 70}))
     with Trainer(agent, pool=Pool(2, engine="ray")) as trainer:
         trainer.train(env_steps=4 * 12)
@@ -563,7 +564,7 @@ def test_actors_that_are_killed_are_replaced_and_errors_come_back(ray, caplog):
             trainer.train(env_steps=400)
 
 
-def test_a_cluster_without_room_is_told(ray, monkeypatch):
+def test_ray_cluster_without_free_cpus_is_refused(ray, monkeypatch):
     monkeypatch.setattr("agents.collection.ray_engine._SECONDS_FOR_ROOM", 0.2)
     with pytest.raises(ConfigurationError, match="requests 4 CPUs of the Ray cluster, and 3 are free: use fewer"):
         Trainer(built(DQN, SMALL_DQN), pool=Pool(4, engine="ray"))
@@ -585,18 +586,18 @@ def step(n=3, terminated=()):
     return Transition(zeros, np.zeros(n, np.int64), np.zeros(n, np.float32), zeros, flags, np.zeros(n, bool))
 
 
-def test_memories_say_how_long_until_they_are_due():
+def test_steps_until_ready_of_rollout_and_replay():
     rng = np.random.default_rng(0)
     rollout = DQNRollout(rng)
     assert [(rollout.steps_until_ready, rollout.add(step()))[0] for _ in range(4)] == [4, 3, 2, 1]
     assert rollout.ready
     replay = UniformReplay(buffer_size=60, batch_size=2, n_envs=3, rng=rng, learning_starts=10, train_freq=2, n_step=2)
-    told = []
+    until_ready = []
     for _ in range(4):
         assert not replay.ready
-        told.append(replay.steps_until_ready)
+        until_ready.append(replay.steps_until_ready)
         replay.add(step())
-    assert told == [4, 3, 2, 1]  # the first update after more than 10 steps of 3 environments
+    assert until_ready == [4, 3, 2, 1]  # the first update comes after more than 10 steps of 3 environments
     assert replay.ready
     replay.sample()
     assert replay.steps_until_ready == 2
@@ -607,10 +608,10 @@ def DQNRollout(rng):  # noqa: N802
 
 
 @pytest.mark.parametrize("kind", ["rollout", "replay"])
-def test_only_the_environments_that_began_anew_are_cut(kind):
+def test_mark_truncated_ends_only_given_environments(kind):
     rng = np.random.default_rng(0)
     buffer = DQNRollout(rng) if kind == "rollout" else UniformReplay(buffer_size=30, batch_size=2, n_envs=3, rng=rng)
-    buffer.mark_truncated([0])  # nothing is stored: nothing happens
+    buffer.mark_truncated([0])  # the buffer is empty: no effect
     buffer.add(step())
     buffer.add(step(terminated=[2]))
     buffer.mark_truncated([1, 2])
@@ -622,7 +623,7 @@ def test_only_the_environments_that_began_anew_are_cut(kind):
     assert truncated == [[False] * 3, [False, True, False]]
 
 
-def test_arrays_share_a_block_without_touching_each_other():
+def test_arrays_in_shared_block_do_not_overlap():
     shapes = {"a": ((3, 5), np.uint8), "b": ((2,), np.float64), "c": ((), np.float32)}
     block = bytearray(size_of(shapes))
     arrays = arrays_in(block, shapes)

@@ -1,4 +1,4 @@
-"""Configs: hyperparameters from plain values and back, and what is said when they are wrong."""
+"""Tests of configs: hyperparameters from plain values and back, and the errors of invalid ones."""
 
 import dataclasses
 import json
@@ -22,17 +22,17 @@ from agents.errors import ConfigurationError
 CONFIGS = pytest.mark.parametrize("config_class", [AgentConfig, DQNConfig, PPOConfig])
 
 
-# --- both ways
+# --- conversion
 
 
 @CONFIGS
-def test_defaults_go_to_json_and_back(config_class):
+def test_defaults_round_trip_through_json(config_class):
     config = config_class()
     assert config_class.from_dict(json.loads(json.dumps(config.to_dict()))) == config
     assert pickle.loads(pickle.dumps(config)) == config
 
 
-def test_plain_values_become_a_config():
+def test_from_dict_converts_plain_values():
     values = {"hidden_sizes": [32, 16], "gamma": 1, "optimizer": "SGD(momentum=0.9)", "learning_rate": 1e-2}
     config = PPOConfig.from_dict(values)
     assert config.hidden_sizes == (32, 16)
@@ -41,7 +41,7 @@ def test_plain_values_become_a_config():
     assert PPOConfig.from_dict(config.to_dict()) == config
 
 
-def test_the_constructor_reads_and_checks_as_from_dict_does():
+def test_constructor_converts_and_checks_like_from_dict():
     assert PPOConfig(hidden_sizes=[8], optimizer="sgd(momentum=0.9)") == PPOConfig.from_dict(
         {"hidden_sizes": [8], "optimizer": "sgd(momentum=0.9)"}
     )
@@ -49,26 +49,26 @@ def test_the_constructor_reads_and_checks_as_from_dict_does():
         PPOConfig(hidden_sizes=8)
 
 
-def test_numbers_of_numpy_are_numbers():
+def test_numpy_numbers_are_accepted():
     config = PPOConfig.from_dict({"gamma": np.float32(0.5), "n_steps": np.int64(7), "learning_rate": np.float64(0.1)})
     assert json.loads(json.dumps(config.to_dict()))["n_steps"] == 7
 
 
 @pytest.mark.parametrize("rate", [0.02, None])
-def test_a_keras_optimizer_brings_its_rate_unless_told_another(rate):
+def test_keras_optimizer_sets_learning_rate_unless_given(rate):
     values = {"optimizer": keras.optimizers.SGD(0.5, momentum=0.9)} | ({} if rate is None else {"learning_rate": rate})
     config = DQNConfig.from_dict(values)
     assert (config.optimizer, config.optimizer_kwargs["momentum"]) == ("sgd", 0.9)
     assert config.learning_rate == (0.5 if rate is None else rate)
 
 
-def test_a_label_may_bring_its_rate_too():
+def test_optimizer_label_may_set_learning_rate():
     assert DQNConfig.from_dict({"optimizer": "sgd(learning_rate=0.5)"}).learning_rate == 0.5
     assert DQNConfig().replace({"optimizer": "sgd(learning_rate=0.5)"}).learning_rate == 0.5
     assert DQNConfig(learning_rate=0.25).replace({"optimizer": "sgd"}).learning_rate == 0.25
 
 
-def test_dotted_names():
+def test_dotted_names_set_optimizer_arguments():
     config = AgentConfig.from_dict(
         {"optimizer.beta_1": 0.5, "actor.learning_rate": 0.1, "actor.momentum": 0.9, "optimizer.learning_rate": 0.2}
     )
@@ -78,14 +78,14 @@ def test_dotted_names():
     assert config.replace({"actor.learning_rate": 0.3}).optimizers["actor"] == {"learning_rate": 0.3, "momentum": 0.9}
 
 
-def test_another_optimizer_does_not_inherit_arguments():
+def test_new_optimizer_does_not_inherit_arguments():
     config = AgentConfig.from_dict({"optimizer": "sgd", "optimizer.momentum": 0.9})
     assert config.replace({"optimizer": "adam"}).optimizer_kwargs == {}
     assert config.replace({"optimizer": "adam", "optimizer.beta_1": 0.5}).optimizer_kwargs == {"beta_1": 0.5}
     assert config.replace({"learning_rate": 0.1}).optimizer_kwargs == {"momentum": 0.9}
 
 
-def test_a_copy_shares_nothing_that_could_change():
+def test_copies_do_not_share_mutable_values():
     config = AgentConfig.from_dict({"actor.momentum": 0.9})
     plain = config.to_dict()
     plain["optimizers"]["actor"]["momentum"] = 0.0
@@ -96,10 +96,10 @@ def test_a_copy_shares_nothing_that_could_change():
         config.learning_rate = 1.0
 
 
-# --- live and not
+# --- live values and structure
 
 
-def test_live_values():
+def test_live_values_of_algorithms():
     live = {"gamma", "gae_lambda", "clip_range", "ent_coef", "vf_coef", "max_grad_norm"}
     assert set(PPOConfig().live_values()) == live
     assert DQNConfig().live_values() == {"gamma": 0.99, "tau": 1.0, "max_grad_norm": 10.0}
@@ -107,23 +107,23 @@ def test_live_values():
 
 
 @pytest.mark.parametrize("changes", [{"gamma": 0.5}, {"learning_rate": 0.5}, {"actor.learning_rate": 0.5}])
-def test_live_numbers_do_not_change_the_structure(changes):
+def test_live_values_do_not_change_structure(changes):
     assert SACConfig().replace(changes).structure() == SACConfig().structure()
 
 
-def test_numbers_of_an_optimizers_rule_do_not_change_the_structure():
+def test_optimizer_numbers_do_not_change_structure():
     def structure(momentum: float, **other: object) -> dict[str, object]:
         return SACConfig.from_dict({"optimizer": "sgd", "optimizer.momentum": momentum, **other}).structure()
 
     assert structure(0.9) == structure(0.5)
-    assert structure(0.0) != structure(0.5)  # without momentum there is no slot for it
+    assert structure(0.0) != structure(0.5)  # without momentum the optimizer has no slot for it
     assert structure(0.9, **{"optimizer.nesterov": True}) != structure(0.9)
     assert structure(0.9, **{"actor.momentum": 0.5}) == structure(0.9)
     assert structure(0.9, **{"actor.weight_decay": 0.5}) != structure(0.9)
     assert structure(0.9)["optimizer"] == "sgd(momentum=*)"
 
 
-def test_numbers_of_a_schedule_do_not_change_the_structure():
+def test_schedule_structure_ignores_rate_but_not_decay_steps():
     def structure(**config: float) -> dict[str, object]:
         return PPOConfig(learning_rate={"class_name": "CosineDecay", "config": config}).structure()
 
@@ -147,11 +147,11 @@ SCHEDULE = {"class_name": "ExponentialDecay", "config": {}}
         {"actor.learning_rate": SCHEDULE},
     ],
 )
-def test_anything_else_does(changes):
+def test_other_changes_change_structure(changes):
     assert PPOConfig().replace(changes).structure() != PPOConfig().structure()
 
 
-# --- refused
+# --- validation errors
 
 WRONG = [
     ({"learning_rate": "fast"}, "learning_rate must be a number or a table, got 'fast'."),
@@ -186,7 +186,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("values", "message"), WRONG, ids=[str(values) for values, _ in WRONG])
-def test_what_is_wrong_is_said_in_words(values, message):
+def test_invalid_values_are_refused_with_readable_messages(values, message):
     with pytest.raises(ConfigurationError) as raised:
         PPOConfig.from_dict(values)
     assert str(raised.value).startswith(message) or message in str(raised.value)
@@ -201,16 +201,16 @@ def test_what_is_wrong_is_said_in_words(values, message):
         ({"buffer_size": 8, "n_envs": 4, "n_step": 2}, r"at least n_envs \* \(n_step \+ 1\) = 12, got 8"),
     ],
 )
-def test_what_contradicts_itself(values, message):
+def test_contradicting_values_are_refused(values, message):
     with pytest.raises(ConfigurationError, match=message):
         DQNConfig.from_dict(values)
 
 
-# --- a user's own
+# --- user-defined configs
 
 
 class Teacher:
-    """Some class that pydantic has never heard of."""
+    """Class that is unknown to pydantic."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +222,7 @@ class OwnConfig(AgentConfig):
     table: Mapping[str, Any] = hyperparameter({"a": 1}, "A table.")
 
 
-def test_a_config_of_your_own():
+def test_user_config_converts_and_checks_its_fields():
     teacher = Teacher()
     config = OwnConfig.from_dict({"units": 3, "teacher": teacher, "names": ["a"]})
     assert config.teacher is teacher
@@ -235,14 +235,14 @@ def test_a_config_of_your_own():
         OwnConfig(teacher=3)
 
 
-def test_a_live_number_that_is_switched_off_is_structure():
+def test_disabled_live_value_is_structure():
     assert OwnConfig().live_values() == {}
     assert OwnConfig().structure() != OwnConfig(weight=1.0).structure()
     assert OwnConfig(weight=2.0).structure() == OwnConfig(weight=1.0).structure()
 
 
-def test_a_config_whose_annotations_cannot_be_read_here_still_works():
-    """A class pickled by value out of a script keeps its annotations as text, with names of that script."""
+def test_config_with_unresolvable_annotations_works():
+    """A class of a script that is pickled by value keeps its annotations as text, with names of that script."""
 
     class Foreign(AgentConfig):
         __annotations__ = {"sizes": "Sequence[Unheard]"}
@@ -252,11 +252,11 @@ def test_a_config_whose_annotations_cannot_be_read_here_still_works():
     assert foreign.from_dict({"sizes": [2]}).sizes == [2]
 
 
-# --- what others take from the fields
+# --- field descriptions
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_every_field_says_what_it_is(name):
+def test_every_field_is_described(name):
     config_class = agent_class(name).config_class
     described = config_class.describe()
     assert set(described) == {field.name for field in dataclasses.fields(config_class)}
@@ -274,10 +274,10 @@ def test_every_field_says_what_it_is(name):
             assert all(searched > 0 for searched in about.search)
 
 
-def test_a_discount_can_be_told_by_its_distance_from_one():
+def test_one_minus_gamma_sets_gamma():
     config = PPOConfig.from_dict({"one_minus_gamma": 0.002})
     assert config.gamma == 0.998
-    assert config.replace({"one_minus_gamma": 1 - 0.99}).gamma == 0.99  # to the last digit
+    assert config.replace({"one_minus_gamma": 1 - 0.99}).gamma == 0.99  # exact to the last digit
     assert "one_minus_gamma" not in config.to_dict()
     with pytest.raises(ConfigurationError, match="gamma must be >= 0"):
         PPOConfig.from_dict({"one_minus_gamma": 1.5})
@@ -297,13 +297,13 @@ def test_a_discount_can_be_told_by_its_distance_from_one():
         ("sac", "Pendulum-v1", {"ent_coef": 0.1, "target_entropy": -2.0}, "target_entropy"),
     ],
 )
-def test_what_would_have_no_effect_is_refused_where_a_person_says_it(agent, env, given, name):
+def test_make_refuses_settings_without_effect(agent, env, given, name):
     with pytest.raises(ConfigurationError, match=f"^{name} has no effect beside the other settings"):
         agents.make(agent, env, **given)
-    agents.AgentSpec.of(agent, env, given)  # trials of a search may have it
+    agents.AgentSpec.of(agent, env, given)  # trials of a search may have such settings
 
 
-def test_what_is_said_as_it_is_anyway_is_not_refused():
+def test_default_value_without_effect_is_accepted():
     agents.make("dqn", "CartPole-v1", priority_alpha=0.6)
 
 
@@ -316,6 +316,6 @@ def test_what_is_said_as_it_is_anyway_is_not_refused():
         ("sac", "Pendulum-v1", {"noise_kwargs": {"sigma": 0.3}}),
     ],
 )
-def test_how_to_explore_has_no_effect_without_exploration(agent, env, given):
+def test_exploration_settings_are_refused_without_exploration(agent, env, given):
     with pytest.raises(ConfigurationError, match="has no effect beside the other settings"):
         agents.make(agent, env, explore=False, **given)

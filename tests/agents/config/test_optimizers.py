@@ -1,4 +1,4 @@
-"""Optimizers as data: whatever people write becomes a spec, and a spec becomes the optimizer they meant."""
+"""Tests of optimizer specs: conversion from names, labels and Keras optimizers, and back."""
 
 import inspect
 import json
@@ -18,21 +18,21 @@ EVERY = pytest.mark.parametrize("name", sorted(KERAS_OPTIMIZERS))
 SCHEDULE = keras.optimizers.schedules.ExponentialDecay(0.1, decay_steps=10, decay_rate=0.5)
 
 
-def test_every_optimizer_that_keras_offers_is_known():
+def test_all_keras_optimizers_are_known():
     wrappers = {"Optimizer", "LossScaleOptimizer", "MultiOptimizer", "OptimizerMap"}
     offered = {name for name, value in vars(keras.optimizers).items() if isinstance(value, type)}
     assert set(KERAS_OPTIMIZERS.values()) == offered - wrappers
 
 
 @EVERY
-def test_every_optimizer_is_built_at_its_rate(name):
+def test_optimizer_is_built_with_its_learning_rate(name):
     optimizer = OptimizerSpec(name=name, learning_rate=0.25).build()
     assert type(optimizer).__name__ == KERAS_OPTIMIZERS[name]
     assert float(optimizer.learning_rate) == 0.25
 
 
 @EVERY
-def test_a_keras_optimizer_becomes_a_spec_and_back(name):
+def test_keras_optimizer_round_trips_through_spec(name):
     optimizer = getattr(keras.optimizers, KERAS_OPTIMIZERS[name])(learning_rate=0.003, weight_decay=0.01)
     spec = OptimizerSpec.of(optimizer)
     assert (spec.name, spec.learning_rate, spec.arguments["weight_decay"]) == (name, 0.003, 0.01)
@@ -49,13 +49,13 @@ def test_a_keras_optimizer_becomes_a_spec_and_back(name):
 @pytest.mark.parametrize(
     "value", ["adamw", "AdamW", "ADAMW", " AdamW ", keras.optimizers.AdamW, {"class_name": "AdamW"}]
 )
-def test_names(value):
+def test_names_ignore_case(value):
     if isinstance(value, type):
         value = value()
     assert OptimizerSpec.of(value).name == "adamw"
 
 
-def test_a_spec_is_passed_on():
+def test_spec_of_spec_is_same_object():
     spec = OptimizerSpec(name="sgd")
     assert OptimizerSpec.of(spec) is spec
     assert spec.with_rate(0.5) == OptimizerSpec(name="sgd", learning_rate=0.5)
@@ -74,16 +74,16 @@ def test_a_spec_is_passed_on():
         ('adam(name="My, (own) Adam")', "adam", {"name": "My, (own) Adam"}),
     ],
 )
-def test_labels_are_read(label, name, arguments):
+def test_labels_are_parsed(label, name, arguments):
     spec = OptimizerSpec.of(label)
     assert (spec.name, spec.arguments) == (name, arguments)
 
 
-def test_a_label_may_hold_the_rate():
+def test_label_may_contain_learning_rate():
     assert OptimizerSpec.of("sgd(learning_rate=0.5)") == OptimizerSpec(name="sgd", learning_rate=0.5)
 
 
-def test_a_label_tells_what_differs_from_keras():
+def test_label_contains_differences_from_keras_defaults():
     assert OptimizerSpec(name="sgd").label == "sgd"
     assert OptimizerSpec(name="sgd", arguments={"momentum": 0.9, "nesterov": False}).label == "sgd(momentum=0.9)"
     assert OptimizerSpec.of(keras.optimizers.Adam(beta_1=0.5)).label == "adam(beta_1=0.5)"
@@ -101,13 +101,13 @@ json_values = st.recursive(
 @given(arguments=st.dictionaries(st.sampled_from(["beta_1", "name", "clipnorm"]), json_values))
 @example(arguments={"beta_1": '"', "name": []})
 @example(arguments={"beta_1": "\\", "name": '\\"(,'})
-def test_labels_both_ways(arguments):
+def test_labels_round_trip(arguments):
     spec = OptimizerSpec(name="adam", arguments=arguments)
     own = {key: value for key, value in arguments.items() if value != KERAS_DEFAULTS[key].default}
     assert OptimizerSpec.of(spec.label) == OptimizerSpec(name="adam", arguments=own)
 
 
-def test_schedules_stay_schedules():
+def test_schedules_round_trip():
     spec = OptimizerSpec.of(keras.optimizers.SGD(SCHEDULE))
     assert spec.learning_rate["class_name"] == "ExponentialDecay"
     optimizer = OptimizerSpec.of(json.loads(json.dumps(spec.serialised()))).build()
@@ -117,28 +117,28 @@ def test_schedules_stay_schedules():
     assert float(optimizer.learning_rate) == pytest.approx(0.05)
 
 
-def test_each_build_is_fresh():
+def test_each_build_returns_new_optimizer():
     spec = OptimizerSpec(name="adam")
     assert spec.build() is not spec.build()
 
 
-def test_specs_travel():
+def test_specs_can_be_pickled():
     spec = OptimizerSpec(name="sgd", learning_rate=0.1, arguments={"momentum": 0.9})
     assert pickle.loads(pickle.dumps(spec)) == spec
 
 
 class Halving(keras.optimizers.SGD):
-    """A user's own optimizer."""
+    """User-defined optimizer."""
 
 
-def test_a_class_of_your_own(monkeypatch):
+def test_user_optimizer_class_is_named_by_module(monkeypatch):
     spec = OptimizerSpec.of(Halving(learning_rate=0.5))
     assert spec.name == f"{__name__}:Halving"
     assert type(spec.build()) is Halving
     assert spec.label.startswith(f"{__name__}:Halving")
 
 
-# --- refused
+# --- validation errors
 
 
 @pytest.mark.parametrize(
@@ -158,13 +158,13 @@ def test_a_class_of_your_own(monkeypatch):
         ("keras.optimizers:Adan", "cannot be imported"),
     ],
 )
-def test_what_is_no_optimizer(value, message):
+def test_invalid_optimizers_are_refused(value, message):
     with pytest.raises(ConfigurationError, match=message):
         OptimizerSpec.of(value).build()
 
 
 @pytest.mark.parametrize("rate", [0, -1e-3, float("nan"), float("inf"), "fast", None, True, [0.1]])
-def test_rates_out_of_range(rate):
+def test_learning_rates_out_of_range_are_refused(rate):
     with pytest.raises(ConfigurationError, match=r"learning_rate must be a finite number > 0, got"):
         OptimizerSpec(learning_rate=rate)
 
@@ -187,18 +187,18 @@ def test_rates_out_of_range(rate):
         ),
     ],
 )
-def test_arguments_that_keras_refuses(spec, message):
+def test_arguments_refused_by_keras_are_configuration_errors(spec, message):
     with pytest.raises(ConfigurationError, match=message):
         spec.build()
 
 
-# --- every variable is found
+# --- variables
 
 
 @EVERY
 @pytest.mark.parametrize("extra", [{}, {"use_ema": True, "gradient_accumulation_steps": 2}], ids=["plain", "wrapped"])
-def test_no_variable_of_an_optimizer_is_overlooked(name, extra):
-    """Whatever changes in two steps must be a variable that is saved."""
+def test_variables_of_contains_entire_optimizer_state(name, extra):
+    """Two further steps must be equal after only these variables are restored."""
 
     def built():
         weights = [keras.Variable(np.full((3, 4), 0.5, np.float32)), keras.Variable(np.full((4,), 0.5, np.float32))]
@@ -222,8 +222,8 @@ def test_no_variable_of_an_optimizer_is_overlooked(name, extra):
         assert np.array_equal(one.numpy(), other.numpy()), one.path
 
 
-def test_variables_kept_only_in_an_attribute_are_found():
-    """Keras 3.15's Nadam kept its running product so."""
+def test_variables_stored_only_in_attributes_are_found():
+    """Nadam of Keras 3.15 stored its running product this way."""
     optimizer = keras.optimizers.SGD()
     optimizer.build([keras.Variable(np.zeros(2))])
     optimizer.__dict__["_hidden"] = hidden = keras.Variable(1.0)
@@ -234,25 +234,25 @@ class TestPerNetwork:
     def both(self, optimizers: object) -> list[SACConfig]:
         return [SACConfig(optimizers=optimizers), SACConfig.from_dict({"optimizers": optimizers})]
 
-    def test_a_name_is_enough(self) -> None:
+    def test_optimizer_may_be_name_or_label(self) -> None:
         for config in self.both({"actor": "adamw", "critic": "sgd(momentum=0.5)"}):
             assert config.optimizer_spec("actor") == OptimizerSpec(name="adamw", learning_rate=config.learning_rate)
             sgd = OptimizerSpec(name="sgd", learning_rate=config.learning_rate, arguments={"momentum": 0.5})
             assert config.optimizer_spec("critic") == sgd
             assert config.optimizer_spec("temperature").name == "adam"
 
-    def test_a_keras_optimizer_brings_its_rate(self) -> None:
+    def test_keras_optimizer_sets_its_learning_rate(self) -> None:
         made = keras.optimizers.RMSprop(0.25, rho=0.5)
         for optimizer in (made, keras.optimizers.serialize(made)):
             for config in self.both({"actor": optimizer}):
                 spec = config.optimizer_spec("actor")
                 assert (spec.name, spec.learning_rate, spec.arguments["rho"]) == ("rmsprop", 0.25, 0.5)
 
-    def test_what_is_said_in_parts_stays(self) -> None:
+    def test_optimizer_may_be_table(self) -> None:
         for config in self.both({"actor": {"optimizer": "adamw", "learning_rate": 0.5}}):
             assert config.optimizer_spec("actor") == OptimizerSpec(name="adamw", learning_rate=0.5)
 
     @pytest.mark.parametrize("wrong", ["adamv", 3])
-    def test_what_is_no_optimizer_is_refused(self, wrong: object) -> None:
+    def test_invalid_network_optimizer_is_refused(self, wrong: object) -> None:
         with pytest.raises(ConfigurationError, match="adamw"):
             SACConfig(optimizers={"actor": wrong})

@@ -1,4 +1,4 @@
-"""What every agent must do, the built-in ones and a user's own. Subclass `AgentContract` and say how yours is made."""
+"""Contract tests of agents, built-in and user-defined: subclass `AgentContract` and set its class attributes."""
 
 import copy
 import pickle
@@ -20,7 +20,7 @@ SMALL = {"hidden_sizes": (8,), "jit_compile": False}
 
 
 def flatten(value):
-    """Every leaf of a state, in order."""
+    """Return every leaf of a state, in order."""
     if isinstance(value, dict):
         return [leaf for key in sorted(value, key=str) for leaf in flatten(value[key])]
     if isinstance(value, list | tuple):
@@ -33,12 +33,12 @@ def same(one, other):
 
 
 class AgentContract:
-    """Each class shares one agent, because building and compiling one takes most of a test's time."""
+    """Contract of every agent. Each class shares one agent, because building and compiling take most of the time."""
 
     agent_class = "dqn"
     environment = "CartPole-v1"
     params = {}  # noqa: RUF012
-    live = "gamma"  # a live number that its update depends on, with another value
+    live = "gamma"  # a live hyperparameter on which the update depends, with its changed value
     live_value = 0.5
     env_steps = 64  # enough for several updates
 
@@ -71,7 +71,7 @@ class AgentContract:
 
     @pytest.mark.parametrize("explore", [True, False])
     @pytest.mark.parametrize("n", [1, 2, 5])
-    def test_actions_have_the_shape_and_type_of_their_space(self, agent, observations, n, explore):
+    def test_actions_have_shape_and_dtype_of_space(self, agent, observations, n, explore):
         actions = agent.act(observations[:n], explore)
         space = agent.action_space
         if isinstance(space, spaces.Discrete):
@@ -81,15 +81,15 @@ class AgentContract:
             assert (actions.shape, actions.dtype) == ((n, *space.shape), np.float32)
             assert np.isfinite(actions).all()
 
-    def test_without_exploring_it_is_a_function_of_the_observation(self, agent, observations):
+    def test_greedy_actions_depend_on_observations_alone(self, agent, observations):
         before = agent.get_state()
         first = agent.act(observations, explore=False)
         np.testing.assert_array_equal(agent.act(observations, explore=False), first)
         one_by_one = np.concatenate([agent.act(row[None], explore=False) for row in observations])
         np.testing.assert_allclose(one_by_one, first, rtol=1e-5, atol=1e-6)
-        assert same(agent.get_state(), before)  # and nothing was drawn
+        assert same(agent.get_state(), before)  # no random number was drawn
 
-    def test_exploring_is_decided_by_its_state(self, agent, observations):
+    def test_exploration_is_determined_by_state(self, agent, observations):
         state = agent.get_state()
         first = [agent.act(observations, explore=True) for _ in range(10)]
         agent.set_state(state)
@@ -97,7 +97,7 @@ class AgentContract:
         np.testing.assert_array_equal(first, again)
         assert len({actions.tobytes() for actions in first}) > 1
 
-    def test_acting_teaches_nothing(self, agent, observations):
+    def test_acting_changes_no_networks_or_optimizers(self, agent, observations):
         before = agent.get_state()
         agent.act(observations, explore=True)
         after = agent.get_state()
@@ -105,14 +105,14 @@ class AgentContract:
         assert same(before["optimizers"], after["optimizers"])
         assert agent.fresh
 
-    def test_observations_are_left_as_they_are(self, agent, observations):
+    def test_acting_does_not_change_observations(self, agent, observations):
         kept = observations.copy()
         agent.act(observations, explore=True)
         np.testing.assert_array_equal(observations, kept)
 
     # Learning
 
-    def test_updates_change_the_networks_and_give_finite_losses(self, agent, first_state):
+    def test_updates_change_networks_and_give_finite_losses(self, agent, first_state):
         updates = self.train(agent)
         assert updates
         for update in updates:
@@ -128,7 +128,7 @@ class AgentContract:
             changed = [not np.array_equal(a, b) for a, b in zip(values, after[name], strict=True)]
             assert all(changed), (name, changed)
 
-    def test_state_round_trip(self, agent):
+    def test_restored_agent_continues_identically(self, agent):
         self.train(agent)
         state = agent.get_state()
         self.train(agent)
@@ -138,18 +138,18 @@ class AgentContract:
         self.train(agent)
         assert same(agent.get_state(), straight)
 
-    def test_its_state_is_data(self, agent):
+    def test_state_can_be_pickled(self, agent):
         self.train(agent)
         assert same(pickle.loads(pickle.dumps(agent.get_state())), agent.get_state())
 
-    def test_a_reset_makes_it_new(self, built, first_state):
+    def test_reset_agent_equals_new_agent(self, built, first_state):
         rate = built.config_class.from_dict(self.params).learning_rate
         built.reset(7)
         self.train(built)
         built.reset(0, built.config_class.from_dict(self.params).live_values() | {"learning_rate": rate})
         assert same(built.get_state(), first_state)
 
-    def test_seeds_matter(self, agent):
+    def test_seed_determines_training(self, agent):
         states = []
         for seed in (0, 0, 1):
             agent.reset(seed)
@@ -158,7 +158,7 @@ class AgentContract:
         assert same(states[0], states[1])
         assert not same(states[0], states[2])
 
-    def test_live_numbers_reach_the_update(self, agent):
+    def test_live_hyperparameter_changes_update(self, agent):
         states = []
         for change in (False, True):
             agent.reset(0)
@@ -169,18 +169,18 @@ class AgentContract:
         assert not same(*states)
         assert getattr(agent.config, self.live) == self.live_value
 
-    def test_learning_rates(self, agent):
+    def test_learning_rates_are_set_per_optimizer_or_for_all(self, agent):
         for name in agent.optimizers:
             agent.set_hyperparameter(f"{name}.learning_rate", 0.125)
             assert agent.get_learning_rate(name) == 0.125
         agent.set_learning_rate(0.25)
         assert {agent.get_learning_rate(name) for name in agent.optimizers} == {0.25}
 
-    def test_what_cannot_change_says_so(self, agent):
+    def test_change_of_structural_hyperparameter_is_refused(self, agent):
         with pytest.raises(ConfigurationError, match="cannot change while"):
             agent.set_hyperparameter("hidden_sizes", 3)
 
-    def test_it_becomes_a_spec_and_back(self, agent):
+    def test_spec_of_fresh_agent_has_its_config(self, agent):
         spec = AgentSpec.of(agent)
         assert spec.agent is type(agent)
         assert spec.config == agent.config
@@ -191,7 +191,7 @@ class TestDQN(AgentContract):
     params = {**SMALL, "learning_starts": 20, "batch_size": 8, "target_update_interval": 5}  # noqa: RUF012
 
 
-class TestDQNWithEverything(AgentContract):
+class TestDQNWithAllOptions(AgentContract):
     params = {  # noqa: RUF012
         **TestDQN.params,
         **{
@@ -276,7 +276,7 @@ class TestACER(AgentContract):
     params = {**SMALL, "n_envs": 2, "n_steps": 4, "replay_ratio": 2, "learning_starts": 20}  # noqa: RUF012
 
 
-class TestACERWithoutReplays(TestACER):
+class TestACERWithoutReplay(TestACER):
     params = {**SMALL, "n_envs": 2, "n_steps": 8, "replay_ratio": 0, "optimizer": "rmsprop"}  # noqa: RUF012
     live = "vf_coef"
     live_value = 0.1
@@ -288,7 +288,7 @@ class TestSAC(AgentContract):
     params = {**SMALL, "learning_starts": 20, "batch_size": 8}  # noqa: RUF012
 
 
-class TestSACWithAFixedTemperature(TestSAC):
+class TestSACWithFixedTemperature(TestSAC):
     params = {**TestSAC.params, "ent_coef": 0.2, "n_envs": 2, "gradient_steps": 2}  # noqa: RUF012
     live = "ent_coef"
 
@@ -305,7 +305,7 @@ class TestDDPG(AgentContract):
     params = {**SMALL, "learning_starts": 20, "batch_size": 8}  # noqa: RUF012
 
 
-class TestDDPGWithItsFirstNoise(TestDDPG):
+class TestDDPGWithOrnsteinUhlenbeckNoise(TestDDPG):
     params = {**TestDDPG.params, "noise": "ornstein-uhlenbeck"}  # noqa: RUF012
 
 
@@ -317,7 +317,7 @@ class TestTD3(AgentContract):
 
 
 class Reinforce(KerasAgent):
-    """A user's own agent: REINFORCE (Williams 1992)."""
+    """User-defined agent: REINFORCE (Williams 1992)."""
 
     config_class = agents.AgentConfig
 
@@ -341,7 +341,7 @@ class Reinforce(KerasAgent):
         return {"default": -keras.ops.mean(chosen * batch["returns"])}
 
 
-class TestUsersAgent(AgentContract):
+class TestUserAgent(AgentContract):
     agent_class = Reinforce
     params = {"jit_compile": False, "n_envs": 2}  # noqa: RUF012
     live = "learning_rate"
@@ -349,7 +349,7 @@ class TestUsersAgent(AgentContract):
 
 
 class ActorCritic(Reinforce):
-    """Another one, with two optimizers."""
+    """User-defined agent with two optimizers."""
 
     def build(self):
         return {**super().build(), "critic": network(self.observation_space, (8,), 1)}
@@ -364,11 +364,11 @@ class ActorCritic(Reinforce):
         return {"actor": actor, "critic": keras.ops.mean(error**2), "value": keras.ops.mean(values)}
 
 
-class TestUsersAgentWithTwoOptimizers(TestUsersAgent):
+class TestUserAgentWithTwoOptimizers(TestUserAgent):
     agent_class = ActorCritic
-    params = {**TestUsersAgent.params, "critic.learning_rate": 0.1, "critic.optimizer": "sgd(momentum=0.9)"}  # noqa: RUF012
+    params = {**TestUserAgent.params, "critic.learning_rate": 0.1, "critic.optimizer": "sgd(momentum=0.9)"}  # noqa: RUF012
 
-    def test_each_has_its_own_optimizer(self, agent):
+    def test_each_network_has_its_own_optimizer(self, agent):
         assert {name: type(live).__name__ for name, live in agent.optimizers.items()} == {
             "actor": "Adam",
             "critic": "SGD",

@@ -1,4 +1,4 @@
-"""Numbers that change while an agent trains: every hook uses the number as it is, and that of its own member."""
+"""Tests of live hyperparameters: every hook uses the current value, of its own population member."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from agents.population import Population
 from agents.updates.gradient_steps import PRIORITIES, OptimizerStep
 
 SMALL = {"hidden_sizes": (4,), "n_envs": 2, "n_steps": 4, "n_epochs": 1, "jit_compile": False}
-SEPARATE = {"actor.learning_rate": 1e-3}  # an optimizer each, which step one after the other
+SEPARATE = {"actor.learning_rate": 1e-3}  # separate optimizers, which step one after the other
 
 
-class Tells(PPO):
-    """Tells the discount that each hook sees, as a metric."""
+class ReportsDiscount(PPO):
+    """Agent that reports the discount seen by each hook, as a metric."""
 
     def preprocess_batch(self, data: dict[str, Any]) -> dict[str, Any]:
         prepared = super().preprocess_batch(data)
@@ -42,10 +42,10 @@ class Tells(PPO):
         return [OptimizerStep(["actor"], self.actor_loss), OptimizerStep(["critic"], self.critic_loss, every=2)]
 
     def actor_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
-        told = {f"{name}_of_rows": ops.mean(batch[name]) for name in ("in_prepare", "in_whole")}
+        metrics = {f"{name}_of_rows": ops.mean(batch[name]) for name in ("in_prepare", "in_whole")}
         weights = ops.sum(ops.square(self.networks["actor"].trainable_variables[0]))
         seen = self.live.gamma * ops.ones_like(batch["advantages"])
-        return {"actor": self.live.gamma * weights, "in_first_turn": self.live.gamma, PRIORITIES: seen, **told}
+        return {"actor": self.live.gamma * weights, "in_first_turn": self.live.gamma, PRIORITIES: seen, **metrics}
 
     def critic_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         weights = ops.sum(ops.square(self.networks["critic"].trainable_variables[0]))
@@ -57,7 +57,7 @@ SEEN |= {"in_second_turn"}
 
 
 def seen_in(updates: Sequence[Any]) -> list[float]:
-    """The only discount that all hooks saw, an update each."""
+    """Return the discount seen by all hooks of each update, which must be the same."""
     seen = []
     for update in updates:
         assert {*update.metrics} == SEEN
@@ -73,8 +73,8 @@ def trainer_of(agent: Any) -> tuple[Trainer, list[Any]]:
 
 
 @pytest.mark.parametrize("by_xla", [False, True])
-def test_every_hook_uses_the_number_as_it_is(by_xla: bool):
-    agent = AgentSpec.of(Tells, "CartPole-v1", {**SMALL, **SEPARATE, "jit_compile": by_xla}).build(0)
+def test_every_hook_uses_current_value(by_xla: bool):
+    agent = AgentSpec.of(ReportsDiscount, "CartPole-v1", {**SMALL, **SEPARATE, "jit_compile": by_xla}).build(0)
     trainer, updates = trainer_of(agent)
     with trainer:
         for gamma in (0.99, 0.1, 0.7):
@@ -83,9 +83,9 @@ def test_every_hook_uses_the_number_as_it_is(by_xla: bool):
     assert seen_in(updates) == [0.99, 0.1, 0.7]
 
 
-def test_every_hook_uses_the_number_of_its_own_member():
+def test_every_hook_uses_value_of_its_member():
     members = [{"seed": 0, "gamma": 0.9}, {"seed": 1, "gamma": 0.5}, {"seed": 2, "gamma": 0.3}]
-    population = Population(AgentSpec.of(Tells, "CartPole-v1", {**SMALL, **SEPARATE}), members)
+    population = Population(AgentSpec.of(ReportsDiscount, "CartPole-v1", {**SMALL, **SEPARATE}), members)
     trainer, updates = trainer_of(population)
     with trainer:
         trainer.train(env_steps=8)
@@ -95,50 +95,50 @@ def test_every_hook_uses_the_number_of_its_own_member():
     assert seen_in(updates) == [0.9, 0.5, 0.3, 0.9, 0.2, 0.3]
 
 
-# --- what is refused
+# --- validation errors
 
 
 @dataclass(frozen=True, kw_only=True)
 class HalvingConfig(PPOConfig):
-    """With a property that depends on a live number."""
+    """Config with a property that depends on a live hyperparameter."""
 
     @property
     def half(self) -> float:
         return self.gamma / 2
 
 
-class Reads(PPO):
+class ReadsConfig(PPO):
     config_class = HalvingConfig
 
     def way(self) -> Any:
         return self.config.gamma
 
 
-class InLoss(Reads):
+class InLoss(ReadsConfig):
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         self.way()
         return super().loss(batch)
 
 
-class InWhole(Reads):
+class InMinibatch(ReadsConfig):
     def preprocess_minibatch(self, batch: dict[str, Any]) -> dict[str, Any]:
         self.way()
         return super().preprocess_minibatch(batch)
 
 
-class InTurns(Reads):
+class InSteps(ReadsConfig):
     def optimizer_steps(self) -> Sequence[OptimizerStep]:
         self.way()
         return super().optimizer_steps()
 
 
-class InOpening(Reads):
+class InPreUpdate(ReadsConfig):
     def pre_update(self) -> Callable[[dict[str, Any]], Mapping[str, Any]]:
         self.way()
         return lambda rows: {}
 
 
-class InTheOpeningsStep(Reads):
+class InPreUpdateStep(ReadsConfig):
     def pre_update(self) -> Callable[[dict[str, Any]], Mapping[str, Any]]:
         return self.step
 
@@ -147,7 +147,7 @@ class InTheOpeningsStep(Reads):
         return {}
 
 
-class InASecondTurn(Tells):
+class InCriticLoss(ReportsDiscount):
     def critic_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         _ = self.config.gamma
         return super().critic_loss(batch)
@@ -155,28 +155,28 @@ class InASecondTurn(Tells):
 
 HOOKS = {
     "loss": (InLoss, {}),
-    "preprocess_minibatch": (InWhole, {}),
-    "optimizer_steps": (InTurns, {}),
-    "pre_update": (InOpening, {}),
-    "step": (InTheOpeningsStep, {}),
-    "critic_loss": (InASecondTurn, SEPARATE),
+    "preprocess_minibatch": (InMinibatch, {}),
+    "optimizer_steps": (InSteps, {}),
+    "pre_update": (InPreUpdate, {}),
+    "step": (InPreUpdateStep, {}),
+    "critic_loss": (InCriticLoss, SEPARATE),
 }
 
 
 def train(spec: AgentSpec, members: Any) -> None:
     learner = spec.build(0) if members is None else Population(spec, members)
-    assert learner.config.gamma in (0.99, 0.9)  # outside of hooks it is read as ever
+    assert learner.config.gamma in (0.99, 0.9)  # outside of traced hooks the config may be read
     with Trainer(learner) as trainer:
         trainer.train(env_steps=8)
 
 
 @pytest.mark.parametrize("members", [None, [{"gamma": 0.9}, {"gamma": 0.5}]])
 @pytest.mark.parametrize("hook", HOOKS)
-def test_a_hook_that_is_traced_reads_no_live_number_from_the_config(hook: str, members: Any):
+def test_traced_hook_cannot_read_live_value_from_config(hook: str, members: Any):
     agent, params = HOOKS[hook]
     spec = AgentSpec.of(agent, "CartPole-v1", {**SMALL, **params})
-    told = rf"{hook}\(\) reads self\.config\.gamma, .* read self\.hyperparameters\.gamma"
-    with pytest.raises(ConfigurationError, match=told):
+    message = rf"{hook}\(\) reads self\.config\.gamma, .* read self\.hyperparameters\.gamma"
+    with pytest.raises(ConfigurationError, match=message):
         train(spec, members)
 
 
@@ -191,9 +191,9 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_there_is_no_way_around_that(way: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(InWhole, "way", WAYS[way])
-    agent = AgentSpec.of(InWhole, "CartPole-v1", SMALL).build(0)
+def test_all_ways_to_read_live_values_are_refused(way: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(InMinibatch, "way", WAYS[way])
+    agent = AgentSpec.of(InMinibatch, "CartPole-v1", SMALL).build(0)
     with (
         Trainer(agent) as trainer,
         pytest.raises(ConfigurationError, match=r"preprocess_minibatch\(\) reads self\.config"),
@@ -201,7 +201,7 @@ def test_there_is_no_way_around_that(way: str, monkeypatch: pytest.MonkeyPatch):
         trainer.train(env_steps=8)
 
 
-def test_what_cannot_change_is_read_as_ever(monkeypatch: pytest.MonkeyPatch):
+def test_structural_values_can_be_read_in_hooks(monkeypatch: pytest.MonkeyPatch):
     seen: list[Any] = []
 
     def look(agent: Any) -> None:
@@ -210,15 +210,15 @@ def test_what_cannot_change_is_read_as_ever(monkeypatch: pytest.MonkeyPatch):
         seen.append((config.n_steps, config.layers("actor")["hidden_sizes"], config.complements()))
         assert isinstance(config, PPOConfig)
 
-    monkeypatch.setattr(InWhole, "way", look)
-    agent = AgentSpec.of(InWhole, "CartPole-v1", SMALL).build(0)
+    monkeypatch.setattr(InMinibatch, "way", look)
+    agent = AgentSpec.of(InMinibatch, "CartPole-v1", SMALL).build(0)
     with Trainer(agent) as trainer:
         trainer.train(env_steps=8)
     assert seen == [(4, (4,), {"one_minus_gamma": "gamma"})]
 
 
 class ForAll(PPO):
-    """Prepares for all members at once, and reads the discount of one of them."""
+    """Agent that prepares the data of all members at once, and reads the discount of one member."""
 
     @property
     def rowwise(self) -> bool:
@@ -229,14 +229,14 @@ class ForAll(PPO):
         return {**prepared, "returns": prepared["returns"] * self.config.gamma}
 
 
-def test_what_acts_for_all_members_reads_no_number_of_one_of_them():
+def test_rowwise_agent_cannot_read_value_of_one_member():
     population = Population(AgentSpec.of(ForAll, "CartPole-v1", SMALL), [{"gamma": 0.9}, {"gamma": 0.5}])
     with Trainer(population) as trainer, pytest.raises(NotMappableError, match=r"use self\.hyperparameters\.gamma"):
         trainer.train(env_steps=8)
 
 
-class Reads(PPO):
-    """Notes the discount that each of its hooks reads, in the same words everywhere."""
+class ReadsHyperparameters(PPO):
+    """Agent that records the discount read by each of its hooks."""
 
     def preprocess_batch(self, data: dict[str, Any]) -> dict[str, Any]:
         read["preprocess_batch"] = self.hyperparameters.gamma
@@ -254,14 +254,14 @@ class Reads(PPO):
 read: dict[str, Any] = {}
 
 
-def test_a_hyperparameter_is_read_in_one_way_and_never_stale():
+def test_hyperparameters_are_current_in_every_hook():
     seen: list[tuple[float, float, float]] = []
 
     def note(_: Any, update: Any) -> None:
         found = [np.ravel(update.metrics[name])[-1] for name in ("in_minibatch", "in_loss")]
         seen.append((float(read["preprocess_batch"]), *map(float, found)))
 
-    agent = AgentSpec.of(Reads, "CartPole-v1", SMALL).build(0)
+    agent = AgentSpec.of(ReadsHyperparameters, "CartPole-v1", SMALL).build(0)
     with Trainer(agent, callbacks=[LambdaCallback(on_update_end=note)]) as trainer:
         trainer.train(env_steps=8)
         agent.set_hyperparameter("gamma", 0.5)
@@ -273,7 +273,7 @@ def test_a_hyperparameter_is_read_in_one_way_and_never_stale():
         _ = agent.hyperparameters.nonsense
 
 
-# --- our own algorithms
+# --- built-in algorithms
 
 REPLAY = {"hidden_sizes": (4,), "learning_starts": 8, "batch_size": 8, "jit_compile": False}
 ALGORITHMS = [
@@ -291,8 +291,8 @@ ALGORITHMS = [
 
 
 @pytest.mark.parametrize(("name", "environment", "params", "changes"), ALGORITHMS)
-def test_changed_numbers_are_those_of_an_agent_that_was_built_with_them(name, environment, params, changes):
-    """All live numbers at once, after the update was compiled."""
+def test_changed_live_values_equal_built_in_values(name, environment, params, changes):
+    """All live hyperparameters change at once, after the update was compiled."""
     spec = AgentSpec.of(name, environment, params)
     changed = spec.build(0)
     halved = {number: value / 2 for number, value in changed.config.live_values().items()} | changes

@@ -1,4 +1,4 @@
-"""Every algorithm on every kind of space, for 200 steps: it runs, parameters change, losses are finite."""
+"""Smoke tests: every algorithm trains for 200 steps on every kind of space; parameters change, losses are finite."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from agents import LambdaCallback, Trainer
 
 
 class Room(gym.Env):
-    """Random observations of the given space; episodes of 7 steps end by a coin's fall."""
+    """Environment with random observations of a space and episodes of 7 steps, terminated or truncated at random."""
 
     def __init__(self, observation_space, action_space):
         self.observation_space, self.action_space = observation_space, action_space
@@ -102,7 +102,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("algorithm", "observation", "action", "params"), CASES)
-def test_200_steps(algorithm, observation, action, params):
+def test_training_of_200_steps(algorithm, observation, action, params):
     room = {"observation_space": OBSERVATIONS[observation], "action_space": ACTIONS[action]}
     agent = agents.make(algorithm, Room, env_kwargs=room, **{**OWN[algorithm], **params})
     before, updates = agent.get_state()["networks"], []
@@ -126,7 +126,7 @@ with agents.Trainer(agents.make("ppo", "CartPole-v1", n_envs=2, n_steps=16)) as 
 
 
 @pytest.mark.real
-def test_a_script_writes_nothing_that_it_does_not_say():
+def test_training_script_prints_nothing():
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
     ran = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment, check=True)
     assert (ran.stdout, ran.stderr) == ("", "")

@@ -1,4 +1,4 @@
-"""States come back bit for bit, resets give what building gives, and seeds decide everything."""
+"""Tests of agent states: restored states are identical, resets equal new agents, and seeds determine everything."""
 
 import dataclasses
 import random
@@ -30,7 +30,7 @@ SMALL_PPO = {**SMALL, "n_steps": 16, "batch_size": 8, "n_epochs": 2, "n_envs": 2
 
 
 def flatten(value, path=""):
-    """(path, leaf) of everything in a state."""
+    """Return (path, leaf) of everything in a state."""
     if isinstance(value, dict):
         return [leaf for key in sorted(value, key=str) for leaf in flatten(value[key], f"{path}.{key}")]
     if isinstance(value, list | tuple):
@@ -39,7 +39,7 @@ def flatten(value, path=""):
 
 
 def assert_same(one, other):
-    """Two states are equal in every bit."""
+    """Assert that two states are equal in every bit."""
     pairs = list(zip(flatten(one), flatten(other), strict=True))
     assert pairs
     for (path, a), (other_path, b) in pairs:
@@ -85,7 +85,7 @@ def dqn_with(optimizer, seed=0):
 
 
 @pytest.mark.parametrize("optimizer", EVERY)
-def test_training_goes_on_as_if_it_had_never_stopped(optimizer):
+def test_restored_agent_continues_identically_with_every_optimizer(optimizer):
     agent = dqn_with(optimizer)
     built = agent.get_state()
     learn(agent, range(3))
@@ -110,7 +110,7 @@ def test_training_goes_on_as_if_it_had_never_stopped(optimizer):
     assert_same(agent.get_state(), saved)
 
 
-def test_a_state_goes_into_another_agent():
+def test_state_can_be_restored_to_another_agent():
     one, other = dqn_with("nadam", seed=0), dqn_with("nadam", seed=5)
     learn(one, range(3))
     learn(other, range(2))
@@ -122,7 +122,7 @@ def test_a_state_goes_into_another_agent():
     assert_same(one.get_state(), other.get_state())
 
 
-def test_a_state_does_not_follow_the_agent():
+def test_state_is_independent_of_later_training():
     agent = dqn_with("adam")
     learn(agent, range(1))
     state = agent.get_state()
@@ -135,7 +135,7 @@ def test_a_state_does_not_follow_the_agent():
 
 
 @pytest.mark.parametrize("params", [{"optimizer": "sgd"}, {"hidden_sizes": (4,)}, {"double": True}])
-def test_the_state_of_an_agent_of_another_structure_is_refused(params):
+def test_state_of_different_structure_is_refused(params):
     one = DQN(PLANE, TWO, DQNConfig.from_dict({**SMALL, **params}))
     other = DQN(PLANE, TWO, DQNConfig.from_dict(SMALL))
     before = other.get_state()
@@ -144,7 +144,7 @@ def test_the_state_of_an_agent_of_another_structure_is_refused(params):
     assert_same(other.get_state(), before)
 
 
-def test_a_state_brings_its_exploration():
+def test_state_includes_exploration_settings():
     slow = {**SMALL, "exploration_steps": 100_000}
     one = DQN(PLANE, TWO, DQNConfig.from_dict(slow))
     one.advance(50_000)
@@ -157,7 +157,7 @@ def test_a_state_brings_its_exploration():
     assert type(other.policy) is type(boltzmann.policy)
 
 
-def test_how_the_update_is_compiled_is_no_part_of_the_state():
+def test_jit_compile_is_not_part_of_state():
     one = DQN(PLANE, TWO, DQNConfig.from_dict({**SMALL, "jit_compile": None}))
     other = DQN(PLANE, TWO, DQNConfig.from_dict(SMALL))
     other.set_state(one.get_state())
@@ -173,12 +173,12 @@ def run_of(algorithm, seed=0, **params):
 
 
 def state_of(run):
-    """Everything but environments (which are compared by what comes out of them) and times."""
+    """Return everything but environments (whose results are compared) and times."""
     state = run.get_state()
     collector = {name: value for name, value in state["collector"].items() if name != "environments"}
     [run] = state["runs"]
     episodes = [episode._replace(wall_seconds=0.0) for episode in run["episodes"]]
-    # Why a call ended is no part of where the run stands.
+    # The stop reason belongs to the call of `train`, not to the state of the run.
     run = {**run, "episodes": episodes, "stop_reason": None}
     return {**state, "collector": collector, "runs": [run], "wall_seconds": 0.0}
 
@@ -188,12 +188,12 @@ RUNS = [
     ("dqn", {"n_step": 3, "double": True, "dueling": True, "n_envs": 3, "gradient_steps": 2}, 99, 90),
     ("dqn", {"policy": "boltzmann-gumbel"}, 100, 60),
     ("ppo", {}, 16 * 2 * 2, 64),  # between two rollouts
-    ("ppo", {"normalize_observations": True, "normalize_rewards": True}, 16 * 2 * 2 + 14, 64),  # in the middle of one
+    ("ppo", {"normalize_observations": True, "normalize_rewards": True}, 16 * 2 * 2 + 14, 64),  # within a rollout
 ]
 
 
 @pytest.mark.parametrize(("algorithm", "params", "before", "after"), RUNS)
-def test_a_run_goes_on_as_if_it_had_never_stopped(algorithm, params, before, after):
+def test_resumed_run_equals_uninterrupted_run(algorithm, params, before, after):
     run = run_of(algorithm, **params)
     run.train(env_steps=before)
     saved = run.get_state()
@@ -212,7 +212,7 @@ def test_a_run_goes_on_as_if_it_had_never_stopped(algorithm, params, before, aft
     assert_same(state_of(other), straight)
 
 
-def test_a_changed_discount_comes_back_in_the_replay_too():
+def test_changed_discount_is_restored_in_replay():
     run, other = run_of("dqn", n_step=3), run_of("dqn", n_step=3)
     run.set_hyperparameter("gamma", 0.5)
     other.set_state(run.get_state())
@@ -231,7 +231,7 @@ def test_a_changed_discount_comes_back_in_the_replay_too():
         ("ppo", {"clip_range": 0.3, "ent_coef": 0.01, "learning_rate": 0.02}),
     ],
 )
-def test_a_reset_agent_is_a_newly_built_one(algorithm, values):
+def test_reset_agent_equals_new_agent(algorithm, values):
     used = run_of(algorithm, seed=3)
     used.set_hyperparameter("gamma", 0.7)
     used.train(env_steps=100)
@@ -245,7 +245,7 @@ def test_a_reset_agent_is_a_newly_built_one(algorithm, values):
     assert_same(state_of(again), state_of(new))
 
 
-def test_a_reset_compiles_nothing():
+def test_reset_does_not_compile_again():
     run = run_of("ppo")
     run.train(env_steps=64)
     before = dict(run.agent._update._compiled)
@@ -255,7 +255,7 @@ def test_a_reset_compiles_nothing():
     assert before
 
 
-def test_an_agent_cannot_be_reset_to_another_structure():
+def test_reset_to_different_structure_is_refused():
     agent = dqn_with("adam")
     before = agent.get_state()
     told = r"cannot be reset to hidden_sizes=\[4\] \(it has \[8\]\), double=True \(it has False\): build another one"
@@ -266,7 +266,7 @@ def test_an_agent_cannot_be_reset_to_another_structure():
     assert_same(agent.get_state(), before)
 
 
-# --- live numbers
+# --- live hyperparameters
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_an_agent_cannot_be_reset_to_another_structure():
         ("default.momentum", 0.1, "cannot change"),
     ],
 )
-def test_a_refused_change_changes_nothing(name, value, message):
+def test_refused_change_does_not_change_state(name, value, message):
     agent = dqn_with("adam")
     before = agent.get_state()
     with pytest.raises(ConfigurationError, match=message):
@@ -294,7 +294,7 @@ def test_a_refused_change_changes_nothing(name, value, message):
     assert_same(agent.get_state(), before)
 
 
-def test_a_rate_on_a_schedule_cannot_be_set():
+def test_scheduled_learning_rate_cannot_be_set():
     schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)
     agent = DQN(PLANE, TWO, DQNConfig.from_dict({**SMALL, "optimizer": keras.optimizers.SGD(schedule)}))
     learn(agent, range(1))
@@ -307,7 +307,7 @@ def test_a_rate_on_a_schedule_cannot_be_set():
     assert agent.get_learning_rate() == pytest.approx(0.05)
 
 
-def test_rates_are_checked_where_they_enter():
+def test_set_learning_rate_checks_its_value():
     agent = dqn_with("adam")
     with pytest.raises(ConfigurationError, match="finite number > 0, got nan"):
         agent.set_learning_rate(float("nan"))
@@ -319,7 +319,7 @@ def test_rates_are_checked_where_they_enter():
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
-def test_same_seed_same_run_and_other_seed_other_run(algorithm):
+def test_seed_determines_run(algorithm):
     def trained(seed):
         run = run_of(algorithm, seed=seed)
         run.train(env_steps=128)
@@ -333,7 +333,7 @@ def test_same_seed_same_run_and_other_seed_other_run(algorithm):
         )
 
 
-def test_every_source_of_randomness_follows_its_seed():
+def test_every_random_generator_depends_on_seed():
     zero, one = run_of("ppo", seed=0), run_of("ppo", seed=1)
     assert not np.array_equal(
         zero.agent.networks["actor"].get_weights()[0], one.agent.networks["actor"].get_weights()[0]
@@ -342,24 +342,24 @@ def test_every_source_of_randomness_follows_its_seed():
     states += [run.buffer.get_state()["rngs"][0]["state"]["state"] for run in (zero, one)]
     assert len(set(states)) == 4
     assert not set(zero.collector._seeds[0]) & set(one.collector._seeds[0])
-    other = Trainer(zero.agent, seed=1)  # the trainer's own seed: environments and memory
+    other = Trainer(zero.agent, seed=1)  # the seed of the trainer: environments and buffer
     assert other.collector._seeds == one.collector._seeds
 
 
-def test_networks_of_one_agent_start_differently():
+def test_networks_of_one_agent_have_different_initial_weights():
     agent = PPO(PLANE, TWO, PPOConfig.from_dict(SMALL))
     actor, critic = (agent.networks[name].get_weights()[0] for name in ("actor", "critic"))
     assert not np.array_equal(actor, critic)
 
 
 @pytest.mark.parametrize("seed", [-1, -7])
-def test_negative_seeds(seed):
+def test_negative_seeds_are_refused(seed):
     with pytest.raises(ConfigurationError, match=f"seed must be >= 0, got {seed}"):
         agents.make("dqn", "CartPole-v1", seed=seed)
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
-def test_global_generators_are_left_alone_and_do_not_matter(algorithm):
+def test_global_random_generators_are_unused(algorithm):
     def trained(global_seed):
         random.seed(global_seed)
         np.random.seed(global_seed)
@@ -384,14 +384,14 @@ def test_global_generators_are_left_alone_and_do_not_matter(algorithm):
 # --- specs
 
 
-def test_a_spec_builds_the_same_agent_again():
+def test_spec_builds_same_agent_as_make():
     spec = AgentSpec.of("dqn", "CartPole-v1", SMALL_DQN)
     assert_same(spec.build(3).get_state(), agents.make("dqn", "CartPole-v1", seed=3, **SMALL_DQN).get_state())
     assert spec.label == "dqn"
     assert spec.with_params({"gamma": 0.5}).config.gamma == 0.5
 
 
-def test_a_fresh_agent_is_a_recipe_and_a_trained_one_brings_its_weights():
+def test_spec_of_trained_agent_contains_its_weights():
     agent = agents.make("dqn", "CartPole-v1", seed=3, **SMALL_DQN)
     assert AgentSpec.of(agent).state is None
     Trainer(agent).train(env_steps=30)
@@ -401,7 +401,7 @@ def test_a_fresh_agent_is_a_recipe_and_a_trained_one_brings_its_weights():
         assert_same(started.get_state()["networks"][name], agent.get_state()["networks"][name])
     assert (started.gradient_steps, started.env_steps, started.seed) == (0, 0, 8)
     assert all((values == 0).all() for values in values_of(started.optimizers["default"]._momentums))
-    # Its weights did not come from its seed, so it brings them too.
+    # The weights did not come from the seed, so the spec contains them too.
     assert_same(AgentSpec.of(started).build(9).get_state()["networks"], agent.get_state()["networks"])
     assert_same(AgentSpec.of(spec, "CartPole-v1").state["networks"], agent.get_state()["networks"])
     started.reset(8)
@@ -420,7 +420,7 @@ def test_a_fresh_agent_is_a_recipe_and_a_trained_one_brings_its_weights():
         (3, "CartPole-v1", "3 is not an agent"),
     ],
 )
-def test_specs_of_nothing(agent, environment, message):
+def test_invalid_specs_are_refused(agent, environment, message):
     with pytest.raises(ConfigurationError, match=message):
         AgentSpec.of(agent, environment)
 
@@ -444,12 +444,12 @@ def test_specs_of_nothing(agent, environment, message):
         (lambda: DQN(PLANE, TWO, PPOConfig()), "DQN takes a DQNConfig, not PPOConfig"),
     ],
 )
-def test_agents_that_cannot_be(make, message):
+def test_invalid_agents_are_refused(make, message):
     with pytest.raises(ConfigurationError, match=message):
         make()
 
 
-def test_weights_that_were_loaded_into_its_networks_are_seen():
+def test_weights_set_in_networks_are_detected():
     agent = agents.make("dqn", "CartPole-v1", **SMALL_DQN)
     observations = np.ones((1, 4), np.float32)
     agent.infer("q", observations)
@@ -461,13 +461,13 @@ def test_weights_that_were_loaded_into_its_networks_are_seen():
     kept = AgentSpec.of(agent).build(seed=3).networks["q"].get_weights()
     np.testing.assert_array_equal(kept[0], network.get_weights()[0])
     expected = network(observations).numpy()
-    assert not np.allclose(agent.infer("q", observations), expected)  # nobody told it
+    assert not np.allclose(agent.infer("q", observations), expected)  # `infer` uses old weights until a refresh
     agents.evaluate(agent, n_episodes=1, n_envs=1)
     np.testing.assert_allclose(agent.infer("q", observations), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("params", [{"hidden_sizes": [16]}, {"policy": "boltzmann"}])
-def test_weights_of_another_structure_are_refused(params):
+def test_weights_of_different_structure_are_refused(params):
     agent = agents.make("dqn", "CartPole-v1", **SMALL_DQN)
     agent.networks["q"].set_weights([weights + 1 for weights in agent.networks["q"].get_weights()])
     with pytest.raises(
@@ -476,7 +476,7 @@ def test_weights_of_another_structure_are_refused(params):
         AgentSpec.of(agent).with_params(params).build()
 
 
-def test_weights_of_another_agent_or_environment_are_refused():
+def test_weights_of_different_agent_or_environment_are_refused():
     state = weights_of(agents.make("dqn", "CartPole-v1", **SMALL_DQN))
     with pytest.raises(ConfigurationError, match="are of the networks q, target; this agent has actor, critic"):
         dataclasses.replace(AgentSpec.of("ppo", "CartPole-v1", SMALL_PPO), state=state).build()
@@ -484,7 +484,7 @@ def test_weights_of_another_agent_or_environment_are_refused():
         dataclasses.replace(AgentSpec.of("dqn", "Acrobot-v1", SMALL_DQN), state=state).build()
 
 
-def test_an_agent_from_a_file_is_one_class_however_often_it_is_named(tmp_path):
+def test_agent_file_is_imported_once(tmp_path):
     text = """
 from dataclasses import dataclass
 from agents.algorithms.dqn import DQN, DQNConfig
@@ -500,12 +500,12 @@ class Mine(DQN):
     (tmp_path / "broken.py").write_text("import nothing_of_that_name")
     spec = AgentSpec.of(f"{tmp_path}/mine.py:Mine", "CartPole-v1", SMALL_DQN)
     assert type(spec.build()) is type(spec.build())
-    for _ in range(2):  # a file that failed is not half there the next time
+    for _ in range(2):  # a file that failed is not partly imported the second time
         with pytest.raises(ConfigurationError, match="nothing_of_that_name"):
             AgentSpec.of(f"{tmp_path}/broken.py:Mine", "CartPole-v1")
 
 
-def test_an_agent_from_a_file(tmp_path):
+def test_agent_class_is_loaded_from_file(tmp_path):
     (tmp_path / "mine.py").write_text("from agents.algorithms.dqn import DQN\n\nclass Mine(DQN):\n    pass\n")
     spec = AgentSpec.of(f"{tmp_path}/mine.py:Mine", "CartPole-v1", SMALL_DQN)
     assert type(spec.build()).__name__ == "Mine"
@@ -524,7 +524,7 @@ def test_optimizer_overrides_may_be_labels():
 
 
 class Noisy(KerasAgent):
-    """A target network beside a network with dropout and batch normalisation."""
+    """Agent with a target network and with dropout and batch normalisation in both networks."""
 
     config_class = DQNConfig
     target_networks = {"target": "q"}  # noqa: RUF012
@@ -549,7 +549,7 @@ class Noisy(KerasAgent):
         return {"default": keras.ops.mean((values - self.networks["target"](batch["next_observations"])) ** 2)}
 
 
-def test_random_layers_and_running_statistics_are_part_of_the_state():
+def test_random_layers_and_running_statistics_are_in_state():
     agent = Noisy(PLANE, TWO, DQNConfig.from_dict({**SMALL, "target_update_interval": 2, "learning_rate": 0.1}), seed=2)
     built = agent.get_state()
     learn(agent, range(2))
@@ -566,12 +566,12 @@ def test_random_layers_and_running_statistics_are_part_of_the_state():
     assert any("int" in variable.dtype for variable in agent.networks["q"].variables)
 
 
-# --- what is no number
+# --- non-finite numbers
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_networks_that_have_diverged_do_not_act(algorithm, value):
+def test_diverged_network_raises_when_acting(algorithm, value):
     agent = run_of(algorithm).agent
     name = {"dqn": "q", "ppo": "actor"}[algorithm]
     observation = np.zeros((1, 4), np.float32)
@@ -583,12 +583,12 @@ def test_networks_that_have_diverged_do_not_act(algorithm, value):
         agent.act(observation, explore=True)
 
 
-def test_observations_that_are_no_numbers_are_told_from_divergence():
+def test_non_finite_observations_are_named_in_error():
     with pytest.raises(NonFiniteError, match="so did its observations"):
         run_of("ppo").agent.act(np.full((1, 4), np.nan, np.float32))
 
 
-def test_forbidden_actions_are_no_divergence():
+def test_masked_actions_are_not_divergence():
     agent = run_of("ppo").agent
     weights = agent.networks["actor"].get_weights()
     agent.networks["actor"].set_weights([*weights[:-1], np.array([0.0, -np.inf], np.float32)])
@@ -596,6 +596,6 @@ def test_forbidden_actions_are_no_divergence():
     assert agent.act(np.zeros((5, 4), np.float32)).tolist() == [0] * 5
 
 
-def test_variables_of_an_agents_optimizer_are_all_saved():
+def test_state_contains_all_optimizer_variables():
     agent = dqn_with("wrapped")
     assert len(agent.get_state()["optimizers"]["default"]) == len(variables_of(agent.optimizers["default"]))

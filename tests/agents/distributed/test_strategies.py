@@ -1,4 +1,4 @@
-"""Strategies change where arithmetic is done, and results to float error only."""
+"""Tests of strategies: results equal those without a strategy up to rounding error."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ def differences() -> Any:
 @pytest.mark.parametrize("case", ["ppo", "ppo-continuous", "dqn", "dqn-parts", "dqn-few", "a2c", "acer"])
 @pytest.mark.parametrize("strategy", ["one-device", "mirrored", "mirrored:3"])
 @pytest.mark.slow
-def test_the_same_minibatches_give_the_same_weights(differences: Any, case: str, strategy: str) -> None:
-    told = differences[case]
-    assert told["steps"] > 10
-    assert told["moved"] > 1e-3, "it has learned something"
-    assert told[strategy] < 1e-5
+def test_strategy_gives_same_weights_as_single_device(differences: Any, case: str, strategy: str) -> None:
+    result = differences[case]
+    assert result["steps"] > 10
+    assert result["moved"] > 1e-3, "it has learned something"
+    assert result[strategy] < 1e-5
 
 
 SERVED = """
@@ -110,7 +110,7 @@ CASES: dict[str, tuple[str, int, dict[str, Any]]] = {
 
 
 def weights_of(name: str) -> np.ndarray[Any, Any]:
-    """What the same calls give in this process, without a strategy."""
+    """Return the weights that the same calls give in this process, without a strategy."""
     env, env_steps, params = CASES[name]
     agent = make(name.partition("-")[0], env, seed=3, jit_compile=False, **params)
     Trainer(agent).train(env_steps=env_steps // 2)
@@ -122,14 +122,14 @@ def weights_of(name: str) -> np.ndarray[Any, Any]:
 @pytest.mark.real
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("strategy", ["multi-worker-mirrored", "multi-worker-mirrored:3", "parameter-server"])
-def test_processes_that_learn_together_learn_the_same_and_end_with_the_first(strategy: str) -> None:
+def test_process_strategies_give_same_weights_and_end_with_first_process(strategy: str) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", SERVED, strategy, json.dumps(CASES), "wait"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     try:
         assert process.stdout is not None
-        told = json.loads(process.stdout.readline())
+        weights = json.loads(process.stdout.readline())
         members = session_members(process.pid)
         n_processes = len(members)
         _check_kept_to_loopback(members)
@@ -139,11 +139,11 @@ def test_processes_that_learn_together_learn_the_same_and_end_with_the_first(str
     assert n_processes == {"multi-worker-mirrored": 2, "multi-worker-mirrored:3": 3, "parameter-server": 4}[strategy]
     wait_until_alone(process.pid)
     for name in CASES:
-        np.testing.assert_allclose(told[name], weights_of(name), atol=1e-5)
+        np.testing.assert_allclose(weights[name], weights_of(name), atol=1e-5)
 
 
 def _check_kept_to_loopback(pids: Iterable[int]) -> None:
-    """Their servers do what anybody tells them who connects: other machines cannot."""
+    """Assert that the servers, which have no authentication, accept no connections from other machines."""
     here = reachable("0.0.0.0")
     ports = [port for pid in pids for port in _listening(pid)]
     assert ports
@@ -155,7 +155,7 @@ def _check_kept_to_loopback(pids: Iterable[int]) -> None:
 
 
 def _listening(pid: int) -> set[int]:
-    """Ports on which a process listens."""
+    """Return the ports on which a process listens."""
     sockets = set()
     for each in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(OSError):
@@ -179,14 +179,14 @@ def _listening(pid: int) -> set[int]:
         ("ParameterServerStrategy:3", StrategySpec("parameter-server", 3)),
     ],
 )
-def test_strategies_are_read(text: str | None, spec: StrategySpec) -> None:
+def test_strategy_texts_are_parsed(text: str | None, spec: StrategySpec) -> None:
     assert StrategySpec.of(text) == spec
     assert StrategySpec.of(str(spec)) == spec
     assert spec.name in STRATEGIES
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ("miror", "Did you mean mirrored"),
         ("mirrored:none", "write mirrored:2"),
@@ -195,12 +195,12 @@ def test_strategies_are_read(text: str | None, spec: StrategySpec) -> None:
         (3, "A int is not a known strategy"),
     ],
 )
-def test_what_is_no_strategy_is_told(given: Any, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
+def test_invalid_strategies_are_refused(given: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         StrategySpec.of(given)
 
 
-def test_an_object_of_tensorflow_stands_for_its_kind() -> None:
+def test_tensorflow_strategy_objects_are_accepted() -> None:
     from agents.backend.tensorflow import tf
 
     assert StrategySpec.of(tf.distribute.OneDeviceStrategy("/cpu:0")) == StrategySpec("one-device", 1)
@@ -208,10 +208,10 @@ def test_an_object_of_tensorflow_stands_for_its_kind() -> None:
     assert StrategySpec.of(tf.distribute.get_strategy()) == StrategySpec("none", 1)
 
 
-def test_objects_that_need_a_cluster_stand_for_their_kind() -> None:
+def test_tensorflow_cluster_strategy_objects_are_accepted() -> None:
     from agents.backend.tensorflow import tf
 
-    # Objects of these classes cannot be made without servers: what is read of them is set by hand.
+    # Objects of these classes cannot be built without servers: the attributes that are read are set by hand.
     class Workers(tf.distribute.MultiWorkerMirroredStrategy):
         num_replicas_in_sync = 3
 
@@ -228,7 +228,7 @@ def test_objects_that_need_a_cluster_stand_for_their_kind() -> None:
     assert StrategySpec.of(Servers()) == StrategySpec("parameter-server", 4)
 
 
-def test_an_agent_that_is_built_in_a_scope_learns_with_its_strategy() -> None:
+def test_agent_built_in_strategy_scope_has_strategy() -> None:
     from agents.backend.tensorflow import tf
 
     with tf.distribute.OneDeviceStrategy("/cpu:0").scope():
@@ -237,7 +237,7 @@ def test_an_agent_that_is_built_in_a_scope_learns_with_its_strategy() -> None:
     assert make("ppo", "CartPole-v1").strategy is None
 
 
-def test_devices_that_are_not_there_any_more_are_told() -> None:
+def test_missing_devices_are_refused() -> None:
     from agents.backend.tensorflow import tf
 
     tf.constant(1)

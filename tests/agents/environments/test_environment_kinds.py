@@ -1,4 +1,4 @@
-"""Copies of an environment give the same, whatever they are made of."""
+"""Tests of the kinds of vectorization: all of them give the same steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def environments(kind: str, n: int = 8, id: Any = "CartPole-v1", **kwargs: Any) 
 
 
 def play(kind: str, n: int = 8, steps: int = 300, keep: dict[int, list[int]] | None = None, **kwargs: Any) -> list[Any]:
-    """What random play gives; at some steps only some copies are kept."""
+    """Return the steps of random play; `keep` gives the copies that are kept from some steps on."""
     made, rng = environments(kind, n, **kwargs), np.random.default_rng(0)
     seen: list[Any] = [made.reset(range(100, 100 + n))]
     for t in range(steps):
@@ -48,15 +48,15 @@ def play(kind: str, n: int = 8, steps: int = 300, keep: dict[int, list[int]] | N
 
 @pytest.mark.parametrize("kind", EXACT[1:])
 @pytest.mark.parametrize("kwargs", [{}, {"sutton_barto_reward": True}])
-def test_cartpole_is_the_same_to_the_last_bit(kind: str, kwargs: dict[str, Any]):
+def test_cartpole_is_identical_in_all_kinds(kind: str, kwargs: dict[str, Any]):
     n = 3 if kind.startswith("ray") else 8  # each actor takes a quarter of a second to start
     for one, other in zip(play("sync", n, **kwargs), play(kind, n, **kwargs), strict=True):
         np.testing.assert_array_equal(one, other)
         assert one.dtype == other.dtype
 
 
-def test_cartpole_is_cut_off_at_its_time_limit():
-    """A pole that is held upright by looking at it lasts for 500 steps."""
+def test_cartpole_is_truncated_at_time_limit():
+    """A simple controller holds the pole upright for all 500 steps."""
     for kind in ("sync", "native"):
         made = environments(kind, 8)
         observations = made.reset(range(8))
@@ -65,12 +65,12 @@ def test_cartpole_is_cut_off_at_its_time_limit():
             observations = step.observations
             assert not step.terminated.any()
             assert step.truncated.all() == (t == 500)
-        assert np.abs(step.observations).max() < 0.05  # begun anew
+        assert np.abs(step.observations).max() < 0.05  # a new episode
         assert np.abs(step.successors).max() > 0.05
 
 
 @pytest.mark.parametrize("kind", EXACT)
-def test_copies_that_stay_do_not_notice_that_others_leave(kind: str):
+def test_remaining_copies_are_unaffected_by_select(kind: str):
     everyone = play("sync", 6)
     some = play(kind, 6, keep={50: [5, 1, 2], 120: [2, 0]})
     for t in (60, 150, 299):
@@ -78,7 +78,7 @@ def test_copies_that_stay_do_not_notice_that_others_leave(kind: str):
         for i in range(1, 6):
             index = 5 * t + i
             assert len(some[index]) == len(kept)
-    # The actions of a position change with its copy, so equal play is compared with equal actions.
+    # The actions of a position change with its copy, so this compares equal play with equal actions.
     made, rng = environments(kind, 3), np.random.default_rng(1)
     full, actions = environments(kind, 3), rng.integers(0, 2, (200, 3))
     made.reset([7, 8, 9])
@@ -96,7 +96,7 @@ def test_copies_that_stay_do_not_notice_that_others_leave(kind: str):
 
 
 @pytest.mark.parametrize("kind", ["sync", "native", RAY[0]])
-def test_copies_go_on_from_their_state(kind: str):
+def test_restored_copies_continue_identically(kind: str):
     made, rng = environments(kind, 4), np.random.default_rng(0)
     made.reset(range(4))
     for t in range(20):
@@ -113,7 +113,7 @@ def test_copies_go_on_from_their_state(kind: str):
 
 
 @pytest.mark.parametrize("kind", ELSEWHERE)
-def test_what_cannot_be_copied_says_so(kind: str):
+def test_get_state_returns_none_for_uncopyable_environments(kind: str):
     made = environments(kind, 1, "LunarLander-v3" if kind == "ray" else "CartPole-v1")
     made.reset([0])
     assert made.get_state() is None
@@ -121,7 +121,7 @@ def test_what_cannot_be_copied_says_so(kind: str):
 
 
 class Raising(gym.Env[np.ndarray, int]):
-    """Raises, or leaves by the back door, at its tenth step when its seed is odd."""
+    """Environment that raises or calls sys.exit at its tenth step if its seed is odd."""
 
     observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
     action_space = gym.spaces.Discrete(2)
@@ -142,15 +142,15 @@ class Raising(gym.Env[np.ndarray, int]):
 
 
 @pytest.mark.parametrize("kind", ["sync", *ELSEWHERE])
-@pytest.mark.parametrize(("action", "told"), [(0, "the arm fell off"), (1, "sys.exit")])
-def test_a_copy_that_raises_does_not_disturb_the_others(kind: str, action: int, told: str):
+@pytest.mark.parametrize(("action", "message"), [(0, "the arm fell off"), (1, "sys.exit")])
+def test_error_of_one_copy_does_not_affect_others(kind: str, action: int, message: str):
     made = environments(kind, 3, Raising)
     made.reset([0, 1, 2])
     for t in range(1, 21):
         step = made.step(np.full(3, action))
         assert set(step.errors) == ({1} if t == 10 else set())
         if t == 10:
-            assert told in str(step.errors[1])
+            assert message in str(step.errors[1])
         np.testing.assert_allclose(step.observations[[0, 2]], t / 100)
         assert not step.terminated.any()
     made.select([0, 2])
@@ -159,7 +159,7 @@ def test_a_copy_that_raises_does_not_disturb_the_others(kind: str, action: int, 
 
 
 def locked(message: str) -> Exception:
-    """An error that can be sent nowhere."""
+    """Return an error that cannot be pickled."""
 
     class LicenceError(Exception):
         lock = threading.Lock()
@@ -171,7 +171,7 @@ def locked(message: str) -> Exception:
 
 
 class Unlicensed(Raising):
-    """Cannot begin an episode, the first or the second one, when its seed is odd; what it tells cannot be sent."""
+    """Environment whose first or second reset fails if its seed is odd; its error and infos cannot be pickled."""
 
     def __init__(self, episode: int) -> None:
         self.left = episode
@@ -189,7 +189,7 @@ class Unlicensed(Raising):
 
 
 @pytest.mark.parametrize("kind", ["sync", *ELSEWHERE])
-def test_what_cannot_be_sent_to_another_process_is_told_all_the_same(kind: str):
+def test_errors_that_cannot_be_pickled_are_reported(kind: str):
     made = environments(kind, 3, Unlicensed, episode=1)
     with pytest.raises(Exception, match="the licence has expired"):
         made.reset([0, 1, 2])
@@ -208,7 +208,7 @@ def test_what_cannot_be_sent_to_another_process_is_told_all_the_same(kind: str):
 
 
 class OneArray(gym.Env[np.ndarray, int]):
-    """Writes all observations into one array: 1, 2, 3, and at the reset -5. Every second episode breaks at its end."""
+    """Environment that reuses one array: 1, 2, 3, and -5 at the reset. Every second episode ends with nan."""
 
     observation_space = gym.spaces.Box(-np.inf, np.inf, (1,), np.float32)
     action_space = gym.spaces.Discrete(2)
@@ -231,8 +231,8 @@ class OneArray(gym.Env[np.ndarray, int]):
 
 
 @pytest.mark.parametrize("kind", ["sync", *ELSEWHERE])
-def test_what_an_episode_ended_with_is_kept_from_its_reset(kind: str):
-    """And where it broke to pieces there, nothing is kept of that: nothing follows."""
+def test_final_observations_are_not_overwritten_by_reset(kind: str):
+    """A terminal observation of nan is replaced by 0, because nothing follows it."""
     made = environments(kind, 2, OneArray)
     made.reset([0, 1])
     steps = [made.step(np.zeros(2, np.int64)) for _ in range(6)]
@@ -244,7 +244,7 @@ def test_what_an_episode_ended_with_is_kept_from_its_reset(kind: str):
 
 
 @pytest.mark.real
-def test_signals_of_a_terminal_are_for_the_process_that_started_the_others():
+def test_environment_processes_ignore_terminal_signals():
     made = environments("async", 2)
     made.reset([0, 1])
     for process in made._copies._vector.processes:  # type: ignore[attr-defined]
@@ -259,7 +259,7 @@ def test_signals_of_a_terminal_are_for_the_process_that_started_the_others():
 
 
 class Deadly(gym.Env[np.ndarray, int]):
-    """Is killed at its tenth step when its seed is odd; hangs when it is asked to, or kills its starter before."""
+    """Environment that is killed at step 10 if its seed is odd; actions 1 and 2 hang, 2 also kills its parent."""
 
     observation_space = gym.spaces.Box(0.0, 1.0, (1,), np.float32)
     action_space = gym.spaces.Discrete(3)
@@ -283,7 +283,7 @@ class Deadly(gym.Env[np.ndarray, int]):
 @WITH_RAY
 @pytest.mark.real
 @pytest.mark.parametrize(("kind", "dead"), [("ray", {1}), ("ray-subproc", {0, 1, 2})])
-def test_an_actor_that_dies_is_the_end_of_its_copies(kind: str, dead: set[int]):
+def test_dead_actor_ends_its_copies(kind: str, dead: set[int]):
     made = environments(kind, 3, Deadly)
     made.reset([0, 1, 2])
     for t in range(1, 13):
@@ -304,21 +304,21 @@ def test_an_actor_that_dies_is_the_end_of_its_copies(kind: str, dead: set[int]):
 
 @WITH_RAY
 @pytest.mark.real
-def test_the_environments_of_an_actor_that_is_killed_end_with_it():
-    """They hold its connections open: nobody would hear of its death as long as they hang."""
+def test_environments_of_killed_actor_end_with_it():
+    """The environments hold connections of the actor open: its death would stay unnoticed while they hang."""
     made = environments("ray-subproc", 3, Deadly)
     made.reset([0, 2, 4])
     assert set(within(300, lambda: made.step(np.array([1, 1, 2]))).errors) == {0, 1, 2}  # they hang for an hour
     made.close()
 
 
-def no_longer(number: int, frame: Any) -> None:
+def raise_timeout(number: int, frame: Any) -> None:
     raise TimeoutError("it hangs")
 
 
 def within(seconds: float, call: Any) -> Any:
-    """Calls something that must not hang."""
-    before = signal.signal(signal.SIGALRM, no_longer)
+    """Call something that must return within a time limit."""
+    before = signal.signal(signal.SIGALRM, raise_timeout)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         return call()
@@ -330,7 +330,7 @@ def within(seconds: float, call: Any) -> Any:
 @WITH_RAY
 @pytest.mark.real
 @pytest.mark.parametrize("kind", ["ray", "ray-subproc"])
-def test_waiting_for_actors_that_hang_can_be_interrupted(kind: str, monkeypatch: pytest.MonkeyPatch):
+def test_waiting_for_hanging_actors_can_be_interrupted(kind: str, monkeypatch: pytest.MonkeyPatch):
     import ray
 
     made = environments(kind, 2, Deadly)
@@ -346,7 +346,7 @@ def test_waiting_for_actors_that_hang_can_be_interrupted(kind: str, monkeypatch:
 @WITH_RAY
 @pytest.mark.real
 @pytest.mark.parametrize("kind", ["ray", "ray-subproc"])
-def test_what_a_script_has_registered_is_known_to_actors(kind: str):
+def test_actors_know_environments_registered_by_script(kind: str):
     class Own(Raising):
         pass
 
@@ -360,7 +360,7 @@ def test_what_a_script_has_registered_is_known_to_actors(kind: str):
 
 @WITH_RAY
 @pytest.mark.real
-def test_an_environment_that_actors_cannot_make_is_refused():
+def test_environment_that_actors_cannot_make_is_refused():
     with pytest.raises(ConfigurationError, match=r"CartPole-v1.* cannot be made with .*wheels"):
         environments("ray", 1, "CartPole-v1", wheels=4)
     with pytest.raises(ConfigurationError, match="cannot be sent to a Ray actor"):
@@ -371,7 +371,7 @@ def test_an_environment_that_actors_cannot_make_is_refused():
 
 
 def episodes(kind: str, id: str, seeds: range, steps: int) -> np.ndarray:
-    """Returns of episodes of random play."""
+    """Return the returns of episodes of random play."""
     made, rng = environments(kind, len(seeds), id), np.random.default_rng(0)
     made.reset(seeds)
     returns, ended = np.zeros(len(seeds)), []
@@ -391,15 +391,15 @@ def episodes(kind: str, id: str, seeds: range, steps: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("id", "n", "steps"), [("CartPole-v1", 16, 1500), ("Acrobot-v1", 32, 1000), ("LunarLander-v3", 16, 1000)]
 )
-def test_envpool_plays_the_same_game(id: str, n: int, steps: int):
-    """Its episodes are other ones of the same kind: their returns have the same distribution (Kolmogorov-Smirnov)."""
+def test_envpool_returns_have_same_distribution(id: str, n: int, steps: int):
+    """The episodes differ, but their returns have the same distribution (Kolmogorov-Smirnov)."""
     ours, theirs = episodes("sync", id, range(n), steps), episodes("envpool", id, range(n), steps)
     assert min(len(ours), len(theirs)) > 50
     assert stats.ks_2samp(ours, theirs).pvalue > 0.001
 
 
 @WITH_ENVPOOL
-def test_envpool_gives_each_copy_its_own_seed_and_begins_in_the_same_step():
+def test_envpool_seeds_copies_and_resets_within_same_step():
     made, again = environments("envpool", 3), environments("envpool", 2)
     first = made.reset([5, 5, 9])
     np.testing.assert_array_equal(first[0], first[1])
@@ -413,7 +413,7 @@ def test_envpool_gives_each_copy_its_own_seed_and_begins_in_the_same_step():
 
 
 @WITH_ENVPOOL
-def test_envpool_copies_leave():
+def test_remaining_envpool_copies_are_unaffected_by_select():
     made, full = environments("envpool", 4), environments("envpool", 4)
     made.reset(range(4))
     full.reset(range(4))
@@ -424,7 +424,7 @@ def test_envpool_copies_leave():
         np.testing.assert_array_equal(ours.observations, theirs.observations[[3, 1]])
 
 
-# --- which one is taken
+# --- the default kind
 
 
 @pytest.mark.parametrize(
@@ -434,17 +434,17 @@ def test_envpool_copies_leave():
         ("CartPole-v1", {}, 7, "sync"),
         ("CartPole-v1", {"render_mode": "rgb_array"}, 8, "sync"),
         (lambda: gym.make("CartPole-v1"), {}, 8, "sync"),
-        pytest.param("Acrobot-v1", {}, 8, "sync", marks=WITH_ENVPOOL),  # EnvPool's runs do not go on exactly
+        pytest.param("Acrobot-v1", {}, 8, "sync", marks=WITH_ENVPOOL),  # runs with EnvPool cannot be resumed exactly
         ("LunarLander-v3", {"continuous": True}, 8, "sync"),
     ],
 )
-def test_the_fastest_kind_whose_runs_go_on_exactly_is_taken(id: Any, kwargs: dict[str, Any], n: int, kind: str):
+def test_auto_takes_fastest_kind_with_exact_resume(id: Any, kwargs: dict[str, Any], n: int, kind: str):
     made = environments("auto", n, id, **kwargs)
     assert made.kind == kind
     made.close()
 
 
-def test_a_kind_that_cannot_is_refused():
+def test_unsuitable_kinds_are_refused():
     with pytest.raises(ConfigurationError, match="CartPole-v1 without wrappers has one"):
         environments("native", 2, "Acrobot-v1")
     with pytest.raises(ConfigurationError, match="Did you mean sync"):
@@ -453,11 +453,11 @@ def test_a_kind_that_cannot_is_refused():
 
 @WITH_ENVPOOL
 @pytest.mark.parametrize("noted", [True, False])
-def test_a_run_that_envpool_stepped_without_being_asked_for_goes_on_so(noted: bool):
+def test_state_of_envpool_restores_envpool_under_auto(noted: bool):
     pooled = Collector(EnvironmentSpec("Acrobot-v1", {}, "envpool"), 2, [0])
     pooled.start()
     state = pooled.get_state()
-    if not noted:  # as in checkpoints of versions in which "auto" took EnvPool
+    if not noted:  # as in checkpoints of older versions, in which "auto" took EnvPool
         del state["kind"]
     again = Collector(EnvironmentSpec("Acrobot-v1"), 2, [0])
     assert again.environments.kind == "sync"
@@ -469,7 +469,7 @@ def test_a_run_that_envpool_stepped_without_being_asked_for_goes_on_so(noted: bo
 
 
 @WITH_ENVPOOL
-def test_what_was_stepped_by_single_environments_goes_on_so():
+def test_state_of_sync_environments_restores_sync():
     single = Collector(EnvironmentSpec("Acrobot-v1"), 2, [0])
     single.start()
     state = single.get_state()
@@ -480,13 +480,13 @@ def test_what_was_stepped_by_single_environments_goes_on_so():
 
 
 @WITH_ENVPOOL
-def test_what_envpool_cannot_step_is_refused():
+def test_environment_unsupported_by_envpool_is_refused():
     with pytest.raises(ConfigurationError, match="EnvPool cannot step 'Acrobot-v1'"):
         environments("envpool", 2, "Acrobot-v1", render_mode="rgb_array")
 
 
 @pytest.mark.parametrize(("name", "kind"), [("dummy", "sync"), ("subproc", "async")])
-def test_two_names_for_one_kind_are_one_spec(name: str, kind: str):
+def test_alias_of_kind_gives_equal_spec(name: str, kind: str):
     spec = EnvironmentSpec("CartPole-v1", {}, name)
     assert (
         spec == EnvironmentSpec("CartPole-v1", {}, kind) == replace(EnvironmentSpec("CartPole-v1"), vectorization=name)
@@ -494,6 +494,6 @@ def test_two_names_for_one_kind_are_one_spec(name: str, kind: str):
     assert spec.vectorization == kind
 
 
-def test_the_kind_travels_with_the_environment():
+def test_pickled_spec_keeps_vectorization():
     spec = EnvironmentSpec("CartPole-v1", {}, "sync")
     assert pickle.loads(pickle.dumps(spec)) == spec

@@ -1,4 +1,4 @@
-"""What an environment is made of as data: files and classes, wrappers by name, step limits; how it is kept."""
+"""Tests of environment specs: files and classes, wrappers by name, step limits, and their storage."""
 
 import copyreg
 import functools
@@ -60,7 +60,7 @@ def source(tmp_path, monkeypatch):
 
 
 def first_episode(spec, **reset):
-    """Return and length of one episode."""
+    """Return the return and the length of one episode."""
     environment = spec.make()
     environment.reset(seed=0, **reset)
     total, length, over = 0.0, 0, False
@@ -75,21 +75,21 @@ def first_episode(spec, **reset):
 
 
 @pytest.mark.parametrize("id", ["my_env.py:Endless", "my_env.py:OfAFile-v0"])
-def test_an_environment_of_a_file(source, id):
+def test_environment_is_loaded_from_file(source, id):
     spec = EnvironmentSpec.of(id, {"reward": 3.0})
     assert spec.label == id
     assert first_episode(EnvironmentSpec(id, {"reward": 3.0}, max_episode_steps=5)) == (15.0, 5)
     assert pickle.loads(pickle.dumps(spec)) == spec
 
 
-def test_a_class_of_a_module():
+def test_environment_is_loaded_from_module():
     spec = EnvironmentSpec.of("gymnasium.envs.classic_control:CartPoleEnv")
     assert isinstance(spec.make(), gym.envs.classic_control.CartPoleEnv)
     assert EnvironmentSpec.of("gymnasium:CartPole-v1").make().spec.id == "CartPole-v1"
 
 
 @pytest.mark.parametrize(
-    ("id", "told"),
+    ("id", "message"),
     [
         ("my_env.py", r"names no class: write my_env.py:Class. Environments in it: Endless"),
         ("my_env.py:Endles", r"nothing called 'Endles'. Environments in it: Endless"),
@@ -99,12 +99,12 @@ def test_a_class_of_a_module():
         ("no_such_module:X", "cannot be imported"),
     ],
 )
-def test_environments_that_are_not_there(source, id, told):
-    with pytest.raises(ConfigurationError, match=told):
+def test_missing_environments_are_refused(source, id, message):
+    with pytest.raises(ConfigurationError, match=message):
         EnvironmentSpec.of(id)
 
 
-def test_a_file_that_raises_is_named(source):
+def test_error_of_environment_file_is_reported(source):
     source.write_text("1 / 0")
     with pytest.raises(ConfigurationError, match="cannot be imported: ZeroDivisionError"):
         EnvironmentSpec.of("my_env.py:Endless")
@@ -114,8 +114,8 @@ def test_a_file_that_raises_is_named(source):
 
 
 @pytest.mark.parametrize("n", [1, 16])
-def test_a_limit_is_in_place_of_the_registered_one(n):
-    """Of one copy (sync) and of many (native) alike."""
+def test_step_limit_replaces_registered_limit(n):
+    """For one copy (sync) and for many (native)."""
     environments = Environments(EnvironmentSpec("CartPole-v1", max_episode_steps=4), n)
     assert environments.kind == ("sync" if n == 1 else "native")
     environments.reset(range(n))
@@ -123,13 +123,13 @@ def test_a_limit_is_in_place_of_the_registered_one(n):
     assert [step.truncated.all() for step in steps] == [False, False, False, True]
 
 
-def test_a_limit_may_be_longer_than_the_registered_one():
+def test_step_limit_may_exceed_registered_limit():
     spec = EnvironmentSpec("Pendulum-v1", max_episode_steps=250)
     assert first_episode(spec)[1] == 250
 
 
 @pytest.mark.parametrize("limit", [0, -1, 2.5, True])
-def test_limits_that_are_none(limit):
+def test_invalid_step_limits_are_refused(limit):
     with pytest.raises(ConfigurationError, match="max_episode_steps must be a whole number >= 1"):
         EnvironmentSpec("CartPole-v1", max_episode_steps=limit)
 
@@ -148,11 +148,11 @@ def test_limits_that_are_none(limit):
         ('TimeLimit:max_episode_steps=7,about={"a": 1}', "TimeLimit", {"max_episode_steps": 7, "about": {"a": 1}}),
     ],
 )
-def test_wrappers_as_text(text, place, arguments):
+def test_wrapper_texts_are_parsed(text, place, arguments):
     assert NamedWrapper.of(text) == NamedWrapper(place, arguments)
 
 
-def test_wrappers_are_put_around_in_order(source):
+def test_wrappers_are_applied_in_order(source):
     wrappers = ("TimeLimit:max_episode_steps=3", "my_env.py:Doubled:by=5", "FrameStackObservation:stack_size=2")
     spec = EnvironmentSpec("my_env.py:Endless", wrappers=wrappers)
     made = spec.make()
@@ -161,7 +161,7 @@ def test_wrappers_are_put_around_in_order(source):
     assert first_episode(spec) == (15.0, 3)
 
 
-def test_wrappers_as_classes_and_functions():
+def test_wrappers_may_be_partial_functions():
     spec = EnvironmentSpec("CartPole-v1", wrappers=[functools.partial(TimeLimit, max_episode_steps=2)])
     assert first_episode(spec)[1] == 2
     assert spec.described["wrappers"] == ("gymnasium.wrappers.common:TimeLimit:max_episode_steps=2",)
@@ -172,7 +172,7 @@ def test_wrappers_as_classes_and_functions():
 
 
 @pytest.mark.parametrize(
-    ("wrapper", "told"),
+    ("wrapper", "message"),
     [
         ("FrameStack:stack_size=4", "Unknown wrapper 'FrameStack'. Did you mean FrameStackObservation"),
         ("my_env.py:Missing", "The wrapper 'my_env.py:Missing' cannot be loaded: .*nothing called"),
@@ -180,28 +180,28 @@ def test_wrappers_as_classes_and_functions():
         (3, "must be a name such as"),
     ],
 )
-def test_wrappers_that_are_not_there(source, wrapper, told):
-    with pytest.raises(ConfigurationError, match=told):
+def test_missing_wrappers_are_refused(source, wrapper, message):
+    with pytest.raises(ConfigurationError, match=message):
         EnvironmentSpec("CartPole-v1", wrappers=[wrapper])
 
 
 @pytest.mark.parametrize(
     "wrapper", ["FrameStackObservation", "FrameStackObservation:stacksize=4", "AtariPreprocessing"]
 )
-def test_a_wrapper_that_does_not_fit_is_named_with_its_cause(wrapper):
+def test_unsuitable_wrapper_is_refused_with_its_cause(wrapper):
     with pytest.raises(ConfigurationError, match=f"wrapper '{wrapper}' cannot be put around 'CartPole-v1': .*"):
         EnvironmentSpec("CartPole-v1", wrappers=[wrapper]).make()
 
 
-def test_a_wrapper_that_makes_no_environment():
+def test_wrapper_without_environment_is_refused():
     with pytest.raises(ConfigurationError, match=r"must return a gymnasium\.Env, it returned 3"):
         EnvironmentSpec("CartPole-v1", wrappers=[lambda environment: 3]).make()
 
 
-# --- how it is kept
+# --- storage
 
 
-def test_specs_that_were_pickled_before_there_were_wrappers():
+def test_pickled_specs_of_versions_before_wrappers_are_loaded():
     spec = EnvironmentSpec("CartPole-v1", {"sutton_barto_reward": True})
     state = {name: value for name, value in spec.__getstate__().items() if name in {"id", "kwargs", "vectorization"}}
     old = copyreg.__newobj__(EnvironmentSpec)
@@ -209,7 +209,7 @@ def test_specs_that_were_pickled_before_there_were_wrappers():
     assert old == spec
 
 
-def test_a_checkpoint_has_wrappers_and_limit(tmp_path, source):
+def test_checkpoint_contains_wrappers_and_limit(tmp_path, source):
     spec = EnvironmentSpec("my_env.py:Endless", {}, "sync", ["my_env.py:Doubled"], 4)
     agent = agents.make("ppo", spec, n_envs=2, n_steps=8, batch_size=8, n_epochs=1, hidden_sizes=(4,))
     with agents.Trainer(agent, callbacks=[agents.Checkpoint(tmp_path / "kept", every=16)]) as trainer:
@@ -230,14 +230,14 @@ def test_a_checkpoint_has_wrappers_and_limit(tmp_path, source):
         agents.checkpoints.file.resume(trainer, tmp_path / "kept")
 
 
-def test_what_it_is_in_words_of_a_study():
+def test_described_contains_study_settings():
     spec = EnvironmentSpec("CartPole-v1", wrappers="TimeLimit:max_episode_steps=3", max_episode_steps=9)
     assert spec.described == {
         "env": "CartPole-v1", "env_kwargs": {}, "wrappers": ("TimeLimit:max_episode_steps=3",), "max_episode_steps": 9,
     }  # fmt: skip
 
 
-def test_spaces_are_those_of_the_wrapped_environment():
+def test_spaces_are_of_wrapped_environment():
     observation, _ = EnvironmentSpec("CartPole-v1", wrappers=["FrameStackObservation:stack_size=3"]).spaces()
     assert isinstance(observation, spaces.Box)
     assert observation.shape == (3, 4)

@@ -1,4 +1,4 @@
-"""Environments as specs and as batches: names, spaces both ways, and what happens where an episode ends."""
+"""Tests of environments as specs and as batches: names, conversion of spaces, and ends of episodes."""
 
 import pickle
 import re
@@ -18,7 +18,7 @@ from agents.errors import ConfigurationError, NonFiniteError, ObservationError
 
 
 class Counter(gym.Env):
-    """Observes how many steps it has made; ends after `length`, terminated or truncated; remembers its actions."""
+    """Environment whose observation is the number of steps; episodes end after `length`, terminated or truncated."""
 
     def __init__(self, *, observation_space=None, action_space=None, length=3, truncates=False, reward=1.0, start=0):
         self.observation_space = observation_space or spaces.Box(-1e6, 1e6, (1,), np.float64)
@@ -50,14 +50,14 @@ def counters(n_envs=2, **kwargs):
     return Environments(EnvironmentSpec(Counter, kwargs), n_envs)
 
 
-def test_the_environment_of_these_tests_is_one():
+def test_counter_passes_environment_checker():
     check_env(Counter(), skip_render_check=True)
 
 
 # --- specs
 
 
-def test_specs_from_whatever_people_have():
+def test_spec_of_ids_classes_and_functions():
     spec = EnvironmentSpec.of("CartPole-v1", {"sutton_barto_reward": True})
     assert (spec.label, spec.kwargs) == ("CartPole-v1", {"sutton_barto_reward": True})
     assert EnvironmentSpec.of(spec) is spec
@@ -67,7 +67,7 @@ def test_specs_from_whatever_people_have():
     assert pickle.loads(pickle.dumps(spec)) == spec
 
 
-def test_arguments_reach_the_environment():
+def test_arguments_are_passed_to_environment():
     assert EnvironmentSpec(Counter, {"length": 9}).make().length == 9
     assert EnvironmentSpec("CartPole-v1", {"sutton_barto_reward": True}).make().unwrapped._sutton_barto_reward
 
@@ -87,12 +87,12 @@ def test_arguments_reach_the_environment():
         (None, "id or a function, got None"),
     ],
 )
-def test_unknown_environments(environment, message):
+def test_unknown_environments_are_refused(environment, message):
     with pytest.raises(ConfigurationError, match=message):
         EnvironmentSpec.of(environment)
 
 
-def test_an_environment_that_is_made_already_is_refused():
+def test_environment_instance_is_refused():
     with pytest.raises(ConfigurationError, match=r"id or a function that makes it, not .*copies of their own"):
         EnvironmentSpec.of(Counter())
 
@@ -113,12 +113,12 @@ def failing():
         (EnvironmentSpec(dict), "'dict' must make a gymnasium.Env, it made {}"),
     ],
 )
-def test_environments_that_cannot_be_made(spec, message):
+def test_errors_of_construction_are_reported(spec, message):
     with pytest.raises(ConfigurationError, match=message):
         spec.make()
 
 
-def test_numbers_of_copies():
+def test_number_of_copies_below_one_is_refused():
     with pytest.raises(ConfigurationError, match="n_envs must be >= 1, got 0"):
         counters(0)
 
@@ -147,17 +147,17 @@ def test_discrete_observations_become_one_hot(start):
     assert environments.reset([0, 1]).tolist() == [[1, 0, 0, 0]] * 2
     assert environments.step(np.zeros(2, np.int64)).successors.tolist() == [[0, 1, 0, 0]] * 2
     step = environments.step(np.zeros(2, np.int64))
-    assert step.successors.tolist() == [[0, 0, 1, 0]] * 2  # final ones
-    assert step.observations.tolist() == [[1, 0, 0, 0]] * 2  # first ones
+    assert step.successors.tolist() == [[0, 0, 1, 0]] * 2  # final observations
+    assert step.observations.tolist() == [[1, 0, 0, 0]] * 2  # first observations of the next episode
 
 
-def test_binary_observations_become_numbers():
+def test_binary_observations_become_float_vectors():
     environments = counters(observation_space=spaces.MultiBinary((2, 2)), length=2)
     assert environments.reset([0, 1]).tolist() == [[0.0] * 4] * 2
     assert environments.step(np.zeros(2, np.int64)).observations.tolist() == [[1.0] * 4] * 2
 
 
-def test_images_stay_bytes():
+def test_images_stay_uint8():
     image = spaces.Box(0, 255, (4, 4, 3), np.uint8)
     environments = counters(observation_space=image, start=7)
     assert environments.observation_space == image
@@ -173,7 +173,7 @@ def test_images_stay_bytes():
         spaces.Sequence(spaces.Discrete(2)),
     ],
 )
-def test_observations_that_no_network_takes(space):
+def test_unsupported_observation_spaces_are_refused(space):
     with pytest.raises(ConfigurationError, match=r"Counter.* has the observation space .*Wrap the environment"):
         EnvironmentSpec(Counter, {"observation_space": space}).spaces()
 
@@ -182,7 +182,7 @@ def test_observations_that_no_network_takes(space):
 
 
 @pytest.mark.parametrize("start", [0, 5, -1])
-def test_discrete_actions_begin_at_0_for_the_agent(start):
+def test_discrete_actions_start_at_zero_for_agent(start):
     environments = counters(action_space=spaces.Discrete(2, start=start))
     assert environments.action_space == spaces.Discrete(2)
     environments.reset([0, 1])
@@ -190,7 +190,7 @@ def test_discrete_actions_begin_at_0_for_the_agent(start):
     assert [int(env.actions[0]) for env in environments._copies._environments] == [start, start + 1]
 
 
-def test_box_actions_are_stretched_to_the_environments_bounds():
+def test_box_actions_are_scaled_to_bounds():
     low, high = np.array([-2.0, 0.0], np.float32), np.array([6.0, 0.5], np.float32)
     environments = counters(4, action_space=spaces.Box(low, high))
     assert environments.action_space == spaces.Box(-1.0, 1.0, (2,), np.float32)
@@ -205,14 +205,14 @@ bounds = st.floats(-1e6, 1e6, width=32)
 
 @settings(max_examples=50, deadline=None)
 @given(ends=st.tuples(bounds, bounds), action=st.floats(-10, 10, width=32))
-def test_no_action_ever_leaves_its_bounds(ends, action):
+def test_actions_stay_within_bounds(ends, action):
     space = spaces.Box(np.float32(min(ends)), np.float32(max(ends)), (1,))
     environments = counters(1, action_space=space)
     environments.reset([0])
-    environments.step(np.array([[action]], np.float32))  # the environment asserts that it contains the action
+    environments.step(np.array([[action]], np.float32))  # the environment checks the action against its space
 
 
-def test_actions_without_bounds_pass_as_they_are():
+def test_unbounded_actions_are_unchanged():
     environments = counters(1, action_space=spaces.Box(-np.inf, np.inf, (1,), np.float32))
     assert environments.action_space == spaces.Box(-np.inf, np.inf, (1,), np.float32)
     environments.reset([0])
@@ -220,7 +220,7 @@ def test_actions_without_bounds_pass_as_they_are():
     assert environments._copies._environments[0].actions[0].tolist() == [123.0]
 
 
-def test_actions_with_one_bound_keep_to_it():
+def test_actions_with_one_bound_are_clipped_to_it():
     space = spaces.Box(np.array([0.0], np.float32), np.array([np.inf], np.float32))
     environments = counters(2, action_space=space)
     environments.reset([0, 1])
@@ -228,7 +228,7 @@ def test_actions_with_one_bound_keep_to_it():
     assert [env.actions[0].item() for env in environments._copies._environments] == [0.0, 50.0]
 
 
-def test_actions_of_several_axes():
+def test_actions_of_several_axes_keep_dtype():
     environments = counters(1, action_space=spaces.Box(0.0, 1.0, (2, 3), np.float64))
     environments.reset([0])
     environments.step(np.full((1, 2, 3), 1.0, np.float32))
@@ -242,7 +242,7 @@ def test_actions_of_several_axes():
         spaces.Tuple([spaces.Discrete(2)]),
     ],
 )
-def test_actions_that_no_agent_takes(space):
+def test_unsupported_action_spaces_are_refused(space):
     with pytest.raises(ConfigurationError, match=r"'Counter' has the action space .*MultiBinary and Box"):
         EnvironmentSpec(Counter, {"action_space": space}).spaces()
 
@@ -251,7 +251,7 @@ def test_actions_that_no_agent_takes(space):
 
 
 @pytest.mark.parametrize("truncates", [False, True])
-def test_the_successor_is_the_final_observation_and_the_next_one_begins_anew(truncates):
+def test_successor_is_final_observation_and_next_episode_begins(truncates):
     environments = counters(2, truncates=truncates, length=2, start=10)
     environments.reset([0, 1])
     first = environments.step(np.zeros(2, np.int64))
@@ -275,8 +275,8 @@ def test_copies_end_independently():
     assert step.observations.tolist() == [[0.0], [2.0]]
 
 
-def test_what_a_step_gave_stays_as_it_was():
-    """The vector environment reuses its arrays; what was handed out must not follow."""
+def test_step_results_are_not_overwritten():
+    """The vector environment reuses its arrays; returned steps must not change."""
     environments = counters(1, length=100)
     environments.reset([0])
     steps = [environments.step(np.zeros(1, np.int64)) for _ in range(3)]
@@ -288,7 +288,7 @@ def test_what_a_step_gave_stays_as_it_was():
 
 
 class Strange(Counter):
-    """Gives something else than it declares, at its reset or from a step on."""
+    """Environment with an observation outside of its declared space, at its reset or from a step on."""
 
     def __init__(self, *, observation, at_step, **kwargs):
         super().__init__(observation_space=spaces.Box(-1, 1, (4,), np.float32), length=3, **kwargs)
@@ -300,8 +300,8 @@ class Strange(Counter):
 
 @pytest.mark.parametrize("vectorization", ["sync", "async"])
 @pytest.mark.parametrize("strange", [np.ones(1, np.float32), np.ones((4, 1), np.float32), 1.0, [1.0, 2.0]])
-def test_an_observation_of_another_shape_is_named(strange, vectorization):
-    """It would be repeated, or written crosswise, silently."""
+def test_observation_of_wrong_shape_is_reported(strange, vectorization):
+    """NumPy would broadcast such an observation without an error."""
     told = f"an observation of shape {np.shape(strange)}, where its observation_space declares (4,)"
     environments = Environments(EnvironmentSpec(Strange, {"observation": strange, "at_step": 2}, vectorization), 2)
     environments.reset([0, 1])
@@ -318,16 +318,16 @@ def test_an_observation_of_another_shape_is_named(strange, vectorization):
 
 
 NUMBERED = [
-    (spaces.Discrete(3, start=1), 0),  # would be the last one
+    (spaces.Discrete(3, start=1), 0),  # would select the last entry
     (spaces.Discrete(3), 3),
-    (spaces.MultiDiscrete([2, 3]), np.array([2, 0])),  # would be the first one of the second number
+    (spaces.MultiDiscrete([2, 3]), np.array([2, 0])),  # would select the first entry of the second number
     (spaces.MultiDiscrete([2, 3], start=[0, 5]), np.array([0, 4])),
     (spaces.Dict({"place": spaces.Discrete(2), "flag": spaces.Discrete(2)}), {"place": 2, "flag": 0}),
 ]
 
 
 class Numbered(gym.Env):
-    """Gives first something of its space, then, once in its second step, something else."""
+    """Environment with samples of its space and, in the second step of one episode, a value outside of it."""
 
     def __init__(self, space, strange, end=""):
         self.observation_space, self.action_space = space, spaces.Discrete(2)
@@ -347,7 +347,7 @@ class Numbered(gym.Env):
 
 @pytest.mark.parametrize("end", ["", "truncates"])
 @pytest.mark.parametrize(("space", "strange"), NUMBERED)
-def test_a_number_outside_of_its_space_is_named(space, strange, end):
+def test_discrete_observation_out_of_range_is_reported(space, strange, end):
     environments = Environments(EnvironmentSpec(Numbered, {"space": space, "strange": strange, "end": end}, "sync"), 2)
     environments.reset([0, 1])
     assert environments.step(np.zeros(2, np.int64)).errors == {}
@@ -361,8 +361,8 @@ def test_a_number_outside_of_its_space_is_named(space, strange, end):
     assert not step.successors[1].any()
 
 
-def test_a_last_number_outside_of_its_space_says_nothing():
-    """As an observation that is no number: nothing follows."""
+def test_terminal_observation_out_of_range_is_ignored():
+    """Nothing follows a terminal observation, as with observations of nan."""
     kwargs = {"space": spaces.Discrete(3), "strange": 3, "end": "terminates"}
     environments = Environments(EnvironmentSpec(Numbered, kwargs, "sync"), 2)
     environments.reset([0, 1])
@@ -373,7 +373,7 @@ def test_a_last_number_outside_of_its_space_says_nothing():
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_an_observation_that_is_no_number_is_named(value):
+def test_non_finite_observation_is_reported(value):
     strange = np.array([0, value, 0, value], np.float32)
     environments = Environments(EnvironmentSpec(Strange, {"observation": strange, "at_step": 2}, "sync"), 2)
     environments.reset([0, 1])
@@ -383,11 +383,11 @@ def test_an_observation_that_is_no_number_is_named(value):
     assert str(step.errors[1]) == (
         f"Environment 'Strange' gave an observation with {value} in 2 of 4 places (copy 1, step 2)."
     )
-    assert (step.observations == 0).all()  # the other copies of a population act on
+    assert (step.observations == 0).all()  # the other copies of a population continue
 
 
-def test_a_first_observation_that_is_no_number_fails_with_the_next_step():
-    """Not at once: the other members of a population go on."""
+def test_non_finite_first_observation_fails_with_next_step():
+    """The reset itself does not fail, because other members of a population continue."""
     strange = np.full(4, np.nan, np.float32)
     environments = Environments(EnvironmentSpec(Strange, {"observation": strange, "at_step": 0}, "sync"), 1)
     assert (environments.reset([0]) == 0).all()
@@ -396,7 +396,7 @@ def test_a_first_observation_that_is_no_number_fails_with_the_next_step():
     )
 
 
-def test_a_first_observation_that_is_no_number_stays_with_its_copy():
+def test_error_of_first_observation_follows_its_copy():
     class Third(Strange):
         made = 0
 
@@ -406,13 +406,13 @@ def test_a_first_observation_that_is_no_number_stays_with_its_copy():
 
     environments = Environments(EnvironmentSpec(Third, {}, "sync"), 4)
     environments.reset(range(4))
-    environments.select([1, 2])  # others have left before the first step
+    environments.select([1, 2])  # other copies have left before the first step
     errors = environments.step(np.zeros(2, int)).errors
     assert {i: "(copy 2, at its first reset)" in str(error) for i, error in errors.items()} == {1: True}
 
 
-def test_huge_observations_are_numbers():
-    """Warnings are errors here."""
+def test_huge_observations_are_accepted_without_warning():
+    """Warnings are errors in these tests."""
     huge = np.full(4, 1e30, np.float32)
     environments = Environments(EnvironmentSpec(Strange, {"observation": huge, "at_step": 1}, "sync"), 2)
     environments.reset([0, 1])
@@ -422,7 +422,7 @@ def test_huge_observations_are_numbers():
 
 
 @pytest.mark.parametrize("truncates", [False, True])
-def test_a_last_observation_may_only_be_no_number_where_nothing_follows(truncates):
+def test_non_finite_final_observation_is_an_error_only_if_truncated(truncates):
     class Last(Counter):
         def _observation(self):
             return np.full(1, np.nan if self.t == self.length else 1.0)
@@ -435,7 +435,7 @@ def test_a_last_observation_may_only_be_no_number_where_nothing_follows(truncate
 
 
 @pytest.mark.parametrize("what", ["shape", "number"])
-def test_a_trial_fails_with_that_reason(what):
+def test_training_raises_observation_errors(what):
     strange = np.ones(1, np.float32) if what == "shape" else np.full(4, np.nan, np.float32)
     agent = agents.make("ppo", EnvironmentSpec(Strange, {"observation": strange, "at_step": 2}), n_envs=2, n_steps=8)
     with (
@@ -446,7 +446,7 @@ def test_a_trial_fails_with_that_reason(what):
 
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf"), -float("inf")])
-def test_rewards_that_are_no_numbers(reward):
+def test_non_finite_rewards_are_reported(reward):
     environments = counters(2, reward=reward)
     environments.reset([0, 1])
     errors = environments.step(np.zeros(2, np.int64)).errors
@@ -458,15 +458,15 @@ def test_rewards_that_are_no_numbers(reward):
 # --- seeds and state
 
 
-def test_copies_and_runs_never_share_seeds():
+def test_copies_and_runs_have_distinct_seeds():
     seeds = [Collector(EnvironmentSpec(Counter), 8, [seed])._seeds[0] for seed in range(20)]
     assert len({seed for run in seeds for seed in run}) == 8 * 20
     assert Collector(EnvironmentSpec(Counter), 8, [0, 1])._seeds == seeds[:2]
-    # more copies keep the seeds of the first ones
+    # more copies keep the seeds of the first copies
     assert Collector(EnvironmentSpec(Counter), 9, [0])._seeds[0][:8] == seeds[0]
 
 
-def test_the_state_of_copies_goes_on_where_it_was():
+def test_restored_copies_continue_identically():
     environments = Environments(EnvironmentSpec("CartPole-v1"), 2)
     environments.reset([0, 1])
     rng = np.random.default_rng(0)
@@ -476,21 +476,21 @@ def test_the_state_of_copies_goes_on_where_it_was():
     for _ in range(2):
         environments.set_state(state)
         runs.append([environments.step(action) for action in actions])
-    assert any(step.terminated.any() for step in runs[0])  # generators of the next episodes come back too
+    assert any(step.terminated.any() for step in runs[0])  # random generators of the next episodes are restored too
     for one, other in zip(*runs, strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
     environments.close()
 
 
-def test_environments_that_cannot_be_copied_say_so():
-    """LunarLander can be deep-copied, but the copy is a new environment that knows nothing of the episode."""
+def test_get_state_returns_none_for_lunar_lander():
+    """A deep copy of LunarLander is a new environment without the state of the episode."""
     environments = Environments(EnvironmentSpec("LunarLander-v3"), 1)
     environments.reset([0])
     assert environments.get_state() is None
     environments.close()
 
 
-def test_environments_with_parts_that_are_copied_afresh_say_so():
+def test_get_state_returns_none_for_environment_with_uncopyable_part():
     class Around(gym.Env):
         def __init__(self):
             self.inner = [gym.make("LunarLander-v3")]
@@ -513,13 +513,13 @@ class Uncopyable(Counter):
         raise TypeError("a socket")
 
 
-def test_environments_that_refuse_to_be_copied_say_so():
+def test_get_state_returns_none_if_deepcopy_raises():
     environments = Environments(EnvironmentSpec(Uncopyable), 1)
     environments.reset([0])
     assert environments.get_state() is None
 
 
-def test_ids_may_name_the_module_that_registers_them(monkeypatch, tmp_path):
+def test_id_may_name_module_that_registers_it(monkeypatch, tmp_path):
     (tmp_path / "registers_counter.py").write_text(
         "import gymnasium\nfrom gymnasium.envs.classic_control import CartPoleEnv\n"
         "gymnasium.register('Counter-v3', CartPoleEnv)\n"

@@ -1,4 +1,4 @@
-"""Which observations are images, how their axes are put in order, and what is said where that is not certain."""
+"""Tests of image observations: their recognition, the order of their axes, and notes on doubtful cases."""
 
 import logging
 
@@ -31,7 +31,7 @@ def pixels(shape):
         ((7, 7, 3), (7, 7, 3)),
     ],
 )
-def test_images(given, seen):
+def test_images_are_converted_to_channels_last(given, seen):
     transform = observation_transform(pixels(given), "E")
     assert (transform.space.shape, transform.space.dtype) == (seen, np.uint8)
     batch = np.random.default_rng(0).integers(0, 255, (2, *given), dtype=np.uint8)
@@ -40,26 +40,26 @@ def test_images(given, seen):
     assert transform.space.contains(out[0])
 
 
-def test_channels_first_are_moved_not_reshaped():
+def test_channels_are_moved_not_reshaped():
     image = np.arange(2 * 5 * 6, dtype=np.uint8).reshape(1, 2, 5, 6)
     seen = observation_transform(pixels((2, 5, 6)), "E")(image)
     assert seen[0, 3, 4].tolist() == [image[0, 0, 3, 4], image[0, 1, 3, 4]]
 
 
-def test_frames_in_colour_are_put_side_by_side_the_oldest_first():
+def test_colour_frames_are_concatenated_oldest_first():
     frames = np.stack([np.full((40, 40, 3), value, np.uint8) for value in (7, 9)])[None]
     seen = observation_transform(pixels((2, 40, 40, 3)), "E")(frames)
     assert seen[0, 0, 0].tolist() == [7, 7, 7, 9, 9, 9]
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (35, 90), (2, 8, 8, 3), (12,)])
-def test_what_is_too_small_to_be_an_image_is_a_vector(shape):
+def test_small_arrays_are_vectors(shape):
     assert as_image(pixels(shape)) is None
     assert observation_transform(pixels(shape), "E").space.dtype == np.float32
 
 
 @pytest.mark.parametrize(
-    ("space", "told"),
+    ("space", "message"),
     [
         (pixels((84, 84, 4)), ""),
         (pixels((4, 84, 84)), ""),
@@ -76,12 +76,12 @@ def test_what_is_too_small_to_be_an_image_is_a_vector(shape):
         (pixels((8, 8)), "of uint8 are used as one flat vector: images have 36 pixels per side"),
     ],
 )
-def test_what_is_not_certain_is_said(space, told):
+def test_doubtful_spaces_have_notes(space, message):
     note = note_on(space)
-    assert (told in note) if told else note == ""
+    assert (message in note) if message else note == ""
 
 
-def test_it_is_said_once(caplog):
+def test_note_is_logged_once(caplog):
     images.say_note.cache_clear()
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
@@ -93,7 +93,7 @@ def test_it_is_said_once(caplog):
     ("shape", "given", "units"),
     [((84, 84, 4), None, [512]), ((84, 84, 4), (64, 64), [64, 64]), ((3,), None, [64, 64]), ((3,), (), [])],
 )
-def test_the_usual_sizes(shape, given, units):
+def test_default_hidden_sizes_of_images_and_vectors(shape, given, units):
     space = pixels(shape) if len(shape) == 3 else spaces.Box(-1, 1, shape)
     layers = NetworkConfig(hidden_sizes=given).layers("q", space)
     assert list(layers["hidden_sizes"]) == units

@@ -1,4 +1,4 @@
-"""What environments tell beside their steps, and what their methods give, wherever they are stepped."""
+"""Tests of infos and method calls of environments in all kinds of vectorization."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.usefixtures("one_ray_for_all")
 WITH_ENVPOOL = pytest.mark.skipif(find_spec("envpool") is None, reason="the extra envpool is not installed")
 
 
-class Telling(gym.Env[np.ndarray, int]):
-    """Episodes of three steps that tell the step; the copy of an odd seed raises in its fifth step."""
+class InfoEnvironment(gym.Env[np.ndarray, int]):
+    """Environment with episodes of three steps and the step as info; copies of odd seeds raise in their fifth step."""
 
     observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
     action_space = spaces.Discrete(2)
@@ -48,21 +48,21 @@ class Telling(gym.Env[np.ndarray, int]):
 
 
 @pytest.mark.parametrize("kind", ["sync", *ELSEWHERE])
-def test_infos_come_from_everywhere(kind: str):
-    made = Environments(EnvironmentSpec(Telling, {}, kind), 3, infos=True)
+def test_infos_are_returned_by_all_kinds(kind: str):
+    made = Environments(EnvironmentSpec(InfoEnvironment, {}, kind), 3, infos=True)
     made.reset([0, 1, 2])
     for t in range(1, 8):
         if t == 6:
             made.select([2, 0])
-        told = made.step(np.zeros(made.n_envs, np.int64))
-        assert told.infos is not None
-        for i, info in enumerate(told.infos):
+        result = made.step(np.zeros(made.n_envs, np.int64))
+        assert result.infos is not None
+        for i, info in enumerate(result.infos):
             if t == 5 and i == 1:
                 assert info is None
-                assert i in told.errors
+                assert i in result.errors
                 continue
             assert info is not None
-            assert info["t"] == (t - 1) % 3 + 1  # of the step, also where the episode ended with it
+            assert info["t"] == (t - 1) % 3 + 1  # of the last step, also at the end of an episode
             assert info["nested"] == {"a": [t]}
             np.testing.assert_array_equal(info["array"], [t, t])
             assert "reset" not in info
@@ -70,23 +70,23 @@ def test_infos_come_from_everywhere(kind: str):
 
 
 @pytest.mark.parametrize("kind", ELSEWHERE[:2])
-def test_infos_that_cannot_be_sent_are_that_copys_error(kind: str):
-    made = Environments(EnvironmentSpec(Telling, {"locked": True}, kind), 2, infos=True)
+def test_infos_that_cannot_be_pickled_are_errors_of_their_copy(kind: str):
+    made = Environments(EnvironmentSpec(InfoEnvironment, {"locked": True}, kind), 2, infos=True)
     made.reset([0, 1])
-    told = made.step(np.zeros(2, np.int64))
-    assert set(told.errors) == {1}
-    assert "info" in str(told.errors[1])
-    assert told.infos is not None
-    assert told.infos[0] is not None
-    assert told.infos[1] is None
+    result = made.step(np.zeros(2, np.int64))
+    assert set(result.errors) == {1}
+    assert "info" in str(result.errors[1])
+    assert result.infos is not None
+    assert result.infos[0] is not None
+    assert result.infos[1] is None
     made.close()
-    made = Environments(EnvironmentSpec(Telling, {"locked": True}, kind), 2)
+    made = Environments(EnvironmentSpec(InfoEnvironment, {"locked": True}, kind), 2)
     made.reset([0, 1])
-    assert not made.step(np.zeros(2, np.int64)).errors  # nobody wants them
+    assert not made.step(np.zeros(2, np.int64)).errors  # infos are not requested
     made.close()
 
 
-def test_cartpole_as_one_vector_tells_nothing():
+def test_native_cartpole_returns_empty_infos():
     made = Environments(EnvironmentSpec("CartPole-v1", {}, "native"), 3, infos=True)
     made.reset(range(3))
     assert made.step(np.zeros(3, np.int64)).infos == [{}, {}, {}]
@@ -95,7 +95,7 @@ def test_cartpole_as_one_vector_tells_nothing():
 
 
 @WITH_ENVPOOL
-def test_envpool_which_gives_none_is_refused():
+def test_infos_of_envpool_are_refused():
     with pytest.raises(ConfigurationError, match=r"EnvPool gives no infos.*vectorization='sync'"):
         Environments(EnvironmentSpec("Acrobot-v1", {}, "envpool"), 8, infos=True)
 
@@ -103,8 +103,8 @@ def test_envpool_which_gives_none_is_refused():
 # --- methods of copies
 
 
-class Answering(gym.Env[np.ndarray, int]):
-    """Answers what it is asked; the copies of odd seeds raise in their second step."""
+class MethodEnvironment(gym.Env[np.ndarray, int]):
+    """Environment with methods to call; copies of odd seeds raise in their second step."""
 
     observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
     action_space = spaces.Discrete(2)
@@ -134,37 +134,37 @@ class Answering(gym.Env[np.ndarray, int]):
 
 
 @pytest.mark.parametrize("kind", ["sync", *ELSEWHERE])
-def test_methods_are_called_everywhere(kind: str):
+def test_methods_are_called_in_all_kinds(kind: str):
     class OfThisTest:
         value = 3
 
-    def asked(method: str, *arguments: Any, copies: Any = None) -> Any:
+    def call_method(method: str, *arguments: Any, copies: Any = None) -> Any:
         return made.call(method, arguments, range(made.n_envs) if copies is None else copies)
 
-    made = Environments(EnvironmentSpec(lambda: TimeLimit(Answering(), 50), {}, kind), 4)
+    made = Environments(EnvironmentSpec(lambda: TimeLimit(MethodEnvironment(), 50), {}, kind), 4)
     made.reset([10, 21, 12, 14])
-    answers = asked("told", "a", OfThisTest)
+    answers = call_method("told", "a", OfThisTest)
     assert [answers[i].result[0] for i in range(4)] == [10, 21, 12, 14]
     assert all(answer.result[1][0] == "a" and answer.result[1][1].value == 3 for answer in answers.values())
-    assert {i: a.result[0] for i, a in asked("told", copies=[3, 1]).items()} == {3: 14, 1: 21}
+    assert {i: a.result[0] for i, a in call_method("told", copies=[3, 1]).items()} == {3: 14, 1: 21}
     for method in ("nothing", "number"):
-        assert all(f"no method '{method}'" in str(answer.error) for answer in asked(method).values())
-    unhappy = asked("unhappy", 12)
+        assert all(f"no method '{method}'" in str(answer.error) for answer in call_method(method).values())
+    unhappy = call_method("unhappy", 12)
     assert [unhappy[i].result for i in (0, 1, 3)] == [12] * 3
     assert "sys.exit" in str(unhappy[2].error)
     if kind != "sync":
-        assert all("cannot be sent" in str(answer.error) for answer in asked("lock").values())
+        assert all("cannot be sent" in str(answer.error) for answer in call_method("lock").values())
     made.step(np.zeros(4, np.int64))
     assert set(made.step(np.zeros(4, np.int64)).errors) == {1}
-    assert sorted(asked("told")) == [0, 2, 3]  # without the one that has raised
+    assert sorted(call_method("told")) == [0, 2, 3]  # without the copy that has raised
     made.select([3, 1, 0])
-    assert {i: answer.result[0] for i, answer in asked("told").items()} == {0: 14, 2: 10}
+    assert {i: answer.result[0] for i, answer in call_method("told").items()} == {0: 14, 2: 10}
     assert not made.step(np.zeros(3, np.int64)).errors
     made.close()
 
 
 class Scores(gym.Env):
-    """Writes into one and the same list, which `reset` empties."""
+    """Environment that returns the same list in every info; `reset` clears it."""
 
     observation_space = spaces.Box(-1, 1, (1,), np.float32)
     action_space = spaces.Discrete(2)
@@ -182,7 +182,7 @@ class Scores(gym.Env):
 
 
 @pytest.mark.parametrize("vectorization", ["sync", "async"])
-def test_what_an_environment_writes_into_later_is_as_it_was(vectorization):
+def test_infos_are_copied_before_environment_changes_them(vectorization):
     environments = Environments(EnvironmentSpec(Scores, vectorization=vectorization), 1, infos=True)
     environments.reset([0])
     seen = [environments.step(np.zeros(1, np.int64)).infos[0]["scores"] for _ in range(3)]

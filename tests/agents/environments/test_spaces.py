@@ -1,6 +1,6 @@
-"""Every observation and action space of Gymnasium with every algorithm: learned, or refused with advice that exists.
+"""Tests of all spaces of Gymnasium with every algorithm: each space is learned, or refused with advice.
 
-What is learned is played as a plain Gymnasium loop plays it: `predict` gives, step by step, what `agents.play` does.
+Learned agents act in a plain Gymnasium loop with `predict` exactly as in `agents.play`.
 """
 
 import importlib
@@ -84,7 +84,7 @@ LENGTH = 7
 
 
 class Kinds(gym.Env):
-    """Gives samples of its observation space, takes only members of its action space, and writes down what happens."""
+    """Environment with sampled observations that checks and records its actions."""
 
     log: list = []  # noqa: RUF012 - of all copies
 
@@ -127,7 +127,7 @@ def tiny(algorithm, environment, image=False, **params):
 
 
 def assert_predict_is_play(agent, spec, **how):
-    """A plain loop with the environment's own values does what `agents.play` does."""
+    """Assert that a plain loop with `predict` takes the same actions as `agents.play`."""
     explore = how.get("explore", False)
     state = agent.get_state()
     Kinds.log.clear()
@@ -156,7 +156,7 @@ def assert_predict_is_play(agent, spec, **how):
 
 @pytest.mark.parametrize("kind", OBSERVATIONS)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_observations(algorithm, kind):
+def test_every_algorithm_acts_on_every_observation_space(algorithm, kind):
     spec = where(OBSERVATIONS[kind], ACTIONS[USUAL[algorithm]])
     agent = tiny(algorithm, spec, image=kind in IMAGES)
     assert_predict_is_play(agent, spec)
@@ -171,7 +171,7 @@ def test_observations(algorithm, kind):
 @pytest.mark.parametrize(
     "algorithm", [a if a in ("dqn", "ppo", "ddpg") else pytest.param(a, marks=pytest.mark.slow) for a in ALGORITHMS]
 )
-def test_observations_are_learned_from(algorithm, kind):
+def test_every_algorithm_trains_on_observation_spaces(algorithm, kind):
     spec = where(OBSERVATIONS[kind], ACTIONS[USUAL[algorithm]])
     agent = tiny(algorithm, spec, image=kind in IMAGES)
     with agents.Trainer(agent) as trainer:
@@ -181,7 +181,7 @@ def test_observations_are_learned_from(algorithm, kind):
 
 
 @pytest.mark.parametrize("kind", NO_OBSERVATIONS)
-def test_observations_that_no_network_takes(kind):
+def test_unsupported_observation_spaces_are_refused(kind):
     with pytest.raises(ConfigurationError, match="Environment 'Kinds' has ") as refused:
         where(NO_OBSERVATIONS[kind], ACTIONS["discrete"]).spaces()
     assert_advice_exists(str(refused.value))
@@ -195,7 +195,7 @@ def test_observations_that_no_network_takes(kind):
         (NO_OBSERVATIONS["image among others"], 'FilterObservation:filter_keys=["a"]'),
     ],
 )
-def test_the_advice_helps(space, wrapper):
+def test_advised_wrappers_make_spaces_usable(space, wrapper):
     spec = EnvironmentSpec(Kinds, {"observations": space, "actions": ACTIONS["discrete"]}, "sync", [wrapper])
     agent = tiny("dqn", spec, image="pixels" in wrapper)
     assert_predict_is_play(agent, spec)
@@ -206,7 +206,7 @@ def test_the_advice_helps(space, wrapper):
 
 @pytest.mark.parametrize("kind", ACTIONS)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_actions(algorithm, kind):
+def test_every_algorithm_takes_or_refuses_every_action_space(algorithm, kind):
     spec = where(VECTORS["box"], ACTIONS[kind])
     if kind not in TAKES[algorithm]:
         with pytest.raises(ConfigurationError, match=re.escape(space_text(ACTIONS[kind]))) as refused:
@@ -225,17 +225,17 @@ def test_actions(algorithm, kind):
 
 
 @pytest.mark.parametrize("kind", NO_ACTIONS)
-def test_actions_that_no_agent_takes(kind):
+def test_unsupported_action_spaces_are_refused(kind):
     with pytest.raises(ConfigurationError, match="Environment 'Kinds' has the action space") as refused:
         where(VECTORS["box"], NO_ACTIONS[kind]).spaces()
     assert_advice_exists(str(refused.value))
 
 
-def assert_advice_exists(told):
-    """Every name that a refusal advises can be imported."""
-    assert "\n" not in told
-    names = re.findall(r"gymnasium\.wrappers\.(\w+)", told)
-    assert names, told
+def assert_advice_exists(message):
+    """Assert that every name which a message advises can be imported."""
+    assert "\n" not in message
+    names = re.findall(r"gymnasium\.wrappers\.(\w+)", message)
+    assert names, message
     for name in names:
         assert hasattr(importlib.import_module("gymnasium.wrappers"), name)
 
@@ -243,19 +243,19 @@ def assert_advice_exists(told):
 # --- predict
 
 
-def test_what_is_no_observation_is_refused():
+def test_predict_refuses_invalid_observations():
     agent = tiny("ppo", where(VECTORS["dict"], ACTIONS["discrete"]))
     good = agent.environment.make_plain().reset(seed=0)[0]
-    for bad, told in [
+    for bad, message in [
         ({**good, "a": np.zeros(3)}, r"shape \(2,\) in 'a', or a batch of them, \('N', 2\); got \(3,\)"),
         ({"a": good["a"], "b": good["b"]}, r"has the part 'c'"),
         ({**good, "a": np.zeros((5, 2))}, r"do not fit together: 'a' is a batch, 'b' is one"),
     ]:
-        with pytest.raises(ConfigurationError, match=told):
+        with pytest.raises(ConfigurationError, match=message):
             agent.predict(bad)
 
 
-def test_normalised_observations():
+def test_predict_normalises_observations():
     spec = where(VECTORS["box"], ACTIONS["unequal"])
     agent = tiny("ppo", spec, normalize_observations=True)
     with agents.Trainer(agent) as trainer:
@@ -263,7 +263,7 @@ def test_normalised_observations():
     assert_predict_is_play(agent, spec)
 
 
-def test_stacked_frames_of_a_loaded_agent(tmp_path):
+def test_loaded_agent_predicts_from_stacked_frames(tmp_path):
     spec = EnvironmentSpec("Pendulum-v1", {}, "sync", ["FrameStackObservation:stack_size=3"], 5)
     agent = tiny("sac", spec)
     with agents.Trainer(agent, callbacks=[agents.Checkpoint(tmp_path, every=8)]) as trainer:
@@ -276,20 +276,20 @@ def test_stacked_frames_of_a_loaded_agent(tmp_path):
     np.testing.assert_allclose(action, 2.0 * agent.act(observation[None])[0], rtol=1e-6)  # [-1, 1] spans [-2, 2]
 
 
-def test_a_checkpoint_of_before_looks_at_the_environment(tmp_path, monkeypatch):
+def test_agent_of_old_checkpoint_takes_spaces_from_environment(tmp_path, monkeypatch):
     agent = tiny("ppo", where(VECTORS["discrete"], ACTIONS["discrete from 1"]))
     with agents.Trainer(agent, callbacks=[agents.Checkpoint(tmp_path, every=16)]) as trainer:
         trainer.train(env_steps=16)
     path, spec = agents.checkpoints.file.find(tmp_path), spec_of(agent)
-    told = {"kind": "training", "format": 1, **vars(agents.checkpoints.file.header_of(path))}
+    header = {"kind": "training", "format": 1, **vars(agents.checkpoints.file.header_of(path))}
     payload = cloudpickle.dumps({"spec": pickled(spec, spec), "trainer": trainer.get_state(environments=False)})
-    encoded = json.dumps({**told, "crc": zlib.crc32(payload), "size": len(payload)}).encode()
+    encoded = json.dumps({**header, "crc": zlib.crc32(payload), "size": len(payload)}).encode()
     path.write_bytes(payload + encoded + struct.pack(">I8s", len(encoded), b"finder1\n"))
     assert agents.load_agent(path, trust=True).predict(2) in (1, 2)
 
 
 @pytest.mark.parametrize("name", [*VECTORS, *SEVERAL_AXES, *ACTIONS])
-def test_a_space_as_plain_values(name):
+def test_spaces_round_trip_as_plain_values(name):
     space = {**VECTORS, **SEVERAL_AXES, **ACTIONS}[name]
     parts = split(_plain_space(space))
     arrays = iter(parts.arrays)
@@ -297,21 +297,21 @@ def test_a_space_as_plain_values(name):
     assert (again, repr(again), parts.objects) == (space, repr(space), [])
 
 
-def test_a_space_of_ones_own_is_none():
+def test_user_defined_space_is_not_plain():
     class Mine(spaces.Box):
         pass
 
     assert _plain_space(spaces.Tuple([spaces.Discrete(2), Mine(-1, 1, (2,))])) is None
 
 
-def test_an_agent_without_an_environment_speaks_its_own_spaces():
+def test_agent_without_environment_predicts_in_its_own_spaces():
     agent = agents.contract.registry.agent_class("ppo")(spaces.Box(-1, 1, (3,)), spaces.Discrete(2))
     assert agent.predict(np.zeros(3, np.float32)) in (0, 1)
     assert agent.predict(np.zeros((4, 3), np.float32)).shape == (4,)
 
 
 @pytest.mark.parametrize("made_for", [None, where(VECTORS["box"], ACTIONS["box"])], ids=["nothing", "another"])
-def test_an_agent_speaks_as_the_environment_that_it_is_trained_in(made_for, tmp_path):
+def test_agent_predicts_in_spaces_of_training_environment(made_for, tmp_path):
     spec = where(VECTORS["dict"], ACTIONS["unequal"])
     like = tiny("ppo", spec)
     agent = type(like)(like.observation_space, like.action_space, like.config, environment=made_for)
