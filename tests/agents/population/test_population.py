@@ -169,19 +169,36 @@ def test_every_keras_optimizer_gives_members_what_it_gives_an_agent_alone(optimi
 
 
 RULES = [
-    ("sgd", {"momentum": 0.9, "weight_decay": 0.1}, {"momentum": 0.5, "weight_decay": 0.01}),
+    pytest.param(
+        "sgd", {"momentum": 0.9, "weight_decay": 0.1}, {"momentum": 0.5, "weight_decay": 0.01}, marks=pytest.mark.slow
+    ),
     ("sgd", {"momentum": 0.9, "nesterov": True}, {"momentum": 0.5, "nesterov": True}),
-    ("rmsprop", {"rho": 0.9, "momentum": 0.5, "epsilon": 1e-5}, {"rho": 0.99, "momentum": 0.9, "epsilon": 1e-3}),
+    pytest.param(
+        "rmsprop",
+        {"rho": 0.9, "momentum": 0.5, "epsilon": 1e-5},
+        {"rho": 0.99, "momentum": 0.9, "epsilon": 1e-3},
+        marks=pytest.mark.slow,
+    ),
     ("adam", {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}, {"beta_1": 0.5, "beta_2": 0.9, "epsilon": 1e-3}),
-    ("adamw", {"weight_decay": 0.004}, {"weight_decay": 0.5}),
-    ("adamax", {"beta_1": 0.9, "beta_2": 0.999}, {"beta_1": 0.5, "beta_2": 0.9}),
-    ("nadam", {"beta_1": 0.9, "beta_2": 0.999}, {"beta_1": 0.5, "beta_2": 0.9}),
-    ("lion", {"beta_1": 0.9, "beta_2": 0.99}, {"beta_1": 0.5, "beta_2": 0.9}),
-    ("lamb", {"beta_1": 0.9, "epsilon": 1e-6}, {"beta_1": 0.5, "epsilon": 1e-3}),
-    ("adadelta", {"rho": 0.95, "epsilon": 1e-7}, {"rho": 0.5, "epsilon": 1e-3}),
-    ("adagrad", {"epsilon": 1e-7}, {"epsilon": 1e-3}),
-    ("muon", {"momentum": 0.95, "weight_decay": 0.004}, {"momentum": 0.5, "weight_decay": 0.1}),
-    ("schedulefreeadamw", {"beta_1": 0.9, "weight_decay": 0.1}, {"beta_1": 0.8, "weight_decay": 0.01}),
+    pytest.param("adamw", {"weight_decay": 0.004}, {"weight_decay": 0.5}, marks=pytest.mark.slow),
+    pytest.param("adamax", {"beta_1": 0.9, "beta_2": 0.999}, {"beta_1": 0.5, "beta_2": 0.9}, marks=pytest.mark.slow),
+    pytest.param("nadam", {"beta_1": 0.9, "beta_2": 0.999}, {"beta_1": 0.5, "beta_2": 0.9}, marks=pytest.mark.slow),
+    pytest.param("lion", {"beta_1": 0.9, "beta_2": 0.99}, {"beta_1": 0.5, "beta_2": 0.9}, marks=pytest.mark.slow),
+    pytest.param("lamb", {"beta_1": 0.9, "epsilon": 1e-6}, {"beta_1": 0.5, "epsilon": 1e-3}, marks=pytest.mark.slow),
+    pytest.param("adadelta", {"rho": 0.95, "epsilon": 1e-7}, {"rho": 0.5, "epsilon": 1e-3}, marks=pytest.mark.slow),
+    pytest.param("adagrad", {"epsilon": 1e-7}, {"epsilon": 1e-3}, marks=pytest.mark.slow),
+    pytest.param(
+        "muon",
+        {"momentum": 0.95, "weight_decay": 0.004},
+        {"momentum": 0.5, "weight_decay": 0.1},
+        marks=pytest.mark.slow,
+    ),
+    pytest.param(
+        "schedulefreeadamw",
+        {"beta_1": 0.9, "weight_decay": 0.1},
+        {"beta_1": 0.8, "weight_decay": 0.01},
+        marks=pytest.mark.slow,
+    ),
 ]
 
 
@@ -209,10 +226,26 @@ def assert_as_with_plain_numbers(
 
 SCHEDULES = [
     ("CosineDecay", {"initial_learning_rate": 0.0, "alpha": 0.1, "decay_steps": 60, "warmup_target": 1e-2}),
-    ("CosineDecayRestarts", {"initial_learning_rate": 1e-2, "alpha": 0.1, "first_decay_steps": 20}),
-    ("ExponentialDecay", {"initial_learning_rate": 1e-2, "decay_rate": 0.5, "decay_steps": 50}),
-    ("InverseTimeDecay", {"initial_learning_rate": 1e-2, "decay_rate": 0.5, "decay_steps": 50}),
-    ("PolynomialDecay", {"initial_learning_rate": 1e-2, "end_learning_rate": 1e-3, "decay_steps": 50}),
+    pytest.param(
+        "CosineDecayRestarts",
+        {"initial_learning_rate": 1e-2, "alpha": 0.1, "first_decay_steps": 20},
+        marks=pytest.mark.slow,
+    ),
+    pytest.param(
+        "ExponentialDecay",
+        {"initial_learning_rate": 1e-2, "decay_rate": 0.5, "decay_steps": 50},
+        marks=pytest.mark.slow,
+    ),
+    pytest.param(
+        "InverseTimeDecay",
+        {"initial_learning_rate": 1e-2, "decay_rate": 0.5, "decay_steps": 50},
+        marks=pytest.mark.slow,
+    ),
+    pytest.param(
+        "PolynomialDecay",
+        {"initial_learning_rate": 1e-2, "end_learning_rate": 1e-3, "decay_steps": 50},
+        marks=pytest.mark.slow,
+    ),
 ]
 
 

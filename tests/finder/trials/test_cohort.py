@@ -218,6 +218,7 @@ def test_a_trial_in_a_cohort_is_what_it_is_alone():
         assert alone.reports[trial.number] == together.reports[trial.number]
 
 
+@pytest.mark.slow
 def test_agents_of_different_structure_go_from_rung_to_rung_together():
     order = []
 
@@ -286,6 +287,7 @@ class UsesNetworksInPrepare(PPO):
         return super().prepare(data)
 
 
+@pytest.mark.slow
 def test_an_agent_that_turns_out_not_to_be_mappable_is_trained_alone():
     trials = [make_trial(number=number, params={"learning_rate": 10.0**-number}) for number in (2, 3)]
     own = [

@@ -173,7 +173,7 @@ def test_coverage_counts_intervals_that_hold_what_the_pick_is_worth():
     assert coverage(table, make_policy("random"), budget=2, n=5) is None
 
 
-@pytest.mark.parametrize("name", ["race", "default"])
+@pytest.mark.parametrize("name", ["race", pytest.param("default", marks=pytest.mark.slow)])
 def test_stated_intervals_hold_in_95_of_100_cases(name: str):
     table = rates_table(noise=8.0)
     assert 0.88 <= coverage(table, make_policy(name), budget=60.0, n=150) <= 1.0
