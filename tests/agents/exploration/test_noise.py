@@ -1,4 +1,4 @@
-"""Noise: hand-worked steps, moments, resets and states."""
+"""Tests of noise: steps worked out by hand, moments, resets and states."""
 
 import json
 import math
@@ -16,7 +16,7 @@ ALL = pytest.mark.parametrize("name", sorted(NOISES))
 
 
 class GivenNormals:
-    """Stands in for a generator: gives the normal numbers it was made with."""
+    """Random generator that returns given normal numbers."""
 
     def __init__(self, *draws):
         self.draws = list(draws)
@@ -25,23 +25,23 @@ class GivenNormals:
         return np.full(shape, self.draws.pop(0))
 
 
-def test_gaussian_is_mu_plus_sigma_normals():
+def test_gaussian_noise_is_mu_plus_sigma_times_normals():
     noise = GaussianNoise(mu=0.5, sigma=2.0).sample((2, 3), GivenNormals(-1.5))
     np.testing.assert_array_equal(noise, np.full((2, 3), 0.5 - 3.0, dtype=np.float32))
 
 
 @pytest.mark.parametrize(("env_steps", "sigma"), [(0, 0.5), (50, 0.3), (100, 0.1), (1000, 0.1)])
 def test_gaussian_sigma_falls_linearly(env_steps, sigma):
-    # From 0.5 to 0.1 over 100 steps: 0.004 a step.
+    # From 0.5 to 0.1 over 100 steps: 0.004 per step.
     noise = GaussianNoise(sigma=0.5, sigma_min=0.1, n_steps=100)
     noise.step(env_steps)
     assert noise.sigma == pytest.approx(sigma)
     assert noise.sample((1, 1), GivenNormals(1.0))[0, 0] == pytest.approx(sigma, rel=1e-6)
 
 
-def test_ornstein_uhlenbeck_steps():
+def test_ornstein_uhlenbeck_steps_by_hand():
     # sqrt(dt) = 0.5. From mu = 1: 1 + 0.5 (1 - 1) 0.25 + 2 * 0.5 * 1 = 2; then 2 + 0.5 (1 - 2) 0.25 - 1 = 0.875;
-    # then, undisturbed, 0.875 + 0.5 * 0.125 * 0.25 = 0.890625.
+    # then, without a random term, 0.875 + 0.5 * 0.125 * 0.25 = 0.890625.
     noise = OrnsteinUhlenbeckNoise(theta=0.5, mu=1.0, sigma=2.0, dt=0.25)
     rng = GivenNormals(1.0, -1.0, 0.0)
     assert [float(noise.sample((1, 1), rng)[0, 0]) for _ in range(3)] == [2.0, 0.875, 0.890625]
@@ -66,7 +66,7 @@ def test_ornstein_uhlenbeck_moments():
     assert np.corrcoef(before[:, 0], after[:, 0])[0, 1] == pytest.approx(0.5, abs=0.02)
 
 
-def test_reset_of_some_environments():
+def test_reset_of_some_environments_keeps_others():
     noise, rng = OrnsteinUhlenbeckNoise(mu=0.7), np.random.default_rng(2)
     noise.sample((4, 2), rng)
     before = noise.get_state()["x"]
@@ -86,7 +86,7 @@ def test_reset_of_all_environments_allows_another_shape():
     assert noise.sample((3, 2), rng) == pytest.approx(0.7)
 
 
-def test_reset_before_the_first_sample():
+def test_reset_before_first_sample_has_no_effect():
     noise = OrnsteinUhlenbeckNoise()
     noise.reset(np.array([True, False]))
     assert noise.get_state()["x"].shape == (0,)
@@ -95,7 +95,7 @@ def test_reset_before_the_first_sample():
 @ALL
 @settings(max_examples=30, deadline=None)
 @given(n=st.integers(1, 5), d=st.integers(1, 4), seed=st.integers(0, 2**32), n_before=st.integers(0, 5))
-def test_state_round_trip_is_bit_for_bit(name, n, d, seed, n_before):
+def test_restored_noise_continues_bit_for_bit(name, n, d, seed, n_before):
     kwargs = {"sigma_min": 0.01, "n_steps": 7} if name == "gaussian" else {}
     noise, rng = make_noise(name, **kwargs), np.random.default_rng(seed)
     for _ in range(n_before):
@@ -115,7 +115,7 @@ def test_state_round_trip_is_bit_for_bit(name, n, d, seed, n_before):
         again.step(1)
 
 
-def test_a_state_does_not_follow_the_process():
+def test_state_is_independent_of_later_samples():
     noise, rng = OrnsteinUhlenbeckNoise(), np.random.default_rng(0)
     noise.sample((2, 1), rng)
     state = noise.get_state()
@@ -127,7 +127,7 @@ def test_a_state_does_not_follow_the_process():
 
 
 @ALL
-def test_noises_travel_to_other_processes(name):
+def test_noises_can_be_pickled(name):
     noise = make_noise(name)
     again = pickle.loads(pickle.dumps(noise))
     one, other = noise.sample((3, 2), np.random.default_rng(0)), again.sample((3, 2), np.random.default_rng(0))
@@ -135,7 +135,7 @@ def test_noises_travel_to_other_processes(name):
 
 
 @ALL
-def test_no_global_generator_is_touched(name):
+def test_global_random_generator_is_unchanged(name):
     before = np.random.get_state()[1].copy()
     make_noise(name).sample((3, 2), np.random.default_rng(0))
     assert (np.random.get_state()[1] == before).all()
@@ -143,14 +143,14 @@ def test_no_global_generator_is_touched(name):
 
 @ALL
 @pytest.mark.parametrize("mask", [np.array([1, 0]), [True, False], np.ones((2, 2), dtype=bool)])
-def test_masks_that_are_none(name, mask):
+def test_invalid_masks_are_refused(name, mask):
     noise = make_noise(name)
     noise.sample((2, 2), np.random.default_rng(0))
     with pytest.raises(ValueError, match=r"mask must be a bool array of the shape \[N\]"):
         noise.reset(mask)
 
 
-def test_a_mask_of_other_environments():
+def test_mask_of_wrong_length_is_refused():
     noise = OrnsteinUhlenbeckNoise()
     noise.sample((2, 2), np.random.default_rng(0))
     with pytest.raises(ValueError, match=r"shape \[2\], got \[3\]"):
@@ -158,14 +158,14 @@ def test_a_mask_of_other_environments():
 
 
 @ALL
-def test_states_of_something_else(name):
+def test_states_with_wrong_keys_are_refused(name):
     with pytest.raises(ValueError, match="keys"):
         make_noise(name).set_state({"something": 1})
     with pytest.raises(ValueError, match="n must be >= 0"):
         make_noise(name).step(-1)
 
 
-def test_states_with_impossible_values():
+def test_states_with_invalid_values_are_refused():
     with pytest.raises(ValueError, match="env_steps must be >= 0"):
         GaussianNoise().set_state({"env_steps": -3})
     with pytest.raises(ValueError, match="x must be finite"):
@@ -188,12 +188,12 @@ def test_states_with_impossible_values():
         (lambda: OrnsteinUhlenbeckNoise(mu=math.nan), "mu .*finite.*nan"),
     ],
 )
-def test_parameters_out_of_range(make, message):
+def test_parameters_out_of_range_are_refused(make, message):
     with pytest.raises(ConfigurationError, match=message):
         make()
 
 
-def test_by_name():
+def test_make_noise_by_name():
     assert isinstance(make_noise("OrnsteinUhlenbeck", theta=0.2), OrnsteinUhlenbeckNoise)
     noise = GaussianNoise()
     assert make_noise(noise) is noise

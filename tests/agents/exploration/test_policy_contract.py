@@ -1,4 +1,4 @@
-"""What every policy must do: invariants, states, bad input, and being made by name."""
+"""Contract tests of policies: invariants, states, invalid input and construction by name."""
 
 import json
 import math
@@ -25,7 +25,7 @@ from agents.exploration import (
 from agents.exploration.sampling import categorical
 from agents.functional.schedules import LinearSchedule
 
-ALMOST_ONE = 1.0 - 2.0**-53  # the largest number that Generator.random gives
+ALMOST_ONE = 1.0 - 2.0**-53  # the largest number that Generator.random returns
 VALUES = np.array([0.0, 0.5, 1.0, -1.0])
 ALL = pytest.mark.parametrize("name", sorted(POLICIES))
 
@@ -40,7 +40,7 @@ finite_values = hnp.arrays(
 
 @st.composite
 def masked_values(draw):
-    """Values of any size in which each row has at least one allowed action."""
+    """Draw values of any size in which each row has at least one allowed action."""
     values = draw(finite_values)
     forbidden = draw(hnp.arrays(np.bool_, values.shape))
     forbidden[np.arange(len(values)), draw(st.integers(0, values.shape[1] - 1))] = False
@@ -50,7 +50,7 @@ def masked_values(draw):
 @ALL
 @settings(max_examples=40, deadline=None)
 @given(values=masked_values(), seed=st.integers(0, 2**32))
-def test_actions_are_allowed_whatever_the_scale(name, values, seed):
+def test_actions_are_allowed_at_any_scale(name, values, seed):
     actions = make_policy(name).select(values, np.random.default_rng(seed))
     assert actions.shape == (len(values),)
     assert actions.dtype == np.int64
@@ -61,7 +61,7 @@ def test_actions_are_allowed_whatever_the_scale(name, values, seed):
 @ALL
 @settings(max_examples=25, deadline=None)
 @given(values=masked_values(), seed=st.integers(0, 2**32))
-def test_the_stream_moves_by_the_shape_only(name, values, seed):
+def test_random_numbers_drawn_depend_on_shape_only(name, values, seed):
     one, other = np.random.default_rng(seed), np.random.default_rng(seed)
     make_policy(name).select(values, one)
     make_policy(name).select(np.zeros_like(values), other)
@@ -73,21 +73,21 @@ def test_the_stream_moves_by_the_shape_only(name, values, seed):
     weights=hnp.arrays(np.float64, (3, 5), elements=st.sampled_from([0.0, 1e-300, 0.1, 1.0])),
     u=st.sampled_from([0.0, 1e-300, 0.5, ALMOST_ONE]),
 )
-def test_an_action_without_weight_is_never_drawn(weights, u):
+def test_action_of_zero_weight_is_never_drawn(weights, u):
     weights[:, 2] = 0.3
     actions = categorical(weights, np.full(3, u))
     assert (weights[np.arange(3), actions] > 0.0).all()
 
 
 @ALL
-def test_no_global_generator_is_touched(name):
+def test_global_random_generator_is_unchanged(name):
     before = np.random.get_state()[1].copy()
     make_policy(name).select(np.tile(VALUES, (8, 1)), np.random.default_rng(0))
     assert (np.random.get_state()[1] == before).all()
 
 
 @ALL
-def test_a_row_does_not_depend_on_the_values_of_others(name):
+def test_rows_are_independent(name):
     values = np.random.default_rng(1).normal(size=(6, 3))
     changed = values.copy()
     changed[3:] = 0.0
@@ -97,13 +97,13 @@ def test_a_row_does_not_depend_on_the_values_of_others(name):
 
 
 @ALL
-def test_no_environments_no_actions(name):
+def test_no_environments_give_no_actions(name):
     assert make_policy(name).select(np.zeros((0, 3)), np.random.default_rng(0)).shape == (0,)
 
 
 @ALL
 @pytest.mark.parametrize("through", ["json", "copy"])
-def test_state_round_trip(name, through):
+def test_restored_policy_continues_identically(name, through):
     values = np.random.default_rng(4).normal(size=(50, 5, 3))
     kwargs = {"n_steps": 60} if name == "adaptive-epsilon-greedy" else {}
     policy, rng = make_policy(name, **kwargs), np.random.default_rng(5)
@@ -124,7 +124,7 @@ def test_state_round_trip(name, through):
         np.testing.assert_array_equal(value, restored.get_state()[key])
 
 
-def test_a_state_does_not_follow_the_policy():
+def test_state_is_independent_of_later_choices():
     policy, rng = BoltzmannGumbel(), np.random.default_rng(0)
     policy.select(np.zeros((5, 2)), rng)
     state = policy.get_state()
@@ -137,7 +137,7 @@ def test_a_state_does_not_follow_the_policy():
 
 
 @ALL
-def test_policies_travel_to_other_processes(name):
+def test_policies_can_be_pickled(name):
     policy = make_policy(name)
     again = pickle.loads(pickle.dumps(policy))
     values = np.tile(VALUES, (20, 1))
@@ -145,7 +145,7 @@ def test_policies_travel_to_other_processes(name):
     assert (a == b).all()
 
 
-# --- bad input
+# --- validation errors
 
 
 @ALL
@@ -153,20 +153,20 @@ def test_policies_travel_to_other_processes(name):
     ("row", "message"),
     [([0.0, np.nan], "NaN"), ([np.inf, 0.0], r"\+inf"), ([-np.inf, -np.inf], "every action is forbidden")],
 )
-def test_values_that_are_no_values(name, row, message):
+def test_non_finite_values_are_refused(name, row, message):
     with pytest.raises(NonFiniteError, match=f"row 1 .*{message}"):
         make_policy(name).select(np.array([[0.0, 1.0], row]), np.random.default_rng(0))
 
 
 @ALL
 @pytest.mark.parametrize("shape", [(3,), (2, 0), (2, 3, 4)])
-def test_values_of_another_shape(name, shape):
+def test_values_of_wrong_shape_are_refused(name, shape):
     with pytest.raises(ValueError, match=r"shape \[N, A\]"):
         make_policy(name).select(np.zeros(shape), np.random.default_rng(0))
 
 
 @ALL
-def test_states_of_something_else(name):
+def test_states_with_wrong_keys_are_refused(name):
     with pytest.raises(ValueError, match="keys"):
         make_policy(name).set_state({"something": 1})
     with pytest.raises(ValueError, match="n must be >= 0"):
@@ -192,12 +192,12 @@ def test_states_of_something_else(name):
         (lambda: GumbelSoftmax(eps=0.0), r"eps .*\(0, 0.01\].*0.0"),
     ],
 )
-def test_parameters_out_of_range(make, message):
+def test_parameters_out_of_range_are_refused(make, message):
     with pytest.raises(ConfigurationError, match=message):
         make()
 
 
-def test_boltzmann_gumbel_keeps_to_its_actions():
+def test_boltzmann_gumbel_refuses_other_numbers_of_actions():
     policy = BoltzmannGumbel()
     policy.select(np.zeros((1, 2)), np.random.default_rng(0))
     with pytest.raises(ValueError, match="counted 2 actions, got values of 3"):
@@ -210,20 +210,20 @@ def test_boltzmann_gumbel_keeps_to_its_actions():
 
 
 @pytest.mark.parametrize("name", ["epsilon-greedy", "epsilon_greedy", "EpsilonGreedy", "Epsilon Greedy"])
-def test_names_are_read_generously(name):
+def test_spellings_of_names_are_accepted(name):
     policy = make_policy(name, epsilon=0.25)
     assert isinstance(policy, EpsilonGreedy)
     assert policy.epsilon == 0.25
 
 
-def test_a_policy_is_passed_on():
+def test_make_policy_returns_given_policy():
     policy = Greedy()
     assert make_policy(policy) is policy
     with pytest.raises(ConfigurationError, match="'epsilon' cannot be set"):
         make_policy(policy, epsilon=0.1)
 
 
-def test_unknown_names_name_the_nearest():
+def test_unknown_names_suggest_nearest():
     with pytest.raises(ConfigurationError, match=r"policy 'boltzman'.*Did you mean boltzmann"):
         make_policy("boltzman")
     with pytest.raises(ConfigurationError, match=r"argument 'temprature' .*boltzmann.*temperature"):

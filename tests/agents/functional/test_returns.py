@@ -1,4 +1,4 @@
-"""Returns, advantages and running statistics against numbers worked out by hand and naive loops."""
+"""Tests of returns, advantages and running statistics against numbers worked out by hand and naive loops."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from agents.updates.normalization import RunningNormalizer
 
 
 def column(*values, dtype=np.float32):
-    """[T, 1] from one environment's values."""
+    """Return the values of one environment as a column [T, 1]."""
     return np.array(values, dtype)[:, None]
 
 
@@ -29,35 +29,35 @@ def advantages(terminated=NEVER, truncated=NEVER, next_values=NEXT_VALUES, gamma
     return generalized_advantages(REWARDS, VALUES, next_values, **flags)[:, 0].tolist()
 
 
-def test_advantages_without_an_end():
+def test_advantages_within_an_episode():
     # deltas: 1 + 10 - 10 = 1; 2 + 15 - 20 = -3; 3 + 20 - 30 = -7; discounted by 1/4 backwards.
     assert advantages() == [1 + (-3 - 7 / 4) / 4, -3 - 7 / 4, -7]
 
 
-def test_a_termination_ends_the_bootstrap_and_the_sum():
-    # the middle delta loses its bootstrap: 2 - 20 = -18; nothing comes back over the end.
+def test_termination_ends_bootstrap_and_sum():
+    # The middle delta has no bootstrap: 2 - 20 = -18; nothing is summed over the end.
     assert advantages(terminated=column(False, True, False, dtype=bool)) == [1 - 18 / 4, -18, -7]
 
 
-def test_a_truncation_ends_the_sum_but_bootstraps_from_the_final_observation():
-    # the value of the final observation is 100, not that of the next episode's first one: 2 + 50 - 20 = 32.
+def test_truncation_ends_sum_but_bootstraps_from_final_observation():
+    # The value of the final observation is 100, not that of the next episode's first observation: 2 + 50 - 20 = 32.
     next_values = column(20, 100, 40)
     truncated = column(False, True, False, dtype=bool)
     assert advantages(truncated=truncated, next_values=next_values) == [1 + 32 / 4, 32, -7]
 
 
-def test_a_termination_at_the_time_limit_is_a_termination():
+def test_termination_takes_precedence_over_truncation():
     both = column(False, True, False, dtype=bool)
     assert advantages(terminated=both, truncated=both) == advantages(terminated=both)
 
 
-def test_lambda_0_gives_one_step_advantages_and_lambda_1_monte_carlo_ones():
+def test_lambda_0_gives_one_step_and_lambda_1_monte_carlo_advantages():
     assert advantages(gae_lambda=0.0) == [1, -3, -7]
     returns = [1 + (2 + (3 + 40 / 2) / 2) / 2, 2 + (3 + 40 / 2) / 2, 3 + 40 / 2]
     assert advantages(gae_lambda=1.0) == [returns[0] - 10, returns[1] - 20, returns[2] - 30]
 
 
-def test_the_value_of_a_terminal_state_is_never_looked_at():
+def test_values_of_terminal_states_are_ignored():
     next_values = column(20, np.nan, 40)
     assert np.isfinite(advantages(terminated=column(False, True, False, dtype=bool), next_values=next_values)).all()
 
@@ -74,7 +74,7 @@ def rollouts(draw):
 
 @settings(max_examples=50, deadline=None)
 @given(data=rollouts(), gamma=st.floats(0, 1), gae_lambda=st.floats(0, 1))
-def test_advantages_are_the_sums_of_the_paper(data, gamma, gae_lambda):
+def test_advantages_equal_sums_of_paper(data, gamma, gae_lambda):
     result = generalized_advantages(**data, gamma=gamma, gae_lambda=gae_lambda)
     assert result.dtype == np.float32
     n_steps, n_envs = data["rewards"].shape
@@ -119,7 +119,7 @@ def test_n_step_returns_by_hand():
     assert result.last.tolist() == [1, 2, 2, 4]
 
 
-def test_n_step_returns_go_around_the_ring():
+def test_n_step_returns_wrap_around_ring():
     rewards, ended = column(1, 2, 4), NEVER
     result = n_step_returns(rewards, ended, np.array([2]), np.array([0]), n=3, gamma=0.5)
     assert result.rewards.tolist() == [4 + 1 / 2 + 2 / 4]
@@ -128,7 +128,7 @@ def test_n_step_returns_go_around_the_ring():
 
 @settings(max_examples=50, deadline=None)
 @given(data=rollouts(), gamma=st.floats(0, 1), n=st.integers(1, 5))
-def test_n_step_returns_are_naive_sums(data, gamma, n):
+def test_n_step_returns_equal_naive_sums(data, gamma, n):
     rewards, ended = data["rewards"], data["terminated"] | data["truncated"]
     n_steps, n_envs = rewards.shape
     n = min(n, n_steps)
@@ -151,7 +151,7 @@ def test_n_step_returns_are_naive_sums(data, gamma, n):
 
 @settings(max_examples=30, deadline=None)
 @given(sizes=st.lists(st.integers(1, 20), min_size=1, max_size=6), seed=st.integers(0, 2**32), far=st.floats(-1e3, 1e3))
-def test_running_statistics_are_those_of_all_rows(sizes, seed, far):
+def test_running_statistics_equal_statistics_of_all_rows(sizes, seed, far):
     rng = np.random.default_rng(seed)
     parts = [far + rng.normal(size=(size, 3)).astype(np.float32) * (1 + i) for i, size in enumerate(sizes)]
     normalizer = RunningNormalizer((3,))
@@ -163,19 +163,19 @@ def test_running_statistics_are_those_of_all_rows(sizes, seed, far):
     assert normalizer.count == len(everything)
 
 
-def test_normalised_observations():
+def test_normalizer_by_hand():
     normalizer = RunningNormalizer((2,), clip=1.5)
     normalizer.update(np.array([[0.0, 10.0], [2.0, 10.0]]))
     result = normalizer(np.array([[[2.0, 10.0], [9.0, -99.0]]]))  # any leading axes
     assert result.dtype == np.float32
-    np.testing.assert_allclose(result, [[[1.0, 0.0], [1.5, -1.5]]], rtol=1e-6)  # no division by a spread of zero
+    np.testing.assert_allclose(result, [[[1.0, 0.0], [1.5, -1.5]]], rtol=1e-6)  # no division by zero
 
 
-def test_a_normaliser_that_has_seen_nothing_leaves_observations_alone():
+def test_normalizer_without_data_does_not_change_observations():
     assert RunningNormalizer((1,))(np.array([[0.5]])) == pytest.approx(0.5)
 
 
-def test_normaliser_state_round_trip():
+def test_restored_normalizer_continues_identically():
     rng = np.random.default_rng(0)
     one, other = RunningNormalizer((2,)), RunningNormalizer((2,))
     one.update(rng.normal(size=(5, 2)))

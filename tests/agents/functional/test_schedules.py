@@ -1,4 +1,4 @@
-"""Schedules: hand-worked values, bounds and JSON both ways."""
+"""Tests of schedules: values worked out by hand, bounds and conversion to JSON and back."""
 
 import json
 import math
@@ -14,28 +14,28 @@ from agents.functional.schedules import SCHEDULES, ConstantSchedule, Exponential
 
 
 @pytest.mark.parametrize(("step", "value"), [(0, 1.0), (1, 0.8), (2.5, 0.5), (5, 0.0), (500, 0.0)])
-def test_linear(step, value):
-    # From 1 to 0 over 5 steps: 0.2 less each step.
+def test_linear_schedule_by_hand(step, value):
+    # From 1 to 0 over 5 steps: 0.2 less per step.
     assert LinearSchedule(1.0, 0.0, 5)(step) == pytest.approx(value, abs=1e-15)
 
 
-def test_linear_may_rise():
+def test_linear_schedule_may_rise():
     assert LinearSchedule(0.4, 1.0, 100)(50) == pytest.approx(0.7)
 
 
 @pytest.mark.parametrize(("step", "value"), [(0, 1e-4), (1, 1e-3), (2, 1e-2), (3, 1e-1), (4, 1e-1)])
-def test_exponential(step, value):
-    # From 1e-4 to 1e-1 in 3 steps: a factor of (1e3) ** (1 / 3) = 10 each.
+def test_exponential_schedule_by_hand(step, value):
+    # From 1e-4 to 1e-1 in 3 steps: a factor of (1e3) ** (1 / 3) = 10 per step.
     assert ExponentialSchedule(1e-4, 1e-1, 3)(step) == pytest.approx(value, rel=1e-12)
 
 
-def test_rounding_and_overflow_do_not_leave_the_bounds():
-    assert LinearSchedule(-1.7e308, 1.7e308, 2)(1) == 0.0  # the difference alone would be infinite
-    assert ExponentialSchedule(1e-300, 1e300, 2)(1) == pytest.approx(1.0)  # and so would the ratio
+def test_rounding_and_overflow_stay_within_bounds():
+    assert LinearSchedule(-1.7e308, 1.7e308, 2)(1) == 0.0  # the difference itself would be infinite
+    assert ExponentialSchedule(1e-300, 1e300, 2)(1) == pytest.approx(1.0)  # the ratio itself would be infinite
     assert {LinearSchedule(0.1, 0.1, 97)(step) for step in range(97)} == {0.1}
 
 
-def test_constant():
+def test_constant_schedule():
     assert ConstantSchedule(0.3)(0) == ConstantSchedule(0.3)(10**9) == 0.3
 
 
@@ -50,7 +50,7 @@ schedules = (
 
 
 @given(schedule=schedules, step=st.floats(0, 1e13))
-def test_values_stay_within_the_bounds_and_end_exactly(schedule, step):
+def test_values_stay_within_bounds_and_end_exactly(schedule, step):
     low, high = schedule.bounds
     assert low <= schedule(step) <= high
     assert isinstance(schedule(step), float)
@@ -64,7 +64,7 @@ def test_values_stay_within_the_bounds_and_end_exactly(schedule, step):
     first=st.integers(0, 10**6),
     more=st.integers(0, 10**6),
 )
-def test_linear_goes_one_way(schedule, first, more):
+def test_linear_schedule_is_monotonic(schedule, first, more):
     earlier, later = schedule(first), schedule(first + more)
     tolerance = 1e-15
     if schedule.end >= schedule.start:
@@ -74,20 +74,20 @@ def test_linear_goes_one_way(schedule, first, more):
 
 
 @given(schedule=schedules)
-def test_json_and_pickle_both_ways(schedule):
+def test_schedules_round_trip_through_json_and_pickle(schedule):
     assert schedule_from(json.loads(json.dumps(schedule.to_dict()))) == schedule
     assert pickle.loads(pickle.dumps(schedule)) == schedule
     assert schedule_from(schedule) is schedule
 
 
-def test_the_json_form_is_plain():
+def test_json_form_of_schedules():
     expected = {"schedule": "linear", "start": 1.0, "end": 0.1, "n_steps": 9000}
     assert LinearSchedule(1.0, 0.1, 9000).to_dict() == expected
     assert set(SCHEDULES) == {"constant", "linear", "exponential"}
 
 
 @pytest.mark.parametrize("number", [0, 3, 0.5, np.float32(0.5), np.int64(2)])
-def test_a_number_is_a_constant(number):
+def test_number_is_constant_schedule(number):
     assert schedule_from(number) == ConstantSchedule(float(number))
 
 
@@ -106,7 +106,7 @@ def test_a_number_is_a_constant(number):
         (math.nan, "finite number.*nan"),
     ],
 )
-def test_what_is_no_schedule(value, message):
+def test_invalid_schedules_are_refused(value, message):
     with pytest.raises(ConfigurationError, match=message):
         schedule_from(value)
 
@@ -121,13 +121,13 @@ def test_what_is_no_schedule(value, message):
         (lambda: ExponentialSchedule(1.0, 2.0, math.nan), "n_steps .*> 0.*nan"),
     ],
 )
-def test_parameters_out_of_range(make, message):
+def test_parameters_out_of_range_are_refused(make, message):
     with pytest.raises(ConfigurationError, match=message):
         make()
 
 
 @pytest.mark.parametrize("step", [-1, math.nan])
 @pytest.mark.parametrize("schedule", [ConstantSchedule(1.0), LinearSchedule(1, 0, 2), ExponentialSchedule(1, 2, 2)])
-def test_steps_out_of_range(schedule, step):
+def test_steps_out_of_range_are_refused(schedule, step):
     with pytest.raises(ValueError, match="step must be >= 0"):
         schedule(step)

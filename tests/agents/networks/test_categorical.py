@@ -1,4 +1,4 @@
-"""Distributions of returns: the projection and DQN's loss by hand, how they act, and Rainbow."""
+"""Tests of distributional DQN: the projection and the loss by hand, acting, and Rainbow."""
 
 import math
 
@@ -34,19 +34,19 @@ def projected(returns, probabilities, v_min, v_max, n_atoms):
 @pytest.mark.parametrize(
     ("returns", "probabilities", "expected"),
     [
-        ([0, 1, 2], [0.2, 0.3, 0.5], [0.2, 0.3, 0.5]),  # where they are
-        ([0.25], [1], [0.75, 0.25, 0]),  # between two, nearer to the first
+        ([0, 1, 2], [0.2, 0.3, 0.5], [0.2, 0.3, 0.5]),  # returns on atoms
+        ([0.25], [1], [0.75, 0.25, 0]),  # a return between two atoms, nearer to the first
         ([1.5], [1], [0, 0.5, 0.5]),
-        ([-7, 9], [0.4, 0.6], [0.4, 0, 0.6]),  # beyond the support
-        ([2, 0.5, 0.5], [0.5, 0.25, 0.25], [0.25, 0.25, 0.5]),  # several on one atom
+        ([-7, 9], [0.4, 0.6], [0.4, 0, 0.6]),  # returns beyond the support
+        ([2, 0.5, 0.5], [0.5, 0.25, 0.25], [0.25, 0.25, 0.5]),  # several returns on one atom
     ],
 )
-def test_projection(returns, probabilities, expected):
+def test_projection_by_hand(returns, probabilities, expected):
     np.testing.assert_allclose(projected(returns, probabilities, 0.0, 2.0, 3), expected, atol=1e-6)
 
 
 def naive(returns, probabilities, v_min, v_max, n_atoms):
-    """Algorithm 1 of the paper, in double precision."""
+    """Return the projection by algorithm 1 of the paper, in double precision."""
     result = np.zeros(n_atoms)
     for value, probability in zip(returns, probabilities, strict=True):
         position = (min(max(value, v_min), v_max) - v_min) / (v_max - v_min) * (n_atoms - 1)
@@ -67,7 +67,7 @@ def naive(returns, probabilities, v_min, v_max, n_atoms):
     step=st.tuples(st.floats(-5, 5), st.floats(0, 1)),
     seed=st.integers(0, 1000),
 )
-def test_projection_is_that_of_the_paper(n_atoms, v_min, width, step, seed):
+def test_projection_equals_algorithm_of_paper(n_atoms, v_min, width, step, seed):
     reward, discount = step
     returns = reward + discount * np.linspace(v_min, v_min + width, n_atoms)
     probabilities = np.random.default_rng(seed).dirichlet(np.ones(n_atoms))
@@ -84,7 +84,7 @@ def logs(*probabilities):
 
 
 def dqn(**params):
-    """Returns 0, 1, 2 with these probabilities whatever it sees; values 0.5 and 1.5, of the target 1.75 and 0.25."""
+    """Return an agent with fixed probabilities of returns 0, 1, 2: values 0.5 and 1.5, of the target 1.75 and 0.25."""
     fixed = {"hidden_sizes": (), "jit_compile": False, "max_grad_norm": None, "n_atoms": 3, "v_min": 0.0, "v_max": 2.0}
     agent = DQN(PLANE, TWO, DQNConfig.from_dict({**fixed, "gamma": 0.5, **params}))
     agent.networks["q"].set_weights([np.zeros((2, 6)), logs(0.5, 0.5, 0, 0, 0.5, 0.5)])
@@ -114,16 +114,16 @@ def cross_entropy(target, probabilities):
     return -sum(t * math.log(max(p, 1e-12)) for t, p in zip(target, probabilities, strict=True) if t)
 
 
-# The target's best action is 0, with returns 1 and 2 at 0.25 and 0.75.
+# The best action of the target is 0, with returns 1 and 2 at 0.25 and 0.75.
 TARGETS = [
-    [0, 0.25 + 0.75 * 0.5, 0.75 * 0.5],  # 0.5 + half of them: 1 and 1.5
-    [0.25 * 0.75 + 0.75 * 0.5, 0.25 * 0.25 + 0.75 * 0.5, 0],  # a quarter of them, two steps on: 0.25 and 0.5
-    [0, 0, 1],  # 3, and nothing after it
+    [0, 0.25 + 0.75 * 0.5, 0.75 * 0.5],  # 0.5 plus half of the returns: 1 and 1.5
+    [0.25 * 0.75 + 0.75 * 0.5, 0.25 * 0.25 + 0.75 * 0.5, 0],  # a quarter of the returns, two steps ahead: 0.25 and 0.5
+    [0, 0, 1],  # 3, at a termination
 ]
 PREDICTED = [[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0.5, 0.5]]
 
 
-def test_the_loss_is_the_cross_entropy_from_the_projected_target():
+def test_loss_is_cross_entropy_with_projected_target():
     loss = loss_of(dqn())
     each = [cross_entropy(target, own) for target, own in zip(TARGETS, PREDICTED, strict=True)]
     assert loss["default"] == pytest.approx(np.mean(each), rel=1e-4)
@@ -133,20 +133,20 @@ def test_the_loss_is_the_cross_entropy_from_the_projected_target():
     assert set(loss) == {"default", "q_mean", "td_error", "beyond_support"}
 
 
-def test_what_lies_beyond_the_support_is_told():
+def test_loss_reports_share_beyond_support():
     assert loss_of(dqn())["beyond_support"] == pytest.approx(1 / 3)  # the reward of 3
     assert loss_of(dqn(v_max=3.0))["beyond_support"] == 0
 
 
-def test_double_dqn_takes_the_distribution_that_the_online_network_chooses():
+def test_double_dqn_uses_action_of_online_network():
     double = loss_of(dqn(double=True))
-    # The online network prefers action 1, of whose target returns 0.75 are 0 and 0.25 are 1.
+    # The online network prefers action 1, whose target returns are 0 with 0.75 and 1 with 0.25.
     targets = [[0.75 * 0.5, 0.75 * 0.5 + 0.25, 0], [0.75 + 0.25 * 0.75, 0.25 * 0.25, 0], TARGETS[2]]
     each = [cross_entropy(target, own) for target, own in zip(targets, PREDICTED, strict=True)]
     assert double["default"] == pytest.approx(np.mean(each), rel=1e-4)
 
 
-def test_a_rows_priority_is_the_divergence_and_its_weight_counts():
+def test_priority_is_divergence_and_loss_is_weighted():
     loss = loss_of(dqn(replay="prioritized"))
     each = [cross_entropy(target, own) for target, own in zip(TARGETS, PREDICTED, strict=True)]
     entropies = [cross_entropy(target, target) for target in TARGETS]
@@ -154,7 +154,7 @@ def test_a_rows_priority_is_the_divergence_and_its_weight_counts():
     np.testing.assert_allclose(loss["priorities"], np.array(each) - entropies, rtol=1e-4)
 
 
-def test_what_is_known_already_has_no_priority():
+def test_priority_of_exact_prediction_is_zero():
     agent = dqn(replay="prioritized", gamma=1.0)
     agent.networks["q"].set_weights(agent.networks["target"].get_weights())
     rows = {
@@ -166,7 +166,7 @@ def test_what_is_known_already_has_no_priority():
     np.testing.assert_allclose(loss_of(agent, rows)["priorities"], 0, atol=1e-5)
 
 
-def test_it_acts_by_expected_returns():
+def test_actions_maximise_expected_return():
     agent = dqn()
     observations = np.ones((3, 2), np.float32)
     outputs = agent.infer("q", observations)
@@ -175,14 +175,14 @@ def test_it_acts_by_expected_returns():
     assert agent.act(observations, explore=False).tolist() == [1, 1, 1]
 
 
-def test_rows_of_several_members_have_their_own_support():
+def test_population_members_have_their_own_support():
     outputs = np.tile(logs(0.5, 0.5, 0), (3, 1, 1)).astype(np.float32)
     numbers = {"v_min": np.array([0.0, 0.0, -4.0], np.float32), "v_max": np.array([2.0, 20.0, 0.0], np.float32)}
     values = CategoricalValues(3).expected(outputs, numbers.__getitem__)
     np.testing.assert_allclose(values[:, 0], [0.5, 5, -3], rtol=1e-5)
 
 
-def test_dueling_is_made_of_each_atoms_logits():
+def test_dueling_combines_logits_of_each_atom():
     agent = DQN(PLANE, TWO, DQNConfig(n_atoms=3, dueling=True, hidden_sizes=(1,)))
     streams, atoms, dueling = agent.networks["q"].layers
     assert ([layer.units for layer in streams.parts], type(atoms), type(dueling)) == ([1, 3, 1, 6], Atoms, Dueling)
@@ -198,19 +198,19 @@ def test_dueling_is_made_of_each_atoms_logits():
 
 
 @pytest.mark.parametrize(
-    ("params", "told"),
+    ("params", "message"),
     [
         ({"v_min": 1.0, "v_max": 1.0}, "v_max must be more than v_min = 1, got 1"),
         ({"v_min": 11.0}, "v_max must be more than v_min = 11, got 10"),
         ({"n_atoms": 0}, "n_atoms must be >= 1, got 0"),
     ],
 )
-def test_bad_values(params, told):
-    with pytest.raises(ConfigurationError, match=told):
+def test_invalid_supports_are_refused(params, message):
+    with pytest.raises(ConfigurationError, match=message):
         DQNConfig(**params)
 
 
-def test_the_support_is_live_where_there_is_one():
+def test_support_is_live_only_for_distributional_dqn():
     assert {"v_min", "v_max"} <= set(DQNConfig(n_atoms=51).live_values())
     assert not {"v_min", "v_max"} & set(DQNConfig().live_values())
     agent = dqn()
@@ -223,7 +223,7 @@ def test_the_support_is_live_where_there_is_one():
 # --- Rainbow
 
 
-def test_rainbow_is_dqn_with_all_of_its_parts():
+def test_rainbow_is_dqn_with_all_components():
     agent = agents.make("rainbow", "CartPole-v1")
     config = agent.config
     assert isinstance(agent, Rainbow)
@@ -238,13 +238,13 @@ def test_rainbow_is_dqn_with_all_of_its_parts():
     assert issubclass(RainbowConfig, AgentConfig)
 
 
-def test_rainbow_says_what_it_takes():
+def test_rainbow_refuses_continuous_actions():
     with pytest.raises(ConfigurationError, match="Rainbow takes discrete actions"):
         Rainbow(PLANE, spaces.Box(-1.0, 1.0, (1,), np.float32))
 
 
 @pytest.mark.slow
-def test_rainbows_loss_falls_on_what_it_is_shown_again_and_again():
+def test_rainbow_fits_repeated_minibatch():
     agent = agents.make("rainbow", "CartPole-v1", hidden_sizes=(16,), batch_size=3, jit_compile=False, v_min=0.0)
     rng = np.random.default_rng(0)
     observations = {name: rng.normal(size=(3, 4)).astype(np.float32) for name in ("observations", "next_observations")}

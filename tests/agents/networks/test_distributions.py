@@ -1,4 +1,4 @@
-"""Distributions over actions: NumPy against Keras against SciPy, and what is drawn against what is said."""
+"""Tests of action distributions: NumPy against Keras and SciPy, and the frequencies of samples."""
 
 import keras
 import numpy as np
@@ -20,19 +20,19 @@ def softmax(logits):
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def test_categorical_log_probabilities():
+def test_categorical_log_probabilities_equal_log_softmax():
     with np.errstate(divide="ignore"):
         expected = np.log(softmax(LOGITS))[np.arange(3), ACTIONS]
     np.testing.assert_allclose(Categorical.log_prob_numpy(LOGITS, ACTIONS), expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(Categorical.log_prob(LOGITS, ACTIONS), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_categorical_entropy():
+def test_categorical_entropy_equals_scipy():
     expected = [stats.entropy(row) for row in softmax(LOGITS)]
     np.testing.assert_allclose(Categorical.entropy(LOGITS), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_categorical_draws_by_its_probabilities():
+def test_categorical_samples_follow_probabilities():
     logits = np.tile(LOGITS[:1], (20_000, 1))
     drawn = Categorical.sample(logits, np.random.default_rng(0))
     assert drawn.dtype == np.int64
@@ -40,27 +40,27 @@ def test_categorical_draws_by_its_probabilities():
     assert stats.chisquare(counts, softmax(LOGITS)[0] * len(drawn)).pvalue > 0.01
 
 
-def test_categorical_mode():
+def test_categorical_mode_is_largest_logit():
     assert Categorical.mode(LOGITS[:2]).tolist() == [1, 0]
 
 
-def test_gaussian_log_densities():
+def test_gaussian_log_densities_equal_scipy():
     mean, log_std = np.split(PARAMETERS.astype(np.float64), 2, axis=1)
     expected = stats.norm(mean, np.exp(log_std)).logpdf(CONTINUOUS).sum(axis=1)
     np.testing.assert_allclose(DiagonalGaussian.log_prob_numpy(PARAMETERS, CONTINUOUS), expected, rtol=1e-5)
     np.testing.assert_allclose(DiagonalGaussian.log_prob(PARAMETERS, CONTINUOUS), expected, rtol=1e-5)
 
 
-def test_gaussian_entropy():
+def test_gaussian_entropy_equals_scipy():
     expected = stats.norm(0.0, np.exp(PARAMETERS[:, 2:])).entropy().sum(axis=1)
     np.testing.assert_allclose(DiagonalGaussian.entropy(PARAMETERS), expected, rtol=1e-5)
 
 
-def test_divergences():
+def test_divergences_equal_numerical_integrals():
     others = np.array([[1.0, 1.0, 0.5], [29.0, -28.0, 1.0], [1e4, 1e4, -1e4]], np.float32)
     expected = [stats.entropy(one, other) for one, other in zip(softmax(LOGITS), softmax(others), strict=True)]
     np.testing.assert_allclose(Categorical.divergence(LOGITS, others), expected, rtol=1e-5, atol=1e-6)
-    one, other = np.array([[0.5, -0.3]], np.float32), np.array([[1.0, 0.4]], np.float32)  # of one dimension
+    one, other = np.array([[0.5, -0.3]], np.float32), np.array([[1.0, 0.4]], np.float32)  # one-dimensional
     x = np.linspace(-12, 12, 100_001)
     p, q = (stats.norm(mean, np.exp(log_std)) for mean, log_std in (one[0], other[0]))
     expected = np.trapezoid(p.pdf(x) * (p.logpdf(x) - q.logpdf(x)), x)
@@ -71,10 +71,10 @@ def test_divergences():
 
 
 FORBIDDING = np.array([[0.0, -np.inf, np.log(3.0)], [-np.inf, 5.0, -np.inf], [1.0, 1.0, 1.0]], np.float32)
-"""Probabilities 1/4, 0, 3/4; then 0, 1, 0; then a third each."""
+"""Probabilities 1/4, 0, 3/4; then 0, 1, 0; then 1/3 each."""
 
 
-def test_a_forbidden_action_is_never_drawn():
+def test_masked_action_is_never_drawn():
     drawn = [Categorical.sample(FORBIDDING, np.random.default_rng(seed)) for seed in range(500)]
     counts = np.stack([np.bincount(column, minlength=3) for column in np.transpose(drawn)])
     assert counts[0, 1] == 0
@@ -83,7 +83,7 @@ def test_a_forbidden_action_is_never_drawn():
     assert Categorical.mode(FORBIDDING[:2]).tolist() == [2, 1]
 
 
-def test_forbidden_actions_by_hand():
+def test_masked_actions_by_hand():
     expected = np.array([np.log(0.75), 0.0, -np.log(3.0)])
     taken = np.array([2, 1, 0])
     np.testing.assert_allclose(Categorical.log_prob(FORBIDDING, taken), expected, atol=1e-6)
@@ -91,7 +91,7 @@ def test_forbidden_actions_by_hand():
     entropy = -0.25 * np.log(0.25) - 0.75 * np.log(0.75)
     np.testing.assert_allclose(Categorical.entropy(FORBIDDING), [entropy, 0.0, np.log(3.0)], atol=1e-6)
     others = np.array([[0.0, -np.inf, 0.0], [-np.inf, -2.0, -np.inf], [-np.inf, 0.0, 0.0]], np.float32)
-    divergence = 0.25 * np.log(0.5) + 0.75 * np.log(1.5)  # and infinite, where only the others forbid
+    divergence = 0.25 * np.log(0.5) + 0.75 * np.log(1.5)  # infinite where only the other distribution forbids an action
     np.testing.assert_allclose(Categorical.divergence(FORBIDDING, others), [divergence, 0.0, np.inf], atol=1e-6)
     allowing = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]], np.float32)
     expected = [np.log(3.0) - entropy, np.log(3.0), 0.0]  # of a uniform distribution
@@ -99,8 +99,8 @@ def test_forbidden_actions_by_hand():
 
 
 @pytest.mark.parametrize("by_xla", [False, True])
-def test_gradients_beside_forbidden_actions_are_those_without_them(by_xla: bool):
-    """The first and second derivatives, by the logits of the allowed actions; those of forbidden ones have none."""
+def test_gradients_with_masked_actions_equal_those_without_them(by_xla: bool):
+    """First and second derivatives are compared for the logits of allowed actions; those of masked actions are zero."""
     others = tf.constant([[1.0, -np.inf, 0.0]])
 
     def values(logits):
@@ -127,13 +127,13 @@ def test_gradients_beside_forbidden_actions_are_those_without_them(by_xla: bool)
 
 
 @pytest.mark.parametrize("choose", [Categorical.mode, lambda x: Categorical.sample(x, np.random.default_rng(0))])
-def test_a_row_whose_actions_are_all_forbidden_is_an_error(choose):
+def test_row_with_all_actions_masked_is_refused(choose):
     logits = np.array([[0.0, 1.0], [-np.inf, -np.inf]], np.float32)
     with pytest.raises(NonFiniteError, match="All actions of row 1 are forbidden"):
         choose(logits)
 
 
-def test_gaussian_draws_by_its_density():
+def test_gaussian_samples_follow_density():
     parameters = np.tile(PARAMETERS[:1], (5_000, 1))
     drawn = DiagonalGaussian.sample(parameters, np.random.default_rng(0))
     assert drawn.dtype == np.float32
@@ -141,14 +141,14 @@ def test_gaussian_draws_by_its_density():
     assert stats.kstest(drawn[:, 1], stats.norm(1.0, np.exp(-1.0)).cdf).pvalue > 0.01
 
 
-def test_gaussian_mode():
+def test_gaussian_mode_is_mean():
     mode = DiagonalGaussian.mode(PARAMETERS.astype(np.float64))
     assert mode.dtype == np.float32
     assert mode.tolist() == [[0.0, 1.0], [5.0, -5.0]]
 
 
 @pytest.mark.parametrize(("distribution", "inputs"), [(Categorical, LOGITS), (DiagonalGaussian, PARAMETERS)])
-def test_draws_come_from_the_generator_alone(distribution, inputs):
+def test_samples_depend_only_on_generator(distribution, inputs):
     drawn = [distribution.sample(inputs, np.random.default_rng(seed)) for seed in (0, 0, 1)]
     assert (drawn[0] == drawn[1]).all()
     before = np.random.get_state()[1].copy()
@@ -156,12 +156,12 @@ def test_draws_come_from_the_generator_alone(distribution, inputs):
     assert (np.random.get_state()[1] == before).all()
 
 
-def test_the_gaussian_head_keeps_its_spread_apart_from_the_observation():
+def test_gaussian_head_has_deviation_independent_of_observation():
     network = keras.Sequential([keras.Input((3,)), GaussianHead(2, initial_log_std=-0.5)])
     parameters = network(np.random.default_rng(0).normal(size=(4, 3))).numpy()
     assert parameters.shape == (4, 4)
     assert (parameters[:, 2:] == -0.5).all()
-    assert np.abs(parameters[:, :2]).max() < 0.1  # small means at first: exploration comes from the spread
+    assert np.abs(parameters[:, :2]).max() < 0.1  # small initial means: exploration comes from the deviation
     again = GaussianHead.from_config(network.layers[-1].get_config())
     assert (again.n_dimensions, again.initial_log_std) == (2, -0.5)
 
@@ -201,7 +201,7 @@ def test_divergence_of_several_actions_by_hand():
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
-def test_several_actions_are_drawn_by_their_probabilities_and_independently():
+def test_samples_of_several_actions_are_independent():
     both = MultiCategorical([2, 3])
     drawn = both.sample(np.tile(SEVERAL[1:], (30_000, 1)), np.random.default_rng(0))
     assert (drawn.dtype, drawn.shape) == (np.int64, (30_000, 2))
@@ -211,8 +211,8 @@ def test_several_actions_are_drawn_by_their_probabilities_and_independently():
     assert both.mode(SEVERAL[1:]).tolist() == [[1, 2]]
 
 
-def test_gradients_of_several_actions_are_those_of_their_parts():
-    """Of actions of unequal numbers, where some are filled up with -inf: no NaN, and no gradient leaks."""
+def test_gradients_of_several_actions_equal_those_of_each():
+    """With unequal numbers of actions, which are padded with -inf: no NaN, and no gradient between actions."""
     logits, actions = tf.constant(SEVERAL), tf.constant([[0, 2], [1, 0]])
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(logits)
@@ -227,7 +227,7 @@ def test_gradients_of_several_actions_are_those_of_their_parts():
         np.testing.assert_allclose(tape.gradient(ours, logits), tape.gradient(theirs, logits), rtol=1e-5, atol=1e-7)
 
 
-def test_the_first_of_several_actions_may_be_forbidden():
+def test_masked_entries_of_several_actions_are_never_drawn():
     both, logits = MultiCategorical([2, 3]), np.array([[-np.inf, 0.0, 0.0, -np.inf, 0.0]], np.float32)
     drawn = both.sample(np.tile(logits, (100, 1)), np.random.default_rng(0))
     assert set(drawn[:, 0]) == {1}

@@ -1,4 +1,4 @@
-"""Acting through NumPy gives the network's own numbers, and only networks that it knows are mirrored."""
+"""Tests of inference in NumPy: it gives the numbers of the network, and mirrors only known layers."""
 
 import keras
 import numpy as np
@@ -15,7 +15,7 @@ from agents.networks.noisy import NoisyDense, NoisyNetwork
 
 
 def randomised(model, seed=0):
-    """The network with weights that are nowhere zero."""
+    """Set random weights, which are nowhere zero, and return the network."""
     rng = np.random.default_rng(seed)
     model.set_weights([rng.normal(size=weight.shape) for weight in model.weights])
     return model
@@ -30,7 +30,7 @@ def flat_weights(model):
 
 @settings(max_examples=40, deadline=None)
 @given(x=st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=20), name=st.sampled_from(sorted(ACTIVATIONS)))
-def test_activations_are_keras_own(x, name):
+def test_activations_equal_those_of_keras(x, name):
     x = np.array(x, np.float32)
     result = ACTIVATIONS[name](x)
     assert result.dtype == np.float32
@@ -45,7 +45,7 @@ def test_activations_are_keras_own(x, name):
     rows=st.integers(1, 5),
     seed=st.integers(0, 1000),
 )
-def test_a_mirror_gives_the_networks_numbers(sizes, activation, head, rows, seed):
+def test_mirror_equals_network(sizes, activation, head, rows, seed):
     heads = {
         "dense": lambda: [keras.layers.Dense(3, activation="tanh")],
         "no bias": lambda: [keras.layers.Dense(3, use_bias=False)],
@@ -82,7 +82,7 @@ def test_activation_layers_are_mirrored():
     seed=st.integers(0, 1000),
 )
 @pytest.mark.slow
-def test_a_mirror_of_a_noisy_network_takes_its_noise(sizes, activation, dueling, rows, seed):
+def test_mirror_of_noisy_network_takes_noise(sizes, activation, dueling, rows, seed):
     space, rng = spaces.Box(-1.0, 1.0, (4,), np.float32), np.random.default_rng(seed)
     head = dueling_head(2, 2, 1, activation, lambda units, name=None: [NoisyDense(units), *activations(name)])
     shared = {"sigma": 0.5, "activation": activation, "behind": [Dueling()]}
@@ -115,7 +115,7 @@ def test_streams_can_be_saved(tmp_path):
     np.testing.assert_array_equal(found(x, noise=noise), model(x, noise=noise))
 
 
-def test_noise_reaches_networks_that_are_compiled():
+def test_compiled_forward_takes_noise():
     model = randomised(NoisyNetwork([keras.Input((3,)), keras.layers.LayerNormalization(), NoisyDense(2)]))
     forward, x = make_forward(model), np.array([[1.0, 2.0, 4.0]], np.float32)
     assert isinstance(forward, CompiledForward)
@@ -128,12 +128,12 @@ def test_noise_reaches_networks_that_are_compiled():
 # --- new weights
 
 
-def test_refresh_takes_the_networks_weights_and_load_the_given_ones():
+def test_refresh_copies_weights_of_network_and_load_given_weights():
     model = randomised(keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, "tanh"), NoisyDense(3), Dueling()]))
     mirror, x = NumpyMirror(model), np.ones((2, 3), np.float32)
     before = mirror(x)
     randomised(model, seed=1)
-    np.testing.assert_array_equal(mirror(x), before)  # a copy, until it is told
+    np.testing.assert_array_equal(mirror(x), before)  # unchanged until refresh
     mirror.refresh()
     refreshed = mirror(x)
     np.testing.assert_allclose(refreshed, model(x), rtol=1e-5)
@@ -146,7 +146,7 @@ def test_refresh_takes_the_networks_weights_and_load_the_given_ones():
     np.testing.assert_array_equal(mirror(x), loaded)
 
 
-def test_a_compiled_forward_sees_new_weights_by_itself():
+def test_compiled_forward_uses_current_weights():
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.LayerNormalization()])
     forward, x = make_forward(model), np.ones((2, 3), np.float32)
     assert isinstance(forward, CompiledForward)
@@ -154,22 +154,22 @@ def test_a_compiled_forward_sees_new_weights_by_itself():
     np.testing.assert_allclose(forward(x), model(x), rtol=1e-5)
 
 
-# --- what is not mirrored
+# --- networks that are not mirrored
 
 
 def relu(x):
-    """A user's own function of a known name."""
+    """User-defined function with the name of an activation."""
     return keras.ops.maximum(x, 0.1 * x)
 
 
 class Dense(keras.layers.Layer):
-    """A user's own layer of a known name."""
+    """User-defined layer with the name of a Keras layer."""
 
     def call(self, x):
         return 2 * x
 
 
-def test_only_what_is_known_exactly_is_mirrored():
+def test_only_known_layers_are_mirrored():
     def sequential(*layers):
         return keras.Sequential([keras.Input((3,)), *layers])
 
@@ -191,7 +191,7 @@ def test_only_what_is_known_exactly_is_mirrored():
     assert isinstance(make_forward(sequential(keras.layers.Dense(2))), NumpyMirror)
 
 
-def test_images_are_computed_by_keras():
+def test_image_networks_are_computed_by_keras():
     space = spaces.Box(0, 255, (36, 36, 1), np.uint8)
     model = network(space, (8,), 2)
     forward = make_forward(model)

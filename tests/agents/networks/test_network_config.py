@@ -1,4 +1,4 @@
-"""Networks that are described in a config, layers that are shared, and a learning rate a network."""
+"""Tests of networks described in a config, of shared layers, and of one learning rate per network."""
 
 import numpy as np
 import pytest
@@ -36,8 +36,8 @@ def test_each_network_has_its_own_layers():
 
 
 @pytest.mark.parametrize("name", ["a2c", "acer", "ppo", "trpo"])
-def test_all_layers_of_policy_gradient_methods_are_orthogonal(name):
-    """Convolutions too: each filter is a column, as long as the gain and at right angles to the others."""
+def test_policy_gradient_networks_are_initialized_orthogonally(name):
+    """Convolutions too: filters are columns whose norm is the gain, at right angles to each other."""
     convolutions = ((8, 4, 2), (6, 3, 1))
     agent = agent_class(name)(IMAGE, TWO, config_class(name)(convolutions=convolutions, hidden_sizes=(16,)))
     for network, last_gain in (("actor", 0.01), ("critic", 1.0)):
@@ -50,14 +50,14 @@ def test_all_layers_of_policy_gradient_methods_are_orthogonal(name):
 
 
 @pytest.mark.parametrize("name", ["ppo", "trpo"])
-def test_epsilon_of_adam_is_that_of_policy_gradient_methods(name):
+def test_ppo_and_trpo_set_epsilon_of_adam(name):
     agent = agent_class(name)(LINE, TWO)
     for optimizer in agent.optimizers.values():
         assert (type(optimizer).__name__, optimizer.epsilon) == ("Adam", 1e-5)
-    assert config_class(name)(optimizer="adam").optimizer_kwargs == {}  # a name alone means Keras's own numbers
+    assert config_class(name)(optimizer="adam").optimizer_kwargs == {}  # a name alone means the defaults of Keras
 
 
-def test_a_target_has_the_layers_of_what_it_follows():
+def test_target_network_has_layers_of_its_online_network():
     agent = SAC(LINE, PUSH, SACConfig(hidden_sizes=(4,), networks={"second_critic": {"hidden_sizes": (6,)}}))
     assert shapes(agent.networks["second_critic"]) == shapes(agent.networks["target_second_critic"]) == [(5, 6), (6, 1)]
     assert shapes(agent.networks["critic"]) == [(5, 4), (4, 1)]
@@ -65,7 +65,7 @@ def test_a_target_has_the_layers_of_what_it_follows():
     assert shapes(agent.networks["target"]) == [(3, 7), (7, 2)]
 
 
-def test_convolutions():
+def test_convolutions_of_config_are_built():
     agent = DQN(IMAGE, TWO, DQNConfig(hidden_sizes=(6,), convolutions=((3, 4, 2), (5, 3, 3))))
     # 20 -> (20 - 4) // 2 + 1 = 9 -> (9 - 3) // 3 + 1 = 3
     assert shapes(agent.networks["q"]) == [(4, 4, 1, 3), (3, 3, 3, 5), (3 * 3 * 5, 6), (6, 2)]
@@ -73,7 +73,7 @@ def test_convolutions():
 
 
 @pytest.mark.parametrize(
-    ("space", "params", "told"),
+    ("space", "params", "message"),
     [
         (LINE, {"networks": {"actr": {"hidden_sizes": [4]}}}, "actor"),
         (LINE, {"networks": {"actor": {"hidden_size": [4]}}}, "hidden_sizes"),
@@ -96,15 +96,15 @@ def test_convolutions():
         (LINE, {"share_layers": True, "actor.learning_rate": 0.1}, "Networks with shared layers"),
     ],
 )
-def test_what_cannot_be_says_so(space, params, told):
-    with pytest.raises(ConfigurationError, match=told):
+def test_invalid_network_configs_are_refused(space, params, message):
+    with pytest.raises(ConfigurationError, match=message):
         PPO(space, TWO, PPOConfig.from_dict(params))
 
 
-# --- a learning rate a network
+# --- one learning rate per network
 
 
-def test_a_rate_for_each_network():
+def test_list_of_learning_rates_sets_one_per_network():
     agent = PPO(LINE, TWO, PPOConfig.from_dict({"learning_rate": [1e-3, 1e-2]}))
     assert {name: agent.get_learning_rate(name) for name in agent.optimizers} == pytest.approx(
         {"actor": 1e-3, "critic": 1e-2}
@@ -116,15 +116,15 @@ def test_a_rate_for_each_network():
 
 
 @pytest.mark.parametrize(
-    ("config", "n", "told"),
+    ("config", "n", "message"),
     [
         (PPOConfig, 3, r"3 learning rates for PPO: it has 2 networks with optimizers of their own \(actor, critic\)"),
         (A2CConfig, 1, "1 learning rates for A2C: it has 2 networks"),
         (DQNConfig, 2, "2 learning rates for DQN: it takes one"),
     ],
 )
-def test_networks_and_rates_that_do_not_match_in_number(config, n, told):
-    with pytest.raises(ValueError, match=told):
+def test_wrong_number_of_learning_rates_is_refused(config, n, message):
+    with pytest.raises(ValueError, match=message):
         config.from_dict({"learning_rate": [1e-3] * n})
 
 
@@ -138,8 +138,8 @@ ROWS = {
 
 
 @pytest.mark.parametrize(("kind", "config"), [(PPO, PPOConfig), (A2C, A2CConfig)])
-def test_two_optimizers_at_one_rate_move_as_one_does(kind, config):
-    """For a rule without momentum, and gradients that are not scaled, it is the same step."""
+def test_two_optimizers_at_one_rate_equal_one_optimizer(kind, config):
+    """Without momentum and gradient clipping, both make the same step."""
     plain = {"optimizer": "sgd", "max_grad_norm": None, "jit_compile": False, "hidden_sizes": [4], "ent_coef": 0.1}
     weights = []
     for rate in (0.1, [0.1, 0.1]):
@@ -151,7 +151,7 @@ def test_two_optimizers_at_one_rate_move_as_one_does(kind, config):
         np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-7)
 
 
-def test_members_of_a_population_have_one_optimizer_or_two():
+def test_population_members_have_same_number_of_optimizers():
     spec = AgentSpec.of("ppo", "CartPole-v1", {"hidden_sizes": (4,), "n_envs": 2, "n_steps": 8, "jit_compile": False})
     with pytest.raises(ConfigurationError, match="n_optimizers"):
         Population(spec, [{"seed": 0}, {"seed": 1, "actor.learning_rate": 1e-3}])
@@ -160,7 +160,7 @@ def test_members_of_a_population_have_one_optimizer_or_two():
         trainer.train(env_steps=32)
 
 
-def test_trpo_shares_no_layers():
+def test_shared_layers_are_refused_for_trpo():
     with pytest.raises(ConfigurationError, match="out of its trust region"):
         TRPOConfig(share_layers=True)
 
@@ -182,7 +182,7 @@ def test_shared_layers_learn_from_both_losses():
     before = np.array(body[0].numpy())
     moved = []
     for changes in ({"advantages": 0}, {"returns": 0}):
-        # Without advantages only the value's loss is left; where returns are the values, only the policy's.
+        # Without advantages only the value loss remains; with returns equal to the values, only the policy loss.
         values = agent.infer("critic", ROWS["observations"])[:, 0]
         rows = {**ROWS, **({"advantages": np.zeros(3, np.float32)} if "advantages" in changes else {"returns": values})}
         agent.update(Batches(rows, np.arange(3, dtype=np.int32)[None]))
@@ -192,7 +192,7 @@ def test_shared_layers_learn_from_both_losses():
     assert len({id(variable) for variable in agent.state_variables()}) == len(agent.state_variables())
 
 
-def test_an_agent_with_shared_layers_is_like_any_other():
+def test_agent_with_shared_layers_trains_and_resets():
     params = {"hidden_sizes": (8,), "share_layers": True, "n_envs": 2, "n_steps": 8, "batch_size": 8}
     agent = agents.make("ppo", "CartPole-v1", seed=0, **params)
     with Trainer(agent) as trainer:

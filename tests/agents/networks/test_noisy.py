@@ -1,4 +1,4 @@
-"""Noisy networks: the layer by hand, and where DQN's noise comes from."""
+"""Tests of noisy networks: the layer by hand, and the noise of DQN."""
 
 import gymnasium as gym
 import keras
@@ -29,7 +29,7 @@ ROWS = {
 
 
 def layer():
-    """Means 1, 2 | 3, 4 and biases 5, 6; sizes 0.1 to 0.4 and 0.5, 0.6."""
+    """Return a layer with means 1, 2 | 3, 4 and biases 5, 6; deviations 0.1 to 0.4 and 0.5, 0.6."""
     made = NoisyDense(2)
     made.build((None, 2))
     kernel = np.array([[1, 2], [3, 4]], np.float32)
@@ -41,19 +41,19 @@ def layer():
 
 
 @pytest.mark.parametrize("numpy", [True, False])
-def test_a_noisy_layer(numpy):
+def test_noisy_layer_by_hand(numpy):
     made = layer()
     x = np.array([[1.0, 2.0]], np.float32)
     call = (lambda *a: made.numpy_call(a[0], made.get_weights(), *a[1:])) if numpy else made
     np.testing.assert_allclose(call(x), [[1 + 6 + 5, 2 + 8 + 6]])
     noise = np.array([[2.0, -3.0, -1.0, 4.0]], np.float32)
-    # Weights get 2 * -1 and 2 * 4 | -3 * -1 and -3 * 4 times their sizes, biases -1 and 4.
+    # The weight noise is 2 * -1 and 2 * 4 | -3 * -1 and -3 * 4 times the deviations, the bias noise -1 and 4.
     first = (1 - 0.2) + 2 * (3 + 0.9) + (5 - 0.5)
     second = (2 + 0.2 * 8) + 2 * (4 - 0.4 * 12) + (6 + 0.6 * 4)
     np.testing.assert_allclose(call(x, noise), [[first, second]], rtol=1e-6)
 
 
-def test_rows_have_their_own_noise_or_share_one():
+def test_noise_is_per_row_or_shared():
     x = np.ones((3, 2), np.float32)
     noise = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
     made = layer()
@@ -62,7 +62,7 @@ def test_rows_have_their_own_noise_or_share_one():
     np.testing.assert_allclose(made(x, noise=noise[:1]), np.tile(apart[:1], (3, 1)), rtol=1e-6)
 
 
-def test_how_weights_begin():
+def test_initial_weights_and_deviations():
     with seeding.seeded_initializers(0):
         made = NoisyDense(100, sigma=0.4)
         made.build((None, 25))
@@ -74,7 +74,7 @@ def test_how_weights_begin():
         np.testing.assert_allclose(sizes, 0.4 / 5)
 
 
-def test_every_layer_gets_its_own_part_of_the_noise():
+def test_every_layer_gets_its_own_part_of_noise():
     network = noisy_network(PLANE, (3,), 2, sigma=0.5, activation="tanh")
     assert isinstance(network, NoisyNetwork)
     assert network.n_noise == (2 + 3) + (3 + 2)
@@ -84,8 +84,8 @@ def test_every_layer_gets_its_own_part_of_the_noise():
     np.testing.assert_allclose(network(x, noise=noise), expected, rtol=1e-5)
 
 
-def test_the_noise_of_weights_is_that_of_inputs_times_that_of_outputs():
-    """Its variance is sigma^2 E|n| E|n'| = sigma^2 2 / pi for weights, and sigma^2 E|n| for biases."""
+def test_weight_noise_is_product_of_input_and_output_noise():
+    """The variance is sigma^2 E|n| E|n'| = sigma^2 2 / pi for weights, and sigma^2 E|n| for biases."""
     made = layer()
     noise = draw_noise(np.random.default_rng(0), 200_000, 4)
     assert noise.dtype == np.float32
@@ -108,11 +108,11 @@ def tensors(rows):
     return {name: keras.ops.convert_to_tensor(values) for name, values in rows.items()}
 
 
-def test_noise_explores_and_nothing_else_does():
+def test_noisy_dqn_explores_by_noise_alone():
     agent = dqn(noisy_sigma=3.0)
     assert isinstance(agent.policy, Greedy)
     observations = np.tile(np.ones((1, 2), np.float32), (200, 1))
-    assert set(agent.act(observations, explore=True)) == {0, 1}  # every row has noise of its own
+    assert set(agent.act(observations, explore=True)) == {0, 1}  # every row has its own noise
     assert len(set(agent.act(observations, explore=False))) == 1
     for name in ("kernel_sigma", "bias_sigma"):
         for made in agent.networks["q"].layers:
@@ -122,33 +122,33 @@ def test_noise_explores_and_nothing_else_does():
     assert len(set(agent.act(observations, explore=True))) == 1
 
 
-def test_a_policy_may_explore_beside_it():
+def test_policy_may_explore_in_addition_to_noise():
     agent = dqn(noisy_sigma=1e-6, policy="epsilon-greedy", policy_kwargs={"epsilon": 1.0})
     assert isinstance(agent.policy, EpsilonGreedy)
     assert set(agent.act(np.ones((50, 2), np.float32), explore=True)) == {0, 1}
 
 
 @pytest.mark.parametrize(
-    ("params", "told"),
+    ("params", "message"),
     [
         ({"noisy_sigma": 0.0}, r"noisy_sigma must be > 0, got 0\.0"),
         ({"policy_kwargs": {"epsilon": 0.1}}, "need a policy"),
     ],
 )
-def test_bad_values(params, told):
-    with pytest.raises(ConfigurationError, match=told):
+def test_invalid_settings_are_refused(params, message):
+    with pytest.raises(ConfigurationError, match=message):
         dqn(**params)
 
 
 @pytest.mark.parametrize(("batch_size", "share"), [(4, 9), (1, 36), (100, 1)])
-def test_the_noise_of_a_minibatch_is_shared_out_among_its_rows(batch_size, share):
+def test_noise_of_minibatch_is_divided_among_its_rows(batch_size, share):
     agent = dqn(batch_size=batch_size)
     assert agent.n_noise == (2 + 4) + (4 + 2) == 12
     data = agent.preprocess_batch({"rewards": np.zeros(3 * batch_size, np.float32)})
     assert (data["noise"].shape, data["noise"].dtype) == ((3 * batch_size, share), np.float32)
 
 
-def test_the_passes_of_a_loss_have_independent_noise():
+def test_passes_of_loss_have_independent_noise():
     agent = dqn()
     data = agent.preprocess_batch(dict(ROWS))
     batch = agent.preprocess_minibatch(tensors(data))
@@ -157,8 +157,8 @@ def test_the_passes_of_a_loss_have_independent_noise():
     np.testing.assert_allclose(np.concatenate(passes, axis=1)[0], data["noise"].ravel()[: 3 * agent.n_noise])
 
 
-def test_each_part_of_a_minibatch_sees_the_same_noise():
-    """As the replicas of a strategy get them."""
+def test_parts_of_minibatch_share_noise():
+    """The replicas of a strategy get such parts."""
     agent = dqn(double=True)
     batch = agent.preprocess_minibatch(tensors(agent.preprocess_batch(dict(ROWS))))
     parts = [{name: values[rows] for name, values in batch.items()} for rows in (slice(0, 1), slice(1, 4))]
@@ -166,7 +166,7 @@ def test_each_part_of_a_minibatch_sees_the_same_noise():
     assert (losses[0] + 3 * losses[1]) / 4 == pytest.approx(float(agent.loss(batch)["default"]), rel=1e-5)
 
 
-def test_the_loss_is_that_of_the_noisy_values():
+def test_loss_uses_noisy_values():
     agent = dqn(double=True, gamma=0.5)
     batch = agent.preprocess_minibatch(tensors(agent.preprocess_batch(dict(ROWS))))
     online, target, choosing = agent.noise_of_passes(batch)
@@ -178,7 +178,7 @@ def test_the_loss_is_that_of_the_noisy_values():
     assert float(agent.loss(batch)["default"]) == pytest.approx(expected, rel=1e-5)
 
 
-def test_no_noise_is_drawn_where_there_is_none():
+def test_plain_network_draws_no_noise():
     agent = dqn(noisy=False)
     assert "noise" not in agent.preprocess_batch(dict(ROWS))
     assert agent.preprocess_minibatch({}) == {}
@@ -202,8 +202,8 @@ class Pixels(gym.Env):
 
 
 @pytest.mark.slow
-def test_members_whose_networks_are_compiled_have_noise_too():
-    """Images go through convolutions, which NumPy does not compute."""
+def test_population_members_with_compiled_networks_have_noise():
+    """Images are processed by convolutions, which NumPy does not compute."""
     params = {"noisy": True, "hidden_sizes": (4,), "learning_starts": 8, "batch_size": 2, "jit_compile": False}
     spec = AgentSpec.of("dqn", Pixels, params)
     with agents.Trainer(Population(spec, [{"seed": 0}, {"seed": 1}])) as trainer, agents.Trainer(spec.build(1)) as own:

@@ -1,4 +1,4 @@
-"""Playing with an agent: episodes as they are, every frame, and files of them."""
+"""Tests of playing with an agent: episodes, frames, videos and pictures."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def agent() -> Any:
     return agents.make("ppo", "CartPole-v1", **SMALL_PPO)
 
 
-def test_it_plays_the_episodes_that_evaluating_plays(agent: Any) -> None:
-    told: list[Any] = []
-    played = agents.play(agent, n_episodes=4, seed=7, on_episode=told.append)
+def test_play_gives_same_episodes_as_evaluate(agent: Any) -> None:
+    received: list[Any] = []
+    played = agents.play(agent, n_episodes=4, seed=7, on_episode=received.append)
     assert [each.episode_return for each in played] == agents.evaluate(agent, n_episodes=4, n_envs=1, seed=7).tolist()
     assert all((each.length, each.cut) == (each.episode_return, False) for each in played)
-    assert told == played
+    assert received == played
 
 
-def test_an_episode_may_be_cut_off(agent: Any) -> None:
+def test_max_steps_cuts_episode(agent: Any) -> None:
     assert agents.play(agent, max_steps=3) == [agents.PlayedEpisode(3.0, 3, cut=True)]
 
 
-def test_every_frame_from_the_first_to_the_last(agent: Any) -> None:
+def test_on_frame_receives_every_frame(agent: Any) -> None:
     frames: list[Any] = []
     played = agents.play(agent, n_episodes=2, on_frame=frames.append)
     assert len(frames) == sum(each.length + 1 for each in played)
@@ -44,13 +44,13 @@ def test_every_frame_from_the_first_to_the_last(agent: Any) -> None:
     assert not np.array_equal(frames[0], frames[played[0].length])
 
 
-def test_on_the_screen(agent: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_play_on_screen(agent: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     [played] = agents.play(agent, render_mode="human", max_steps=2)
     assert played.length == 2
 
 
-def test_the_agent_stays_as_it_is(agent: Any) -> None:
+def test_play_does_not_change_agent_unless_exploring(agent: Any) -> None:
     before = agent.rng.bit_generator.state
     agents.play(agent, max_steps=5)
     assert agent.rng.bit_generator.state == before
@@ -59,19 +59,19 @@ def test_the_agent_stays_as_it_is(agent: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"n_episodes": 0}, "n_episodes must be >= 1, got 0"),
         ({"max_steps": 0}, "max_steps must be >= 1, got 0"),
         ({"render_mode": "holograms"}, "CartPole-v1 has no render mode 'holograms': it has human, rgb_array"),
     ],
 )
-def test_what_cannot_be_played(agent: Any, arguments: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
+def test_invalid_arguments_are_refused(agent: Any, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         agents.play(agent, **arguments)
 
 
-def test_without_a_screen(agent: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_play_on_missing_screen_is_refused(agent: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ConfigurationError, match="There is no screen here"):
@@ -83,7 +83,7 @@ class Falling(CartPoleEnv):
         raise RuntimeError("it falls")
 
 
-def test_an_environment_that_raises(agent: Any) -> None:
+def test_environment_errors_are_raised(agent: Any) -> None:
     with pytest.raises(RuntimeError, match="it falls"):
         agents.play(agent, EnvironmentSpec(Falling))
     with pytest.raises(ConfigurationError, match=r"^Environment 'CartPole-v1' cannot be made"):
@@ -94,7 +94,7 @@ def frames_of_colours() -> list[Any]:
     return [np.full((41, 61, 3), 60 * number, np.uint8) for number in range(4)]
 
 
-def test_a_gif_has_every_frame(tmp_path: Path) -> None:
+def test_gif_contains_every_frame(tmp_path: Path) -> None:
     with VideoFile(tmp_path / "out.gif", 25.0) as video:
         for frame in frames_of_colours():
             video.add(frame)
@@ -103,7 +103,7 @@ def test_a_gif_has_every_frame(tmp_path: Path) -> None:
     np.testing.assert_allclose(read.mean(axis=(1, 2, 3)), [0.0, 60.0, 120.0, 180.0], atol=1.0)
 
 
-def test_an_mp4_has_every_frame(tmp_path: Path) -> None:
+def test_mp4_contains_every_frame(tmp_path: Path) -> None:
     with VideoFile(tmp_path / "out.mp4", 25.0) as video:
         for frame in frames_of_colours():
             video.add(frame)
@@ -112,7 +112,7 @@ def test_an_mp4_has_every_frame(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".gif", ".mp4"])
-def test_a_video_that_fails_leaves_what_was_there(tmp_path: Path, suffix: str) -> None:
+def test_failed_video_keeps_previous_file(tmp_path: Path, suffix: str) -> None:
     place = tmp_path / f"out{suffix}"
     place.write_bytes(b"before")
 
@@ -131,7 +131,7 @@ def test_a_video_that_fails_leaves_what_was_there(tmp_path: Path, suffix: str) -
     assert len(place.read_bytes()) > 100
 
 
-def test_a_video_is_written_where_a_link_leads(tmp_path: Path) -> None:
+def test_video_is_written_to_target_of_link(tmp_path: Path) -> None:
     (tmp_path / "link.gif").symlink_to(tmp_path / "out.gif")
     with VideoFile(tmp_path / "link.gif", 25.0) as video:
         video.add(frames_of_colours()[0])
@@ -139,7 +139,7 @@ def test_a_video_is_written_where_a_link_leads(tmp_path: Path) -> None:
     assert len((tmp_path / "out.gif").read_bytes()) > 100
 
 
-def test_pictures(tmp_path: Path) -> None:
+def test_pictures_are_written_and_not_overwritten(tmp_path: Path) -> None:
     with Pictures(tmp_path / "frames") as pictures:
         for frame in frames_of_colours():
             pictures.add(frame)
@@ -150,7 +150,7 @@ def test_pictures(tmp_path: Path) -> None:
         Pictures(tmp_path / "frames")
 
 
-def test_other_files_are_refused(tmp_path: Path) -> None:
+def test_invalid_video_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"ends in \.gif or \.mp4"):
         VideoFile(tmp_path / "out.avi", 25.0)
     with pytest.raises(ConfigurationError, match="make its folder first"):
@@ -164,7 +164,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         VideoFile(Path("/proc/out.gif"), 25.0)
 
 
-def test_what_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     with pytest.raises(ConfigurationError, match=r'need imageio-ffmpeg: pip install "imageio\[ffmpeg\]"'):
         VideoFile(tmp_path / "out.mp4", 25.0)

@@ -1,4 +1,4 @@
-"""A member of a population is the agent that it would be alone."""
+"""Tests of populations: every member trains exactly as it would alone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def spec_of(algorithm: Any, environment: Any = "CartPole-v1", **params: Any) -> 
 
 
 class Beginning(Trainer):
-    """A trainer that remembers the weights that its agent had."""
+    """Trainer that keeps the initial weights of its agent."""
 
     def __init__(self, agent: KerasAgent) -> None:
         super().__init__(agent)
@@ -108,7 +108,7 @@ DQN_MEMBERS = [
     ],
 )
 @pytest.mark.slow
-def test_a_member_is_the_agent_alone_with_its_seed_and_numbers(
+def test_population_member_equals_agent_trained_alone(
     algorithm: str, members: list[dict[str, Any]], params: dict[str, Any]
 ):
     spec = spec_of(algorithm, **params)
@@ -121,7 +121,7 @@ def test_a_member_is_the_agent_alone_with_its_seed_and_numbers(
     ("algorithm", "environment"),
     [("dqn", "CartPole-v1"), ("ppo", "CartPole-v1"), ("a2c", "Pendulum-v1"), ("sac", "Pendulum-v1")],
 )
-def test_a_discount_that_is_off_by_a_five_thousandth_is_seen(algorithm: str, environment: str):
+def test_comparison_detects_wrong_discount(algorithm: str, environment: str):
     small = {"hidden_sizes": [8], "jit_compile": False}
     small |= {"dqn": SMALL_DQN, "ppo": SMALL_PPO, "a2c": {}, "sac": {"learning_starts": 20, "batch_size": 8}}[algorithm]
     spec = AgentSpec.of(algorithm, environment, small)
@@ -132,7 +132,7 @@ def test_a_discount_that_is_off_by_a_five_thousandth_is_seen(algorithm: str, env
     assert_same_movement(weights_of(right.agent), weights_of(right.agent), right.began)
 
 
-def test_continuous_actions_have_members_too():
+def test_population_trains_on_continuous_actions():
     spec = spec_of("ppo", "Pendulum-v1", normalize_observations=True)
     together = trained(spec, PPO_MEMBERS, 240)
     for i, member in enumerate(PPO_MEMBERS):
@@ -149,14 +149,14 @@ ARGUMENTS = {
 
 
 def optimizers_and_algorithms() -> list[Any]:
-    """Every optimizer with both algorithms; what RULES tests too, or another algorithm, is left to `make test-all`."""
+    """Return every optimizer with both algorithms; pairs that RULES covers are left to `make test-all`."""
     quick = {("adam", "ppo"), ("adafactor", "dqn"), ("ftrl", "dqn")}
     pairs = [(optimizer, algorithm) for optimizer in sorted(KERAS_OPTIMIZERS) for algorithm in ("dqn", "ppo")]
     return [pytest.param(*pair, marks=[] if pair in quick else pytest.mark.slow) for pair in pairs]
 
 
 @pytest.mark.parametrize(("optimizer", "algorithm"), optimizers_and_algorithms())
-def test_every_keras_optimizer_gives_members_what_it_gives_an_agent_alone(optimizer: str, algorithm: str):
+def test_every_keras_optimizer_is_equal_in_population_and_alone(optimizer: str, algorithm: str):
     params = {"optimizer": optimizer, **ARGUMENTS.get(optimizer, {}), "max_grad_norm": None}
     if algorithm == "dqn":
         params |= {"gradient_steps": 4, "train_freq": 4}
@@ -203,19 +203,19 @@ RULES = [
 
 
 @pytest.mark.parametrize(("optimizer", "first", "second"), RULES)
-def test_members_may_differ_in_the_numbers_of_their_optimizer(
+def test_members_may_differ_in_optimizer_numbers(
     optimizer: str, first: dict[str, Any], second: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ):
     spec = spec_of("dqn", optimizer=optimizer)
     members = [{"seed": 1, "learning_rate": 1e-2, "optimizer_kwargs": numbers} for numbers in (first, second)]
     together = trained(spec, members, 240)
-    assert_as_with_plain_numbers(together, spec, members, monkeypatch)
+    assert_equal_to_compiled_in_numbers(together, spec, members, monkeypatch)
 
 
-def assert_as_with_plain_numbers(
+def assert_equal_to_compiled_in_numbers(
     together: Trainer, spec: AgentSpec, members: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Members are the same as alone, where the numbers are as Keras has them: plain ones that are compiled in."""
+    """Assert that members equal agents trained alone with plain numbers, which are compiled in."""
     own = [weights_of(together.agent.extract(i)) for i in range(2)]
     assert not np.allclose(own[0][0], own[1][0], rtol=1e-3)
     monkeypatch.setattr(OptimizerSpec, "numbers", lambda _: {})
@@ -250,18 +250,16 @@ SCHEDULES = [
 
 
 @pytest.mark.parametrize(("name", "config"), SCHEDULES)
-def test_members_may_differ_in_the_numbers_of_their_schedule(
-    name: str, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-):
+def test_members_may_differ_in_schedule_numbers(name: str, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
     spec = spec_of("dqn")
     numbers = [value for key, value in config.items() if "steps" not in key]
     halved = {key: value / 2 if value in numbers else value for key, value in config.items()}
     members = [{"seed": 1, "learning_rate": {"class_name": name, "config": own}} for own in (config, halved)]
     together = trained(spec, members, 240)
-    assert_as_with_plain_numbers(together, spec, members, monkeypatch)
+    assert_equal_to_compiled_in_numbers(together, spec, members, monkeypatch)
 
 
-def test_the_numbers_of_an_optimizer_change_while_it_trains():
+def test_optimizer_numbers_change_during_training():
     spec = spec_of("dqn", optimizer="adamw(weight_decay=0.1)")
     trainer = trained(spec, [{"seed": 0}, {"seed": 0}], 100)
     trainer.set_hyperparameter("optimizer.weight_decay", 20.0, member=1)
@@ -272,10 +270,10 @@ def test_the_numbers_of_an_optimizer_change_while_it_trains():
     with pytest.raises(ConfigurationError, match=r"cannot change while a DQN trains; these can: .*weight_decay"):
         trainer.set_hyperparameter("optimizer.beta_1", 0.5)
     with pytest.raises(ConfigurationError, match="weight_decay"):
-        trainer.set_hyperparameter("optimizer.weight_decay", 0.0)  # the rule leaves it out then
+        trainer.set_hyperparameter("optimizer.weight_decay", 0.0)  # the optimizer drops weight decay of 0
 
 
-def test_a_schedule_of_the_rate_goes_on_in_every_member():
+def test_learning_rate_schedule_advances_in_every_member():
     schedule = keras.optimizers.schedules.serialize(keras.optimizers.schedules.ExponentialDecay(1e-2, 10, 0.5))
     spec = spec_of("ppo", learning_rate=schedule)
     together = trained(spec, [{"seed": 0}, {"seed": 1}], 96)
@@ -284,14 +282,14 @@ def test_a_schedule_of_the_rate_goes_on_in_every_member():
 
 
 class OwnSgd(keras.optimizers.SGD):
-    """Steps of the length of the rate, whatever the gradient: a norm over each variable."""
+    """SGD with gradients normalised per variable: each step has the length of the learning rate."""
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         norm = keras.ops.sqrt(keras.ops.sum(keras.ops.square(gradient))) + 1e-8
         super().update_step(gradient / norm, variable, learning_rate)
 
 
-def test_a_users_own_optimizer_may_do_what_it_likes(monkeypatch: pytest.MonkeyPatch):
+def test_user_optimizer_is_equal_in_population_and_alone(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("__main__.OwnSgd", OwnSgd, raising=False)
     spec = spec_of("ppo", optimizer="__main__:OwnSgd")
     members = [{"seed": 0, "learning_rate": 1e-3}, {"seed": 1, "learning_rate": 1e-2}]
@@ -301,29 +299,29 @@ def test_a_users_own_optimizer_may_do_what_it_likes(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
-def test_xla_gives_members_the_same_numbers():
+def test_population_with_xla_equals_agents_trained_alone():
     spec = spec_of("ppo", jit_compile=True)
     together = trained(spec, PPO_MEMBERS, 96)
     for i, member in enumerate(PPO_MEMBERS):
         assert_same_run(together, i, alone(spec, member, 96))
 
 
-def test_a_population_of_one():
+def test_population_of_one_equals_agent_alone():
     spec = spec_of("dqn")
     assert_same_run(trained(spec, [{"seed": 3}], 96), 0, alone(spec, {"seed": 3}, 96))
 
 
-def test_members_start_from_weights_that_were_trained():
+def test_members_start_from_trained_weights():
     first = alone(spec_of("ppo", normalize_observations=True), {"seed": 0}, 96).agent
     spec = AgentSpec.of(first)
     together = trained(spec, [{"seed": 0}, {"seed": 1, "learning_rate": 1e-2}], 96)
     assert_same_run(together, 1, alone(spec, {"seed": 1, "learning_rate": 1e-2}, 96))
 
 
-# --- leaving, numbers, state
+# --- leaving members, live hyperparameters, state
 
 
-def test_members_that_leave_do_not_disturb_the_others():
+def test_leaving_members_do_not_affect_others():
     spec = spec_of("dqn", n_step=2)
     members = [{"seed": i, "learning_rate": 1e-3} for i in range(4)]
 
@@ -340,7 +338,7 @@ def test_members_that_leave_do_not_disturb_the_others():
         assert_same_run(together, seed, alone(spec, {"seed": seed, "learning_rate": 1e-3}, 200), position)
 
 
-def test_nothing_is_compiled_when_members_leave():
+def test_leaving_members_do_not_cause_compilation():
     population = Population(spec_of("ppo"), [{"seed": i} for i in range(4)])
     trainer = Trainer(population)
     trainer.train(env_steps=64)
@@ -352,7 +350,7 @@ def test_nothing_is_compiled_when_members_leave():
     assert population._template.update._compiled == compiled
 
 
-def test_budgets_in_episodes_are_exact_for_every_member():
+def test_episode_budgets_are_exact_for_every_member():
     trainer = Trainer(Population(spec_of("dqn"), [{"seed": i} for i in range(3)]))
     left = []
     with trainer.also_telling(LambdaCallback(on_run_end=lambda t, run: left.append(run.member))):
@@ -361,7 +359,7 @@ def test_budgets_in_episodes_are_exact_for_every_member():
     assert sorted(left) == [0, 1, 2]
 
 
-def test_numbers_change_for_one_member_or_for_all():
+def test_hyperparameters_change_for_one_member_or_all():
     spec = spec_of("dqn", n_step=2)
     trainer = Trainer(Population(spec, [{"seed": 0}, {"seed": 1}]))
     trainer.set_hyperparameter("gamma", 0.5, member=1)
@@ -377,7 +375,7 @@ def test_numbers_change_for_one_member_or_for_all():
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
-def test_a_population_goes_on_from_its_state(algorithm: str):
+def test_restored_population_continues_identically(algorithm: str):
     spec = spec_of(algorithm)
     members = [{"seed": i, "learning_rate": 1e-3 * (i + 1)} for i in range(3)]
     straight = trained(spec, members, 150)
@@ -393,7 +391,7 @@ def test_a_population_goes_on_from_its_state(algorithm: str):
             np.testing.assert_array_equal(one, two)
 
 
-def test_a_member_that_is_taken_out_goes_on_alone():
+def test_extracted_member_trains_alone():
     spec = spec_of("ppo")
     together = trained(spec, PPO_MEMBERS, 96)
     agent = together.agent.extract(1)
@@ -403,7 +401,7 @@ def test_a_member_that_is_taken_out_goes_on_alone():
     Trainer(agent).train(env_steps=64)
 
 
-def test_a_template_is_used_again_by_fewer_members():
+def test_template_is_reused_by_fewer_members():
     spec = spec_of("ppo")
     template = CompiledTemplate(spec, 3)
     Trainer(Population(spec, PPO_MEMBERS, template=template)).train(env_steps=96)
@@ -418,20 +416,20 @@ def test_a_template_is_used_again_by_fewer_members():
 # --- callbacks
 
 
-def test_what_concerns_a_member_says_which():
-    heard: dict[str, list[int]] = {"begin": [], "end": [], "update": []}
-    listener = LambdaCallback(
-        on_episode_begin=lambda t, environment, member: heard["begin"].append(member),
-        on_episode_end=lambda t, episode: heard["end"].append(episode.member),
-        on_update_end=lambda t, update: heard["update"].append(update.member),
+def test_events_name_their_member():
+    received: dict[str, list[int]] = {"begin": [], "end": [], "update": []}
+    recorder = LambdaCallback(
+        on_episode_begin=lambda t, environment, member: received["begin"].append(member),
+        on_episode_end=lambda t, episode: received["end"].append(episode.member),
+        on_update_end=lambda t, update: received["update"].append(update.member),
     )
-    trained(spec_of("ppo"), [{"seed": 0}, {"seed": 1}], 64, callbacks=[listener])
-    assert heard["begin"][:4] == [0, 0, 1, 1]
-    assert set(heard["end"]) == {0, 1}
-    assert heard["update"] == [0, 1, 0, 1]
+    trained(spec_of("ppo"), [{"seed": 0}, {"seed": 1}], 64, callbacks=[recorder])
+    assert received["begin"][:4] == [0, 0, 1, 1]
+    assert set(received["end"]) == {0, 1}
+    assert received["update"] == [0, 1, 0, 1]
 
 
-def test_single_gradient_steps_on_demand():
+def test_every_gradient_step_of_population_is_reported_on_request():
     class Each(agents.Callback):
         every_gradient_step = True
 
@@ -452,7 +450,7 @@ def test_single_gradient_steps_on_demand():
 
 
 class Failing(gym.Wrapper[Any, Any, Any, Any]):
-    """CartPole that raises, or gives a reward that is no number, in copies that began with one of these seeds."""
+    """CartPole that raises, or returns a reward of nan, in copies whose first seed is given."""
 
     seeds: tuple[int, ...] = ()
     how = "raise"
@@ -473,10 +471,10 @@ class Failing(gym.Wrapper[Any, Any, Any, Any]):
         return observation, reward, terminated, truncated, info
 
 
-@pytest.mark.parametrize(("how", "told"), [("raise", "the arm fell off"), ("nan", "gave the reward nan")])
+@pytest.mark.parametrize(("how", "message"), [("raise", "the arm fell off"), ("nan", "gave the reward nan")])
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
-def test_an_environment_that_fails_takes_its_member_only(
-    algorithm: str, how: str, told: str, monkeypatch: pytest.MonkeyPatch
+def test_failing_environment_ends_only_its_member(
+    algorithm: str, how: str, message: str, monkeypatch: pytest.MonkeyPatch
 ):
     from agents import seeding
 
@@ -484,7 +482,7 @@ def test_an_environment_that_fails_takes_its_member_only(
     monkeypatch.setattr(Failing, "how", how)
     spec = spec_of(algorithm, EnvironmentSpec(lambda: Failing(gym.make("CartPole-v1"))))
     together = trained(spec, [{"seed": i} for i in range(3)], 120)
-    assert told in str(together.runs[1].error)
+    assert message in str(together.runs[1].error)
     assert together.runs[1].env_steps <= 40
     for position, seed in enumerate((0, 2)):
         assert together.runs[seed].error is None
@@ -492,7 +490,7 @@ def test_an_environment_that_fails_takes_its_member_only(
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
-def test_a_member_that_diverges_leaves_alone(algorithm: str):
+def test_diverging_member_leaves_alone(algorithm: str):
     spec = spec_of(algorithm, max_grad_norm=None)
     members = [{"seed": 0, "learning_rate": 1e-3}, {"seed": 1, "learning_rate": 1e30}]
     together = trained(spec, members, 160)
@@ -508,26 +506,26 @@ def test_members_of_different_structure_are_refused():
         Population(spec_of("ppo"), [])
 
 
-# --- what cannot be a member
+# --- agents that cannot be members
 
 
-class Reading(PPO):
-    """Reads a live number where it would be fixed for good."""
+class ReadsConfigInLoss(PPO):
+    """Agent that reads a live hyperparameter from the config, where its value would be compiled in."""
 
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         losses = super().loss(batch)
         return {**losses, "default": losses["default"] * self.config.gamma}
 
 
-def test_a_loss_does_not_read_live_numbers_from_the_config():
+def test_loss_cannot_read_live_value_from_config():
     with pytest.raises(ConfigurationError, match=r"read self\.hyperparameters\.gamma"):
-        trained(spec_of(Reading), [{}, {}], 64)
+        trained(spec_of(ReadsConfigInLoss), [{}, {}], 64)
     with pytest.raises(ConfigurationError, match=r"read self\.hyperparameters\.gamma"):
-        alone(spec_of(Reading), {}, 64)
+        alone(spec_of(ReadsConfigInLoss), {}, 64)
 
 
 class Direct(PPO):
-    """Calls its network itself."""
+    """Agent that calls its network directly."""
 
     def act(self, observations: Any, explore: bool = True) -> Any:
         logits = np.asarray(self.networks["actor"](observations))
@@ -535,7 +533,7 @@ class Direct(PPO):
 
 
 class Hidden(PPO):
-    """Keeps its network in an attribute, and uses that."""
+    """Agent that stores its network in an attribute and calls it."""
 
     def build(self) -> Mapping[str, keras.Model]:
         networks = super().build()
@@ -548,7 +546,7 @@ class Hidden(PPO):
 
 
 class OwnInit(PPO):
-    """Makes something in `__init__`."""
+    """Agent with an `__init__` of its own."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -556,10 +554,10 @@ class OwnInit(PPO):
 
 
 @pytest.mark.parametrize(
-    ("agent", "told"), [(Direct, r"use self\.infer"), (Hidden, "acts otherwise than alone"), (OwnInit, "__init__")]
+    ("agent", "message"), [(Direct, r"use self\.infer"), (Hidden, "acts otherwise than alone"), (OwnInit, "__init__")]
 )
-def test_agents_that_cannot_be_members_are_told_why(agent: type[PPO], told: str):
-    with pytest.raises(NotMappableError, match=told):
+def test_unsuitable_agents_are_refused_with_reason(agent: type[PPO], message: str):
+    with pytest.raises(NotMappableError, match=message):
         Population(spec_of(agent), [{"seed": 0}, {"seed": 1}])
 
 
@@ -569,7 +567,7 @@ class MineConfig(PPOConfig):
 
 
 class Mine(PPO):
-    """Prepares by means over everything that it is given: it must never be given two members at once."""
+    """Agent that prepares with means over all rows, which must come from one member."""
 
     config_class = MineConfig
 
@@ -580,7 +578,7 @@ class Mine(PPO):
         )
 
 
-def test_a_users_own_agent_is_trained_member_by_member_where_it_must():
+def test_user_agent_prepares_data_per_member():
     spec = spec_of(Mine)
     members = [{"seed": 0, "bias": 1.0}, {"seed": 1, "bias": 2.0, "gamma": 0.5}]
     together = trained(spec, members, 96)
@@ -589,7 +587,7 @@ def test_a_users_own_agent_is_trained_member_by_member_where_it_must():
 
 
 class Convolutional(KerasAgent):
-    """Acts through a network that is not dense."""
+    """Agent with a convolutional network."""
 
     def build(self) -> Mapping[str, keras.Model]:
         layers = keras.layers
@@ -613,7 +611,7 @@ class Convolutional(KerasAgent):
         return {"default": -keras.ops.mean(chosen * batch["rewards"])}
 
 
-def test_networks_that_are_not_dense_act_for_their_own_member():
+def test_convolutional_networks_act_per_member():
     spec = AgentSpec.of(Convolutional, "CartPole-v1", {"n_envs": 2})
     members = [{"seed": 0, "learning_rate": 1e-2}, {"seed": 1, "learning_rate": 1e-3}]
     together = trained(spec, members, 128)
@@ -621,11 +619,11 @@ def test_networks_that_are_not_dense_act_for_their_own_member():
         assert_same_run(together, i, alone(spec, member, 128))
 
 
-# --- what members see of themselves
+# --- state that members see
 
 
 class Counting(DQN):
-    """Notes the gradient steps that it knows of when it prepares."""
+    """Agent that records its gradient steps at each preparation."""
 
     def start(self) -> None:
         super().start()
@@ -636,7 +634,7 @@ class Counting(DQN):
         return data
 
 
-def test_members_know_how_many_gradient_steps_they_have_made():
+def test_members_know_their_gradient_steps():
     population = Population(spec_of(Counting), [{"seed": 0}, {"seed": 1}])
     Trainer(population).train(env_steps=40)
     assert [actor.seen for actor in population._actors] == [[0, 1, 2, 3]] * 2
@@ -647,7 +645,7 @@ class ReadsLive(DQN):
         return {**data, "rewards": data["rewards"] * float(self.live.gamma.numpy())}
 
 
-def test_live_numbers_are_not_read_outside_of_the_loss():
+def test_live_variables_cannot_be_read_outside_of_loss():
     with pytest.raises(NotMappableError, match=r"use self\.hyperparameters\.gamma"):
         Trainer(Population(spec_of(ReadsLive), [{"seed": 0}])).train(env_steps=40)
 
@@ -657,14 +655,14 @@ class ReadsActing(DQN):
         return {"default": super().loss(batch)["default"] * self.config.exploration_final_eps}
 
 
-def test_a_loss_does_not_read_how_an_agent_acts():
+def test_loss_cannot_read_exploration_settings():
     trainer = Trainer(Population(spec_of(ReadsActing), [{"seed": 0}]))
     with pytest.raises(ConfigurationError, match=r"loss\(\) reads self.config.exploration_final_eps"):
         trainer.train(env_steps=40)
 
 
 class Values(DQN):
-    """Keeps what its own network says of the rows that it prepares; every row by itself."""
+    """Agent that adds values of its own network to the rewards, row by row."""
 
     @property
     def rowwise(self) -> bool:
@@ -675,7 +673,7 @@ class Values(DQN):
         return {**data, "rewards": data["rewards"] + rows.astype(np.float32)}
 
 
-def test_rows_of_a_replay_go_through_the_network_of_their_own_member():
+def test_replayed_rows_use_network_of_their_member():
     spec, members = spec_of(Values), [{"seed": 0, "gamma": 0.5}, {"seed": 1}, {"seed": 2, "gamma": 0.9}]
     together = trained(spec, members, 80)
     assert together.agent._all is not None
@@ -691,7 +689,7 @@ class FailsToPrepare(PPO):
 
 
 @pytest.mark.parametrize("params", [{}, {"normalize_observations": True, "normalize_rewards": True}])
-def test_a_member_that_cannot_prepare_leaves_and_the_others_learn_on(params: dict[str, Any]):
+def test_member_that_fails_to_prepare_leaves_alone(params: dict[str, Any]):
     spec = spec_of(FailsToPrepare, **params)
     together = Trainer(Population(spec, [{"seed": 0}, {"seed": 1}, {"seed": 2}]))
     together.train(env_steps=96)
@@ -709,7 +707,7 @@ def test_all_members_may_fail_to_prepare():
     assert "no advantage" in str(trainer.runs[0].error)
 
 
-def test_replays_stay_in_order_when_members_leave():
+def test_replay_arrays_stay_contiguous_when_members_leave():
     trainer = Trainer(Population(spec_of("dqn"), [{"seed": i} for i in range(4)]))
     trainer.train(env_steps=40)
     trainer._select([0, 2])
@@ -718,10 +716,10 @@ def test_replays_stay_in_order_when_members_leave():
 
 
 class Adam(keras.optimizers.SGD):
-    """A user's own, called like one of Keras's."""
+    """User-defined optimizer with the name of a Keras optimizer."""
 
 
-def test_an_optimizer_of_ones_own_is_not_taken_for_kerass(monkeypatch: pytest.MonkeyPatch):
+def test_user_optimizer_is_not_confused_with_keras_optimizer(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Adam, "__module__", __name__)
     spec = OptimizerSpec.of(Adam(0.5, momentum=0.9))
     assert spec.name == f"{__name__}:Adam"
@@ -729,16 +727,16 @@ def test_an_optimizer_of_ones_own_is_not_taken_for_kerass(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("name", ["a2c", "acer", "ddpg", "dqn", "ppo", "rainbow", "sac", "td3", "trpo"])
-def test_all_of_our_agents_act_for_all_members_at_once(name):
+def test_built_in_agents_act_for_all_members_at_once(name):
     env = "Pendulum-v1" if name in ("ddpg", "sac", "td3") else "CartPole-v1"
     spec = AgentSpec.of(name, env, {"hidden_sizes": [8]})
     assert Population(spec, [{"seed": 0}, {"seed": 1}])._all is not None
 
 
-def test_a_subclass_that_chooses_otherwise_does_not():
-    class Remembers(SAC):
+def test_subclass_with_own_action_choice_acts_per_member():
+    class ChoosesActions(SAC):
         def chosen(self, observations, explore):
             return super().chosen(observations, explore)
 
-    spec = AgentSpec.of(Remembers, "Pendulum-v1", {"hidden_sizes": [8]})
+    spec = AgentSpec.of(ChoosesActions, "Pendulum-v1", {"hidden_sizes": [8]})
     assert Population(spec, [{"seed": 0}, {"seed": 1}])._all is None

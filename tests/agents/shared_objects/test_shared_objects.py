@@ -1,4 +1,4 @@
-"""Shared objects are the same everywhere, lose no call, and are never left locked."""
+"""Tests of shared objects: all processes see the same object, no call is lost, and no object stays locked."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from agents.shared_objects.store import Call, ObjectStore, Store
 
 BEGUN, GO_ON = threading.Event(), threading.Event()
 HANGS_SECONDS = 120
-"""After so long a call that should have ended hangs."""
+"""Seconds after which a call that should have ended is considered hanging."""
 
 
 @pytest.fixture
 def held_up() -> Iterator[None]:
-    """`Best.wait` waits."""
+    """Let `Best.wait` wait until GO_ON is set."""
     BEGUN.clear()
     GO_ON.clear()
     yield
@@ -41,7 +41,7 @@ def held_up() -> Iterator[None]:
 
 
 class Best:
-    """The best value so far, and whose it is."""
+    """Best value so far, with its owner."""
 
     def __init__(self) -> None:
         self.found: tuple[float, str] | None = None
@@ -49,7 +49,7 @@ class Best:
     def tell(self, value: float, whose: str) -> bool:
         if self.found is not None and value <= self.found[0]:
             return False
-        time.sleep(0.001)  # long enough for others to come between, were there no lock
+        time.sleep(0.001)  # long enough for other calls to interfere if there was no lock
         self.found = (value, whose)
         return True
 
@@ -61,7 +61,7 @@ class Best:
         return f"slept for {seconds}"
 
     def wait(self) -> bool:
-        """Returns when a test lets it, in the process of the test."""
+        """Return when the test sets GO_ON, in the process of the test."""
         BEGUN.set()
         return GO_ON.wait(HANGS_SECONDS)
 
@@ -77,12 +77,12 @@ class Best:
 
 @pytest.fixture(params=["here", "there"])
 def store(request: pytest.FixtureRequest) -> Store:
-    """The objects of this process, as it sees them itself and as others do."""
+    """Objects of this process, accessed directly and through a socket."""
     address = address_for_processes()
     return place.here().store() if request.param == "here" else SocketStore(Address.of(address))
 
 
-def test_a_counter_counts():
+def test_counter_adds_and_resets():
     counter = Counter()
     assert [counter.add(), counter.add(2), counter.add(-0.5)] == [1, 3, 2.5]
     assert (counter.reset(), counter.value()) == (2.5, 0)
@@ -90,18 +90,18 @@ def test_a_counter_counts():
 
 
 class TestEveryStore:
-    def test_makes_an_object_once_and_finds_it_again(self, store: Store):
+    def test_object_is_made_once(self, store: Store):
         assert store.call(Call("b", "tell", (1.0,), {"whose": "a"}, Best))
         assert not store.call(Call("b", "tell", (0.5, "b"), {}, Best))
         assert store.call(Call("b", "get", make=Best)) == (1.0, "a")
         assert store.call(Call("other", "get", make=Best)) is None
 
-    def test_an_object_that_cannot_be_made_is_made_by_who_can(self, store: Store):
+    def test_failed_construction_may_be_repeated(self, store: Store):
         with pytest.raises(ZeroDivisionError):
             store.call(Call("c", "value", make=lambda: Counter(1 / 0)))
         assert store.call(Call("c", "value", make=lambda: Counter(3))) == 3
 
-    def test_what_a_method_raises_comes_back(self, store: Store):
+    def test_errors_of_methods_are_raised(self, store: Store):
         with pytest.raises(LookupError, match="there is nothing"):
             store.call(Call("b", "fail", make=Best))
         with pytest.raises((RuntimeError, SystemExit), match="bye"):
@@ -109,11 +109,11 @@ class TestEveryStore:
         assert store.call(Call("b", "get", make=Best)) is None
 
     @pytest.mark.parametrize("method", ["push", "found", "_private", "__init__"])
-    def test_what_is_no_method_is_told_with_those_that_are(self, store: Store, method: str):
+    def test_unknown_method_is_refused_with_known_methods(self, store: Store, method: str):
         with pytest.raises(AttributeError, match=rf"'b', a Best, has no method '{method}': .*get.*tell"):
             store.call(Call("b", method, make=Best))
 
-    def test_no_call_is_lost_among_threads(self, store: Store):
+    def test_calls_of_threads_are_not_lost(self, store: Store):
         def add() -> None:
             for _ in range(200):
                 store.call(Call("n", "add", make=Counter))
@@ -127,26 +127,26 @@ class TestEveryStore:
 
 
 @pytest.mark.usefixtures("held_up")
-def test_one_that_is_slow_does_not_hold_up_others():
-    best, counter, told = agents.distributed.shared("b", Best), agents.distributed.shared("n"), []
-    thread = threading.Thread(target=lambda: told.append(best.wait()))
+def test_slow_call_does_not_block_other_objects():
+    best, counter, results = agents.distributed.shared("b", Best), agents.distributed.shared("n"), []
+    thread = threading.Thread(target=lambda: results.append(best.wait()))
     thread.start()
     assert BEGUN.wait(HANGS_SECONDS)
     counter.add()
-    assert told == [], "it has ended while the other one was busy"
+    assert results == [], "it has ended while the other one was busy"
     GO_ON.set()
     thread.join()
-    assert told == [True]
+    assert results == [True]
 
 
-def test_what_cannot_be_sent_says_so():
+def test_result_that_cannot_be_pickled_is_refused():
     there = SocketStore(Address.of(address_for_processes()))
     with pytest.raises(TypeError, match="lock"):
         there.call(Call("b", "lock", make=Best))
     assert there.call(Call("b", "get", make=Best)) is None
 
 
-def test_a_name_is_not_empty_and_a_handle_travels():
+def test_empty_name_is_refused_and_handle_can_be_pickled():
     with pytest.raises(ConfigurationError, match="needs a name"):
         agents.distributed.shared("")
     counter = agents.distributed.shared("n")
@@ -186,14 +186,14 @@ def run(script: str, *arguments: str, **environment: str) -> str:
 
 
 @pytest.mark.real
-def test_processes_that_are_started_later_find_it_with_classes_of_their_script():
+def test_later_processes_share_objects_of_their_script():
     counter = agents.distributed.shared("n")
     assert [run(SCRIPT, word) for word in ("one", "three", "four")] == ["one 2", "three 4", "three 6"]
     assert counter.value() == 6
 
 
 @pytest.mark.real
-def test_a_process_that_was_forked_asks_the_one_that_it_was_forked_from():
+def test_forked_process_uses_objects_of_its_parent():
     counter = agents.distributed.shared("n")
     counter.add()
     child = os.fork()
@@ -217,7 +217,7 @@ time.sleep(600)
 
 
 @pytest.mark.real
-def test_no_child_holds_open_what_its_dead_parent_served():
+def test_child_of_dead_server_does_not_keep_its_socket_open():
     process = subprocess.Popen(
         [sys.executable, "-c", FORKING], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -226,7 +226,7 @@ def test_no_child_holds_open_what_its_dead_parent_served():
             assert process.stdout is not None
             there = SocketStore(Address.of(process.stdout.readline().strip()))
             there.call(Call("n", "add", make=Counter))
-        for why in ("EOFError|ConnectionReset", "ConnectionRefused"):  # on the connection that it had, on a new one
+        for why in ("EOFError|ConnectionReset", "ConnectionRefused"):  # on the existing connection, and on a new one
             with pytest.raises(ConnectionError, match=rf"The shared object 'n' is gone .*({why}).*serve_shared"):
                 there.call(Call("n", "value", make=Counter))
         assert session_members(process.pid), "and the child lives"
@@ -236,22 +236,22 @@ def test_no_child_holds_open_what_its_dead_parent_served():
 
 @pytest.mark.real
 @pytest.mark.usefixtures("held_up")
-def test_a_process_that_is_killed_in_a_call_leaves_nothing_locked():
-    """The next call waits for that one to end, which does not need its caller."""
-    best, told = agents.distributed.shared("b", Best), []
+def test_process_killed_during_call_leaves_no_lock():
+    """The next call waits for the end of that call, which does not need its caller."""
+    best, results = agents.distributed.shared("b", Best), []
     best.get()
     with running([sys.executable, "-c", "import agents; agents.distributed.shared('b').wait()"]):  # until it is killed
         assert BEGUN.wait(HANGS_SECONDS)
-    thread = threading.Thread(target=lambda: told.append(best.tell(1.0, "me")))
+    thread = threading.Thread(target=lambda: results.append(best.tell(1.0, "me")))
     thread.start()
     thread.join(timeout=0.3)
-    assert told == [], "two calls of one object at a time"
+    assert results == [], "two calls of one object at a time"
     GO_ON.set()
     thread.join(timeout=HANGS_SECONDS)
-    assert told == [True]
+    assert results == [True]
 
 
-def test_a_call_that_is_interrupted_does_not_leave_its_answer_to_the_next_one():
+def test_answer_of_interrupted_call_is_not_given_to_next_call():
     there = SocketStore(Address.of(address_for_processes()))
 
     def interrupt(number: int, frame: Any) -> None:
@@ -270,12 +270,12 @@ def test_a_call_that_is_interrupted_does_not_leave_its_answer_to_the_next_one():
 # --- servers
 
 
-def test_a_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
+def test_unresponsive_server_times_out(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sockets, "CONNECT_SECONDS", 0.2)
-    with socket.socket() as deaf:
-        deaf.bind(("127.0.0.1", 0))
-        deaf.listen()
-        address = Address("127.0.0.1", deaf.getsockname()[1], "key")
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = Address("127.0.0.1", silent.getsockname()[1], "key")
         with pytest.raises(ConnectionError, match=r"'steps' is gone.*does not answer"):
             SocketStore(address).call(Call("steps", "add", make=Counter))
 
@@ -284,7 +284,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.Mon
     "request_",
     [pickle.dumps(42), pickle.dumps(None), pickle.dumps(("a", "b")), pickle.dumps(Call(3, "get")), b"junk"],  # type: ignore[arg-type]
 )
-def test_what_is_no_call_is_refused_and_the_connection_goes_on(request_: bytes) -> None:
+def test_invalid_request_is_refused_and_connection_stays_open(request_: bytes) -> None:
     server = sockets.Server(ObjectStore({"best": Best()}).call)
     store = SocketStore(server.listen())
     kind, error = pickle.loads(store._ask("best", request_))
@@ -295,29 +295,29 @@ def test_what_is_no_call_is_refused_and_the_connection_goes_on(request_: bytes) 
     store._disconnect()
 
 
-def test_who_does_not_know_the_key_is_not_let_in():
+def test_client_with_wrong_key_is_refused():
     address = Address.of(address_for_processes())
     with pytest.raises(ConnectionError, match="Authentication"):
         SocketStore(address._replace(key="another")).call(Call("n", "add", make=Counter))
-    with socket.create_connection(address[:2]):  # who says nothing holds nobody up
+    with socket.create_connection(address[:2]):  # a silent connection does not block others
         assert SocketStore(address).call(Call("n", "add", make=Counter)) == 1
 
 
-@pytest.mark.parametrize("said", [b"", b"\0\0"])  # nothing, and half of the length of something
-def test_who_does_not_show_the_key_is_not_waited_for(said: bytes, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("sent", [b"", b"\0\0"])  # nothing, and half of a length
+def test_client_without_key_is_disconnected_after_timeout(sent: bytes, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sockets, "CONNECT_SECONDS", 0.5)
     address = Address.of(address_for_processes())
     with socket.create_connection(address[:2], timeout=10) as silent:
-        silent.sendall(said)
+        silent.sendall(sent)
         while silent.recv(1000):  # until it is closed
             pass
     there = SocketStore(address)
     assert there.call(Call("n", "add", make=Counter)) == 1
-    time.sleep(0.7)  # who is let in may be silent for long
+    time.sleep(0.7)  # an authenticated client may be silent for long
     assert there.call(Call("n", "add", make=Counter)) == 2
 
 
-def test_a_crowd_at_the_door_holds_nobody_up(monkeypatch: pytest.MonkeyPatch):
+def test_many_silent_clients_do_not_block_others(monkeypatch: pytest.MonkeyPatch):
     def n_served() -> int:
         return sum(thread.name == "shared-objects" for thread in threading.enumerate())
 
@@ -328,7 +328,7 @@ def test_a_crowd_at_the_door_holds_nobody_up(monkeypatch: pytest.MonkeyPatch):
     crowd = [socket.create_connection(address[:2]) for _ in range(20)]
     assert SocketStore(address).call(Call("n", "add", make=Counter)) == 2
     until = time.monotonic() + 10
-    while n_served() > before + 7:  # beside the crowd the two who have the key
+    while n_served() > before + 7:  # in addition to the silent clients the two authenticated ones
         assert time.monotonic() < until, n_served()
         time.sleep(0.01)
     assert there.call(Call("n", "add", make=Counter)) == 3
@@ -337,21 +337,21 @@ def test_a_crowd_at_the_door_holds_nobody_up(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("text", ["nonsense", "key@host", "@host:1", "key@host:port"])
-def test_an_address_that_is_none_is_refused(text: str, monkeypatch: pytest.MonkeyPatch):
+def test_invalid_addresses_are_refused(text: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(place.VARIABLE, text)
     with pytest.raises(ConfigurationError, match="KEY@HOST:PORT"):
         agents.distributed.shared("n")
 
 
 @pytest.mark.real
-def test_other_machines_are_served_at_an_address_of_their_own(monkeypatch: pytest.MonkeyPatch):
+def test_serve_shared_listens_for_other_machines(monkeypatch: pytest.MonkeyPatch):
     counter = agents.distributed.shared("n")
     exported = agents.distributed.serve_shared("0.0.0.0:0")
     assert Address.of(exported).host not in ("0.0.0.0", "127.0.0.1")
     assert run("import agents; print(agents.distributed.shared('n').add(3))", FINDER_SHARED=exported) == "3"
     assert counter.value() == 3
-    told = run("import agents; agents.distributed.serve_shared('127.0.0.1:0')", FINDER_SHARED=exported)
-    assert "This process uses the shared objects of" in told
+    output = run("import agents; agents.distributed.serve_shared('127.0.0.1:0')", FINDER_SHARED=exported)
+    assert "This process uses the shared objects of" in output
     with pytest.raises(ConfigurationError, match="HOST:PORT"):
         agents.distributed.serve_shared("here")
     taken = Address.of(exported).port
@@ -363,11 +363,11 @@ def test_other_machines_are_served_at_an_address_of_their_own(monkeypatch: pytes
 
 
 @pytest.mark.real
-def test_who_leaves_ray_loses_what_lived_there_and_can_share_anew():
+def test_objects_in_ray_are_gone_after_shutdown():
     ray = pytest.importorskip("ray", reason="the extra ray is not installed")
     before = signal.getsignal(signal.SIGTERM)
     ray.init("local", num_cpus=1, logging_level="ERROR", log_to_driver=False, include_dashboard=False)
-    signal.signal(signal.SIGTERM, before)  # which Ray takes for itself
+    signal.signal(signal.SIGTERM, before)  # otherwise Ray replaces the handler
     try:
         counter = agents.distributed.shared("n")
         counter.add(3)
@@ -383,7 +383,7 @@ def test_who_leaves_ray_loses_what_lived_there_and_can_share_anew():
 
 
 class Counting(gym.Env[np.ndarray, int]):
-    """Counts its steps."""
+    """Environment that counts its steps in a shared counter."""
 
     observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
     action_space = gym.spaces.Discrete(2)
@@ -399,7 +399,7 @@ class Counting(gym.Env[np.ndarray, int]):
 
 @pytest.mark.real
 @pytest.mark.parametrize("kind", ["sync", "async"])
-def test_environments_count_and_a_callback_reads(kind: str):
+def test_callback_reads_counter_of_environments(kind: str):
     params = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 1, "hidden_sizes": [4], "jit_compile": False}
     seen = []
 

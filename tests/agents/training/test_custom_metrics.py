@@ -1,4 +1,4 @@
-"""What callbacks measure of episodes, and whether an agent explores."""
+"""Tests of custom metrics of episodes, callback factories, and `explore=False`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SMALL_TD3 = {"hidden_sizes": [8], "learning_starts": 8, "batch_size": 4, "buffer
 
 
 class Steps(Callback):
-    """Notes when each episode began, and so knows how long it was."""
+    """Callback that measures the length of each episode from its beginning."""
 
     def __init__(self) -> None:
         self.scratch: list[dict[str, Any]] = []
@@ -40,30 +40,30 @@ def episode(**metrics: Any) -> Episode:
     return Episode(0, 1, 1.0, 1, None, 0.0, 0, 0, metrics, {})
 
 
-def test_summaries_are_over_the_episodes_that_have_the_metric():
-    told = summaries([episode(a=1.0), episode(a=4, b=np.float32(2.0)), episode(a=float("nan")), episode()])
-    assert told == {"a": MetricSummary(2.5, 1.0, 4.0, 2), "b": MetricSummary(2.0, 2.0, 2.0, 1)}
+def test_summaries_cover_episodes_with_metric():
+    found = summaries([episode(a=1.0), episode(a=4, b=np.float32(2.0)), episode(a=float("nan")), episode()])
+    assert found == {"a": MetricSummary(2.5, 1.0, 4.0, 2), "b": MetricSummary(2.0, 2.0, 2.0, 1)}
 
 
-def test_a_metric_is_a_number():
+def test_non_numeric_metric_is_refused():
     with pytest.raises(ConfigurationError, match=r"custom_metrics\['a'\] of an episode is 'much': give numbers"):
         summaries([episode(a="much")])
 
 
 @pytest.mark.parametrize(("name", "params"), [("ppo", SMALL_PPO), ("dqn", SMALL_DQN)])
-def test_what_callbacks_note_of_an_episode_belongs_to_that_episode_alone(name: str, params: dict[str, Any]):
+def test_custom_metrics_belong_to_their_episode(name: str, params: dict[str, Any]):
     steps = Steps()
     with Trainer(agents.make(name, "CartPole-v1", **{**params, "n_envs": 3}), callbacks=[steps]) as trainer:
         trainer.train(env_steps=600)
     ended = trainer.history.episodes
     assert len(ended) > 5
     assert [own.custom_metrics["counted"] for own in ended] == [own.length for own in ended]
-    assert not any(steps.scratch)  # nothing of it is kept
+    assert not any(steps.scratch)  # user data of ended episodes is cleared
     lengths = [own.length for own in ended[-4:]]
     assert trainer.history.custom_metrics(last=4)["counted"] == (np.mean(lengths), min(lengths), max(lengths), 4)
 
 
-def test_members_of_a_population_have_their_own():
+def test_population_members_have_their_own_custom_metrics():
     spec = agents.AgentSpec.of("ppo", "CartPole-v1", SMALL_PPO)
     with Trainer(Population(spec, [{"seed": 0}, {"seed": 1}]), callbacks=[Steps()]) as trainer:
         trainer.train(env_steps=400)
@@ -75,7 +75,7 @@ def test_members_of_a_population_have_their_own():
         ]
 
 
-def test_they_go_on_with_a_run_that_is_resumed():
+def test_custom_metrics_are_resumed():
     def training() -> Trainer:
         return Trainer(agents.make("ppo", "CartPole-v1", **SMALL_PPO), callbacks=[Steps()])
 
@@ -88,7 +88,7 @@ def test_they_go_on_with_a_run_that_is_resumed():
     assert [own[:5] for own in second.history.episodes] == [own[:5] for own in whole.history.episodes]
 
 
-def test_notes_of_episodes_that_nobody_goes_on_with_are_gone():
+def test_custom_metrics_of_abandoned_episodes_are_dropped():
     with Trainer(agents.make("ppo", "CartPole-v1", **SMALL_PPO)) as first:
         first.train(env_steps=40)
         first.run.episode(0).user_data["lost"] = 1
@@ -99,14 +99,14 @@ def test_notes_of_episodes_that_nobody_goes_on_with_are_gone():
             assert bool(first.run.episode(0).user_data) == bool(first.run.episode(0).custom_metrics) == there
 
 
-def test_notes_that_no_file_can_hold_are_left_out_of_it(caplog: pytest.LogCaptureFixture):
+def test_user_data_that_cannot_be_pickled_is_not_saved(caplog: pytest.LogCaptureFixture):
     run = Run(0, 1)
     run.episode().user_data |= {"kept": [1], "lost": (i for i in range(3))}
     assert Run.of_state(run.get_state()).episode().user_data == {"kept": [1]}
     assert "user_data['lost'] is not kept in checkpoints" in caplog.text
 
 
-def test_a_run_of_an_older_checkpoint_has_episodes_without_them():
+def test_run_of_older_checkpoint_has_no_custom_metrics():
     state = Run(0, 1).get_state()
     del state["running"]
     run = Run.of_state({**state, "episodes": [(0, 10, 1.0, 10, None, 0.5, 0, 0)]})
@@ -114,7 +114,7 @@ def test_a_run_of_an_older_checkpoint_has_episodes_without_them():
     assert run.episode().user_data == {}
 
 
-def test_they_reach_the_history_and_tensorboard(tmp_path: Path):
+def test_custom_metrics_are_written_to_history_and_tensorboard(tmp_path: Path):
     callbacks = [HistoryFile(tmp_path), TensorBoard(tmp_path / "log", every=100), Steps()]
     with Trainer(agents.make("ppo", "CartPole-v1", **SMALL_PPO), callbacks=callbacks) as trainer:
         trainer.train(env_steps=400)
@@ -129,7 +129,7 @@ def test_they_reach_the_history_and_tensorboard(tmp_path: Path):
     assert min(shown["custom_metrics/counted/min"]) == min(row["length"] for row in table if row["env_steps"] <= 400)
 
 
-def test_a_history_without_the_column_is_still_read(tmp_path: Path):
+def test_history_without_custom_metrics_is_read(tmp_path: Path):
     import pyarrow.parquet as pq
 
     with Trainer(agents.make("ppo", "CartPole-v1", **SMALL_PPO), callbacks=[HistoryFile(tmp_path)]) as trainer:
@@ -150,7 +150,7 @@ def raises() -> Callback:
 
 
 @pytest.mark.parametrize(
-    ("maker", "told"),
+    ("maker", "message"),
     [
         ("nowhere:Class", "The callback 'nowhere:Class' cannot be loaded: No module named 'nowhere'"),
         (Steps(), "makes no callback: give a subclass of agents.Callback"),
@@ -158,12 +158,12 @@ def raises() -> Callback:
         (raises, "cannot be made: no luck"),
     ],
 )
-def test_what_makes_no_callback_is_refused(maker: Any, told: str):
-    with pytest.raises(ConfigurationError, match=told):
+def test_invalid_callback_factories_are_refused(maker: Any, message: str):
+    with pytest.raises(ConfigurationError, match=message):
         make_callbacks([maker])
 
 
-def test_callbacks_are_made_anew_by_classes_and_places():
+def test_callbacks_are_made_from_classes_and_names():
     one, other = make_callbacks([Steps, "agents:LambdaCallback"])
     assert type(one) is Steps
     assert type(other) is agents.LambdaCallback
@@ -174,10 +174,10 @@ def test_callbacks_are_made_anew_by_classes_and_places():
     [("ppo", "CartPole-v1", SMALL_PPO), ("dqn", "CartPole-v1", SMALL_DQN), ("td3", "Pendulum-v1", SMALL_TD3)],
 )
 @pytest.mark.parametrize("pool", [None, 1])
-def test_exploration_is_switched_off_in_the_config(
+def test_explore_false_gives_greedy_actions(
     name: str, env: str, params: dict[str, Any], pool: int | None, monkeypatch: pytest.MonkeyPatch
 ):
-    """Without exploration the actions are those that are thought best, here of weights that do not change."""
+    """Without exploration the actions are the greedy ones, here of weights that do not change."""
     taken: list[tuple[np.ndarray, np.ndarray]] = []
     agent = agents.make(name, env, **{**params, "explore": False, "learning_rate": 1e-30})
     with Trainer(agent, pool=pool) as trainer:

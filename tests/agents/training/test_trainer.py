@@ -1,4 +1,4 @@
-"""The collector and the loop: what is counted, in what order who is told, and when it ends."""
+"""Tests of the collector and the training loop: counts, the order of events, and the end of training."""
 
 import io
 import re
@@ -25,7 +25,7 @@ from agents.training.run import Budget
 
 
 class Steps(gym.Env):
-    """Gives reward `reward` a step; copy number i (in the order of making) has episodes of `lengths[i]` steps."""
+    """Environment with given rewards; copy i (in order of construction) has episodes of `lengths[i]` steps."""
 
     observation_space = spaces.Box(-1e3, 1e3, (2,), np.float32)
     action_space = spaces.Discrete(2)
@@ -58,7 +58,7 @@ def _count_from_zero():
 
 
 class Scripted(Agent):
-    """An agent without any networks, which remembers what happened to it: the loop is tested without TensorFlow."""
+    """Agent without networks that records its calls, so that the loop is tested without TensorFlow."""
 
     def __init__(self, n_envs=1, buffer=None, losses=(), environment=None, seed=0):
         config = Agent.config_class(n_envs=n_envs)
@@ -119,7 +119,7 @@ def replay(**kwargs):
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
-def test_returns_are_those_of_gymnasium(env_id):
+def test_returns_equal_those_of_gymnasium(env_id):
     n_envs, steps = 3, 450
     discrete = env_id == "CartPole-v1"
 
@@ -150,7 +150,7 @@ def test_returns_are_those_of_gymnasium(env_id):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
-def test_a_transition_leads_to_its_true_successor():
+def test_transitions_contain_true_successors():
     collector = Collector(EnvironmentSpec(Steps, {"lengths": (2, 3)}), 2, [0])
     steps = [collector.step(Scripted()) for _ in range(6)]
     for i, length in enumerate((2, 3)):
@@ -168,7 +168,7 @@ def test_returns_are_summed_in_double_precision():
     assert run.history.returns == [1.0]
 
 
-def test_same_seed_same_episodes():
+def test_same_seed_gives_same_episodes():
     def episodes(seed):
         collector, agent = Collector(EnvironmentSpec("CartPole-v1"), 2, [seed]), Scripted()
         return [ended for _ in range(100) for ended in collector.step(agent).ended]
@@ -177,7 +177,7 @@ def test_same_seed_same_episodes():
     assert episodes(0) != episodes(1)
 
 
-def test_a_collector_whose_environments_cannot_be_copied_begins_new_episodes():
+def test_collector_of_uncopyable_environments_begins_new_episodes():
     collector, agent = Collector(EnvironmentSpec("LunarLander-v3"), 1, [0]), Scripted()
     agent.act = lambda observations, explore=True: np.zeros(len(observations), np.int64)
     first = [collector.step(agent)[0].observations for _ in range(5)]
@@ -187,7 +187,7 @@ def test_a_collector_whose_environments_cannot_be_copied_begins_new_episodes():
         collector.set_state(state)
         assert collector.get_state()["lengths"].tolist() == [0]
         starts.append(collector.step(agent)[0].observations)
-    assert not np.array_equal(starts[0], first[0])  # an episode that was not seen before
+    assert not np.array_equal(starts[0], first[0])  # a new episode
     assert not np.array_equal(starts[0], starts[1])
     collector.close()
 
@@ -196,8 +196,8 @@ def test_a_collector_whose_environments_cannot_be_copied_begins_new_episodes():
 
 
 @pytest.mark.parametrize("episodes", [1, 2, 3, 5, 8])
-def test_exactly_the_episodes_that_were_asked_for(episodes):
-    run = trainer(n_envs=3, lengths=(2, 2, 4))  # several end with the same step
+def test_episode_budget_is_exact(episodes):
+    run = trainer(n_envs=3, lengths=(2, 2, 4))  # several episodes end with the same step
     result = run.train(episodes=episodes)
     assert len(result.history.episodes) == episodes
     assert [episode.index for episode in result.history.episodes] == list(range(episodes))
@@ -206,7 +206,7 @@ def test_exactly_the_episodes_that_were_asked_for(episodes):
 
 
 @pytest.mark.parametrize(("env_steps", "made"), [(1, 3), (3, 3), (7, 9), (30, 30)])
-def test_environment_steps_are_rounded_up_to_whole_steps_of_all_copies(env_steps, made):
+def test_env_steps_are_rounded_up_to_steps_of_all_copies(env_steps, made):
     run = trainer(n_envs=3)
     result = run.train(env_steps=env_steps)
     assert result.env_steps == run.agent.env_steps == made
@@ -214,14 +214,14 @@ def test_environment_steps_are_rounded_up_to_whole_steps_of_all_copies(env_steps
     assert run.train(env_steps=3).env_steps == made + 3
 
 
-def test_updates_happen_when_the_memory_says_so():
+def test_updates_are_made_when_buffer_is_ready():
     run = trainer(buffer=replay(learning_starts=5, train_freq=2, gradient_steps=3))
     result = run.train(env_steps=11)
     assert len(run.agent.updates) == 3  # after 6, 8 and 10 steps
     assert result.gradient_steps == 9
 
 
-def test_a_rollout_goes_on_over_calls_of_train():
+def test_rollout_continues_over_calls_of_train():
     run = trainer(n_envs=2)
     run.train(env_steps=6)
     assert not run.agent.updates
@@ -231,8 +231,8 @@ def test_a_rollout_goes_on_over_calls_of_train():
 
 
 @pytest.mark.parametrize("how", ["episodes", "stop"])
-def test_an_update_that_was_due_when_it_stopped_comes_first_when_it_goes_on(how):
-    """The rollout of the next call must not be longer than others."""
+def test_pending_update_is_made_first_by_next_train(how):
+    """Otherwise the rollout of the next call would be longer than others."""
     run = trainer(
         lengths=(4,), callbacks=[LambdaCallback(on_episode_end=lambda t, e: how == "stop" and t.stop("enough"))]
     )
@@ -244,13 +244,13 @@ def test_an_update_that_was_due_when_it_stopped_comes_first_when_it_goes_on(how)
     assert run.env_steps == 5
 
 
-def test_the_criterion_is_the_mean_of_the_last_episodes():
+def test_criterion_is_mean_of_last_episodes():
     run = trainer(lengths=(3,))
     result = run.train(criterion=3.0, trial_count=5)
     assert len(result.history.returns) == 5
     assert "last 5 episodes reached 3" in result.reason
     assert trainer().train(criterion=3.1, trial_count=5, env_steps=60).reason == "budget reached"
-    assert not run.callbacks.callbacks  # the criterion was for that call only
+    assert not run.callbacks.callbacks  # the criterion was for one call only
 
 
 @pytest.mark.parametrize(
@@ -262,16 +262,16 @@ def test_the_criterion_is_the_mean_of_the_last_episodes():
         ({"criterion": 1.0, "trial_count": 0}, "trial_count must be >= 1, got 0"),
     ],
 )
-def test_budgets_that_are_none(limits, message):
+def test_invalid_budgets_are_refused(limits, message):
     with pytest.raises(ConfigurationError, match=message):
         trainer().train(**limits)
 
 
-def test_iterate_gives_turns():
+def test_iterate_yields_steps_after_each_update():
     run = trainer(n_envs=2)
     loop = run.iterate(Budget(env_steps=20))
     assert list(loop) == [8, 16, 20]
-    assert list(run.iterate(Budget(env_steps=20))) == []  # counted from the beginning of the run
+    assert list(run.iterate(Budget(env_steps=20))) == []  # the budget counts from the beginning of the run
 
 
 # --- callbacks
@@ -283,7 +283,7 @@ def everything(log, name=""):
     )
 
 
-def test_the_order_of_events():
+def test_order_of_events():
     log = []
     run = trainer(callbacks=[everything(log)], lengths=(3,))
     run.agent.log = log
@@ -297,14 +297,14 @@ def test_the_order_of_events():
     ]
 
 
-def test_callbacks_are_called_in_their_order():
+def test_callbacks_are_called_in_order():
     log = []
     trainer(callbacks=[everything(log, "a "), everything(log, "b ")]).train(env_steps=1)
     assert log[::2] == [f"a {event[2:]}" for event in log[::2]]
     assert log[1::2] == [f"b {event[2:]}" for event in log[::2]]
 
 
-def test_every_copy_begins_an_episode():
+def test_every_copy_begins_episodes():
     began, ended = [], []
     run = trainer(
         n_envs=3,
@@ -317,17 +317,17 @@ def test_every_copy_begins_an_episode():
         ],
     )
     run.train(episodes=1)
-    assert began == [0, 1, 2, 0, 1]  # the second copy's episode ended beyond the budget, and a new one began
+    assert began == [0, 1, 2, 0, 1]  # the episode of the second copy ended beyond the budget, and a new one began
     assert ended == [0]
     run.train(episodes=1)
     assert ended == [0, 2]
 
 
-def test_episodes_tell_all_about_themselves():
+def test_episode_records_are_complete():
     run = trainer(n_envs=2, lengths=(2, 3), losses=[2.0, 4.0, 6.0, 8.0])
     run.train(env_steps=12)
     seen = [(e.index, e.env_steps, e.episode_return, e.length, e.loss, e.environment) for e in run.history.episodes]
-    # The update after 8 steps makes four gradient steps of loss 5 in the mean.
+    # The update after 8 steps makes four gradient steps of mean loss 5.
     assert seen == [
         (0, 4, 2.0, 2, None, 0),
         (1, 6, 3.0, 3, None, 1),
@@ -342,12 +342,12 @@ def test_episodes_tell_all_about_themselves():
     assert seconds[-1] <= run.wall_seconds
 
 
-def test_unknown_events():
+def test_unknown_events_are_refused():
     with pytest.raises(ConfigurationError, match=r"Unknown events \['on_epoch_end'\]; events are on_train_begin"):
         LambdaCallback(on_epoch_end=print)
 
 
-def test_events_that_nobody_wants_cost_nothing():
+def test_only_overridden_events_are_wanted():
     class Some(Callback):
         def on_step_end(self, trainer):
             pass
@@ -359,14 +359,14 @@ def test_events_that_nobody_wants_cost_nothing():
 @pytest.mark.parametrize(
     "event", sorted(set(EVENTS) - {"on_run_end", "on_train_end", "on_evaluation_begin", "on_evaluation_end"})
 )
-def test_a_callback_may_stop_training_at_any_event(event):
+def test_callback_may_stop_training_at_any_event(event):
     run = trainer(callbacks=[LambdaCallback(**{event: lambda trainer, *_: trainer.stop(f"at {event}")})])
     result = run.train(env_steps=1000)
     assert result.reason == f"at {event}"
     assert result.env_steps <= 4
 
 
-def test_the_end_is_told_also_when_something_breaks():
+def test_on_train_end_is_called_after_errors():
     log = []
 
     def breaks(trainer):
@@ -379,7 +379,7 @@ def test_the_end_is_told_also_when_something_breaks():
     assert run.wall_seconds > 0
 
 
-def test_every_gradient_step_on_demand():
+def test_every_gradient_step_is_reported_on_request():
     class Each(Callback):
         every_gradient_step = True
 
@@ -401,63 +401,63 @@ def test_every_gradient_step_on_demand():
     assert all(batches.contiguous for batches in run.agent.updates)
 
 
-def test_a_callback_may_change_numbers_of_agent_and_memory():
+def test_set_hyperparameter_changes_agent_and_buffer():
     run = trainer(buffer=replay(n_step=2, gamma=0.5))
     run.set_hyperparameter("gamma", 0.25)
     assert (run.agent.rate, run.buffer.gammas.tolist()) == (0.25, [0.25])
 
 
-# --- what is no number
+# --- non-finite numbers
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_loss_that_is_no_number_ends_the_run(value):
+def test_non_finite_loss_ends_run(value):
     ends = []
     run = trainer(
         losses=[1.0, value],
         callbacks=[LambdaCallback(on_update_end=lambda t, update: ends.append(update.finite))],
     )
-    told = rf"loss became default: {value} after 4 environment steps \(2 gradient"
-    with pytest.raises(NonFiniteError, match=told) as error:
+    message = rf"loss became default: {value} after 4 environment steps \(2 gradient"
+    with pytest.raises(NonFiniteError, match=message) as error:
         run.train(env_steps=100)
     assert "learning rate is probably too high" in str(error.value)
-    assert ends == [False]  # whoever listens hears of it first
+    assert ends == [False]  # callbacks receive the update before the error
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_loss_that_is_no_number_at_the_first_gradient_step_is_not_the_rates_fault(value):
+def test_non_finite_first_loss_is_not_attributed_to_learning_rate(value):
     with pytest.raises(NonFiniteError, match=f"The loss was default: {value} at the very first gradient") as error:
         trainer(losses=[value]).train(env_steps=100)
     assert "at any learning rate" in str(error.value)
     assert "too high" not in str(error.value)
 
 
-def test_a_range_test_may_stop_before_the_error():
+def test_callback_may_stop_before_divergence_error():
     run = trainer(losses=[float("nan")], callbacks=[LambdaCallback(on_update_end=lambda t, update: t.stop("diverged"))])
     assert run.train(env_steps=100).reason == "diverged"
 
 
-def test_a_reward_that_is_no_number_ends_the_run():
+def test_non_finite_reward_ends_run():
     with pytest.raises(NonFiniteError, match=r"'Steps' gave the reward nan \(copy 0\)"):
         trainer(env={"rewards": (1.0, float("nan"))}).train(env_steps=100)
 
 
-# --- the ready-made callbacks
+# --- built-in callbacks
 
 
-def test_progress_lines():
+def test_progress_prints_lines():
     stream = io.StringIO()
     run = trainer(callbacks=[Progress(every_seconds=0, stream=stream, window=2)], env={"rewards": (1.0, 2.0)})
     run.train(env_steps=6)
     lines = stream.getvalue().splitlines()
-    assert len(lines) == 7  # one a step, and one at the end
+    assert len(lines) == 7  # one line per step, and one at the end
     assert re.fullmatch(r" +\d+\.\d s +1 steps +0 episodes +[\d,]+ steps/s  mean return -  best -", lines[0])
     assert lines[-1].endswith("mean return 4.5  best 5.0")
     assert "6 steps" in lines[-1]
     assert "2 episodes" in lines[-1]
 
 
-def test_progress_tells_a_believable_speed_within_the_first_rollout():
+def test_progress_speed_is_correct_within_first_rollout():
     stream = io.StringIO()
     slow = LambdaCallback(on_step_end=lambda t: time.sleep(0.01))
     run = trainer(
@@ -471,55 +471,55 @@ def test_progress_tells_a_believable_speed_within_the_first_rollout():
         assert float(line.split("episodes")[1].split("steps/s")[0].replace(",", "")) <= 100
 
 
-def test_progress_keeps_quiet_in_between():
+def test_progress_prints_at_interval():
     stream = io.StringIO()
     trainer(callbacks=[Progress(every_seconds=60, stream=stream)]).train(env_steps=6)
     assert len(stream.getvalue().splitlines()) == 1
 
 
-def test_a_call_that_takes_long_is_shown(capsys, monkeypatch):
+def test_long_calls_of_train_print_progress(capsys, monkeypatch):
     def train(**options):
         trainer(callbacks=options.pop("callbacks", [])).train(env_steps=6, **options)
         return capsys.readouterr().err.splitlines()
 
     assert train() == []  # as in all tests
     monkeypatch.delenv("FINDER_PROGRESS")
-    assert train() == []  # over before the first line is due
+    assert train() == []  # ends before the first line is due
     monkeypatch.setattr(CallProgress, "EVERY_SECONDS", 0.0)
     assert len(train()) == 7
     assert "6 steps" in train()[-1]
     assert train(progress=False) == []
-    assert len(train(callbacks=[Progress(every_seconds=1e9)])) == 1  # its own line at the end
+    assert len(train(callbacks=[Progress(every_seconds=1e9)])) == 1  # the last line of the callback
 
 
-def test_progress_goes_to_standard_error(capsys):
+def test_progress_is_written_to_stderr(capsys):
     trainer(callbacks=[Progress()]).train(env_steps=1)
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "1 steps" in captured.err
 
 
-def test_stop_at_return():
+def test_stop_at_return_ends_training():
     run = trainer(callbacks=[StopAtReturn(3.0, trial_count=2)])
     assert run.train(env_steps=100).env_steps == 6
 
 
-# --- making trainers
+# --- construction
 
 
-def test_a_trainer_needs_an_environment():
+def test_trainer_needs_environment():
     with pytest.raises(ConfigurationError, match="needs an environment"):
         Trainer(Scripted())
     assert Trainer(Scripted(environment=EnvironmentSpec(Steps))).environment.label == "Steps"
 
 
 @pytest.mark.parametrize("other", ["Acrobot-v1", "Pendulum-v1", "CartPole-v1"])
-def test_an_agent_for_other_spaces_is_refused(other):
+def test_agent_for_different_spaces_is_refused(other):
     with pytest.raises(ConfigurationError, match=rf"made for observations .*; '{other}' has"):
         Trainer(Scripted(), other)
 
 
-def test_an_agent_with_another_number_of_actions_is_refused():
+def test_agent_for_different_number_of_actions_is_refused():
     class Three(Steps):
         action_space = spaces.Discrete(3)
 
@@ -538,7 +538,7 @@ def test_bounds_of_observations_may_differ():
 # --- evaluation
 
 
-def test_evaluation_plays_whole_episodes_of_every_copy():
+def test_evaluation_plays_same_number_of_episodes_per_copy():
     agent = Scripted()
     returns = evaluate(agent, EnvironmentSpec(Steps, {"lengths": (2, 5)}), n_episodes=6, n_envs=2)
     assert sorted(returns) == [2, 2, 2, 5, 5, 5]  # short episodes are not favoured
@@ -549,7 +549,7 @@ def test_evaluation_plays_whole_episodes_of_every_copy():
     assert len(evaluate(agent, EnvironmentSpec(Steps), n_episodes=3, n_envs=10)) == 3
 
 
-def test_evaluation_leaves_the_agent_as_it_is():
+def test_evaluation_does_not_change_agent():
     agent = Scripted()
     before = agent.rng.bit_generator.state
     first = evaluate(agent, EnvironmentSpec("CartPole-v1"), n_episodes=2)
@@ -562,7 +562,7 @@ def test_evaluation_leaves_the_agent_as_it_is():
         evaluate(agent, EnvironmentSpec(Steps), n_episodes=0)
 
 
-def test_time_limits_of_the_environment_are_truncations():
+def test_time_limits_of_environment_are_truncations():
     collector = Collector(EnvironmentSpec(lambda: TimeLimit(Steps(lengths=(99,)), 3)), 1, [0])
     flags = [
         (bool(tr.terminated[0]), bool(tr.truncated[0])) for tr in (collector.step(Scripted())[0] for _ in range(3))
@@ -571,8 +571,8 @@ def test_time_limits_of_the_environment_are_truncations():
 
 
 @pytest.mark.parametrize("name", ["ppo", "dqn"])
-def test_who_raises_before_an_update_loses_none(name):
-    """Training that goes on after it ends as one in which nobody raised."""
+def test_error_before_update_loses_no_update(name):
+    """Training that continues after the error equals training without it."""
     raised = []
 
     def once(trainer):

@@ -1,4 +1,4 @@
-"""Text that names code: which modules it may name where others have written it."""
+"""Tests of allowed modules: which code may be named in texts that come from other users."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVIL = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\nclass
 
 @pytest.fixture
 def evil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the module `evil_module` and the file `evil.py`, which leave a file where they are imported."""
+    """Return a folder with a module and a file that write a file when they are imported."""
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -34,7 +34,7 @@ def evil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("place", ["evil_module", "evil.py"])
-def test_nothing_of_another_module_runs(evil: Path, place: str) -> None:
+def test_modules_that_are_not_allowed_are_not_imported(evil: Path, place: str) -> None:
     calls: list[Any] = [
         lambda: EnvironmentSpec.of(f"{place}:make"),
         lambda: EnvironmentSpec.of(f"{place}:CartPole-v1"),
@@ -53,16 +53,16 @@ def test_nothing_of_another_module_runs(evil: Path, place: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["evil_module", "evil.py"])
-def test_what_is_allowed_is_loaded(evil: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_allowed_modules_are_loaded(evil: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with only_modules([place]):
         assert EnvironmentSpec.of(f"{place}:make").label
     monkeypatch.setenv(VARIABLE, f"other, {place}")
     with only_modules([]):
         check_module(place)
-    check_module("anything")  # nothing is restricted any more
+    check_module("anything")  # the restriction has ended
 
 
-def test_our_own_and_gymnasiums_are_always_allowed() -> None:
+def test_finder_and_gymnasium_modules_are_always_allowed() -> None:
     with only_modules([]):
         assert EnvironmentSpec.of("CartPole-v1").label == "CartPole-v1"
         assert EnvironmentSpec.of("gymnasium.envs.classic_control:CartPoleEnv").label
@@ -73,13 +73,15 @@ def test_our_own_and_gymnasiums_are_always_allowed() -> None:
 @pytest.mark.parametrize(
     "place", ["agents.errors:pickle", "agents.trust.allowed_modules:Path", "finder.cli:main", "os:system"]
 )
-def test_no_detour_through_ours(place: str) -> None:
+def test_names_imported_by_finder_modules_are_refused(place: str) -> None:
     with only_modules([]), pytest.raises(ConfigurationError, match="--allow-module"):
         NamedWrapper.of(place).find()
 
 
-def test_processes_that_are_started_meanwhile_are_restricted_too() -> None:
+def test_child_processes_are_restricted_too() -> None:
     code = "from agents.trust.loading import loaded\nloaded('os:system')"
     with only_modules([]):
-        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=False)
-    assert "--allow-module os" in told.stderr
+        child = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=False
+        )
+    assert "--allow-module os" in child.stderr

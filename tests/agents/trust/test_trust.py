@@ -1,4 +1,4 @@
-"""Files that were not written here by this user: nothing in them runs unless they are trusted."""
+"""Tests of trust: files that another user or machine wrote run no code unless they are trusted."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ OLD = Path(__file__).parents[2] / "support" / "old" / "training-1.checkpoint"
 
 
 class Doubling(Callback):
-    """Learns from twice the reward."""
+    """Callback that doubles the rewards."""
 
     def on_trajectory(self, trainer: Trainer, trajectory: Trajectory) -> None:
         trajectory.rewards *= 2
 
 
 class Mine(PPO):
-    """An agent of the user's own."""
+    """User-defined agent."""
 
 
 def trainer(folder: Path | None = None, agent: Any = "ppo", environment: Any = "CartPole-v1") -> Trainer:
@@ -55,13 +55,13 @@ def path(tmp_path: Path) -> Path:
     return files.find(tmp_path / "kept")
 
 
-def from_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """From now on this user has another key."""
+def use_other_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Give this user a different key from now on."""
     monkeypatch.setenv(KEY_VARIABLE, str(tmp_path / "another-key"))
 
 
 def marks(path: Path, tmp_path: Path) -> list[tuple[str, Callable[[bool], Any], Callable[[Path], None]]]:
-    """What reads a checkpoint, and what harm was done to it before."""
+    """Return (name, call, harm): what reads a checkpoint, and how the checkpoint was manipulated before."""
     marker = tmp_path / "ran"
     calls: dict[str, tuple[Callable[[bool], Any], tuple[str, ...]]] = {
         "load_agent": (lambda trust: agents.load_agent(path, trust=trust), ("spec", "agent")),
@@ -80,9 +80,7 @@ def marks(path: Path, tmp_path: Path) -> list[tuple[str, Callable[[bool], Any], 
 
 
 @pytest.mark.parametrize("case", range(10))
-def test_nothing_runs_of_a_file_that_is_not_trusted(
-    path: Path, tmp_path: Path, case: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_untrusted_file_runs_no_code(path: Path, tmp_path: Path, case: int, monkeypatch: pytest.MonkeyPatch) -> None:
     name, call, harm = marks(path, tmp_path)[case]
     marker = tmp_path / "ran"
     harm(path)
@@ -93,9 +91,9 @@ def test_nothing_runs_of_a_file_that_is_not_trusted(
     with pytest.raises(UntrustedFileError):
         call(False)
     assert not marker.exists(), name
-    with contextlib.suppress(Exception):  # a marker is no state
+    with contextlib.suppress(Exception):  # a marker is not a valid state
         call(True)
-    assert marker.exists(), name  # the test can see it
+    assert marker.exists(), name  # the marker works
     marker.unlink()
     monkeypatch.setenv(TRUST_VARIABLE, "1")
     with contextlib.suppress(Exception):
@@ -103,31 +101,33 @@ def test_nothing_runs_of_a_file_that_is_not_trusted(
     assert marker.exists(), name
 
 
-def test_there_are_as_many_cases(path: Path, tmp_path: Path) -> None:
+def test_number_of_cases_is_complete(path: Path, tmp_path: Path) -> None:
     assert len(marks(path, tmp_path)) == 10
 
 
-def test_a_whole_signed_file_of_another_user(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signed_file_of_another_user_needs_trust(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert state_file.is_ours(path)
-    from_elsewhere(monkeypatch, tmp_path)
+    use_other_key(monkeypatch, tmp_path)
     assert not state_file.is_ours(path)
     with pytest.raises(UntrustedFileError, match=r"a pickle \(environments\)"):
         agents.resume(trainer(), path)
     assert agents.resume(trainer(), path, trust=True).in_episodes
 
 
-def test_a_built_in_agent_of_elsewhere_plays(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from_elsewhere(monkeypatch, tmp_path)
+def test_built_in_agent_of_another_user_plays_without_trust(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_other_key(monkeypatch, tmp_path)
     monkeypatch.setattr("cloudpickle.loads", None)
     agent = agents.load_agent(path)
     assert agents.play(agent, n_episodes=1, max_steps=5, render_mode=None)
-    assert not key_file().exists()  # reading makes no key
+    assert not key_file().exists()  # reading does not make a key
 
 
-def test_an_agent_of_ones_own_needs_trust_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_agent_of_another_user_needs_trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer(tmp_path / "kept", Mine).train(env_steps=40)
     assert type(agents.load_agent(tmp_path / "kept")).__name__ == "Mine"
-    from_elsewhere(monkeypatch, tmp_path)
+    use_other_key(monkeypatch, tmp_path)
     with pytest.raises(UntrustedFileError, match=r"a pickle \(spec\)"):
         agents.load_agent(tmp_path / "kept")
     assert set(agents.load_weights(tmp_path / "kept")) == {"networks", "extra"}
@@ -142,11 +142,11 @@ class Robot(CartPoleEnv): pass
 """
 
 
-def test_modules_that_a_file_of_elsewhere_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_named_by_untrusted_file_need_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     robot = tmp_path / "robot.py"
     robot.write_text(ROBOT)
     trainer(tmp_path / "kept", environment=f"{robot}:Robot").train(env_steps=40)
-    moved = shutil.copy(robot, tmp_path / "another.py")  # which is not imported yet
+    moved = shutil.copy(robot, tmp_path / "another.py")  # this file is not imported yet
     [path] = (tmp_path / "kept").glob("*.checkpoint")
     _replace(path, "spec.json", lambda data: data.replace(b"robot.py", b"another.py"))
     (tmp_path / "ran").unlink()
@@ -167,8 +167,8 @@ def test_modules_that_a_file_of_elsewhere_names(tmp_path: Path, monkeypatch: pyt
         "os:system",
     ],
 )
-def test_an_environment_that_is_none(path: Path, place: str) -> None:
-    """A function of Finder's own that is called with a file's arguments may do anything."""
+def test_functions_of_finder_are_not_environments(path: Path, place: str) -> None:
+    """A function of Finder that is called with arguments from a file could do anything."""
     _replace(path, "spec.json", lambda data: data.replace(b'"id":"CartPole-v1"', f'"id":"{place}"'.encode()))
     with pytest.raises(ConfigurationError, match="not written here by you"):
         agents.load_agent(path)
@@ -181,13 +181,13 @@ def test_an_environment_that_is_none(path: Path, place: str) -> None:
         (b'"wrappers":', b'"strings":'), (b'"n":2', b'"n":"x"'),
     ],
 )  # fmt: skip
-def test_a_description_that_is_none(path: Path, before: bytes, after: bytes) -> None:
+def test_invalid_specs_in_files_are_refused(path: Path, before: bytes, after: bytes) -> None:
     _replace(path, "spec.json", lambda data: data.replace(before, after))
     with pytest.raises(ConfigurationError):
         agents.load_agent(path)
 
 
-def test_what_is_compressed_is_none(path: Path) -> None:
+def test_compressed_files_are_refused(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -197,8 +197,8 @@ def test_what_is_compressed_is_none(path: Path) -> None:
         agents.load_agent(path)
 
 
-def test_bytes_are_taken_from_trusted_files_alone(tmp_path: Path) -> None:
-    """A pickle within a state is no array: arrays are read from any file."""
+def test_arrays_in_place_of_bytes_are_refused(tmp_path: Path) -> None:
+    """A pickle within a state must not be an array, because arrays are read from any file."""
     marker = tmp_path / "ran"
     packed = pickle.dumps(Evil(marker))
     for other in (np.frombuffer(packed, np.uint8), bytearray(packed), memoryview(packed)):
@@ -212,7 +212,7 @@ def test_bytes_are_taken_from_trusted_files_alone(tmp_path: Path) -> None:
     assert not marker.exists()
 
 
-def test_checkpoints_of_the_version_before(tmp_path: Path) -> None:
+def test_checkpoints_of_earlier_format_need_trust(tmp_path: Path) -> None:
     with pytest.raises(UntrustedFileError, match="is of an earlier version, a pickle"):
         agents.load_agent(OLD)
     with pytest.raises(UntrustedFileError):
@@ -230,7 +230,7 @@ def test_checkpoints_of_the_version_before(tmp_path: Path) -> None:
     assert rest.env_steps == 160
 
 
-def test_a_damaged_file_of_before(tmp_path: Path) -> None:
+def test_damaged_file_of_earlier_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "damaged.checkpoint"
     data = bytearray(OLD.read_bytes())
     data[1000] ^= 1
@@ -240,7 +240,7 @@ def test_a_damaged_file_of_before(tmp_path: Path) -> None:
 
 
 class TestKey:
-    def test_it_is_made_once_for_its_owner_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_key_is_made_once_and_readable_by_owner_only(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(KEY_VARIABLE, str(tmp_path / "state" / "key"))
         signature = signature_of({"a": 1})
         assert key_file().stat().st_mode & 0o777 == 0o600
@@ -251,7 +251,7 @@ class TestKey:
         for other in ("", None, 3, "é", signature[:-1]):
             assert not is_signature_of(other, {"a": 1})
 
-    def test_it_is_in_the_users_state_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_key_is_in_state_folder_of_user(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(KEY_VARIABLE)
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
         assert key_file() == tmp_path / "finder" / "key"
@@ -260,7 +260,7 @@ class TestKey:
         assert key_file() == tmp_path / ".local" / "state" / "finder" / "key"
 
     @pytest.mark.parametrize("harm", ["readable", "short", "folder"])
-    def test_one_that_is_none(
+    def test_unusable_key_is_reported_and_files_stay_unsigned(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         key = tmp_path / f"key-{harm}"
@@ -273,7 +273,7 @@ class TestKey:
         else:
             key.unlink()
             key.mkdir()
-        trainer(tmp_path / "kept").train(env_steps=40)  # which goes on without
+        trainer(tmp_path / "kept").train(env_steps=40)  # training continues without a key
         assert f"{key} cannot be used" in caplog.text
         assert not state_file.is_ours(files.find(tmp_path / "kept"))
         assert not is_signature_of("", {})

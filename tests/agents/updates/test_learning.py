@@ -1,4 +1,4 @@
-"""The compiled update: what goes in, what is compiled and how often, and what happens where XLA cannot."""
+"""Tests of the compiled update: its inputs, what is compiled and how often, and the fallback from XLA."""
 
 from dataclasses import dataclass
 
@@ -36,7 +36,7 @@ DTYPES = [np.float32, np.float64, np.int64, np.int32, np.bool_]
     rows=st.integers(1, 4),
     seed=st.integers(0, 1000),
 )
-def test_columns_come_back_as_they_were(columns, rows, seed):
+def test_packing_round_trip(columns, rows, seed):
     rng = np.random.default_rng(seed)
     data = {
         f"c{i}": (rng.integers(-(2**24), 2**24, (rows, *shape)) * (rng.random((rows, *shape)) < 0.7)).astype(dtype)
@@ -53,7 +53,7 @@ def test_columns_come_back_as_they_were(columns, rows, seed):
         np.testing.assert_array_equal(result[name].numpy(), values.astype(kind))
 
 
-def test_images_stay_columns_of_their_own():
+def test_images_are_not_packed():
     data = {"observations": np.zeros((2, 4, 4, 3), np.uint8), "flags": np.zeros((2, 5), np.uint8), "r": np.zeros(2)}
     layout = layout_of(data, contiguous=False)
     assert layout.images == ("observations",)
@@ -61,21 +61,21 @@ def test_images_stay_columns_of_their_own():
     assert pack(data, layout).shape == (2, 6)
 
 
-def test_equal_layouts_are_equal():
+def test_layouts_are_equal_for_same_columns():
     one, other = {"a": np.zeros((2, 3), np.float32)}, {"a": np.ones((5, 3), np.float32)}
     assert layout_of(one, True) == layout_of(other, True)
     assert hash(layout_of(one, True)) == hash(layout_of(other, True))
     assert layout_of(one, True) != layout_of({"a": np.zeros((2, 3), np.int32)}, True)
 
 
-def test_a_minibatch_alone():
+def test_of_step_selects_one_minibatch():
     data = {"a": np.array([10, 11, 12, 13])}
     one = Batches(data, np.array([[3, 0], [1, 2]], np.int32)).of_step(1)
     assert one.data["a"][one.indices].tolist() == [[11, 12]]
     assert one.contiguous
 
 
-def test_a_minibatch_of_members_alone():
+def test_of_step_selects_one_minibatch_per_member():
     data = {"a": np.array([[10, 11, 12], [20, 21, 22]])}
     indices = np.array([[[0, 1], [2, 0]], [[2, 1], [1, 1]]], np.int32)  # [P, K, B]
     one = Batches(data, indices).of_step(1)
@@ -83,11 +83,11 @@ def test_a_minibatch_of_members_alone():
     assert one.indices.tolist() == [[[0, 1]], [[0, 1]]]
 
 
-# --- compiled
+# --- compiled updates
 
 
 class Line(KerasAgent):
-    """Learns to give the target: one weight vector, a squared error, and whatever the test adds."""
+    """Agent that fits one weight vector to the targets by squared error; tests change the error with `wrap`."""
 
     def build(self):
         return {"line": keras.Sequential([keras.Input((3,)), keras.layers.Dense(1, kernel_initializer="zeros")])}
@@ -124,7 +124,7 @@ def compiled_functions(agent):
 
 
 def by_hand(rows, minibatches, rate=0.1):
-    """The same gradient steps in NumPy; gives weights, bias and the loss before each step."""
+    """Make the same gradient steps in NumPy, and return weights, bias and the loss before each step."""
     weights, bias, losses = np.zeros(3), 0.0, []
     for minibatch in minibatches:
         x, y = rows["observations"][minibatch], rows["targets"][minibatch]
@@ -140,7 +140,7 @@ def by_hand(rows, minibatches, rate=0.1):
     [[[0, 1, 2, 3]], [[0, 1], [2, 3]], [[3, 0], [1, 1], [2, 3], [0, 2]], [[2]]],
     ids=["whole", "in order", "shuffled", "one row"],
 )
-def test_gradient_steps_are_made_in_order_on_their_minibatches(minibatches):
+def test_gradient_steps_are_made_in_order_of_minibatches(minibatches):
     agent, rows = line(), data()
     update = agent.update(Batches(rows, np.array(minibatches, np.int32)))
     weights, bias, losses = by_hand(rows, minibatches)
@@ -151,7 +151,7 @@ def test_gradient_steps_are_made_in_order_on_their_minibatches(minibatches):
     assert agent.gradient_steps == int(agent._gradient_steps.numpy()) == len(minibatches)
 
 
-def test_xla_gives_the_same_numbers():
+def test_xla_gives_same_numbers():
     agents = [line(jit_compile=jit) for jit in (False, True, None)]
     for agent in agents:
         agent.act(data()["observations"], explore=True)
@@ -180,30 +180,30 @@ def test_xla_compiles_single_steps_of_a_long_training(monkeypatch):
     monkeypatch.setattr(compiled, "PLAIN_STEPS", 2)
     agent, plain, minibatch = minibatches_of(4), line(), np.array([[0, 1, 2, 3]], np.int32)
     for seed, kinds in enumerate([[False], [False], [False, True]]):
-        told = [each.update(Batches(data(seed=seed), minibatch)).losses["default"] for each in (agent, plain)]
-        np.testing.assert_allclose(*told, rtol=1e-5)
+        results = [each.update(Batches(data(seed=seed), minibatch)).losses["default"] for each in (agent, plain)]
+        np.testing.assert_allclose(*results, rtol=1e-5)
         assert by_xla(agent) == kinds
     assert by_xla(plain) == [False]
     resumed = minibatches_of(4)
     resumed.set_state(agent.get_state())
     for each in (agent, resumed):
         each.update(Batches(data(seed=3), minibatch))
-    assert by_xla(resumed) == [True]  # as the one that was not interrupted
+    assert by_xla(resumed) == [True]  # as in the uninterrupted training
     for one, other in zip(agent.networks["line"].weights, resumed.networks["line"].weights, strict=True):
         np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
 @pytest.mark.parametrize(("size", "kinds"), [(8, [False]), (7, [True]), (6, [False])], ids=["large", "small", "other"])
-def test_large_single_steps_and_those_of_any_size_stay_a_plain_graph(monkeypatch, size, kinds):
+def test_large_or_irregular_steps_are_not_compiled_by_xla(monkeypatch, size, kinds):
     monkeypatch.setattr(compiled, "PLAIN_STEPS", 0)
-    monkeypatch.setattr(compiled, "_SMALL", 4 * 8 - 1)  # the line has three weights and a bias
+    monkeypatch.setattr(compiled, "_SMALL", 4 * 8 - 1)  # the agent has three weights and a bias
     agent = minibatches_of(8 if size == 8 else 7)
     agent.update(Batches(data(size), np.arange(size, dtype=np.int32)[None]))
     assert by_xla(agent) == kinds
 
 
 @pytest.mark.parametrize("acted_first", [True, False])
-def test_acting_follows_every_update(acted_first):
+def test_acting_uses_weights_of_last_update(acted_first):
     agent, rows = line(), data()
     if acted_first:
         agent.infer("line", rows["observations"])
@@ -213,7 +213,7 @@ def test_acting_follows_every_update(acted_first):
         np.testing.assert_allclose(agent.infer("line", rows["observations"]), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_no_loop_is_traced_twice():
+def test_update_is_traced_once_per_layout():
     agent, traces = line(), []
     agent.wrap = lambda x: (traces.append(1), x)[1]
     for k in range(20):
@@ -226,7 +226,7 @@ def test_no_loop_is_traced_twice():
     assert len(traces) == len(compiled_functions(agent))
 
 
-def test_a_changed_rate_takes_effect_without_compiling_again():
+def test_changed_learning_rate_takes_effect_without_compilation():
     agent, rows = line(), data()
     steps = []
     for rate in (0.1, 0.2):
@@ -238,18 +238,18 @@ def test_a_changed_rate_takes_effect_without_compiling_again():
     assert len(compiled_functions(agent)) == 1
 
 
-# --- where XLA cannot
+# --- losses that XLA cannot compile
 
 
 class Python(Line):
-    """Its loss calls Python, which XLA cannot compile."""
+    """Agent whose loss calls Python, which XLA cannot compile."""
 
     def wrap(self, x):
         return tf.ensure_shape(tf.numpy_function(lambda values: values, [x], tf.float32), x.shape) * 0 + x
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_loss_that_xla_cannot_compile_runs_as_a_graph(caplog):
+def test_loss_that_xla_cannot_compile_runs_as_graph(caplog):
     agent, rows = line(Python, jit_compile=None), data()
     agent.update(Batches(rows, np.array([[0, 1, 2, 3]] * 2, np.int32)))
     assert [record.levelname for record in caplog.records] == ["WARNING"]
@@ -259,7 +259,7 @@ def test_a_loss_that_xla_cannot_compile_runs_as_a_graph(caplog):
     assert agent.gradient_steps == int(agent._gradient_steps.numpy()) == 2
 
 
-def test_a_loss_that_xla_cannot_compile_stays_a_graph_in_a_long_training(monkeypatch, caplog):
+def test_loss_that_xla_cannot_compile_stays_graph_in_long_training(monkeypatch, caplog):
     monkeypatch.setattr(compiled, "PLAIN_STEPS", 1)
     agent, rows = minibatches_of(4, Python), data()
     for _ in range(3):
@@ -270,7 +270,7 @@ def test_a_loss_that_xla_cannot_compile_stays_a_graph_in_a_long_training(monkeyp
     assert agent.gradient_steps == int(agent._gradient_steps.numpy()) == 3
 
 
-def test_where_xla_is_broken_a_long_training_goes_on(monkeypatch, caplog):
+def test_long_training_continues_without_broken_xla(monkeypatch, caplog):
     monkeypatch.setattr(compiled, "PLAIN_STEPS", 1)
     agent, rows, make = minibatches_of(4), data(), compiled.direct_call
 
@@ -290,7 +290,7 @@ def test_where_xla_is_broken_a_long_training_goes_on(monkeypatch, caplog):
 
 
 def failing_at(agent, monkeypatch, call, error):
-    """Has the compiled function raise at its call of that number, but for plain graphs."""
+    """Make the compiled function raise at the given call, except in plain graphs."""
     calls, make, traced = [], compiled.direct_call, []
 
     def direct_call(function):
@@ -318,7 +318,7 @@ def failing_at(agent, monkeypatch, call, error):
     ],
     ids=["memory", "memory of a GPU", "cancelled"],
 )
-def test_an_error_of_the_run_is_raised_and_xla_goes_on(monkeypatch, caplog, error, call):
+def test_runtime_error_is_raised_and_xla_is_kept(monkeypatch, caplog, error, call):
     agent = line(jit_compile=None)
     batches = Batches(data(), np.array([[0, 1], [2, 3]], np.int32))
     failing_at(agent, monkeypatch, call, error)
@@ -332,7 +332,7 @@ def test_an_error_of_the_run_is_raised_and_xla_goes_on(monkeypatch, caplog, erro
     assert not caplog.records
 
 
-def test_an_error_after_a_call_that_succeeded_is_no_error_of_compiling(monkeypatch, caplog):
+def test_error_after_successful_call_is_not_compilation_error(monkeypatch, caplog):
     agent = line(jit_compile=None)
     batches = Batches(data(), np.array([[0, 1], [2, 3]], np.int32))
     failing_at(agent, monkeypatch, 2, tf.errors.InternalError(None, None, "ptxas failed: cannot compile"))
@@ -342,7 +342,7 @@ def test_an_error_after_a_call_that_succeeded_is_no_error_of_compiling(monkeypat
     assert not caplog.records
 
 
-def test_only_the_function_that_xla_cannot_compile_becomes_a_plain_graph(monkeypatch, caplog):
+def test_only_failing_function_becomes_plain_graph(monkeypatch, caplog):
     agent = line(jit_compile=None)
     failing_at(agent, monkeypatch, 1, tf.errors.InternalError(None, None, "libdevice not found"))
     agent.update(Batches(data(), np.array([[0, 1], [2, 3]], np.int32)))
@@ -354,14 +354,14 @@ def test_only_the_function_that_xla_cannot_compile_becomes_a_plain_graph(monkeyp
     assert len(caplog.records) == 1
 
 
-def test_it_raises_where_xla_was_asked_for():
+def test_explicit_jit_compile_raises_compilation_error():
     agent = line(Python, jit_compile=True)
     with pytest.raises((tf.errors.InvalidArgumentError, tf.errors.UnimplementedError)):
         agent.update(Batches(data(), np.array([[0, 1, 2, 3]], np.int32)))
     assert agent.gradient_steps == 0
 
 
-# --- losses that are none
+# --- invalid losses
 
 
 class Vector(Line):
@@ -385,9 +385,9 @@ class Pairs(Line):
 
 
 @pytest.mark.parametrize(("cls", "kind"), [(Bare, "Tensor"), (Pairs, "list")])
-def test_a_loss_must_be_named(cls, kind):
-    told = rf"must return a mapping such as \{{'default': loss\}}, it returned a {kind}"
-    with pytest.raises(ConfigurationError, match=told):
+def test_unnamed_losses_are_refused(cls, kind):
+    message = rf"must return a mapping such as \{{'default': loss\}}, it returned a {kind}"
+    with pytest.raises(ConfigurationError, match=message):
         line(cls).update(Batches(data(), np.array([[0, 1, 2, 3]], np.int32)))
 
 
@@ -395,12 +395,12 @@ def test_a_loss_must_be_named(cls, kind):
     ("cls", "message"),
     [(Vector, r"one number for 'default' .*shape \(4,\)"), (Nameless, r"the optimizer 'default'; it gave \['loss'\]")],
 )
-def test_a_loss_that_is_none_is_refused(cls, message):
+def test_losses_of_wrong_shape_or_name_are_refused(cls, message):
     with pytest.raises(ConfigurationError, match=message):
         line(cls).update(Batches(data(), np.array([[0, 1, 2, 3]], np.int32)))
 
 
-def test_a_mistake_in_the_loss_is_not_taken_for_xlas(caplog):
+def test_error_in_loss_is_not_attributed_to_xla(caplog):
     class Mistaken(Line):
         def loss(self, batch):
             return {"default": keras.ops.mean(batch["observation"])}
@@ -417,20 +417,20 @@ class Followed(Line):
         return {name: super(Followed, self).build()["line"] for name in ("line", "target")}
 
 
-def test_target_networks_need_their_numbers():
+def test_target_networks_need_tau_in_config():
     with pytest.raises(ConfigurationError, match="lacks tau"):
         line(Followed)
 
 
-# --- what an update tells
+# --- update metrics
 
 
-def test_update_metrics():
+def test_update_metrics_sum_losses_and_detect_non_finite_ones():
     update = UpdateMetrics(
         {"actor": np.array([1.0, 3.0]), "critic": np.array([10.0, 20.0])}, {"kl": np.array([np.nan])}
     )
     assert update.loss == 2.0 + 15.0
-    assert update.finite  # a metric that is no number harms nobody
+    assert update.finite  # a metric of nan is allowed
     assert not UpdateMetrics({"default": np.array([1.0, np.inf])}, {}).finite
 
 
@@ -446,7 +446,7 @@ class TestLossesAfterSteps:
         Trainer(agent, seed=0, callbacks=[record]).train(env_steps=n_steps)
         return seen
 
-    def test_a_small_step_lowers_the_loss_of_its_own_minibatch(self):
+    def test_small_step_lowers_loss_of_its_minibatch(self):
         agent = self.agent()
         agent.set_learning_rate(1e-4)
         with agent.losses_after_steps():
@@ -464,7 +464,7 @@ class TestLossesAfterSteps:
         )
         assert (rises > 0).mean() > 0.15
 
-    def test_nothing_that_is_learned_changes_and_nothing_is_compiled_twice(self):
+    def test_observation_does_not_change_training_or_compile_again(self):
         plain, observed = self.agent(), self.agent()
         self.updates(plain)
         with observed.losses_after_steps():

@@ -1,4 +1,4 @@
-"""What agents leave in their process when they are deleted: nothing that grows."""
+"""Tests that deleted agents leave nothing in their process that grows."""
 
 import gc
 import json
@@ -34,7 +34,7 @@ PARAMS = {
 
 @pytest.fixture
 def nothing_shared(monkeypatch):
-    """No function of another test is shared, and none of this one is kept."""
+    """Isolate the functions shared by this test from those of others."""
     monkeypatch.setattr(shared_functions, "_kept", type(shared_functions._kept)())
 
 
@@ -44,7 +44,7 @@ def graphs():
 
 
 def in_process():
-    """What a process holds: graphs, functions of the runtime, gradients."""
+    """Return the numbers of graphs, functions of the runtime and gradients in this process."""
     gc.collect()
     return graphs(), len(context.context().list_function_names()), len(gradient_table())
 
@@ -64,8 +64,8 @@ def trained(name, seed=0, **params):
     return agent
 
 
-def test_tensorflow_still_keeps_the_graphs_of_custom_gradients():
-    """The smallest case: a Keras optimizer's step in a traced function, without any code of ours."""
+def test_tensorflow_still_leaks_graphs_of_custom_gradients():
+    """The smallest case: a step of a Keras optimizer in a traced function, without code of Finder."""
     variables = [keras.Variable([1.0, 2.0])]
     optimizer = keras.optimizers.Adam()
     optimizer.build(variables)
@@ -85,7 +85,7 @@ def test_tensorflow_still_keeps_the_graphs_of_custom_gradients():
 
 @pytest.mark.real
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_agents_that_are_deleted_leave_nothing(name):
+def test_deleted_agents_leave_nothing(name):
     trained(name)
     before = in_process()
     for seed in (1, 2):
@@ -95,7 +95,7 @@ def test_agents_that_are_deleted_leave_nothing(name):
 
 @pytest.mark.real
 @pytest.mark.parametrize("params", [{}, {"hidden_sizes": (4,), "activation": "silu"}], ids=["", "silu"])
-def test_agents_of_another_structure_leave_functions_only(monkeypatch, nothing_shared, params):
+def test_deleted_agents_of_different_structure_leave_nothing(monkeypatch, nothing_shared, params):
     monkeypatch.setattr(shared_functions, "KEPT", 0)
     trained("ppo", **params)
     before = in_process()
@@ -104,7 +104,7 @@ def test_agents_of_another_structure_leave_functions_only(monkeypatch, nothing_s
 
 
 @pytest.mark.real
-def test_populations_that_are_deleted_leave_nothing():
+def test_deleted_populations_leave_nothing():
     spec = AgentSpec.of("ppo", "CartPole-v1", {**params_of("ppo"), "jit_compile": False})
 
     def train():
@@ -139,7 +139,7 @@ print(json.dumps([held() for _ in range(3)]))
 
 
 @pytest.mark.real
-def test_agents_of_parameter_servers_leave_nothing():
+def test_deleted_agents_of_parameter_servers_leave_nothing():
     done = subprocess.run([sys.executable, "-c", SERVED], check=False, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     first, second, third = json.loads(done.stdout.splitlines()[-1])
@@ -147,7 +147,7 @@ def test_agents_of_parameter_servers_leave_nothing():
 
 
 @pytest.mark.real
-def test_an_agent_is_deleted_with_its_variables():
+def test_variables_are_deleted_with_their_agent():
     agent = trained("ppo")
     variables = [weakref.ref(variable.value) for variable in agent.state_variables()]
     del agent
@@ -155,7 +155,7 @@ def test_an_agent_is_deleted_with_its_variables():
     assert not [each for each in variables if each() is not None]
 
 
-def test_tensorflow_knows_all_variables_by_one_name():
+def test_variable_names_are_not_numbered():
     names = {variable.value.name for _ in range(2) for variable in trained("dqn").state_variables()}
     numbered = {name for name in names if any(each.isdigit() for each in name.removesuffix(":0"))}
     assert numbered <= {"1_epsilon:0"}
@@ -166,7 +166,7 @@ def test_tensorflow_knows_all_variables_by_one_name():
 
 @pytest.mark.parametrize("name", [pytest.param("ppo", marks=pytest.mark.slow), "dqn"])
 @pytest.mark.parametrize("by_xla", [False, True])
-def test_a_second_agent_learns_with_the_function_of_the_first(nothing_shared, name, by_xla):
+def test_second_agent_reuses_compiled_function_of_first(nothing_shared, name, by_xla):
     alone = trained(name, seed=1, jit_compile=by_xla)
     shared_functions._kept.clear()
     first = trained(name, seed=0, jit_compile=by_xla)
@@ -179,7 +179,7 @@ def test_a_second_agent_learns_with_the_function_of_the_first(nothing_shared, na
         np.testing.assert_array_equal(own.numpy(), before)
 
 
-def test_agents_of_other_numbers_share_and_those_of_another_structure_do_not(nothing_shared):
+def test_functions_are_shared_for_equal_structure_only(nothing_shared):
     trained("ppo")
     n = len(shared_functions._kept)
     trained("ppo", 1, learning_rate=1e-2, gamma=0.5, clip_range=0.3)
@@ -210,7 +210,7 @@ OTHERS = [
 ]
 
 
-def test_functions_of_equal_definition_are_one_and_others_are_not(nothing_shared):
+def test_functions_of_equal_definition_are_shared(nothing_shared):
     functions = [concrete(run) for run in (*BASE, *OTHERS)] + [concrete(BASE[0], by_xla=True)]
     shared = [shared_function(each) for each in functions]
     assert len({*map(id, shared)}) == len(functions)
@@ -232,13 +232,13 @@ def test_functions_of_equal_definition_are_one_and_others_are_not(nothing_shared
     ],
     ids=["random", "Python", "Python without state", "random in a loop"],
 )
-def test_functions_with_a_state_of_their_own_are_not_shared(nothing_shared, run):
+def test_functions_with_state_are_not_shared(nothing_shared, run):
     function = concrete(run)
     assert shared_function(function) is function.inference_fn
     assert not shared_functions._kept
 
 
-def test_the_functions_that_were_asked_for_last_are_kept(nothing_shared, monkeypatch):
+def test_most_recently_used_functions_are_kept(nothing_shared, monkeypatch):
     monkeypatch.setattr(shared_functions, "KEPT", 2)
     one, two, three = (shared_function(concrete(run)) for run in BASE + OTHERS[:1])
     assert [*shared_functions._kept.values()] == [two, three]
@@ -255,7 +255,7 @@ def tripled(x):
     return x + 0.0, lambda upstream: upstream * 3.0
 
 
-def test_a_custom_gradient_lives_as_long_as_its_graph():
+def test_custom_gradient_lives_as_long_as_its_graph():
     gc.collect()
     known = {*gradient_table()}
 
