@@ -45,8 +45,7 @@ def targets(gamma=0.5, **changes):
 
 def test_retrace_within_an_episode():
     # The last step: 3 + 20 = 23. Its error is fully weighted, 23 - 30 = -7: 2 + (32 - 7) / 2 = 14.5. The error of that
-    # step
-    # is weighted by one half, (14.5 - 20) / 2 = -2.75: 1 + (24 - 2.75) / 2.
+    # step is weighted by one half, (14.5 - 20) / 2 = -2.75: 1 + (24 - 2.75) / 2.
     assert targets() == [1 + (24 - 2.75) / 2, 14.5, 23]
 
 
@@ -120,8 +119,7 @@ def test_on_policy_gradient_is_advantage_over_probability():
 
 def test_bias_correction_adds_truncated_share_of_gradient():
     # The ratio of action 0 is 4, truncated to 2: (9 - 5) * 2 / 0.5. The correction is 1 - 2 / 4 times its value minus
-    # that of
-    # the state, 4 - 5 (4 / 2 + 6 / 2 = 5). The ratio of action 1 is less than 1: nothing is truncated.
+    # that of the state, 4 - 5 (4 / 2 + 6 / 2 = 5). The ratio of action 1 is less than 1: nothing is truncated.
     assert gradient((0.5, 0.5), (0.125, 0.875), 0, (4, 6), target=9, importance_c=2.0).tolist() == [
         (9 - 5) * 2 / 0.5 - 0.5,
         0,
@@ -208,8 +206,7 @@ def acer(**params):
 
 
 # Two trajectories of two steps. The action values of observations (4, 4) and (8, 8) are (4, 8) and (8, 16), so the
-# values
-# of the states are 6 and 12.
+# values of the states are 6 and 12.
 ROWS = {
     "observations": np.array([[4, 4], [8, 8], [4, 4], [8, 8]], np.float32),
     "actions": np.array([0, 1, 0, 1], np.int32),

@@ -238,7 +238,6 @@ def test_learned_value_bootstraps_at_truncation_and_ends_at_termination(
         trainer.train(env_steps=5_000)
     value = agent.infer(name, np.ones((1, 1), np.float32)).max()
     # Both steps have the same observation. The value after the first step is V where the target bootstraps there, and 1
-    # where
-    # the target looks further ahead: V = (2 + 0.8 (bV + (1 - b) 1)) / 2.
+    # where the target looks further ahead: V = (2 + 0.8 (bV + (1 - b) 1)) / 2.
     terminating = (2 + 0.8 * (1 - bootstrapped)) / (2 - 0.8 * bootstrapped)
     assert value == pytest.approx(5.0 if truncates else terminating, rel=0.07)

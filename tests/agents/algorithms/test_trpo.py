@@ -88,7 +88,7 @@ def searched(evaluate, step=(4.0,), limit=100.0, max_tries=5, jit_compile=False)
     return float(found.point[0]), float(found.gain), float(found.distance), bool(found.accepted)
 
 
-def hill(point):
+def height_and_distance(point):
     """Return a height, with maximum 5 at 1.5 and 2.75 at 0, and the square of the point as distance."""
     return 5.0 - tf.reduce_sum(tf.square(point - 1.5)), tf.reduce_sum(tf.square(point))
 
@@ -96,17 +96,17 @@ def hill(point):
 @pytest.mark.parametrize("jit_compile", [True, False])
 def test_line_search_takes_first_improving_step_within_distance(jit_compile):
     shared = {"jit_compile": jit_compile}
-    assert searched(hill, **shared) == (2.0, 2.25 - 0.25, 4.0, True)  # the height at 4 is less than at 0
-    assert searched(hill, limit=4.0, **shared) == (2.0, 2.0, 4.0, True)
-    assert searched(hill, limit=3.9, **shared) == (1.0, 2.0, 1.0, True)
-    assert searched(hill, limit=0.2, max_tries=4, **shared) == (0.0, 0.0, 0.0, False)
-    assert searched(hill, limit=0.2, max_tries=6, **shared) == (0.25, 2.25 - 1.5625, 0.0625, True)
+    assert searched(height_and_distance, **shared) == (2.0, 2.25 - 0.25, 4.0, True)  # the height at 4 is less than at 0
+    assert searched(height_and_distance, limit=4.0, **shared) == (2.0, 2.0, 4.0, True)
+    assert searched(height_and_distance, limit=3.9, **shared) == (1.0, 2.0, 1.0, True)
+    assert searched(height_and_distance, limit=0.2, max_tries=4, **shared) == (0.0, 0.0, 0.0, False)
+    assert searched(height_and_distance, limit=0.2, max_tries=6, **shared) == (0.25, 2.25 - 1.5625, 0.0625, True)
 
 
 def test_line_search_rejects_steps_without_improvement():
     assert searched(lambda point: (tf.constant(1.0), tf.constant(0.0))) == (0.0, 0.0, 0.0, False)
     assert searched(lambda point: (-tf.reduce_sum(point), tf.constant(0.0))) == (0.0, 0.0, 0.0, False)
-    assert searched(hill, step=(np.nan,)) == (0.0, 0.0, 0.0, False)
+    assert searched(height_and_distance, step=(np.nan,)) == (0.0, 0.0, 0.0, False)
 
 
 # --- steps of the policy
@@ -134,7 +134,7 @@ ROWS = {
 }
 
 
-def once(values):
+def only(values):
     """Return the value of a metric that is the same at every gradient step."""
     assert len(set(values.tolist())) == 1
     return float(values[0])
@@ -143,15 +143,14 @@ def once(values):
 @pytest.mark.parametrize("jit_compile", [True, False])
 def test_policy_step_between_two_actions_by_hand(jit_compile):
     # The gradient is (1, -1) / 2, and the Fisher matrix times (1, -1) is (1, -1) / 2; with damping 0.1 the divergence
-    # of a step
-    # (t, -t) is 0.6 t^2.
+    # of a step (t, -t) is 0.6 t^2.
     agent = trpo(target_kl=0.06, cg_damping=0.1, jit_compile=jit_compile)
     update = agent.update(Batches(ROWS, ALL))
     t = np.sqrt(0.06 / 0.6)
     kernel, bias = agent.networks["actor"].get_weights()
     np.testing.assert_allclose(bias, [t, -t], rtol=1e-4)
     np.testing.assert_array_equal(kernel, np.zeros((2, 2)))
-    metrics = {name: once(values) for name, values in update.metrics.items()}
+    metrics = {name: only(values) for name, values in update.metrics.items()}
     assert metrics["kl"] == pytest.approx(np.log(np.cosh(t)), rel=1e-3)
     assert metrics["surrogate_improvement"] == pytest.approx(np.tanh(t), rel=1e-3)
     assert metrics["line_search_success"] == 1.0
@@ -174,8 +173,8 @@ def test_policy_step_of_normal_action_by_hand():
     t = np.sqrt(2 * 0.02 / 1.5)
     _, mean, log_std = agent.networks["actor"].get_weights()
     np.testing.assert_allclose([mean[0], log_std[0]], [t, 0], rtol=1e-4, atol=1e-6)
-    assert once(update.metrics["kl"]) == pytest.approx(t**2 / 2, rel=1e-3)
-    assert once(update.metrics["surrogate_improvement"]) == pytest.approx(np.sinh(t) * np.exp(-(t**2) / 2), rel=1e-3)
+    assert only(update.metrics["kl"]) == pytest.approx(t**2 / 2, rel=1e-3)
+    assert only(update.metrics["surrogate_improvement"]) == pytest.approx(np.sinh(t) * np.exp(-(t**2) / 2), rel=1e-3)
 
 
 def test_policy_without_improvement_stays_unchanged():
@@ -184,7 +183,7 @@ def test_policy_without_improvement_stays_unchanged():
     update = agent.update(Batches({**ROWS, "advantages": np.zeros(2, np.float32)}, ALL))
     for one, other in zip(before, agent.networks["actor"].get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
-    assert [once(update.metrics[name]) for name in ("kl", "surrogate_improvement", "line_search_success")] == [0, 0, 0]
+    assert [only(update.metrics[name]) for name in ("kl", "surrogate_improvement", "line_search_success")] == [0, 0, 0]
     assert agent.networks["critic"].get_weights()[1] == pytest.approx(2.0)  # the critic still learns
 
 
@@ -197,7 +196,7 @@ def test_step_beyond_divergence_limit_is_shortened():
         agent.networks["actor"].set_weights([kernel, np.log([0.9, 0.1])])
         rows = {**ROWS, "log_probs": np.log([0.9, 0.1]).astype(np.float32), "advantages": np.array([-1, 9], np.float32)}
         update = agent.update(Batches(rows, ALL))
-        tries[max_iter] = (once(update.metrics["line_search_success"]), once(update.metrics["kl"]))
+        tries[max_iter] = (only(update.metrics["line_search_success"]), only(update.metrics["kl"]))
     assert tries[1] == (0.0, 0.0)
     assert tries[10][0] == 1.0
     assert 0.2 < tries[10][1] <= 0.5
@@ -225,7 +224,7 @@ def test_advantages_are_normalised_over_all_rows_of_an_update():
     ]
     for name in updates[0].metrics:
         np.testing.assert_allclose(updates[0].metrics[name], updates[1].metrics[name], rtol=1e-5)
-    assert once(updates[0].metrics["surrogate_improvement"]) > 0
+    assert only(updates[0].metrics["surrogate_improvement"]) > 0
 
 
 # --- the policy step at the start of an update
@@ -308,7 +307,7 @@ def test_update_on_image_observations_is_finite():
     rows = {**ROWS, "observations": images}
     update = agent.update(Batches(rows, ALL))
     assert update.finite
-    assert once(update.metrics["line_search_success"]) == 1.0
+    assert only(update.metrics["line_search_success"]) == 1.0
 
 
 def test_dropout_is_fixed_during_policy_step():
@@ -324,7 +323,7 @@ def test_dropout_is_fixed_during_policy_step():
         agent.networks["actor"](rows["observations"]).numpy(), rows["actions"]
     )
     update = agent.update(Batches(rows, ALL))
-    assert 0.001 < once(update.metrics["kl"]) <= 0.01
+    assert 0.001 < only(update.metrics["kl"]) <= 0.01
 
 
 # --- validation errors

@@ -76,17 +76,17 @@ class Line(gym.Env):
         return -float(distance) if self.single else -distance
 
 
-def twice(achieved, desired):
+def double_distance(achieved, desired):
     """Return minus twice the distance, and terminations at close goals, as a goal function of a user does."""
     distance = np.abs(achieved - desired)[:, 0]
     return -2 * distance, distance < 0.5
 
 
-def fifty(achieved, desired):
+def constant_fifty(achieved, desired):
     return np.full(len(achieved), -50.0), np.zeros(len(achieved), bool)
 
 
-def wrong(achieved, desired):
+def wrong_shapes(achieved, desired):
     return np.zeros(2), np.zeros(2)
 
 
@@ -140,7 +140,7 @@ def test_compute_reward_takes_single_pairs_or_batches(single):
 
 
 def test_custom_goal_function_gives_rewards_and_terminations():
-    goals = goals_of(EnvironmentSpec(Line).make(), "line", f"{__name__}:twice")
+    goals = goals_of(EnvironmentSpec(Line).make(), "line", f"{__name__}:double_distance")
     rewards, ended = goals.judge(np.array([[1.0], [5.0]]), np.array([[3.0], [5.0]]))
     assert (rewards.tolist(), ended.tolist()) == ([-4, 0], [False, True])
 
@@ -160,7 +160,7 @@ def test_environment_without_goals_is_refused_with_missing_parts():
         with pytest.raises(ConfigurationError, match=message):
             agents.make("dqn", EnvironmentSpec(Line), replay="hindsight", goal_function=name)
     with pytest.raises(ConfigurationError, match=r"returned shapes \(2,\) and \(2,\)"):
-        agents.make("dqn", EnvironmentSpec(Line), replay="hindsight", goal_function=f"{__name__}:wrong")
+        agents.make("dqn", EnvironmentSpec(Line), replay="hindsight", goal_function=f"{__name__}:wrong_shapes")
 
 
 def test_goals_of_different_sizes_are_refused():
@@ -189,7 +189,7 @@ def test_bit_flip_environment():
 # --- the replay
 
 
-def cliff(replay):
+def add_terminated_episodes(replay):
     """Fill the replay with episodes of three steps that terminate before the desired goal is reached."""
     for t in range(30):
         at = np.float32(t % 3)
@@ -206,7 +206,7 @@ def never(achieved, desired):
 def test_termination_unrelated_to_goal_is_kept_after_relabelling(goals):
     judge = judged if goals == "of ends" else never
     replay = replay_of(n_envs=1, goals=Goals(slice(1, 2), slice(2, 3), judge, tells_ends=goals != "untold"))
-    cliff(replay)
+    add_terminated_episodes(replay)
     data = replay.draw(1_000)
     at, wanted = data["next_observations"][:, 1], data["next_observations"][:, 2]
     assert data["terminated"][at == 3].all()
@@ -231,8 +231,8 @@ def test_termination_at_goal_is_removed_after_relabelling():
 
 def test_custom_goal_function_replaces_all_rewards(caplog):
     for rules in (True, False):
-        replay = replay_of(goals=Goals(slice(1, 2), slice(2, 3), fifty, rules=rules))
-        walk(replay, 40)
+        replay = replay_of(goals=Goals(slice(1, 2), slice(2, 3), constant_fifty, rules=rules))
+        add_steps(replay, 40)
         for _ in range(3):
             rewards = set(replay.draw(1_000)["rewards"].tolist())
         assert rewards == ({-50.0} if rules else {-50.0, -7.0})
@@ -243,16 +243,16 @@ def test_custom_goal_function_replaces_all_rewards(caplog):
 
 def test_later_change_of_rewards_is_logged_once(caplog):
     agreeing = replay_of(goals=Goals(slice(1, 2), slice(2, 3), lambda a, d: (np.full(len(a), -7.0), a[:, 0] < 0)))
-    walk(agreeing, 40)
+    add_steps(agreeing, 40)
     agreeing.draw(100)
     assert not caplog.text
-    agreeing._goals = agreeing._goals._replace(judge=fifty)
+    agreeing._goals = agreeing._goals._replace(judge=constant_fifty)
     for _ in range(64):
         agreeing.draw(10)
     assert caplog.text.count("Hindsight computes other rewards") == 1
 
 
-def walk(replay, n_steps, n_envs=2, length=5, first=0):
+def add_steps(replay, n_steps, n_envs=2, length=5, first=0):
     """Add steps at positions 1,000,000 i + 100 * episode + step; episodes of environment i have `length` - i steps."""
     for t in range(first, first + n_steps):
         at, ends = [], []
@@ -286,7 +286,7 @@ def replay_of(**changes):
 @pytest.mark.parametrize("strategy", ["future", "final", "episode"])
 def test_relabelled_goals_were_achieved_in_same_episode(strategy, n_stored):
     replay = replay_of(strategy=strategy)
-    walk(replay, n_stored)
+    add_steps(replay, n_stored)
     data = replay.draw(4_000)
     at, wanted = data["observations"][:, 0], data["observations"][:, 2]
     other = wanted != -1
@@ -320,13 +320,13 @@ def test_relabelled_goals_were_achieved_in_same_episode(strategy, n_stored):
 
 def test_replay_without_relabelling_keeps_goals():
     replay = replay_of(n_sampled_goal=0)
-    walk(replay, 40)
+    add_steps(replay, 40)
     assert (replay.draw(100)["observations"][:, 2] == -1).all()
 
 
 def test_draws_do_not_change_stored_transitions():
     replay = replay_of()
-    walk(replay, 40)
+    add_steps(replay, 40)
     before = copy.deepcopy(replay.get_state()["arrays"])
     replay.draw(1000)
     assert {"observations", "actions"} <= {*before}
@@ -336,9 +336,9 @@ def test_draws_do_not_change_stored_transitions():
 
 def test_mark_truncated_ends_episodes_in_progress():
     replay = replay_of(strategy="final")
-    walk(replay, 7)
+    add_steps(replay, 7)
     replay.mark_truncated([0])
-    walk(replay, 3, first=7)
+    add_steps(replay, 3, first=7)
     data = replay.draw(2_000)
     at, wanted = data["observations"][:, 0], data["observations"][:, 2]
     second = (at >= 100) & (at < 200) & (wanted != -1)  # steps 5, 6 | 7, 8, 9 of environment 0
@@ -348,10 +348,10 @@ def test_mark_truncated_ends_episodes_in_progress():
 
 def test_restored_replay_draws_identically():
     replay, other = replay_of(), replay_of(rng=np.random.default_rng(5))
-    walk(replay, 133)
+    add_steps(replay, 133)
     other.set_state(copy.deepcopy(replay.get_state()))
     for each in (replay, other):
-        walk(each, 9, first=133)
+        add_steps(each, 9, first=133)
     ours, theirs = replay.draw(500), other.draw(500)
     assert {"observations", "actions"} <= {*ours}
     for name in ours:
@@ -362,10 +362,10 @@ def test_joined_replays_draw_as_separate_replays():
     alone = [replay_of(rng=np.random.default_rng(i)) for i in range(3)]
     together = join([replay_of(rng=np.random.default_rng(i)) for i in range(3)])
     for replay in alone:
-        walk(replay, 123)
+        add_steps(replay, 123)
     for t in range(123):
         one = replay_of(buffer_size=20)
-        walk(one, 1, first=t)
+        add_steps(one, 1, first=t)
         stored = one.get_state()["arrays"]
         together.add(Transition(*(np.concatenate([stored[name][0]] * 3) for name in Transition._fields)))
     for positions in ([0, 1, 2], [2, 0]):

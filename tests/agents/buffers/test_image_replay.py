@@ -36,7 +36,7 @@ def replays(kind=UniformReplay, n_envs=3, **how):
 
 
 @pytest.fixture
-def twice(monkeypatch):
+def fill_like_older_versions(monkeypatch):
     """Return a function that fills a replay and stores observations and successors separately, as older versions."""
 
     def fill(replay, transitions):
@@ -60,35 +60,35 @@ def assert_same(ours, theirs, n=64):
 
 @pytest.mark.parametrize("n_steps", [1, 7, 20, 21, 67])
 @pytest.mark.parametrize(("kind", "n_step"), [(UniformReplay, 1), (UniformReplay, 3), (PrioritizedReplay, 2)])
-def test_draws_equal_those_of_replay_with_stored_successors(twice, kind, n_step, n_steps):
+def test_draws_equal_those_of_replay_with_stored_successors(fill_like_older_versions, kind, n_step, n_steps):
     ours, theirs = replays(kind, n_step=n_step)
     if n_steps < n_step:
         return
     for transition in episodes(n_steps, 3):
         ours.add(transition)
-    twice(theirs, episodes(n_steps, 3))
+    fill_like_older_versions(theirs, episodes(n_steps, 3))
     assert ours._images is not None
     assert (ours._images._frames is not None) or n_steps < 30
     assert theirs._images is None
     assert_same(ours, theirs)
 
 
-def test_draws_are_equal_after_mark_truncated(twice):
+def test_draws_are_equal_after_mark_truncated(fill_like_older_versions):
     """New episodes begin in the truncated environments, though no episode has ended."""
     ours, theirs = replays()
     first, second = list(episodes(9, 3)), list(episodes(9, 3, seed=5))
     for transition in first:
         ours.add(transition)
-    twice(theirs, first)
+    fill_like_older_versions(theirs, first)
     for replay in (ours, theirs):
         replay.mark_truncated([0, 2])
     for transition in second:
         ours.add(transition)
-    twice(theirs, second)
+    fill_like_older_versions(theirs, second)
     assert_same(ours, theirs)
 
 
-def test_draws_of_remaining_members_are_equal(twice):
+def test_draws_of_remaining_members_are_equal(fill_like_older_versions):
     n_members, n_envs = 3, 2
     makes = [
         [
@@ -101,32 +101,32 @@ def test_draws_of_remaining_members_are_equal(twice):
     first = list(episodes(13, n_members * n_envs))
     for transition in first:
         ours.add(transition)
-    twice(theirs, first)
+    fill_like_older_versions(theirs, first)
     for replay in (ours, theirs):
         replay.select([2, 0])
     assert_same(ours, theirs)
     second = list(episodes(9, 2 * n_envs, seed=3))
     for transition in second:
         ours.add(transition)
-    twice(theirs, second)
+    fill_like_older_versions(theirs, second)
     assert_same(ours, theirs)
 
 
 @pytest.mark.parametrize("n_steps", [7, 33])
 @pytest.mark.parametrize("from_older_state", [False, True])
-def test_restored_replay_continues_identically(twice, n_steps, from_older_state):
+def test_restored_replay_continues_identically(fill_like_older_versions, n_steps, from_older_state):
     """The state may be that of an older replay, which stored observations and successors."""
     (ours, theirs), (again, _) = replays(), replays()
     first, second = list(episodes(n_steps, 3)), list(episodes(11, 3, seed=5))
     for transition in first:
         ours.add(transition)
-    twice(theirs, first)
+    fill_like_older_versions(theirs, first)
     again.set_state((theirs if from_older_state else ours).get_state())
     assert again._images is not None
     assert_same(again, theirs)
     for transition in second:
         again.add(transition)
-    twice(theirs, second)
+    fill_like_older_versions(theirs, second)
     assert_same(again, theirs)
 
 

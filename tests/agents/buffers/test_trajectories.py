@@ -57,7 +57,7 @@ def _count_from_zero() -> None:
     Late.made = 0
 
 
-class BackFill(Callback):
+class RewardsFromFuture(Callback):
     """Callback that rewards each step with the worth of all steps from it on."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class BackFill(Callback):
         self.seen.append(trajectory)
 
 
-def to_go(episode: int, t: int, end: int) -> float:
+def worth_from(episode: int, t: int, end: int) -> float:
     """Return the worth of the steps of an episode from t to `end`."""
     return float(sum(10 * episode + k + 1 for k in range(int(t), int(end))))
 
@@ -135,7 +135,7 @@ def trainer_of(
 ) -> Trainer:
     agent = Scripted(len(lengths), buffer, seed)
     agent.prioritizes = isinstance(buffer(1, np.random.default_rng(0)), PrioritizedReplay)
-    callbacks = [BackFill()] if callbacks is None else callbacks
+    callbacks = [RewardsFromFuture()] if callbacks is None else callbacks
     return Trainer(agent, EnvironmentSpec(Late, {"lengths": lengths, **env}), callbacks=callbacks)
 
 
@@ -166,14 +166,14 @@ def test_replay_draws_only_rewritten_rewards(kind: Any, n_step: int, lengths: tu
             batch["observations"], batch["rewards"], batch["next_observations"], batch["lengths"], strict=True
         ):
             ends = [length for length in lengths if following <= length and (following == length or steps == n_step)]
-            sums = [sum(gamma**k * to_go(episode, t + k, length) for k in range(int(steps))) for length in ends]
+            sums = [sum(gamma**k * worth_from(episode, t + k, length) for k in range(int(steps))) for length in ends]
             assert reward in np.array(sums, np.float32)
             rows += 1
     assert rows > 160
 
 
 def test_rollout_gives_parts_of_episodes():
-    callback = BackFill()
+    callback = RewardsFromFuture()
     trainer = trainer_of(rollout(4), (3, 6), [callback])
     trainer.train(env_steps=2 * 8)
     first, second = (data["rewards"] for data in trainer.agent.taken)  # [T, N]
@@ -189,7 +189,7 @@ def test_rollout_gives_parts_of_episodes():
 
 
 def test_trajectory_contains_recorded_steps():
-    callback = BackFill()
+    callback = RewardsFromFuture()
     trainer = trainer_of(replay(), (3, 2), [callback], truncates=True)
     trainer.train(env_steps=12)
     assert [(one.environment, len(one.rewards)) for one in callback.seen] == [(1, 2), (0, 3), (1, 2), (0, 3), (1, 2)]
@@ -252,10 +252,10 @@ def test_updates_see_same_number_of_steps_as_without_rewriting():
     sizes: dict[bool, list[int]] = {}
     for rewrites in (False, True):
         own = sizes.setdefault(rewrites, [])
-        looks = LambdaCallback(
+        size_recorder = LambdaCallback(
             on_update_begin=lambda t, own=own: own.append(getattr(t.buffer, "buffer", t.buffer)._added)
         )
-        trainer = trainer_of(replay(train_freq=2), (6,), [looks, *([BackFill()] if rewrites else [])])
+        trainer = trainer_of(replay(train_freq=2), (6,), [size_recorder, *([RewardsFromFuture()] if rewrites else [])])
         trainer.train(env_steps=30)
     assert sizes[True] == sizes[False] == list(range(2, 31, 2))
 
@@ -265,11 +265,11 @@ def test_priorities_are_updated_before_next_addition():
     calls: list[str] = []
     inner = trainer.buffer.buffer
 
-    def noting(name: str, call: Any) -> Any:
+    def recording(name: str, call: Any) -> Any:
         return lambda *arguments: (calls.append(name), call(*arguments))[1]
 
     for name in ("add", "sample", "update_priorities"):
-        setattr(inner, name, noting(name, getattr(inner, name)))
+        setattr(inner, name, recording(name, getattr(inner, name)))
     trainer.train(env_steps=8)
     assert calls == ["add", "sample", "update_priorities"] * 8
 
@@ -287,7 +287,7 @@ def test_pending_updates_are_made_by_next_train(stops_at: int):
         if trainer.agent.gradient_steps == stops_at:
             trainer.stop("enough")
 
-    trainer = trainer_of(replay(), (6,), [BackFill(), LambdaCallback(on_update_end=stop)])
+    trainer = trainer_of(replay(), (6,), [RewardsFromFuture(), LambdaCallback(on_update_end=stop)])
     trainer.train(env_steps=6)
     assert trainer.agent.gradient_steps == stops_at
     trainer.train(env_steps=6)
@@ -298,7 +298,7 @@ def test_pending_updates_are_made_by_next_train(stops_at: int):
 
 
 def test_training_resumes_correctly_after_callback_error():
-    class Once(BackFill):
+    class Once(RewardsFromFuture):
         raised = False
 
         def on_trajectory(self, trainer: Trainer, trajectory: Trajectory) -> None:
@@ -307,17 +307,17 @@ def test_training_resumes_correctly_after_callback_error():
                 raise RuntimeError("once")
             super().on_trajectory(trainer, trajectory)
 
-    def training(callback: BackFill) -> Trainer:
+    def training(callback: RewardsFromFuture) -> Trainer:
         Late.made = 0
         params = {"learning_starts": 8, "batch_size": 4, "hidden_sizes": [4], "train_freq": 2, "jit_compile": False}
         return Trainer(agents.make("dqn", EnvironmentSpec(Late, {"lengths": (3,)}), **params), callbacks=[callback])
 
-    expected, trainer = training(BackFill()), training(Once())
+    expected, trainer = training(RewardsFromFuture()), training(Once())
     expected.train(env_steps=24)
     with pytest.raises(RuntimeError, match="once"):
         trainer.train(env_steps=24)
     assert len(trainer.history.returns) == 3
-    again = training(BackFill())
+    again = training(RewardsFromFuture())
     again.set_state(trainer.get_state())
     again.train(env_steps=24 - again.env_steps)
     assert [each[:4] for each in again.history.episodes] == [each[:4] for each in expected.history.episodes]
@@ -327,7 +327,7 @@ def test_training_resumes_correctly_after_callback_error():
 
 
 def test_population_members_have_their_own_trajectories():
-    callback = BackFill()
+    callback = RewardsFromFuture()
     params = {
         "learning_starts": 8,
         "batch_size": 8,
@@ -348,7 +348,7 @@ def test_population_members_have_their_own_trajectories():
     stored = inner._arrays
     for column, length in enumerate(lengths):
         seen = stored["observations"][:24, column]
-        np.testing.assert_array_equal(stored["rewards"][:24, column], [to_go(e, t, length) for e, t in seen])
+        np.testing.assert_array_equal(stored["rewards"][:24, column], [worth_from(e, t, length) for e, t in seen])
 
 
 def test_member_leaves_while_steps_wait():
@@ -358,7 +358,7 @@ def test_member_leaves_while_steps_wait():
 
     params = {"learning_starts": 8, "batch_size": 8, "hidden_sizes": [4], "jit_compile": False, "n_envs": 1}
     spec = AgentSpec.of("dqn", EnvironmentSpec(Late, {"lengths": (100, 3)}), params)
-    callback = BackFill()
+    callback = RewardsFromFuture()
     population = Population(spec, [{"seed": 0}, {"seed": 1}])
     Late.made = 0
     trainer = Trainer(population, callbacks=[callback, LambdaCallback(on_step_end=stop)])
@@ -370,14 +370,15 @@ def test_member_leaves_while_steps_wait():
 
 
 def test_member_with_nan_rewards_fails_alone():
-    def spoil(_: Trainer, trajectory: Trajectory) -> None:
+    def set_invalid_rewards(_: Trainer, trajectory: Trajectory) -> None:
         if trajectory.member == 1:
             trajectory.rewards[1] = np.nan
 
     params = {"n_envs": 2, "n_steps": 8, "batch_size": 8, "n_epochs": 1, "hidden_sizes": [4], "jit_compile": False}
     spec = AgentSpec.of("ppo", EnvironmentSpec(Late), params)
     trainer = Trainer(
-        Population(spec, [{"seed": 0}, {"seed": 1}, {"seed": 2}]), callbacks=[LambdaCallback(on_trajectory=spoil)]
+        Population(spec, [{"seed": 0}, {"seed": 1}, {"seed": 2}]),
+        callbacks=[LambdaCallback(on_trajectory=set_invalid_rewards)],
     )
     trainer.train(env_steps=64)
     assert trainer.present == (0, 2)
@@ -456,7 +457,7 @@ def test_resumed_run_equals_uninterrupted_run(algorithm: str, params: dict[str, 
     def begun(seed: int = 3) -> Trainer:
         Late.made = 0
         environment = EnvironmentSpec(Late, {"lengths": (7, 4)})
-        return Trainer(AgentSpec.of(algorithm, environment, params).build(seed), callbacks=[BackFill()])
+        return Trainer(AgentSpec.of(algorithm, environment, params).build(seed), callbacks=[RewardsFromFuture()])
 
     straight, stopped = begun(), begun()
     straight.train(env_steps=80)
@@ -479,7 +480,7 @@ def test_waiting_steps_are_truncated_when_environments_restart():
     trainer = trainer_of(replay(), (7, 5))
     trainer.train(env_steps=2 * 4)
     state = trainer.get_state(environments=False)
-    callback = BackFill()
+    callback = RewardsFromFuture()
     other = trainer_of(replay(), (7, 5), [callback])
     other.set_state(state)
     assert not callback.seen  # not yet: a resume restores the state of callbacks after this
@@ -546,7 +547,7 @@ def test_state_with_waiting_steps_is_refused_without_rewriting():
 
 
 def test_infos_that_cannot_be_pickled_are_refused():
-    trainer = trainer_of(replay(), callbacks=[BackFill()])
+    trainer = trainer_of(replay(), callbacks=[RewardsFromFuture()])
     trainer.train(env_steps=1)
     trainer.buffer._slots[0].infos[0]["lock"] = threading.Lock()
     with pytest.raises(ConfigurationError, match=r"info cannot be pickled"):
@@ -568,10 +569,10 @@ def test_infos_that_cannot_be_pickled_are_refused():
 )
 @pytest.mark.parametrize("buffer", [replay(), rollout(3)])
 def test_invalid_rewards_are_refused(buffer: Any, rewards: Any, error: type[Exception], message: str):
-    def spoil(_: Trainer, trajectory: Trajectory) -> None:
+    def set_invalid_rewards(_: Trainer, trajectory: Trajectory) -> None:
         trajectory.rewards = rewards
 
-    trainer = trainer_of(buffer, callbacks=[LambdaCallback(on_trajectory=spoil)])
+    trainer = trainer_of(buffer, callbacks=[LambdaCallback(on_trajectory=set_invalid_rewards)])
     with pytest.raises(error, match=message):
         trainer.train(env_steps=6)
     assert not trainer.agent.learned
@@ -588,17 +589,17 @@ def test_hindsight_replay_is_refused_with_on_trajectory():
 
 def test_pool_is_refused_with_on_trajectory():
     with pytest.raises(ConfigurationError, match=r"on_trajectory.*train without a pool"):
-        Trainer(AgentSpec.of("dqn", "CartPole-v1", DQN).build(0), callbacks=[BackFill()], pool=2)
+        Trainer(AgentSpec.of("dqn", "CartPole-v1", DQN).build(0), callbacks=[RewardsFromFuture()], pool=2)
 
 
 def test_later_callback_with_on_trajectory_is_refused():
     trainer = trainer_of(replay(), callbacks=[])
     with (
         pytest.raises(ConfigurationError, match="passed to the trainer's constructor"),
-        trainer.also_telling(BackFill()),
+        trainer.also_telling(RewardsFromFuture()),
     ):
         pass
-    with trainer_of(replay()) as listening, listening.also_telling(BackFill()):
+    with trainer_of(replay()) as listening, listening.also_telling(RewardsFromFuture()):
         listening.train(env_steps=3)  # both callbacks add to the rewards
     np.testing.assert_array_equal(listening.buffer.buffer._arrays["rewards"][:3, 0], [12, 10, 6])
 
@@ -610,7 +611,7 @@ def test_later_callback_with_on_trajectory_is_refused():
 def test_async_environments_give_same_trajectories():
     runs = []
     for kind in ("sync", "async"):
-        callback = BackFill()
+        callback = RewardsFromFuture()
         environment = EnvironmentSpec(Late, {"lengths": (4,)}, kind)
         with Trainer(AgentSpec.of("ppo", environment, PPO).build(1), callbacks=[callback]) as trainer:
             trainer.train(env_steps=48)

@@ -206,7 +206,9 @@ def test_member_whose_environment_refuses_phase_fails_alone():
 # --- resuming
 
 
-def through(stop: int | None, kind: str, environments: bool = True, pool: Any = None) -> tuple[Curriculum, Phases]:
+def train_and_resume(
+    stop: int | None, kind: str, environments: bool = True, pool: Any = None
+) -> tuple[Curriculum, Phases]:
     def begun() -> tuple[Trainer, Curriculum, Phases]:
         curriculum, phases = Curriculum(PHASES, promote_at=(1, 2), window=8), Phases()
         params = DQN if pool is None else IN_CHUNKS
@@ -231,7 +233,7 @@ def through(stop: int | None, kind: str, environments: bool = True, pool: Any = 
 @pytest.mark.parametrize("stop", [10, 40, 60])
 @pytest.mark.parametrize("pool", [None, pytest.param(2, marks=pytest.mark.real)])
 def test_resumed_training_equals_uninterrupted_training(stop: int, pool: Any):
-    whole, resumed = through(None, "sync", pool=pool), through(stop, "sync", pool=pool)
+    whole, resumed = train_and_resume(None, "sync", pool=pool), train_and_resume(stop, "sync", pool=pool)
     assert whole[0].moves == resumed[0].moves
     assert len(whole[0].moves) == 3
     assert whole[1].episodes == resumed[1].episodes
@@ -239,7 +241,7 @@ def test_resumed_training_equals_uninterrupted_training(stop: int, pool: Any):
 
 @pytest.mark.parametrize("kind", ["sync", pytest.param("async", marks=pytest.mark.real)])
 def test_restarted_environments_begin_in_current_phase(kind: str):
-    curriculum, phases = through(60, kind, environments=False)
+    curriculum, phases = train_and_resume(60, kind, environments=False)
     reached = [i for i, move in enumerate(curriculum.moves, 1) if move.env_steps <= 60]
     assert len(reached) >= 2
     began = {phase for _, phase, began, _ in phases.episodes if began == 60}

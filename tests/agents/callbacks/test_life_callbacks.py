@@ -88,7 +88,7 @@ def same(one: list[Any], other: list[Any]) -> bool:
 class TestEvaluate:
     @pytest.mark.parametrize("agent", ["ppo", "dqn"])
     def test_evaluations_do_not_change_training(self, agent: str) -> None:
-        def meddle(learner: Any, where: Any) -> dict[str, Any]:
+        def change_agent(learner: Any, where: Any) -> dict[str, Any]:
             learner.set_learning_rate(0.5)
             learner.rng.random(7)
             learner.networks["actor" if agent == "ppo" else "q"].set_weights(
@@ -102,7 +102,7 @@ class TestEvaluate:
         alone = trainer(agent=agent)
         alone.train(env_steps=300)
         watched = trainer(
-            Evaluate(40, n_episodes=3), Evaluate(50, explore=True, n_episodes=2), Evaluate(60, function=meddle),
+            Evaluate(40, n_episodes=3), Evaluate(50, explore=True, n_episodes=2), Evaluate(60, function=change_agent),
             agent=agent,
         )  # fmt: skip
         watched.train(env_steps=300)
@@ -206,16 +206,16 @@ class TestUnlimitedEvaluations:
     def test_stop_interrupts_evaluation_which_resume_repeats(self) -> None:
         """As after Ctrl-C: the resumed run equals the uninterrupted run."""
 
-        class Stops(gym.Wrapper[Any, Any, Any, Any]):
+        class StopsTraining(gym.Wrapper[Any, Any, Any, Any]):
             trainer: Trainer | None = None
 
             def step(self, action: Any) -> Any:
-                if Stops.trainer is not None:
-                    Stops.trainer.stop("interrupted")
+                if StopsTraining.trainer is not None:
+                    StopsTraining.trainer.stop("interrupted")
                 return super().step(action)
 
         def make() -> Trainer:
-            elsewhere = EnvironmentSpec("CartPole-v1", wrappers=(Stops,))
+            elsewhere = EnvironmentSpec("CartPole-v1", wrappers=(StopsTraining,))
             agent = agents.make("ppo", "CartPole-v1", **SMALL_PPO)
             return Trainer(agent, callbacks=[Evaluate(32, n_episodes=2, environment=elsewhere)])
 
@@ -223,10 +223,10 @@ class TestUnlimitedEvaluations:
         whole.train(env_steps=160)
         run = make()
         run.train(env_steps=32)
-        Stops.trainer = run
+        StopsTraining.trainer = run
         assert run.train(env_steps=128).reason == "interrupted"
         assert (run.env_steps, len(run.history.evaluations)) == (64, 1)
-        Stops.trainer = None
+        StopsTraining.trainer = None
         resumed = make()
         resumed.set_state(run.get_state())
         resumed.callbacks.set_state(run.callbacks.get_state())
@@ -249,21 +249,23 @@ class EvaluatedTraining:
 class TestPlateaus:
     def test_learning_rate_falls_after_patience(self) -> None:
         plateau = ReduceOnPlateau(0.5, 2, judged_by="evaluation", min_learning_rate=0.2)
-        looks = EvaluatedTraining(plateau, [1.0, 2.0, 2.0, 1.0, 2.0, 0.0, 3.0, 0.0, 0.0, 0.0, 0.0])
+        evaluated = EvaluatedTraining(plateau, [1.0, 2.0, 2.0, 1.0, 2.0, 0.0, 3.0, 0.0, 0.0, 0.0, 0.0])
         # better, better, 1, 2: down, 1, 2: down, better, 1, 2: down to the minimum, 1, 2: unchanged
-        assert looks.rates == pytest.approx([1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.25, 0.2, 0.2, 0.2])
-        assert looks.trainer.agent.config.learning_rate == pytest.approx(0.2)
+        assert evaluated.rates == pytest.approx([1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.25, 0.2, 0.2, 0.2])
+        assert evaluated.trainer.agent.config.learning_rate == pytest.approx(0.2)
 
     def test_improvement_must_exceed_min_change(self) -> None:
-        looks = EvaluatedTraining(ReduceOnPlateau(0.5, 2, judged_by="evaluation", min_change=1.0), [1.0, 2.0, 1.9, 3.0])
-        assert looks.rates == pytest.approx([1, 1, 0.5, 0.5])
+        evaluated = EvaluatedTraining(
+            ReduceOnPlateau(0.5, 2, judged_by="evaluation", min_change=1.0), [1.0, 2.0, 1.9, 3.0]
+        )
+        assert evaluated.rates == pytest.approx([1, 1, 0.5, 0.5])
 
     def test_evaluations_before_from_step_are_ignored(self) -> None:
-        looks = EvaluatedTraining(
+        evaluated = EvaluatedTraining(
             EarlyStopping(1, judged_by="evaluation", from_step=8), [9.0, 0.0, 0.0, 1.0, 2.0, 2.0, 5.0]
         )
-        assert looks.trainer.env_steps == 12
-        assert looks.result.reason == "no better than a mean return of 2 for 1 look (judged by evaluation)"
+        assert evaluated.trainer.env_steps == 12
+        assert evaluated.result.reason == "no better than a mean return of 2 for 1 look (judged by evaluation)"
 
     def test_training_returns_are_averaged_in_disjoint_windows(self) -> None:
         seen: list[float] = []
@@ -278,9 +280,9 @@ class TestPlateaus:
         assert seen == pytest.approx([np.mean(returns[0:3]), np.mean(returns[3:6])])
 
     def test_plateau_reduces_learning_rate_of_each_optimizer(self) -> None:
-        looks = iter([1.0, 0.0])
+        evaluated = iter([1.0, 0.0])
         run = trainer(
-            Evaluate(2, function=lambda agent, where: [next(looks)]),
+            Evaluate(2, function=lambda agent, where: [next(evaluated)]),
             ReduceOnPlateau(0.1, 1, judged_by="evaluation"),
             agent="td3", optimizers={"critic": {"learning_rate": 0.5}}, learning_rate=0.2,
         )  # fmt: skip

@@ -21,7 +21,7 @@ SMALL_PPO = {**SMALL, "n_steps": 16, "batch_size": 16, "n_epochs": 2, "learning_
 OBSERVATIONS = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
 
 
-class Against(gym.Env):
+class PlaysAgainstPublished(gym.Env):
     """Environment that records the version of the published agent at the beginning of every episode."""
 
     observation_space = spaces.Box(-1.0, 1.0, (4,), np.float32)
@@ -89,7 +89,7 @@ def test_non_finite_weights_are_not_published():
 
 
 def test_reach_makes_no_environment():
-    agent = AgentSpec.of(PPO, EnvironmentSpec(Against, {"name": "itself"}), SMALL_PPO).build(0)
+    agent = AgentSpec.of(PPO, EnvironmentSpec(PlaysAgainstPublished, {"name": "itself"}), SMALL_PPO).build(0)
     with Trainer(agent, callbacks=[Publish("itself")]) as trainer:
         trainer.train(env_steps=32)
     with pytest.MonkeyPatch.context() as patch:
@@ -132,7 +132,7 @@ def test_unknown_names_and_populations_are_refused():
 @pytest.mark.parametrize("pool", [None, Pool(2)], ids=["here", "pool"])
 def test_environment_acts_with_agent_that_learns_in_it(pool):
     name = f"player {pool}"
-    agent = AgentSpec.of(PPO, EnvironmentSpec(Against, {"name": name}), SMALL_PPO).build(0)
+    agent = AgentSpec.of(PPO, EnvironmentSpec(PlaysAgainstPublished, {"name": name}), SMALL_PPO).build(0)
     with Trainer(agent, pool=pool, callbacks=[Publish(name)]) as trainer:
         trainer.train(env_steps=320)
         versions = agents.distributed.shared(f"versions of {name}", list).copy()

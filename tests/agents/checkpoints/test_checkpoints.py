@@ -40,7 +40,7 @@ def same(one: Any, other: Any) -> bool:
     return all(np.array_equal(a, b, equal_nan=isinstance(a, float | np.ndarray)) for a, b in pairs)
 
 
-def course(trainer: Trainer) -> list[Any]:
+def episodes_of(trainer: Trainer) -> list[Any]:
     return [episode._replace(wall_seconds=0.0) for episode in trainer.history.episodes]
 
 
@@ -71,7 +71,7 @@ def assert_resumed_training_equals_uninterrupted(tmp_path: Path, agent: str, ste
     header = agents.resume(rest, tmp_path)
     assert (header.env_steps, header.algorithm, header.in_episodes) == (steps, agent.upper(), True)
     rest.train(env_steps=400 - steps)
-    assert course(rest) == course(whole)
+    assert episodes_of(rest) == episodes_of(whole)
     assert same(rest.agent.get_state(), whole.agent.get_state())
     assert same(rest.buffer.get_state(), whole.buffer.get_state())
     return whole
@@ -128,7 +128,7 @@ def test_last_checkpoint_includes_last_update(tmp_path: Path) -> None:
     assert files.header_of(files.find(tmp_path)).gradient_steps == trainer.agent.gradient_steps > 0
 
 
-class Worth(Checkpoint):
+class CheckpointWithValues(Checkpoint):
     """Checkpoint callback with given values after given steps."""
 
     def __init__(self, folder: Path, worth: dict[int, float], **arguments: Any) -> None:
@@ -140,16 +140,20 @@ class Worth(Checkpoint):
 
 
 def test_best_checkpoint_is_kept(tmp_path: Path) -> None:
-    Trainer(make(), callbacks=[Worth(tmp_path, {20: 5.0, 40: 9.0, 60: 1.0, 80: 2.0}, keep=1)]).train(env_steps=80)
+    Trainer(make(), callbacks=[CheckpointWithValues(tmp_path, {20: 5.0, 40: 9.0, 60: 1.0, 80: 2.0}, keep=1)]).train(
+        env_steps=80
+    )
     assert [header.value for header in files.all_in(tmp_path).values()] == [9.0, 2.0]
 
 
 def test_best_only_writes_improvements_and_end(tmp_path: Path) -> None:
     worth = {20: 5.0, 40: 4.0, 60: 6.0, 80: 1.0}
-    Trainer(make(), callbacks=[Worth(tmp_path, worth, keep=None, best_only=True)]).train(env_steps=80)
+    Trainer(make(), callbacks=[CheckpointWithValues(tmp_path, worth, keep=None, best_only=True)]).train(env_steps=80)
     kept = {header.env_steps: header.value for header in files.all_in(tmp_path).values()}
     assert kept == {20: 5.0, 60: 6.0, 80: 1.0}  # and the end of training
-    rest = Trainer(make(), callbacks=[Worth(tmp_path, {100: 5.9, 120: 6.1, 126: 0.0}, keep=None, best_only=True)])
+    rest = Trainer(
+        make(), callbacks=[CheckpointWithValues(tmp_path, {100: 5.9, 120: 6.1, 126: 0.0}, keep=None, best_only=True)]
+    )
     agents.resume(rest, tmp_path)
     rest.train(env_steps=45)
     assert [header.env_steps for header in files.all_in(tmp_path).values()] == [20, 60, 80, 120, 126]

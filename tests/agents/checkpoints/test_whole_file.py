@@ -14,11 +14,11 @@ def test_replacing_syncs_file_and_then_folder(tmp_path: Path, monkeypatch: pytes
     path, synced = tmp_path / "file", []
     fsync = os.fsync
 
-    def noted(handle: int) -> None:
+    def recording_fsync(handle: int) -> None:
         synced.append((Path(f"/proc/self/fd/{handle}").resolve() == tmp_path, path.exists()))
         fsync(handle)
 
-    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(os, "fsync", recording_fsync)
     with replacing(path) as file:
         file.write(b"whole")
     assert path.read_bytes() == b"whole"

@@ -72,7 +72,7 @@ class Line(gym.Env):
         return self._seen(), 1.0, self.t >= self.length, False, {}
 
 
-class Unhappy(Line):
+class FailsToStart(Line):
     def __init__(self):
         raise OSError("no licence for the simulator")
 
@@ -427,7 +427,7 @@ def test_environment_error_ends_training():
 def test_environment_that_cannot_be_made_is_refused():
     agent = built(DQN, SMALL_DQN, EnvironmentSpec(Line))
     with pytest.raises(ConfigurationError, match="no licence for the simulator"):
-        Trainer(agent, EnvironmentSpec(Unhappy), pool=2)
+        Trainer(agent, EnvironmentSpec(FailsToStart), pool=2)
 
 
 def test_nan_of_network_ends_training():

@@ -217,7 +217,7 @@ def test_structural_values_can_be_read_in_hooks(monkeypatch: pytest.MonkeyPatch)
     assert seen == [(4, (4,), {"one_minus_gamma": "gamma"})]
 
 
-class ForAll(PPO):
+class PreparesForAll(PPO):
     """Agent that prepares the data of all members at once, and reads the discount of one member."""
 
     @property
@@ -230,7 +230,7 @@ class ForAll(PPO):
 
 
 def test_rowwise_agent_cannot_read_value_of_one_member():
-    population = Population(AgentSpec.of(ForAll, "CartPole-v1", SMALL), [{"gamma": 0.9}, {"gamma": 0.5}])
+    population = Population(AgentSpec.of(PreparesForAll, "CartPole-v1", SMALL), [{"gamma": 0.9}, {"gamma": 0.5}])
     with Trainer(population) as trainer, pytest.raises(NotMappableError, match=r"use self\.hyperparameters\.gamma"):
         trainer.train(env_steps=8)
 

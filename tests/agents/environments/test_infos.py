@@ -121,10 +121,10 @@ class MethodEnvironment(gym.Env[np.ndarray, int]):
             raise RuntimeError("the arm fell off")
         return np.zeros(1, np.float32), 0.0, False, False, {}
 
-    def told(self, *arguments: Any) -> Any:
+    def seed_and_arguments(self, *arguments: Any) -> Any:
         return self.seeded, arguments
 
-    def unhappy(self, seed: int) -> int:
+    def exits_for_seed(self, seed: int) -> int:
         if self.seeded == seed:
             raise SystemExit("bye")
         return seed
@@ -143,22 +143,22 @@ def test_methods_are_called_in_all_kinds(kind: str):
 
     made = Environments(EnvironmentSpec(lambda: TimeLimit(MethodEnvironment(), 50), {}, kind), 4)
     made.reset([10, 21, 12, 14])
-    answers = call_method("told", "a", OfThisTest)
+    answers = call_method("seed_and_arguments", "a", OfThisTest)
     assert [answers[i].result[0] for i in range(4)] == [10, 21, 12, 14]
     assert all(answer.result[1][0] == "a" and answer.result[1][1].value == 3 for answer in answers.values())
-    assert {i: a.result[0] for i, a in call_method("told", copies=[3, 1]).items()} == {3: 14, 1: 21}
+    assert {i: a.result[0] for i, a in call_method("seed_and_arguments", copies=[3, 1]).items()} == {3: 14, 1: 21}
     for method in ("nothing", "number"):
         assert all(f"no method '{method}'" in str(answer.error) for answer in call_method(method).values())
-    unhappy = call_method("unhappy", 12)
-    assert [unhappy[i].result for i in (0, 1, 3)] == [12] * 3
-    assert "sys.exit" in str(unhappy[2].error)
+    exits_for_seed = call_method("exits_for_seed", 12)
+    assert [exits_for_seed[i].result for i in (0, 1, 3)] == [12] * 3
+    assert "sys.exit" in str(exits_for_seed[2].error)
     if kind != "sync":
         assert all("cannot be sent" in str(answer.error) for answer in call_method("lock").values())
     made.step(np.zeros(4, np.int64))
     assert set(made.step(np.zeros(4, np.int64)).errors) == {1}
-    assert sorted(call_method("told")) == [0, 2, 3]  # without the copy that has raised
+    assert sorted(call_method("seed_and_arguments")) == [0, 2, 3]  # without the copy that has raised
     made.select([3, 1, 0])
-    assert {i: answer.result[0] for i, answer in call_method("told").items()} == {0: 14, 2: 10}
+    assert {i: answer.result[0] for i, answer in call_method("seed_and_arguments").items()} == {0: 14, 2: 10}
     assert not made.step(np.zeros(3, np.int64)).errors
     made.close()
 

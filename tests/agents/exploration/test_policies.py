@@ -91,8 +91,7 @@ def test_max_boltzmann_explores_like_boltzmann():
 
 def test_boltzmann_gumbel_noise_falls_with_counts():
     # Scores with C = 2 are 1 + 0 for action 0 and 0 + 2 / sqrt(count) for action 1: 2, 1.41, 1.15, then 1 (a little
-    # less,
-    # because the Gumbel number is a little below 1): action 1 three times, then action 0.
+    # less, because the Gumbel number is a little below 1): action 1 three times, then action 0.
     policy = BoltzmannGumbel(C=2.0)
     chosen = [policy.select(np.array([[1.0, 0.0]]), GivenUniforms([[GUMBEL_0, GUMBEL_1 - 1e-6]]))[0] for _ in range(4)]
     assert chosen == [1, 1, 1, 0]

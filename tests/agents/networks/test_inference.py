@@ -14,7 +14,7 @@ from agents.networks.inference import ACTIVATIONS, CompiledForward, NumpyMirror,
 from agents.networks.noisy import NoisyDense, NoisyNetwork
 
 
-def randomised(model, seed=0):
+def with_random_weights(model, seed=0):
     """Set random weights, which are nowhere zero, and return the network."""
     rng = np.random.default_rng(seed)
     model.set_weights([rng.normal(size=weight.shape) for weight in model.weights])
@@ -59,7 +59,9 @@ def test_mirror_equals_network(sizes, activation, head, rows, seed):
         ],
     }
     layers = [keras.layers.Dense(size, activation=activation) for size in sizes]
-    model = randomised(keras.Sequential([keras.Input((2, 2)), keras.layers.Flatten(), *layers, *heads[head]()]), seed)
+    model = with_random_weights(
+        keras.Sequential([keras.Input((2, 2)), keras.layers.Flatten(), *layers, *heads[head]()]), seed
+    )
     assert NumpyMirror.can_mirror(model)
     x = np.random.default_rng(seed).normal(size=(rows, 2, 2)).astype(np.float32)
     result = NumpyMirror(model)(x)
@@ -68,7 +70,9 @@ def test_mirror_equals_network(sizes, activation, head, rows, seed):
 
 
 def test_activation_layers_are_mirrored():
-    model = randomised(keras.Sequential([keras.Input((3,)), keras.layers.Dense(4), keras.layers.Activation("elu")]))
+    model = with_random_weights(
+        keras.Sequential([keras.Input((3,)), keras.layers.Dense(4), keras.layers.Activation("elu")])
+    )
     x = np.ones((2, 3), np.float32)
     np.testing.assert_allclose(NumpyMirror(model)(x), model(x), rtol=1e-5)
 
@@ -86,7 +90,7 @@ def test_mirror_of_noisy_network_takes_noise(sizes, activation, dueling, rows, s
     space, rng = spaces.Box(-1.0, 1.0, (4,), np.float32), np.random.default_rng(seed)
     head = dueling_head(2, 2, 1, activation, lambda units, name=None: [NoisyDense(units), *activations(name)])
     shared = {"sigma": 0.5, "activation": activation, "behind": [Dueling()]}
-    model = randomised(noisy_network(space, sizes, 3, head=head if dueling else None, **shared), seed)
+    model = with_random_weights(noisy_network(space, sizes, 3, head=head if dueling else None, **shared), seed)
     x = rng.normal(size=(rows, 4)).astype(np.float32)
     noise = rng.normal(size=(rows, model.n_noise)).astype(np.float32)
     mirror = make_forward(model)
@@ -116,7 +120,7 @@ def test_streams_can_be_saved(tmp_path):
 
 
 def test_compiled_forward_takes_noise():
-    model = randomised(NoisyNetwork([keras.Input((3,)), keras.layers.LayerNormalization(), NoisyDense(2)]))
+    model = with_random_weights(NoisyNetwork([keras.Input((3,)), keras.layers.LayerNormalization(), NoisyDense(2)]))
     forward, x = make_forward(model), np.array([[1.0, 2.0, 4.0]], np.float32)
     assert isinstance(forward, CompiledForward)
     noise = np.ones((1, model.n_noise), np.float32)
@@ -129,15 +133,17 @@ def test_compiled_forward_takes_noise():
 
 
 def test_refresh_copies_weights_of_network_and_load_given_weights():
-    model = randomised(keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, "tanh"), NoisyDense(3), Dueling()]))
+    model = with_random_weights(
+        keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, "tanh"), NoisyDense(3), Dueling()])
+    )
     mirror, x = NumpyMirror(model), np.ones((2, 3), np.float32)
     before = mirror(x)
-    randomised(model, seed=1)
+    with_random_weights(model, seed=1)
     np.testing.assert_array_equal(mirror(x), before)  # unchanged until refresh
     mirror.refresh()
     refreshed = mirror(x)
     np.testing.assert_allclose(refreshed, model(x), rtol=1e-5)
-    randomised(model, seed=2)
+    with_random_weights(model, seed=2)
     rest = mirror.load(np.concatenate([flat_weights(model), [7.0, 8.0]]).astype(np.float32))
     assert rest.tolist() == [7.0, 8.0]
     loaded = mirror(x)
@@ -150,7 +156,7 @@ def test_compiled_forward_uses_current_weights():
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.LayerNormalization()])
     forward, x = make_forward(model), np.ones((2, 3), np.float32)
     assert isinstance(forward, CompiledForward)
-    randomised(model, seed=1)
+    with_random_weights(model, seed=1)
     np.testing.assert_allclose(forward(x), model(x), rtol=1e-5)
 
 

@@ -35,7 +35,7 @@ def spec_of(algorithm: Any, environment: Any = "CartPole-v1", **params: Any) -> 
     return AgentSpec.of(algorithm, environment, {**small, **params})
 
 
-class Beginning(Trainer):
+class TrainerWithInitialWeights(Trainer):
     """Trainer that keeps the initial weights of its agent."""
 
     def __init__(self, agent: KerasAgent) -> None:
@@ -49,10 +49,10 @@ def trained(spec: AgentSpec, members: list[dict[str, Any]], env_steps: int, **kw
     return trainer
 
 
-def alone(spec: AgentSpec, member: dict[str, Any], env_steps: int) -> Beginning:
+def trained_alone(spec: AgentSpec, member: dict[str, Any], env_steps: int) -> TrainerWithInitialWeights:
     params = dict(member)
     seed = params.pop("seed", 0)
-    trainer = Beginning(spec.with_params(params).build(seed))
+    trainer = TrainerWithInitialWeights(spec.with_params(params).build(seed))
     trainer.train(env_steps=env_steps)
     return trainer
 
@@ -61,7 +61,9 @@ def weights_of(agent: KerasAgent) -> list[np.ndarray]:
     return [weight.numpy() for network in agent.networks.values() for weight in network.weights]
 
 
-def assert_same_run(together: Trainer, member: int, single: Beginning, position: int | None = None) -> None:
+def assert_same_run(
+    together: Trainer, member: int, single: TrainerWithInitialWeights, position: int | None = None
+) -> None:
     assert together.runs[member].history.returns == single.history.returns
     assert single.agent.gradient_steps >= 1
     own = together.agent.extract(member if position is None else position)
@@ -114,7 +116,7 @@ def test_population_member_equals_agent_trained_alone(
     spec = spec_of(algorithm, **params)
     together = trained(spec, members, 240)
     for i, member in enumerate(members):
-        assert_same_run(together, i, alone(spec, member, 240))
+        assert_same_run(together, i, trained_alone(spec, member, 240))
 
 
 @pytest.mark.parametrize(
@@ -125,8 +127,8 @@ def test_comparison_detects_wrong_discount(algorithm: str, environment: str):
     small = {"hidden_sizes": [8], "jit_compile": False}
     small |= {"dqn": SMALL_DQN, "ppo": SMALL_PPO, "a2c": {}, "sac": {"learning_starts": 20, "batch_size": 8}}[algorithm]
     spec = AgentSpec.of(algorithm, environment, small)
-    right = alone(spec, {"gamma": 0.5}, 60)
-    wrong = alone(spec, {"gamma": 0.5001}, 60)
+    right = trained_alone(spec, {"gamma": 0.5}, 60)
+    wrong = trained_alone(spec, {"gamma": 0.5001}, 60)
     with pytest.raises(AssertionError, match="the movements differ by"):
         assert_same_movement(weights_of(wrong.agent), weights_of(right.agent), right.began)
     assert_same_movement(weights_of(right.agent), weights_of(right.agent), right.began)
@@ -136,7 +138,7 @@ def test_population_trains_on_continuous_actions():
     spec = spec_of("ppo", "Pendulum-v1", normalize_observations=True)
     together = trained(spec, PPO_MEMBERS, 240)
     for i, member in enumerate(PPO_MEMBERS):
-        assert_same_run(together, i, alone(spec, member, 240))
+        assert_same_run(together, i, trained_alone(spec, member, 240))
 
 
 ARGUMENTS = {
@@ -165,7 +167,7 @@ def test_every_keras_optimizer_is_equal_in_population_and_alone(optimizer: str, 
     env_steps = 16 * 2 * 26 if algorithm == "ppo" else 32 + 4 * 26  # at least 100 gradient steps
     together = trained(spec, members, env_steps)
     assert together.agent.gradient_steps >= 100
-    assert_same_run(together, 1, alone(spec, members[1], env_steps))
+    assert_same_run(together, 1, trained_alone(spec, members[1], env_steps))
 
 
 RULES = [
@@ -220,7 +222,7 @@ def assert_equal_to_compiled_in_numbers(
     assert not np.allclose(own[0][0], own[1][0], rtol=1e-3)
     monkeypatch.setattr(OptimizerSpec, "numbers", lambda _: {})
     for weights, member in zip(own, members, strict=True):
-        single = alone(spec, member, 240)
+        single = trained_alone(spec, member, 240)
         assert_same_movement(weights, weights_of(single.agent), single.began)
 
 
@@ -278,7 +280,7 @@ def test_learning_rate_schedule_advances_in_every_member():
     spec = spec_of("ppo", learning_rate=schedule)
     together = trained(spec, [{"seed": 0}, {"seed": 1}], 96)
     for i in range(2):
-        assert_same_run(together, i, alone(spec, {"seed": i}, 96))
+        assert_same_run(together, i, trained_alone(spec, {"seed": i}, 96))
 
 
 class OwnSgd(keras.optimizers.SGD):
@@ -295,7 +297,7 @@ def test_user_optimizer_is_equal_in_population_and_alone(monkeypatch: pytest.Mon
     members = [{"seed": 0, "learning_rate": 1e-3}, {"seed": 1, "learning_rate": 1e-2}]
     together = trained(spec, members, 96)
     for i, member in enumerate(members):
-        assert_same_run(together, i, alone(spec, member, 96))
+        assert_same_run(together, i, trained_alone(spec, member, 96))
 
 
 @pytest.mark.slow
@@ -303,19 +305,19 @@ def test_population_with_xla_equals_agents_trained_alone():
     spec = spec_of("ppo", jit_compile=True)
     together = trained(spec, PPO_MEMBERS, 96)
     for i, member in enumerate(PPO_MEMBERS):
-        assert_same_run(together, i, alone(spec, member, 96))
+        assert_same_run(together, i, trained_alone(spec, member, 96))
 
 
 def test_population_of_one_equals_agent_alone():
     spec = spec_of("dqn")
-    assert_same_run(trained(spec, [{"seed": 3}], 96), 0, alone(spec, {"seed": 3}, 96))
+    assert_same_run(trained(spec, [{"seed": 3}], 96), 0, trained_alone(spec, {"seed": 3}, 96))
 
 
 def test_members_start_from_trained_weights():
-    first = alone(spec_of("ppo", normalize_observations=True), {"seed": 0}, 96).agent
+    first = trained_alone(spec_of("ppo", normalize_observations=True), {"seed": 0}, 96).agent
     spec = AgentSpec.of(first)
     together = trained(spec, [{"seed": 0}, {"seed": 1, "learning_rate": 1e-2}], 96)
-    assert_same_run(together, 1, alone(spec, {"seed": 1, "learning_rate": 1e-2}, 96))
+    assert_same_run(together, 1, trained_alone(spec, {"seed": 1, "learning_rate": 1e-2}, 96))
 
 
 # --- leaving members, live hyperparameters, state
@@ -335,7 +337,7 @@ def test_leaving_members_do_not_affect_others():
     assert [run.env_steps for run in together.runs] == [90, 60, 200, 200]
     assert [member.seed for member in together.agent.members] == [2, 3]
     for position, seed in enumerate((2, 3)):
-        assert_same_run(together, seed, alone(spec, {"seed": seed, "learning_rate": 1e-3}, 200), position)
+        assert_same_run(together, seed, trained_alone(spec, {"seed": seed, "learning_rate": 1e-3}, 200), position)
 
 
 def test_leaving_members_do_not_cause_compilation():
@@ -366,7 +368,7 @@ def test_hyperparameters_change_for_one_member_or_all():
     trainer.set_hyperparameter("learning_rate", 1e-2)
     trainer.train(env_steps=96)
     for i, gamma in enumerate((0.99, 0.5)):
-        single = Beginning(spec.build(i))
+        single = TrainerWithInitialWeights(spec.build(i))
         single.set_hyperparameter("gamma", gamma)
         single.set_hyperparameter("learning_rate", 1e-2)
         single.train(env_steps=96)
@@ -408,7 +410,7 @@ def test_template_is_reused_by_fewer_members():
     again = Trainer(Population(spec, PPO_MEMBERS[1:], template=template))
     again.train(env_steps=96)
     for i, member in enumerate(PPO_MEMBERS[1:]):
-        assert_same_run(again, i, alone(spec, member, 96))
+        assert_same_run(again, i, trained_alone(spec, member, 96))
     with pytest.raises(ConfigurationError, match="4 members do not fit into a template for 3"):
         Population(spec, [{"seed": i} for i in range(4)], template=template)
 
@@ -443,7 +445,7 @@ def test_every_gradient_step_of_population_is_reported_on_request():
     each = Each()
     together = trained(spec_of("ppo"), [{"seed": 0}, {"seed": 1}], 32, callbacks=[each])
     assert len(each.losses) == 2 * 4
-    assert_same_run(together, 1, alone(spec_of("ppo"), {"seed": 1}, 32))
+    assert_same_run(together, 1, trained_alone(spec_of("ppo"), {"seed": 1}, 32))
 
 
 # --- failures
@@ -486,7 +488,7 @@ def test_failing_environment_ends_only_its_member(
     assert together.runs[1].env_steps <= 40
     for position, seed in enumerate((0, 2)):
         assert together.runs[seed].error is None
-        assert_same_run(together, seed, alone(spec, {"seed": seed}, 120), position)
+        assert_same_run(together, seed, trained_alone(spec, {"seed": seed}, 120), position)
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
@@ -496,7 +498,7 @@ def test_diverging_member_leaves_alone(algorithm: str):
     together = trained(spec, members, 160)
     assert isinstance(together.runs[1].error, FloatingPointError)
     assert together.runs[0].error is None
-    assert together.runs[0].history.returns == alone(spec, members[0], 160).history.returns
+    assert together.runs[0].history.returns == trained_alone(spec, members[0], 160).history.returns
 
 
 def test_members_of_different_structure_are_refused():
@@ -521,7 +523,7 @@ def test_loss_cannot_read_live_value_from_config():
     with pytest.raises(ConfigurationError, match=r"read self\.hyperparameters\.gamma"):
         trained(spec_of(ReadsConfigInLoss), [{}, {}], 64)
     with pytest.raises(ConfigurationError, match=r"read self\.hyperparameters\.gamma"):
-        alone(spec_of(ReadsConfigInLoss), {}, 64)
+        trained_alone(spec_of(ReadsConfigInLoss), {}, 64)
 
 
 class Direct(PPO):
@@ -554,7 +556,8 @@ class OwnInit(PPO):
 
 
 @pytest.mark.parametrize(
-    ("agent", "message"), [(Direct, r"use self\.infer"), (Hidden, "acts otherwise than alone"), (OwnInit, "__init__")]
+    ("agent", "message"),
+    [(Direct, r"use self\.infer"), (Hidden, "acts otherwise than alone"), (OwnInit, "__init__")],
 )
 def test_unsuitable_agents_are_refused_with_reason(agent: type[PPO], message: str):
     with pytest.raises(NotMappableError, match=message):
@@ -583,7 +586,7 @@ def test_user_agent_prepares_data_per_member():
     members = [{"seed": 0, "bias": 1.0}, {"seed": 1, "bias": 2.0, "gamma": 0.5}]
     together = trained(spec, members, 96)
     for i, member in enumerate(members):
-        assert_same_run(together, i, alone(spec, member, 96))
+        assert_same_run(together, i, trained_alone(spec, member, 96))
 
 
 class Convolutional(KerasAgent):
@@ -616,7 +619,7 @@ def test_convolutional_networks_act_per_member():
     members = [{"seed": 0, "learning_rate": 1e-2}, {"seed": 1, "learning_rate": 1e-3}]
     together = trained(spec, members, 128)
     for i, member in enumerate(members):
-        assert_same_run(together, i, alone(spec, member, 128))
+        assert_same_run(together, i, trained_alone(spec, member, 128))
 
 
 # --- state that members see
@@ -678,7 +681,7 @@ def test_replayed_rows_use_network_of_their_member():
     together = trained(spec, members, 80)
     assert together.agent._all is not None
     for i, member in enumerate(members):
-        assert_same_run(together, i, alone(spec, member, 80))
+        assert_same_run(together, i, trained_alone(spec, member, 80))
 
 
 class FailsToPrepare(PPO):
@@ -695,7 +698,7 @@ def test_member_that_fails_to_prepare_leaves_alone(params: dict[str, Any]):
     together.train(env_steps=96)
     assert "no advantage" in str(together.runs[1].error)
     for position, seed in enumerate((0, 2)):
-        single = alone(spec, {"seed": seed}, 96)
+        single = trained_alone(spec, {"seed": seed}, 96)
         assert together.runs[seed].history.returns == single.history.returns
         for one, other in zip(weights_of(together.agent.extract(position)), weights_of(single.agent), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)

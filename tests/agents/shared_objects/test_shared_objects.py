@@ -32,7 +32,7 @@ HANGS_SECONDS = 120
 
 
 @pytest.fixture
-def held_up() -> Iterator[None]:
+def waiting_call() -> Iterator[None]:
     """Let `Best.wait` wait until GO_ON is set."""
     BEGUN.clear()
     GO_ON.clear()
@@ -126,7 +126,7 @@ class TestEveryStore:
         assert store.call(Call("n", "value", make=Counter)) == 800
 
 
-@pytest.mark.usefixtures("held_up")
+@pytest.mark.usefixtures("waiting_call")
 def test_slow_call_does_not_block_other_objects():
     best, counter, results = agents.distributed.shared("b", Best), agents.distributed.shared("n"), []
     thread = threading.Thread(target=lambda: results.append(best.wait()))
@@ -235,7 +235,7 @@ def test_child_of_dead_server_does_not_keep_its_socket_open():
 
 
 @pytest.mark.real
-@pytest.mark.usefixtures("held_up")
+@pytest.mark.usefixtures("waiting_call")
 def test_process_killed_during_call_leaves_no_lock():
     """The next call waits for the end of that call, which does not need its caller."""
     best, results = agents.distributed.shared("b", Best), []

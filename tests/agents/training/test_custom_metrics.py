@@ -141,7 +141,7 @@ def test_history_without_custom_metrics_is_read(tmp_path: Path):
     assert agents.read_history(tmp_path)["return"].to_pylist() == table["return"].to_pylist()
 
 
-def not_a_callback() -> int:
+def makes_no_callback() -> int:
     return 3
 
 
@@ -154,7 +154,7 @@ def raises() -> Callback:
     [
         ("nowhere:Class", "The callback 'nowhere:Class' cannot be loaded: No module named 'nowhere'"),
         (Steps(), "makes no callback: give a subclass of agents.Callback"),
-        (not_a_callback, "must make an agents.Callback, it made 3"),
+        (makes_no_callback, "must make an agents.Callback, it made 3"),
         (raises, "cannot be made: no luck"),
     ],
 )

@@ -60,7 +60,7 @@ def use_other_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(KEY_VARIABLE, str(tmp_path / "another-key"))
 
 
-def marks(path: Path, tmp_path: Path) -> list[tuple[str, Callable[[bool], Any], Callable[[Path], None]]]:
+def manipulated_cases(path: Path, tmp_path: Path) -> list[tuple[str, Callable[[bool], Any], Callable[[Path], None]]]:
     """Return (name, call, harm): what reads a checkpoint, and how the checkpoint was manipulated before."""
     marker = tmp_path / "ran"
     calls: dict[str, tuple[Callable[[bool], Any], tuple[str, ...]]] = {
@@ -81,7 +81,7 @@ def marks(path: Path, tmp_path: Path) -> list[tuple[str, Callable[[bool], Any], 
 
 @pytest.mark.parametrize("case", range(10))
 def test_untrusted_file_runs_no_code(path: Path, tmp_path: Path, case: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    name, call, harm = marks(path, tmp_path)[case]
+    name, call, harm = manipulated_cases(path, tmp_path)[case]
     marker = tmp_path / "ran"
     harm(path)
     with pytest.raises(UntrustedFileError, match=r"--trust .*trust=True") as caught:
@@ -102,7 +102,7 @@ def test_untrusted_file_runs_no_code(path: Path, tmp_path: Path, case: int, monk
 
 
 def test_number_of_cases_is_complete(path: Path, tmp_path: Path) -> None:
-    assert len(marks(path, tmp_path)) == 10
+    assert len(manipulated_cases(path, tmp_path)) == 10
 
 
 def test_signed_file_of_another_user_needs_trust(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

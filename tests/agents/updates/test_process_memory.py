@@ -33,7 +33,7 @@ PARAMS = {
 
 
 @pytest.fixture
-def nothing_shared(monkeypatch):
+def isolated_functions(monkeypatch):
     """Isolate the functions shared by this test from those of others."""
     monkeypatch.setattr(shared_functions, "_kept", type(shared_functions._kept)())
 
@@ -43,7 +43,7 @@ def graphs():
     return sum(type(each) is FuncGraph for each in gc.get_objects())
 
 
-def in_process():
+def held_by_process():
     """Return the numbers of graphs, functions of the runtime and gradients in this process."""
     gc.collect()
     return graphs(), len(context.context().list_function_names()), len(gradient_table())
@@ -87,20 +87,20 @@ def test_tensorflow_still_leaks_graphs_of_custom_gradients():
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_deleted_agents_leave_nothing(name):
     trained(name)
-    before = in_process()
+    before = held_by_process()
     for seed in (1, 2):
         trained(name, seed)
-    assert in_process() == before
+    assert held_by_process() == before
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("params", [{}, {"hidden_sizes": (4,), "activation": "silu"}], ids=["", "silu"])
-def test_deleted_agents_of_different_structure_leave_nothing(monkeypatch, nothing_shared, params):
+def test_deleted_agents_of_different_structure_leave_nothing(monkeypatch, isolated_functions, params):
     monkeypatch.setattr(shared_functions, "KEPT", 0)
     trained("ppo", **params)
-    before = in_process()
+    before = held_by_process()
     trained("ppo", 1, **params, n_epochs=3)
-    assert in_process() == before
+    assert held_by_process() == before
 
 
 @pytest.mark.real
@@ -112,9 +112,9 @@ def test_deleted_populations_leave_nothing():
         agents.Trainer(population).train(env_steps=32)
 
     train()
-    before = in_process()
+    before = held_by_process()
     train()
-    assert in_process() == before
+    assert held_by_process() == before
 
 
 SERVED = """
@@ -166,7 +166,7 @@ def test_variable_names_are_not_numbered():
 
 @pytest.mark.parametrize("name", [pytest.param("ppo", marks=pytest.mark.slow), "dqn"])
 @pytest.mark.parametrize("by_xla", [False, True])
-def test_second_agent_reuses_compiled_function_of_first(nothing_shared, name, by_xla):
+def test_second_agent_reuses_compiled_function_of_first(isolated_functions, name, by_xla):
     alone = trained(name, seed=1, jit_compile=by_xla)
     shared_functions._kept.clear()
     first = trained(name, seed=0, jit_compile=by_xla)
@@ -179,7 +179,7 @@ def test_second_agent_reuses_compiled_function_of_first(nothing_shared, name, by
         np.testing.assert_array_equal(own.numpy(), before)
 
 
-def test_functions_are_shared_for_equal_structure_only(nothing_shared):
+def test_functions_are_shared_for_equal_structure_only(isolated_functions):
     trained("ppo")
     n = len(shared_functions._kept)
     trained("ppo", 1, learning_rate=1e-2, gamma=0.5, clip_range=0.3)
@@ -210,7 +210,7 @@ OTHERS = [
 ]
 
 
-def test_functions_of_equal_definition_are_shared(nothing_shared):
+def test_functions_of_equal_definition_are_shared(isolated_functions):
     functions = [concrete(run) for run in (*BASE, *OTHERS)] + [concrete(BASE[0], by_xla=True)]
     shared = [shared_function(each) for each in functions]
     assert len({*map(id, shared)}) == len(functions)
@@ -232,13 +232,13 @@ def test_functions_of_equal_definition_are_shared(nothing_shared):
     ],
     ids=["random", "Python", "Python without state", "random in a loop"],
 )
-def test_functions_with_state_are_not_shared(nothing_shared, run):
+def test_functions_with_state_are_not_shared(isolated_functions, run):
     function = concrete(run)
     assert shared_function(function) is function.inference_fn
     assert not shared_functions._kept
 
 
-def test_most_recently_used_functions_are_kept(nothing_shared, monkeypatch):
+def test_most_recently_used_functions_are_kept(isolated_functions, monkeypatch):
     monkeypatch.setattr(shared_functions, "KEPT", 2)
     one, two, three = (shared_function(concrete(run)) for run in BASE + OTHERS[:1])
     assert [*shared_functions._kept.values()] == [two, three]
