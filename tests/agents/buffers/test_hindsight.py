@@ -202,7 +202,9 @@ def never(achieved, desired):
     return judged(achieved, desired)[0], np.zeros(len(achieved), bool)
 
 
-@pytest.mark.parametrize("goals", ["of ends", "of no ends", "untold"])
+@pytest.mark.parametrize(
+    "goals", ["of ends", "of no ends", "untold"], ids=["terminating goals", "endless goals", "unknown terminations"]
+)
 def test_termination_unrelated_to_goal_is_kept_after_relabelling(goals):
     judge = judged if goals == "of ends" else never
     replay = replay_of(n_envs=1, goals=Goals(slice(1, 2), slice(2, 3), judge, tells_ends=goals != "untold"))
