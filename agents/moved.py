@@ -1,7 +1,7 @@
 """Names that modules of `agents` had before they moved into rooms.
 
 They can be imported for one version, with a `DeprecationWarning`: scripts use some, and pickles of earlier versions
-name them. Nothing here runs for a module that is where its name says.
+name them. Modules that have not moved are imported as usual.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import importlib
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -122,21 +123,31 @@ MOVED = {
 
 
 class MovedModules(MetaPathFinder, Loader):
-    """Imports a module by its old name: the same module object as by its new one."""
+    """Imports a module by its old name: the same module object as by its new one.
+
+    An old package with modules that have moved is a module of its own with the names of the new package: importing a
+    module sets an attribute of its package, which in the new package may have another meaning.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return a spec for old names, None for all others."""
         package, _, name = fullname.partition(".")
-        return ModuleSpec(fullname, self) if package == "agents" and name in MOVED else None
+        if package != "agents" or name not in MOVED:
+            return None
+        return ModuleSpec(fullname, self, is_package=any(other.startswith(f"{name}.") for other in MOVED))
 
     def exec_module(self, module: ModuleType) -> None:
-        """Put the module of today in the place of the new, empty one."""
+        """Put the module of today in the place of the new, empty one, or its names into the new package."""
         name = module.__name__
         now = f"agents.{MOVED[name.partition('.')[2]]}"
         warnings.warn(f"{name} has moved: import {now}.", DeprecationWarning, stacklevel=2)
-        sys.modules[name] = importlib.import_module(now)
+        found = importlib.import_module(now)
+        if hasattr(module, "__path__"):
+            vars(module).update(__all__=found.__all__, __doc__=found.__doc__, __getattr__=partial(getattr, found))
+        else:
+            sys.modules[name] = found
 
 
 def install() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 import subprocess
@@ -58,11 +59,27 @@ def test_an_agent_is_loaded(before: Path) -> None:
 
 @pytest.mark.parametrize("old", sorted(moved.MOVED))
 def test_a_module_is_imported_by_its_old_name(old: str) -> None:
-    code = f"import sys, agents.{old}; assert sys.modules['agents.{old}'] is sys.modules['agents.{moved.MOVED[old]}']"
-    namespace: dict[str, Any] = {}
     sys.modules.pop(f"agents.{old}", None)
     with pytest.warns(DeprecationWarning, match="has moved: import agents"):
-        exec(code, namespace)
+        found = importlib.import_module(f"agents.{old}")
+    now = importlib.import_module(f"agents.{moved.MOVED[old]}")
+    public = getattr(now, "__all__", None) or [name for name in vars(now) if not name.startswith("_")]
+    assert {name: getattr(found, name) for name in public} == {name: getattr(now, name) for name in public}
+
+
+def test_old_names_of_modules_leave_the_new_packages_alone() -> None:
+    code = """
+import warnings
+warnings.simplefilter("ignore")
+import agents.pool.collector, agents.replay.join
+import agents.buffers, agents.collection.collector
+assert callable(agents.buffers.join), agents.buffers.join
+assert agents.collection.collector.__name__ == "agents.collection.collector", agents.collection.collector
+from agents.replay import Memory, RolloutMemory, UniformReplay
+from agents.plateaus import EarlyStop
+assert (EarlyStop.__name__, Memory.__name__, RolloutMemory.__name__) == ("EarlyStopping", "Buffer", "RolloutBuffer")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_script_with_old_names_runs() -> None:
@@ -102,3 +119,39 @@ def test_an_agent_whose_hooks_have_old_names() -> None:
     with agents.Trainer(agents.make(Scaled, "fakes:TwoStep-v0", **SMALL_PPO)) as trainer:
         trainer.train(env_steps=128)
     assert set(called) == {"prepare", "whole"}
+
+
+@pytest.mark.filterwarnings("ignore:.*name it:DeprecationWarning")
+def test_a_mixin_whose_hooks_have_old_names() -> None:
+    class Mixin:
+        def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
+            return {**super().prepare(data), "mixed_in": data["rewards"]}  # type: ignore[misc]
+
+    class Mixed(Mixin, agents.PPO):
+        turns_of_a_game = turns = 3  # no method, and so not `optimizer_steps`
+
+        def preprocess_batch(self, data: dict[str, Any]) -> dict[str, Any]:
+            prepared = super().preprocess_batch(data)
+            seen.append("mixed_in" in prepared)
+            return prepared
+
+    seen: list[bool] = []
+    with agents.Trainer(agents.make(Mixed, "fakes:TwoStep-v0", **SMALL_PPO)) as trainer:
+        trainer.train(env_steps=64)
+    assert seen == [True, True]
+
+
+@pytest.mark.filterwarnings("ignore:.*name it:DeprecationWarning")
+def test_a_class_that_gets_its_hooks_when_it_is_unpickled() -> None:
+    class Unpickled(agents.PPO):
+        """Empty at first, as `cloudpickle` makes classes."""
+
+    def prepare(self: Any, data: dict[str, Any]) -> dict[str, Any]:
+        called.append("prepare")
+        return super(Unpickled, self).preprocess_batch(data)
+
+    called: list[str] = []
+    Unpickled.prepare = prepare  # type: ignore[attr-defined]
+    with agents.Trainer(agents.make(Unpickled, "fakes:TwoStep-v0", **SMALL_PPO)) as trainer:
+        trainer.train(env_steps=64)
+    assert called

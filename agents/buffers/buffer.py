@@ -165,3 +165,6 @@ class Buffer(ABC):
 
 
 keep_old_names(Buffer, _RENAMED)
+
+Memory = Buffer
+"""Deprecated alias, kept for one version."""

@@ -107,6 +107,10 @@ class RolloutBuffer(Buffer):
             rng.bit_generator.state = rng_state
 
 
+RolloutMemory = RolloutBuffer
+"""Deprecated alias, kept for one version."""
+
+
 def _member_first(values: Array, n_members: int) -> Array:
     """Map [T, P * N, ...] to [P, T * N, ...]."""
     n_steps, n_rows, *rest = values.shape

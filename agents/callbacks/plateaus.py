@@ -153,6 +153,10 @@ class EarlyStopping(PlateauDetector):
         trainer.stop(f"no better than a mean return of {self.best:g} for {looks} (judged by {self.judged_by})")
 
 
+EarlyStop = EarlyStopping
+"""Deprecated alias, kept for one version."""
+
+
 def refuse_schedules(config: AgentConfig, optimizers: Sequence[str]) -> None:
     """Raise `ConfigurationError` if one of these optimizers follows a schedule, which cannot be lowered."""
     for name in optimizers:

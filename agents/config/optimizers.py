@@ -114,10 +114,15 @@ class OptimizerSpec:
         source = f"f({rest}"
         try:
             call = ast.parse(source, mode="eval").body
-        except SyntaxError as error:
+        except (SyntaxError, ValueError) as error:
             why = "cannot be read" if rest.endswith(")") else "has no closing bracket"
             raise ConfigurationError(f"Optimizer {label!r} {why}: write sgd(momentum=0.9).") from error
-        if not isinstance(call, ast.Call) or call.args or not all(keyword.arg for keyword in call.keywords):
+        if (
+            not isinstance(call, ast.Call)
+            or not isinstance(call.func, ast.Name)  # such as sgd(...)(...)
+            or call.args
+            or not all(keyword.arg for keyword in call.keywords)
+        ):
             raise ConfigurationError(f"Optimizer {label!r}: write arguments as name=value, such as sgd(momentum=0.9).")
         arguments: dict[str, Any] = {
             str(keyword.arg): _value_of(ast.get_source_segment(source, keyword.value) or "")

@@ -122,6 +122,7 @@ class Agent(ABC):
         seed: int = 0,
         environment: EnvironmentSpec | None = None,
     ) -> None:
+        keep_old_names(type(self), _RENAMED)
         self.observation_space = observation_space
         self.action_space = action_space
         self.config = config if config is not None else self.config_class()

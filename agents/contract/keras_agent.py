@@ -75,8 +75,8 @@ class KerasAgent(MutableAgent):
                 f"compiled update: leave out live=True."
             )
         self.strategy = tf.distribute.get_strategy() if tf.distribute.has_strategy() else None
-        self.networks = self._build_networks(seed)
         self.live = Live(self.config.live_values())
+        self.networks = self._build_networks(seed)
         self._gradient_steps = keras.Variable(0, dtype="int64", trainable=False, name="gradient_steps")
         self._variables = self._optimized_variables(self.networks)
         self._n_weights = sum(math.prod(each.shape) for own in self._variables.values() for each in own)
@@ -181,7 +181,7 @@ class KerasAgent(MutableAgent):
     @property
     def hyperparameters(self) -> HyperparameterReader:
         """Hyperparameters by name: ``self.hyperparameters.gamma`` is right in every hook."""
-        return HyperparameterReader(self.config, self.live, self.number)
+        return HyperparameterReader(self)
 
     def number(self, name: str) -> Any:
         """Return a mutable hyperparameter for NumPy code, outside of the loss: a number, or [rows] in a population.

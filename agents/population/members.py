@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +50,12 @@ class _NotHere(Mapping[str, Any]):
 class _LiveNotHere:
     """Placeholder for the mutable hyperparameters of a single agent, which raises an error when it is read."""
 
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
     def __getattr__(self, name: str) -> Any:
         raise NotMappableError(
             f"it reads self.live.{name} outside of the loss, where a population stores those of all members together: "
@@ -62,7 +68,7 @@ def _without_networks(agent: KerasAgent) -> KerasAgent:
     use = "use self.infer(name, observations)."
     member.networks = _NotHere("network", list(agent.networks), use)  # type: ignore[assignment]
     member._optimizers = _NotHere("optimizer", list(agent.optimizers), "change rates by callbacks.")  # type: ignore[assignment]
-    member.live = _LiveNotHere()  # type: ignore[assignment]
+    member.live = _LiveNotHere(agent.config.live_values())  # type: ignore[assignment]
     member.env_steps = member.gradient_steps = 0
     member.forwards = Forwards({})
     return member

@@ -41,7 +41,7 @@ class Listener:
     """Whether it displays the progress of a training, so that `Trainer.train` prints none."""
 
     state_name: str | None = None
-    """Name of its state in checkpoints; the name of its class if None."""
+    """Name of its state in checkpoints; the name of its class if None, and for subclasses."""
 
     def listens_to(self, event: str) -> bool:
         """Return whether it receives an event."""
@@ -112,7 +112,7 @@ class CallbackList:
         seen: Counter[str] = Counter()
         named = []
         for callback in self.callbacks:
-            name = callback.state_name or type(callback).__name__
+            name = vars(type(callback)).get("state_name") or type(callback).__name__
             seen[name] += 1
             named.append((name if seen[name] == 1 else f"{name}-{seen[name]}", callback))
         return named

@@ -59,6 +59,11 @@ class ProgressPrinter(Listener):
         self._line = ProgressLine(window)
         self._next = 0.0
 
+    @property
+    def window(self) -> int:
+        """The number of episodes in the mean."""
+        return self._line.window
+
     def on_train_begin(self, trainer: Training) -> None:
         """Start the clock."""
         self._next = time.monotonic() + self.every_seconds

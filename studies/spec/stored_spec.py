@@ -18,6 +18,14 @@ VERSION_ATTR = "finder_spec_version"
 SPEC_VERSION = 1
 """Current version of specs. It is incremented when a field is added, removed or changes its meaning."""
 
+_MOVED_CALLBACKS = {
+    "agents.callbacks:Progress": "agents.callbacks.progress:Progress",
+    "agents.interrupts:StopOnSignals": "agents.callbacks.signals:StopOnSignals",
+    "agents.plateaus:EarlyStop": "agents.callbacks.plateaus:EarlyStopping",
+    "agents.plateaus:ReduceOnPlateau": "agents.callbacks.plateaus:ReduceOnPlateau",
+}
+"""Place of a callback of `agents` in stored specs of earlier versions -> its place now."""
+
 
 def stored_attributes(spec: StudySpec, label: str) -> dict[str, Json]:
     """Return the study attributes that store a spec.
@@ -53,6 +61,8 @@ def read_spec(attributes: Mapping[str, Any], name: str) -> StudySpec:
     if not isinstance(stored, dict):
         raise StudyError(f"the study {name!r} cannot be read: its spec is {type(stored).__name__}, not a mapping.")
     try:
+        if isinstance(callbacks := stored.get("callbacks"), list):
+            stored = {**stored, "callbacks": [_MOVED_CALLBACKS.get(place, place) for place in callbacks]}
         return StudySpec.from_json_dict(stored)
     except (StudyError, TypeError) as error:
         raise StudyError(f"the study {name!r} cannot be read: {error}") from None

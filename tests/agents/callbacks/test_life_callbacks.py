@@ -36,6 +36,7 @@ from agents import (
 from agents.callbacks.history_file import EPISODES_SCHEMA, GrowingTable
 from agents.callbacks.signals import StopOnSignals
 from agents.environments.time_limits import limit_without_one, no_limit_hint, time_limit
+from agents.training.listeners import CallbackList
 
 WITH_ENVPOOL = pytest.mark.skipif(find_spec("envpool") is None, reason="the extra envpool is not installed")
 PARAMS: dict[str, dict[str, Any]] = {"ppo": SMALL_PPO, "dqn": SMALL_DQN, "td3": {**SMALL_DQN, "train_freq": 1}}
@@ -301,6 +302,12 @@ class TestPlateaus:
         agents.resume(rest, tmp_path)
         assert (again.best, again.waited) == (5.0, 2)
         assert rest.train(env_steps=100).env_steps == 8
+
+    def test_states_are_named_after_classes_as_in_earlier_versions(self) -> None:
+        class OwnStopping(EarlyStopping):
+            pass
+
+        assert list(CallbackList([EarlyStopping(), OwnStopping()]).get_state()) == ["EarlyStop", "OwnStopping"]
 
     @pytest.mark.parametrize(
         ("make", "message"),

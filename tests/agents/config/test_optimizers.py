@@ -154,6 +154,8 @@ def test_user_optimizer_class_is_named_by_module(monkeypatch):
         ("sgd(0.9)", "name=value"),
         ("sgd(momentum=0.9", "no closing bracket"),
         ("sgd(momentum=0.9) x", "no closing bracket"),
+        ("sgd(momentum=0.9)(nesterov=true)", "name=value"),
+        ("sgd(momentum=0.9\0)", "cannot be read"),
         ("nowhere:Adam", "'nowhere:Adam' cannot be imported"),
         ("keras.optimizers:Adan", "cannot be imported"),
     ],

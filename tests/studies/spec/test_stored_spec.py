@@ -69,3 +69,9 @@ def test_one_that_cannot_be_read_fails_alone(
 def test_one_of_before_is_read(make_spec: Make) -> None:
     spec = make_spec()
     assert read_spec({SPEC_ATTR: spec.to_json_dict()}, "a study") == spec
+
+
+def test_callbacks_have_their_present_places(make_spec: Make) -> None:
+    before = make_spec(callbacks=("agents.plateaus:EarlyStop", "mine.py:Own")).to_json_dict()
+    spec = read_spec({SPEC_ATTR: before}, "a study")
+    assert spec.callbacks == ("agents.callbacks.plateaus:EarlyStopping", "mine.py:Own")

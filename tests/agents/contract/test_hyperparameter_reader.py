@@ -1,0 +1,100 @@
+"""`self.hyperparameters`: the right value in every place, also for members of populations and in stored readers."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agents import AgentSpec, LambdaCallback, Trainer
+from agents.algorithms.ppo import PPO
+from agents.backend.tensorflow import tf
+from agents.contract.hyperparameter_reader import HyperparameterReader
+from agents.contract.rows import row_by_row
+from agents.population import Population
+
+SMALL = {"hidden_sizes": (4,), "n_envs": 2, "n_steps": 4, "n_epochs": 1, "jit_compile": False}
+
+
+class ReadsAll(PPO):
+    """Reads hyperparameters that are no numbers of members, where it acts for all of them at once."""
+
+    @row_by_row
+    def preprocess_batch(self, data: dict[str, Any]) -> dict[str, Any]:
+        found = self.hyperparameters
+        seen.append((found.n_steps, found.activation, found.share_layers, found.max_grad_norm, found.gamma))
+        return super().preprocess_batch(data)
+
+
+seen: list[Any] = []
+
+
+def test_only_mutable_hyperparameters_are_arrays_where_a_population_acts_for_all_members() -> None:
+    seen.clear()
+    population = Population(AgentSpec.of(ReadsAll, "CartPole-v1", SMALL), [{"gamma": 0.9}, {"gamma": 0.5}])
+    with Trainer(population) as trainer:
+        trainer.train(env_steps=8)
+    n_steps, activation, share_layers, max_grad_norm, gamma = seen[0]
+    assert (n_steps, activation, share_layers) == (4, "tanh", False)
+    np.testing.assert_allclose(max_grad_norm, [0.5] * 4)
+    np.testing.assert_allclose(gamma, [0.9, 0.9, 0.5, 0.5])
+
+
+class KeepsReader(PPO):
+    """Stores the reader when it starts."""
+
+    def start(self) -> None:
+        super().start()
+        self.stored = self.hyperparameters
+
+    def loss(self, batch: dict[str, Any]) -> Any:
+        return {**super().loss(batch), "gamma_in_loss": self.stored.gamma}
+
+
+def test_a_stored_reader_is_never_stale() -> None:
+    agent: Any = AgentSpec.of(KeepsReader, "CartPole-v1", SMALL).build(0)
+    assert agent.stored.gamma == 0.99
+    found: list[float] = []
+    note = LambdaCallback(on_update_end=lambda _, update: found.append(float(update.metrics["gamma_in_loss"][-1])))
+    with Trainer(agent, callbacks=[note]) as trainer:
+        for gamma in (0.5, 0.25):
+            agent.set_hyperparameter("gamma", gamma)
+            assert agent.stored.gamma == gamma
+            trainer.train(env_steps=8)
+    assert found == [0.5, 0.25]
+
+
+def test_functions_of_tensorflow_read_variables() -> None:
+    agent: Any = AgentSpec.of("ppo", "CartPole-v1", SMALL).build(0)
+
+    @tf.function
+    def discount() -> Any:
+        return agent.hyperparameters.gamma * 1.0
+
+    assert float(discount()) == pytest.approx(0.99)
+    agent.set_hyperparameter("gamma", 0.5)
+    assert float(discount()) == pytest.approx(0.5)
+
+
+class BuildsByReader(PPO):
+    """Reads a hyperparameter where networks are built."""
+
+    def build(self) -> Any:
+        assert self.hyperparameters.share_layers is False
+        assert self.hyperparameters.gamma == 0.99
+        return super().build()
+
+
+def test_networks_may_be_built_by_it() -> None:
+    agent = AgentSpec.of(BuildsByReader, "CartPole-v1", SMALL).build(0)
+    agent.reset(1)
+
+
+def test_a_reader_is_copied_and_pickled() -> None:
+    agent: Any = SimpleNamespace(config=None, live=None)
+    for other in (copy.deepcopy(HyperparameterReader(agent)), pickle.loads(pickle.dumps(HyperparameterReader(agent)))):
+        assert other._agent == agent
