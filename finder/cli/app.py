@@ -53,8 +53,8 @@ app.command("show", rich_help_panel=_LOOK)(show_command.show)
 app.command("best", rich_help_panel=_LOOK)(studies.best)
 app.command("report", rich_help_panel=_LOOK)(studies.report)
 app.command("dashboard", rich_help_panel=_LOOK)(studies.dashboard)
-app.command("replay", rich_help_panel=_COMPARE)(replay_command.replay)
 app.command("delete", rich_help_panel=_LOOK)(studies.delete)
+app.command("replay", rich_help_panel=_COMPARE)(replay_command.replay)
 
 
 def _print_version(wanted: bool) -> None:

@@ -183,16 +183,36 @@ def conclude_range_test(result: RangeTestResult, spec: AgentSpec, name: str | No
         errors().print(Text(f"{len(rates)} points; the test ended: {result.reason}", "dim"))
     if suggestion.rate is None:
         print_error(f"the range test suggests no learning rate: {suggestion.reason}")
+        if not options.quiet:
+            print_commands(
+                "Train every rate by itself", [(_grid_command(spec, result.optimizer, storage, options), "")]
+            )
         return 1
     if not options.quiet:
-        print_note("it shows where learning is fast, not which rate ends best: confirm it with a grid.")
+        print_note("a range test shows where learning is fast, not which rate ends best: confirm it with a grid.")
         around = f"--start-lr {rate_text(suggestion.rate / 10)} --end-lr {rate_text(suggestion.rate * 10)} --n-rates 5"
-        confirm = f"finder lr {shlex.quote(spec.label)} {environment_flags(spec.environment)} {around}"
-        commands = [(confirm, "")]
+        commands = [(_grid_command(spec, result.optimizer, storage, options, around), "")]
         if name is not None:
             commands.append((f"finder report {shlex.quote(name)}{storage_flag(storage)}", "its curve"))
         print_commands("Next", commands)
     return 0
+
+
+def _grid_command(spec: AgentSpec, optimizer: str, storage: str, options: SearchOptions, rates: str = "") -> str:
+    """Return the command of a grid for the agent of a range test.
+
+    Args:
+        spec: The agent.
+        optimizer: Name of the optimizer whose rate was swept, or ``"all"``.
+        storage: Label of the storage.
+        options: The options of the range test.
+        rates: The flags of the rates. Defaults to ``""``.
+    """
+    words = ["finder lr", shlex.quote(spec.label), environment_flags(spec.environment)]
+    words += [f"--set {shlex.quote(setting)}" for setting in options.set_ or ()]
+    words += [] if optimizer == "all" else [f"--optimizer-name {shlex.quote(optimizer)}"]
+    words += [rates] if rates else []
+    return " ".join(words) + storage_flag(storage)
 
 
 def _print_counts(study: OpenStudy, counts: Counter[str]) -> None:

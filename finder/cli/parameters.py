@@ -72,7 +72,7 @@ Storage = Annotated[
     typer.Option(
         envvar="OPTUNA_STORAGE",
         callback=_not_blank,
-        help="Where studies are kept: a file (finder.db), a database URL, journal:///finder.log, or memory "
+        help="Storage of the studies: a file (finder.db), a database URL, journal:///finder.log, or memory "
         f"(default {DEFAULT_STORAGE}).",
         show_default=False,
         rich_help_panel=_STUDY,
@@ -110,14 +110,19 @@ NewName = Annotated[
 ]
 NJobs = Annotated[
     int | None,
-    typer.Option(min=1, help="Processes (default: as many as pay).", show_default=False, rich_help_panel=_WHERE),
+    typer.Option(
+        min=1,
+        help="Processes (default: one per core, fewer for little work).",
+        show_default=False,
+        rich_help_panel=_WHERE,
+    ),
 ]
 Executor = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="population (many trials at a time; default), process (one a process), inline (one after another) or "
-        "ray (in a Ray cluster).",
+        help="population (many trials at a time; default), process (a process for each trial), inline (one trial after "
+        "another) or ray (in a Ray cluster).",
         show_default=False,
         rich_help_panel=_WHERE,
     ),
@@ -183,7 +188,8 @@ class SearchOptions:
     metric: Annotated[
         Literal["return", "reward", "loss"],
         typer.Option(
-            help="Judge by returns (return or reward) or by losses (default return; range test of dqn or ppo: loss).",
+            help="Compare by returns (return or reward) or by losses (default return; range test of a built-in agent: "
+            "loss).",
             show_default=False,
             rich_help_panel=_WHAT,
         ),
@@ -202,8 +208,8 @@ class SearchOptions:
         typer.Option(
             min=1,
             metavar="STEPS",
-            help="Environment steps of the long run that the pick is for: runs are as long where that is affordable, "
-            "or the learning rate is corrected.",
+            help="Environment steps of the long run that the pick is for. Runs are as long if that is affordable; "
+            "otherwise the learning rate is corrected.",
             show_default=False,
             rich_help_panel=_BUDGET,
         ),
@@ -216,7 +222,7 @@ class SearchOptions:
         str | None,
         typer.Option(
             metavar="N or LIST",
-            help="How many runs a trial (default 3), or their seeds: 0,1,2.",
+            help="Seeds of each trial: how many (default 3), or which: 0,1,2.",
             show_default=False,
             rich_help_panel=_BUDGET,
         ),
@@ -250,7 +256,7 @@ class SearchOptions:
         int | None,
         typer.Option(
             min=0,
-            help="Seed of the search itself, where it has one (default 0).",
+            help="Seed of the sampler, or first seed of a range test (default 0).",
             show_default=False,
             rich_help_panel=_STUDY,
         ),
@@ -282,8 +288,8 @@ class SearchOptions:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="On how many devices each run learns: none, one-device, mirrored (two replicas), mirrored:4, "
-            "multi-worker-mirrored or parameter-server (processes, which are started).",
+            help="Distribution strategy of each run: none, one-device, mirrored (two replicas), mirrored:4, "
+            "multi-worker-mirrored or parameter-server (both start processes).",
             show_default=False,
             rich_help_panel=_WHERE,
         ),

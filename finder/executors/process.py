@@ -71,7 +71,7 @@ class ProcessExecutor(Executor):
             ).run()
             values = pool.broker.values()
             # Confirmation trials are added to those of the search.
-            self.values = {name: {**self.values.get(name, {}), **values} for name, own in values.items()}
+            self.values = {name: {**self.values.get(name, {}), **own} for name, own in values.items()}
 
 
 class _ForkedProcess:

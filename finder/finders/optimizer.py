@@ -99,7 +99,7 @@ class OptFinder:
         extend: bool = True,
         **options: Unpack[StudyOptions],
     ) -> OptimizerResult:
-        """Train every optimizer at several learning rates and compares each at its best.
+        """Train every optimizer at several learning rates, and compare the optimizers at their best rates.
 
         Args:
             episodes: Budget of each run in episodes.
@@ -108,7 +108,7 @@ class OptFinder:
                 optimizers are hard to compare; prefer returns. Defaults to ``"return"``.
             learning_rates: ``"search"``: `n_rates` rates over the usual range of each optimizer. ``"own"``: only the
                 rate of each optimizer itself. A list: these rates for all. A mapping: label -> rates. Defaults to
-                    ``"search"``.
+                ``"search"``.
             n_rates: Number of rates of each optimizer for ``"search"``, >= 1, evenly spaced on a log axis including
                 both ends of the range; one or two rates lie inside of it. Defaults to 5.
             extend: Whether the range of an optimizer is extended by up to two decades if its best rate is at the edge

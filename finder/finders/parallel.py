@@ -91,7 +91,7 @@ class ParallelFinder:
         metric: MetricName = "return",
         **options: Unpack[StudyOptions],
     ) -> SearchResult:
-        """Train all agents and compares them.
+        """Train and compare all agents.
 
         Args:
             episodes: Budget of each run in episodes.

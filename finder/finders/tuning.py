@@ -36,8 +36,8 @@ T = TypeVar("T")
 def _with_deprecated_names(function: Callable[P, T]) -> Callable[P, T]:
     """Accept the arguments of `tune` under their deprecated names.
 
-    `space` was what is searched, and `params` what is fixed. A keyword `params` beside a space, or without anything to
-    search in it, has that meaning still.
+    `space` was the name of `params`, and `params` that of `fixed`. A keyword `params` still means `fixed` beside a
+    space, or if each of its values is a single one.
     """
 
     @functools.wraps(function)
@@ -67,12 +67,15 @@ def _all_fixed(params: Mapping[str, Any] | None, agent: Any, environment: Any = 
             return False
         if isinstance(given, list | tuple):  # such as the sizes of layers, each of which is no value by itself
             return not all(is_taken(name, each) for each in given)
-        return isinstance(parse_space(given), Fixed)
+        try:
+            return isinstance(parse_space(given), Fixed)
+        except StudyError:  # such as a table of arguments: a value of the agent, and no space
+            return True
 
     try:
         config = AgentSpec.of(agent, environment).config
         return bool(params) and all(is_fixed(name, given) for name, given in (params or {}).items())
-    except (ConfigurationError, StudyError):
+    except ConfigurationError:
         return False
 
 

@@ -51,7 +51,7 @@ _MARKS = {
 
 
 class Progress(Tracker):
-    """Base class for displays; a display of its own for `--quiet`. A context manager around the search."""
+    """Base class for displays, and itself the silent display of `--quiet`. A context manager around the search."""
 
     def __enter__(self) -> Self:
         return self
@@ -124,7 +124,7 @@ class PlainProgress(Progress):
         self._told_at = self._clock()
 
     def summary(self) -> list[str]:
-        """Return the known ones of phase, trials, speed and time."""
+        """Return the parts of the status that are known: phase, trials, speed and time."""
         parts = [self.phase] if self.phase else []
         if self.study is not None:
             parts.append(f"{self.n_before + self.n_done}/{counted(self.n_total, 'trial')}")
@@ -235,7 +235,7 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
     if n_left == 0 and now.complete:
         lines.append(Text("All trials have ended; this is the result."))
     elif n_left == 0 and not now.all_ended:
-        lines.append(Text(f"No trials are left to start: {counted(now.n_running, 'trial')} run in other processes."))
+        lines.append(Text(f"No trials are left to start; other processes run {counted(now.n_running, 'trial')}."))
     elif n_left == 0:
         lines.append(Text("All trials are done; the best are still to be confirmed."))
     elif n_before:

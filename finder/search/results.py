@@ -48,19 +48,19 @@ class SearchResult:
 
     @property
     def best(self) -> Recommendation | NoRecommendation:
-        """The best trial: its parameters, value, spread over seeds, and the configuration to reuse.
+        """The pick: its parameters, value, spread over seeds, and the configuration to reuse.
 
-        Where none can be called the best it is false and has a `reason` (`NoRecommendation`); whatever else is asked of
-        that raises a `StudyError` with this reason.
+        A study without a pick has a `NoRecommendation`, which is false and has a `reason`; all other attributes of it
+        raise a `StudyError` with this reason.
         """
         why = why_no_pick(self.study)
         return NoRecommendation(self.study.name, why) if why else best(self.study)
 
     def best_optimizer(self, name: str = "default", *, allow_modules: Sequence[str] = ()) -> Any:
-        """Return a fresh Keras optimizer as the pick has it, at the rate for the horizon where there is one.
+        """Return a fresh Keras optimizer with the settings of the pick; with a horizon, its learning rate is corrected.
 
         Args:
-            name: Which one, for agents with several. Defaults to ``"default"``.
+            name: Name of the optimizer, for agents with several. Defaults to ``"default"``.
             allow_modules: See `studies.best_optimizer`.
         """
         return best_optimizer(self.study.name, self.study.storage, name, allow_modules=allow_modules)

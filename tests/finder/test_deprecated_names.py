@@ -21,6 +21,7 @@ pytestmark = pytest.mark.filterwarnings("error::DeprecationWarning")
 
 
 ENV = "fakes:TwoStep-v0"
+TANH = {"policy": {"activation": "tanh"}}
 
 
 @_with_deprecated_names
@@ -35,6 +36,7 @@ def tuned(agent: str, environment: str | None = None, params: Any = None, **opti
         (("ppo",), {"space": {"gamma": None}, "params": {"n_envs": 2}}, {"gamma": None}, {"fixed": {"n_envs": 2}}),
         (("ppo",), {"space": {"gamma": None}}, {"gamma": None}, {}),
         (("ppo", ENV), {"params": {"hidden_sizes": [8, 8]}}, None, {"fixed": {"hidden_sizes": [8, 8]}}),
+        (("ppo", ENV), {"params": {"networks": TANH}}, None, {"fixed": {"networks": TANH}}),
         ((), {"agent": "ppo", "environment": ENV, "params": {"gamma": 0.9}}, None, {"fixed": {"gamma": 0.9}}),
         (("ppo",), {"metrics": "loss"}, None, {"metric": "loss"}),
     ],
@@ -52,6 +54,8 @@ def test_arguments_of_tune(args: Any, kwargs: Any, searched: Any, options: Any) 
         {"gamma": [0.9, 0.99]},
         {"gama": 0.9},
         {"learning_rate": [0.1, 0.01]},
+        {"learning_rate": {"low": 1e-5, "high": 1e-3}},
+        {"gamma": "0.99:0.9:0.8:0.7"},
         {},
         None,
     ],

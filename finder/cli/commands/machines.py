@@ -81,7 +81,8 @@ def submit(
 
 
 def _worker_purpose(shared: bool) -> str:
-    return f"runs the study; {'on as many machines as you like' if shared else 'one at a time; more by finder serve'}"
+    n_workers = "start as many as you like" if shared else "one process at a time; finder serve allows more"
+    return f"runs the study; {n_workers}"
 
 
 def worker(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,10 +11,8 @@ from agents.errors import ConfigurationError
 from finder.cli import values
 from finder.cli.parameters import Agent, NTrials, SearchOptions, drop_none, with_search_options
 from finder.cli.session import run_range_test, run_search
-from finder.progress.console import environment_flags, print_commands, print_error
-from studies.defaults import DEFAULT_STORAGE
+from finder.progress.console import print_error
 from studies.errors import StudyError
-from studies.storage.commands import storage_flag
 
 if TYPE_CHECKING:
     from finder.search.observer import Observer
@@ -106,7 +103,7 @@ def lr(
 
 
 def _range_test(agent: str, options: SearchOptions, arguments: dict[str, Any]) -> int:
-    """Run a range test; print the command of a grid if there is no suggestion.
+    """Run a range test.
 
     The default metric is the loss for agents of Finder, whose loss has the error of a value function that falls during
     learning. The meaning of the loss of other agents is unknown, so the default is the return.
@@ -118,7 +115,7 @@ def _range_test(agent: str, options: SearchOptions, arguments: dict[str, Any]) -
     if options.metric == "loss":
         arguments = {"N": _N_OF_LOSSES, **arguments}
     try:
-        code = run_range_test(agent, options, arguments)
+        return run_range_test(agent, options, arguments)
     except (ConfigurationError, StudyError):
         raise
     except Exception as error:
@@ -127,19 +124,6 @@ def _range_test(agent: str, options: SearchOptions, arguments: dict[str, Any]) -
             raise
         print_error(f"{type(error).__name__}: {error}", "\n".join(notes))
         return 1
-    if code == 1 and not options.quiet:
-        print_commands("Train every rate by itself", [(_grid(agent, options), "")])
-    return code
-
-
-def _grid(agent: str, options: SearchOptions) -> str:
-    """Return the command of a grid, for range tests without a suggestion."""
-    from studies.storage.storage_url import parse_storage_url
-
-    settings = "".join(f" --set {shlex.quote(setting)}" for setting in options.set_ or ())
-    flag = storage_flag(parse_storage_url(options.storage or DEFAULT_STORAGE).label)
-    place = environment_flags(options.agent(agent).environment)
-    return f"finder lr {shlex.quote(agent)} {place}{settings}{flag}"
 
 
 @with_search_options
@@ -169,7 +153,7 @@ def opt(
     n_rates: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Learning rates an optimizer (default 5).", show_default=False, rich_help_panel=_RATES
+            min=1, help="Learning rates of each optimizer (default 5).", show_default=False, rich_help_panel=_RATES
         ),
     ] = None,
     rates: Annotated[

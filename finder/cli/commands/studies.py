@@ -200,6 +200,10 @@ def python_lines(pick: Recommendation, study: OpenStudy) -> str:
     return "\n".join(lines)
 
 
+def _report_hint(study: OpenStudy) -> str:
+    return f"See finder report {shlex.quote(study.name)}{storage_flag(study.storage.label)}"
+
+
 def _show_range_test(study: OpenStudy, json: bool) -> int:
     from studies.reports.range_tests import range_tests_data
     from studies.words import rate_text
@@ -211,5 +215,5 @@ def _show_range_test(study: OpenStudy, json: bool) -> int:
     elif suggestion is not None:
         results().print(Text(f"learning_rate {rate_text(suggestion)}", "bold green"))
     if suggestion is None:
-        print_error(f"the range test {study.name!r} suggests no learning rate.", f"See finder report {study.name}")
+        print_error(f"the range test {study.name!r} suggests no learning rate.", _report_hint(study))
     return 0 if suggestion is not None else 1

@@ -24,7 +24,7 @@ from finder.cli.trust_options import AllowModule, Trust
 from finder.progress.console import print_note
 from studies.defaults import DEFAULT_STORAGE
 
-_WHAT, _BUDGET, _KEPT, _MEANWHILE = "What is trained", "Budget", "What is kept", "Meanwhile"
+_WHAT, _BUDGET, _FILES, _DURING = "What is trained", "Budget", "Files", "During training"
 _WITH_RESUME = {
     "context", "resume", "env_steps", "episodes", "target_reward", "hang_seconds", "trust", "allow_module", "json",
     "quiet",
@@ -109,8 +109,8 @@ def train(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="On how many devices it learns: none, one-device, mirrored (two replicas), mirrored:4, "
-            "multi-worker-mirrored or parameter-server.",
+            help="Distribution strategy: none, one-device, mirrored (two replicas), mirrored:4, multi-worker-mirrored "
+            "or parameter-server.",
             show_default=False,
             rich_help_panel=_WHAT,
         ),
@@ -121,13 +121,13 @@ def train(
             min=0.0,
             metavar="S",
             help="Time limit of an environment step and of an update; 0 for none.",
-            rich_help_panel=_MEANWHILE,
+            rich_help_panel=_DURING,
         ),
     ] = 600.0,
     pool: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="Processes that step its environments.", show_default=False, rich_help_panel=_WHAT
+            min=1, metavar="N", help="Processes that step the environments.", show_default=False, rich_help_panel=_WHAT
         ),
     ] = None,
     env_steps: Annotated[
@@ -158,7 +158,7 @@ def train(
             metavar="DIR",
             help="Folder of the run (default runs/AGENT-ENV-seedN).",
             show_default=False,
-            rich_help_panel=_KEPT,
+            rich_help_panel=_FILES,
         ),
     ] = None,
     checkpoint_every: Annotated[
@@ -167,23 +167,24 @@ def train(
             metavar="INTERVAL",
             help="Interval of checkpoints: 10000 (environment steps), 50episodes or 60s (default 60s).",
             show_default=False,
-            rich_help_panel=_KEPT,
+            rich_help_panel=_FILES,
         ),
     ] = None,
     keep: Annotated[
-        int, typer.Option(min=1, help="Newest checkpoints that stay, beside the best one.", rich_help_panel=_KEPT)
+        int,
+        typer.Option(min=1, help="Number of newest checkpoints to keep, besides the best one.", rich_help_panel=_FILES),
     ] = 3,
     best_only: Annotated[
-        bool, typer.Option("--best-only", help="Write a checkpoint only when it is the best.", rich_help_panel=_KEPT)
+        bool, typer.Option("--best-only", help="Write a checkpoint only when it is the best.", rich_help_panel=_FILES)
     ] = False,
     weights_only: Annotated[
         bool,
         typer.Option(
-            "--weights-only", help="Checkpoints hold weights only; the run cannot be resumed.", rich_help_panel=_KEPT
+            "--weights-only", help="Checkpoints hold weights only; the run cannot be resumed.", rich_help_panel=_FILES
         ),
     ] = False,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write a log for TensorBoard.", rich_help_panel=_KEPT)
+        bool, typer.Option("--tensorboard", help="Write a log for TensorBoard.", rich_help_panel=_FILES)
     ] = False,
     evaluate_every: Annotated[
         str | None,
@@ -191,20 +192,20 @@ def train(
             metavar="INTERVAL",
             help="Evaluate without exploration: every 10000 (environment steps), 50episodes or 60s.",
             show_default=False,
-            rich_help_panel=_MEANWHILE,
+            rich_help_panel=_DURING,
         ),
     ] = None,
     evaluate_episodes: Annotated[
-        int, typer.Option(min=1, help="Episodes of an evaluation.", rich_help_panel=_MEANWHILE)
+        int, typer.Option(min=1, help="Episodes of an evaluation.", rich_help_panel=_DURING)
     ] = 10,
     eval_max_steps: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Cut its episodes off after so many steps (default: the environment's time limit; without one, ten "
-            "times the longest episode of training, at least 1,000).",
+            help="Truncate episodes of evaluations after so many steps (default: the environment's time limit; "
+            "without one, ten times the longest episode of training, at least 1,000).",
             show_default=False,
-            rich_help_panel=_MEANWHILE,
+            rich_help_panel=_DURING,
         ),
     ] = None,
     plateau: Annotated[
@@ -212,17 +213,17 @@ def train(
         typer.Option(
             min=1,
             metavar="CHECKS",
-            help="Lower the learning rate after so many checks without improvement: at each evaluation, or without "
-            "these each 100 episodes.",
+            help="Lower the learning rate after so many checks without improvement. A check is an evaluation or, "
+            "without evaluations, the mean return of 100 further episodes.",
             show_default=False,
-            rich_help_panel=_MEANWHILE,
+            rich_help_panel=_DURING,
         ),
     ] = None,
     plateau_factor: Annotated[
-        float, typer.Option(help="What the learning rate is multiplied by then.", rich_help_panel=_MEANWHILE)
+        float, typer.Option(help="Factor of the learning rate at a plateau.", rich_help_panel=_DURING)
     ] = 0.9,
     min_learning_rate: Annotated[
-        float, typer.Option(help="What it does not fall below.", rich_help_panel=_MEANWHILE)
+        float, typer.Option(help="Lower limit of the learning rate at plateaus.", rich_help_panel=_DURING)
     ] = 0.0,
     early_stop: Annotated[
         int | None,
@@ -231,11 +232,12 @@ def train(
             metavar="CHECKS",
             help="Stop after so many checks without improvement.",
             show_default=False,
-            rich_help_panel=_MEANWHILE,
+            rich_help_panel=_DURING,
         ),
     ] = None,
     patience_from: Annotated[
-        int, typer.Option(min=0, metavar="STEP", help="Do not check before this step.", rich_help_panel=_MEANWHILE)
+        int,
+        typer.Option(min=0, metavar="STEP", help="Environment steps before the first check.", rich_help_panel=_DURING),
     ] = 0,
     trust: Trust = False,
     allow_module: AllowModule = None,
@@ -245,7 +247,7 @@ def train(
     """Train an agent, or the pick of a study, in a folder from which the run can be resumed."""
     output = Output(context.obj, json, quiet)
     if set_deprecated:
-        print_note("-p of finder train is deprecated and will be removed in the next version: write --set.")
+        print_note("-p of finder train is deprecated and will be removed in the next version: use --set.")
         set_ = [*(set_ or ()), *set_deprecated]
     given = {name for name in context.params if _is_given(context, name)}
     budget = {"env_steps": env_steps, "episodes": episodes, "target_reward": target_reward}

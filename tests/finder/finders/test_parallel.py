@@ -23,9 +23,13 @@ def small(kind: str, **kwargs: Any) -> AgentSpec:
 
 @pytest.mark.real
 class TestRealProcesses:
-    def test_agents_are_compared_and_every_episode_is_shared(self, storage: str):
+    def test_agents_are_compared_and_every_episode_is_shared(self, storage: str, monkeypatch: pytest.MonkeyPatch):
+        shared: dict[str, Any] = {}
+        spy = ParallelFinder._set_values
+        monkeypatch.setattr(ParallelFinder, "_set_values", lambda *given: (shared.update(given[2]), spy(*given)))
         finder = ParallelFinder([small("dqn"), small("ppo")], ["adam", "rmsprop"])
         result = finder.find(episodes=60, seeds=1, storage=storage)
+        assert {name: set(own) for name, own in shared.items()} == {"rewards": {0, 1}, "losses": {0, 1}}
         for values in (finder.rewards, finder.losses):
             assert {label: len(own) for label, own in values.items()} == {"dqn": 60, "ppo": 60}
         for trial, label in enumerate(["dqn", "ppo"]):  # a loss beside each return, and none before the first update

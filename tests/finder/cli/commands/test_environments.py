@@ -116,8 +116,11 @@ def test_a_file_of_a_study(there: Any) -> None:
 
 
 def test_a_range_test_says_how_it_is_confirmed(there: Any) -> None:
-    ran = there("lr", "ppo", *THERE, *SMALL, "--range-test", "--env-steps", "600", "--seeds", "1")
-    assert shlex.join(THERE) in ran.err
+    words = (*THERE, *SMALL, "--storage", "other.db")
+    ran = there("lr", "ppo", *words, "--range-test", "--env-steps", "600", "--seeds", "1")
+    settings = SMALL[SMALL.index("--set") :]
+    assert f"finder lr ppo {shlex.join((*THERE, *settings))}" in ran.err
+    assert "--storage other.db" in ran.err
     assert ran.code in (0, 1)
 
 

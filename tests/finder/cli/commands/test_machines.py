@@ -120,7 +120,7 @@ def test_the_storage_of_a_file_is_taken_before_the_exported_one(
     assert ran.code == 0, ran.err
     assert "is written to named.db, the storage in its file, not to OPTUNA_STORAGE" in " ".join(ran.err.split())
     assert "mine in named.db: 1 trial to run" in ran.out
-    assert "one at a time; more by finder serve" in " ".join(ran.err.split())
+    assert "one process at a time; finder serve allows more" in " ".join(ran.err.split())
     told = finder("submit", str(file), "--storage", "flagged.db")
     assert "OPTUNA_STORAGE" not in told.err
     assert "flagged.db" in told.out
