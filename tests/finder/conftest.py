@@ -1,4 +1,4 @@
-"""What the finders' tests share."""
+"""Fixtures shared by the tests of finder."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 @pytest.fixture
 def storage(tmp_path: Path) -> str:
-    """A SQLite storage of its own."""
+    """URL of a new SQLite storage."""
     return f"sqlite:///{tmp_path}/finder.db"

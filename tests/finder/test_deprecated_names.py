@@ -1,4 +1,4 @@
-"""Deprecated names work and warn."""
+"""Tests that deprecated names of arguments, functions and metrics work and give warnings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def tuned(agent: str, environment: str | None = None, params: Any = None, **opti
         (("ppo",), {"metrics": "loss"}, None, {"metric": "loss"}),
     ],
 )  # fmt: skip
-def test_arguments_of_tune(args: Any, kwargs: Any, searched: Any, options: Any) -> None:
+def test_deprecated_arguments_of_tune_are_translated(args: Any, kwargs: Any, searched: Any, options: Any) -> None:
     with pytest.warns(DeprecationWarning, match="is deprecated"):
         assert tuned(*args, **kwargs) == (searched, options)
 
@@ -60,20 +60,20 @@ def test_arguments_of_tune(args: Any, kwargs: Any, searched: Any, options: Any) 
         None,
     ],
 )
-def test_what_is_searched_stays_what_is_searched(params: Any) -> None:
+def test_params_with_search_values_stay_params(params: Any) -> None:
     assert tuned("ppo", ENV, params=params) == (params, {})
 
 
-def test_a_single_value_by_position_is_a_space() -> None:
+def test_positional_single_value_is_a_search_space() -> None:
     assert tuned("ppo", None, {"gamma": 0.9}) == ({"gamma": 0.9}, {})
 
 
-def test_both_names_are_refused() -> None:
+def test_deprecated_and_new_name_together_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="metrics is the deprecated name of metric"):
         tuned("ppo", metrics="loss", metric="loss")
 
 
-def test_the_warning_names_the_line_of_the_caller() -> None:
+def test_deprecation_warning_names_the_line_of_the_caller() -> None:
     @renamed_arguments(old="new")
     def function(*, new: int) -> int:
         return new
@@ -86,7 +86,7 @@ def test_the_warning_names_the_line_of_the_caller() -> None:
     assert caught[0].filename == __file__
 
 
-def test_a_grid_by_deprecated_names(tmp_path: Path) -> None:
+def test_grid_accepts_deprecated_names(tmp_path: Path) -> None:
     with pytest.warns(DeprecationWarning, match="is deprecated"):
         result = LRFinder("ppo", ENV).grid(
             rates=[1e-3], env_steps=64, seeds=1, confirm=0, executor="inline", metrics="reward", params=SMALL_PPO,
@@ -96,7 +96,7 @@ def test_a_grid_by_deprecated_names(tmp_path: Path) -> None:
         assert (study.spec.metric, study.spec.fixed) == ("return", SMALL_PPO)
 
 
-def test_public_names() -> None:
+def test_deprecated_public_names_give_warnings() -> None:
     with pytest.warns(DeprecationWarning, match="use finder.recommended_agent"):
         assert finder.picked_agent is finder.recommended_agent
     nothing = Suggestion(None, None, "none", "")
@@ -107,7 +107,7 @@ def test_public_names() -> None:
         assert result.metrics == "reward"
 
 
-def test_both_words_for_returns() -> None:
+def test_metric_accepts_return_and_reward() -> None:
     assert metric_of("reward") == metric_of("return") == "return"
     assert metric_of("loss") == "loss"
     with pytest.raises(ConfigurationError, match=r"metric must be 'return' \(or 'reward'\) or 'loss', got 'los'"):

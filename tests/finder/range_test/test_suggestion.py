@@ -1,4 +1,4 @@
-"""Suggestion rules: hand-worked curves, invariants, and refusals."""
+"""Tests of the suggestion rules: hand-computed curves, invariants and invalid input."""
 
 import math
 
@@ -26,13 +26,13 @@ def test_smooth_averages_the_current_and_earlier_values():
     np.testing.assert_allclose(smooth([1.0, 2.0, 6.0, 4.0], 3), [1.0, 1.5, 3.0, 4.0])
 
 
-def test_smooth_leaves_out_what_is_not_finite():
+def test_smooth_leaves_out_non_finite_values():
     # At the last point: (2 + 4) / 2, the infinity between them left out.
     np.testing.assert_array_equal(smooth([2.0, INF, 4.0], 3), [2.0, NAN, 3.0])
     np.testing.assert_array_equal(smooth([NAN, 2.0], 2), [NAN, 2.0])
 
 
-def test_smooth_by_one_changes_nothing():
+def test_smooth_with_a_window_of_one_changes_nothing():
     values = [0.1, 0.7, -3.0]
     np.testing.assert_array_equal(smooth(values, 1), values)
     assert smooth([], 3).shape == (0,)
@@ -52,7 +52,7 @@ def test_smooth_does_not_overflow():
     sma=st.integers(1, 12),
     at=st.integers(0, 29),
 )
-def test_smooth_sees_no_future(values, sma, at):
+def test_smooth_uses_no_later_values(values, sma, at):
     at = min(at, len(values) - 1)
     changed = [*values[: at + 1], *[9e9] * (len(values) - at - 1)]
     np.testing.assert_array_equal(smooth(values, sma)[: at + 1], smooth(changed, sma)[: at + 1])
@@ -62,7 +62,7 @@ def test_smooth_sees_no_future(values, sma, at):
 @given(
     values=st.lists(st.floats(-1e6, 1e6) | st.sampled_from([NAN, INF]), min_size=1, max_size=30), sma=st.integers(1, 12)
 )
-def test_smooth_against_a_naive_loop(values, sma):
+def test_smooth_matches_a_naive_loop(values, sma):
     expected = []
     for i, value in enumerate(values):
         window = [v for v in values[max(0, i - sma + 1) : i + 1] if math.isfinite(v)]
@@ -76,7 +76,7 @@ def test_changes_are_per_decade():
     np.testing.assert_allclose(changes(rates, [1.0, 2.0, 5.0, 4.0]), [NAN, 2.0, 3.0, -0.5])
 
 
-def test_changes_bridge_what_is_not_finite():
+def test_changes_bridge_non_finite_values():
     # From 1 to 5 over the two decades around the NaN: 2 a decade.
     np.testing.assert_allclose(changes([1e-4, 1e-3, 1e-2], [1.0, NAN, 5.0]), [NAN, NAN, 2.0])
 
@@ -89,7 +89,7 @@ def test_changes_of_the_smoothed_values():
 # --- the rules, worked out by hand on LOSSES
 
 
-def test_steepest():
+def test_steepest_suggests_the_fastest_fall():
     # Changes: -0.05, -0.10, -0.40, -0.10, ...: the steepest fall arrives at 1e-3.
     suggestion = steepest(RATES, LOSSES, maximize=False)
     assert (suggestion.rate, suggestion.index, suggestion.rule) == (1e-3, 3, "steepest")
@@ -117,7 +117,7 @@ def test_steepest_compares_means_of_full_stretches():
     assert "returns rise fastest here, by 2.25 per decade" in suggestion.reason  # 4.5 over two decades
 
 
-def test_steepest_never_suggests_the_first_or_the_last_place():
+def test_steepest_never_suggests_the_first_or_last_rates():
     first = steepest(RATES, [9.0, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5], maximize=False)
     assert first.rate is None
     assert "at the first rates, up to 1e-05: test smaller ones" in first.reason
@@ -126,13 +126,13 @@ def test_steepest_never_suggests_the_first_or_the_last_place():
     assert "at the last rates, from 1 on" in last.reason
 
 
-def test_steepest_wants_two_full_stretches():
+def test_steepest_needs_two_full_stretches():
     assert "means of 4 need at least 8" in steepest(RATES, LOSSES, maximize=False, sma=4).reason
     with pytest.raises(ValueError, match="sma must be >= 1"):
         steepest(RATES, LOSSES, maximize=False, sma=0)
 
 
-def test_valley():
+def test_valley_suggests_two_thirds_of_the_longest_improvement():
     # Improves from 1e-6 to 1e-2, four decades; two thirds are 2.67 decades: 10^-3.33, the last point before is 1e-4.
     suggestion = valley(RATES, LOSSES, maximize=False)
     assert (suggestion.rate, suggestion.index) == (1e-4, 2)
@@ -144,52 +144,52 @@ def test_valley_takes_a_point_exactly_two_thirds_along():
 
 
 @pytest.mark.parametrize(("start", "end"), [(1e-5, 1e-3), (1e-4, 1e-2), (1e-7, 1.0), (3e-6, 0.7)])
-def test_valley_is_not_missed_by_rounding(start, end):
+def test_valley_is_robust_to_rounding(start, end):
     # Four evenly spaced points: the third is two thirds along, though the first two pairs round to just past it.
     rates = start * (end / start) ** (np.arange(4) / 3)
     assert valley(rates, [4.0, 3.0, 2.0, 1.0], maximize=False).index == 2
 
 
-def test_valley_wants_improvement_not_a_plateau():
+def test_valley_ignores_a_longer_plateau():
     # 5, 4, 3 improves; the five 9s do not. Two thirds of two decades from 1e-8: 10^-6.67, so 1e-7.
     rates = np.logspace(-8, -1, 8)
     assert valley(rates, [5.0, 4.0, 3.0, 9.0, 9.0, 9.0, 9.0, 9.0], maximize=False).index == 1
 
 
-def test_valley_may_end_on_a_plateau_within_the_stretch():
+def test_valley_may_suggest_a_plateau_within_the_stretch():
     # Improves 3, 2, 1 over five decades with a plateau between; 3.33 decades along is just past 1e-3.
     assert valley(RATES[:6], [3.0, 2.0, 2.0, 2.0, 2.0, 1.0], maximize=False).rate == 1e-3
 
 
-def test_valley_is_not_broken_by_a_single_bad_point():
+def test_valley_tolerates_a_single_bad_point():
     # Without the point at 1e-4 it improves over 5 points, from 1e-6 to 1e-1 (6, 5, 4, 3, 2); 3.33 decades along, the
-    # last point at or before 10^-2.67 is 1e-3. A rule that wanted neighbours would only see 1e-3 to 1e-1.
+    # last point at or before 10^-2.67 is 1e-3. A rule that compared neighbours alone would find 1e-3 to 1e-1.
     rates = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
     assert valley(rates, [6.0, 5.0, 7.0, 4.0, 3.0, 2.0], maximize=False).rate == 1e-3
 
 
-def test_valley_of_equally_long_stretches_takes_the_one_with_the_better_end():
+def test_valley_prefers_the_stretch_with_the_better_end():
     # 3, 2, 1 and 9, 8, 7 are both three long; the first ends better. 2/3 of its two decades: 10^-4.67.
     rates = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
     suggestion = valley(rates, [3.0, 2.0, 1.0, 9.0, 8.0, 7.0], maximize=False)
     assert suggestion.rate == 1e-5
 
 
-def test_minimum():
+def test_minimum_suggests_a_tenth_of_the_best_rate():
     # The least loss is at 1e-2.
     suggestion = minimum(RATES, LOSSES, maximize=False)
     assert suggestion.rate == pytest.approx(1e-3)
     assert suggestion.index == 4
 
 
-def test_minimum_says_when_it_leaves_the_tested_rates():
+def test_minimum_reports_a_suggestion_outside_the_tested_rates():
     suggestion = minimum([1e-3, 2e-3, 4e-3, 8e-3], [4.0, 3.0, 2.0, 1.0], maximize=False)
     assert suggestion.rate == pytest.approx(8e-4)
     assert "below the tested rates" in suggestion.reason
     assert "larger ones" in suggestion.reason
 
 
-def test_slide():
+def test_slide_suggests_a_third_of_the_last_stable_rate():
     # Improvement 1.00 - 0.35 = 0.65, half of it 0.325. At 1e-1 the loss is 0.45 above the best: diverged, and so after.
     # The last stable rate is 1e-2; a third of it.
     suggestion = slide(RATES, LOSSES, maximize=False)
@@ -197,29 +197,29 @@ def test_slide():
     assert suggestion.index == 4
 
 
-def test_slide_threshold_and_scale():
+def test_slide_uses_threshold_and_scale():
     # 0.45 / 0.65 = 0.69: with a threshold of 0.7, 1e-1 is still stable.
     assert slide(RATES, LOSSES, maximize=False, threshold=0.7, scale=1.0).rate == 1e-1
     assert slide(RATES, LOSSES, maximize=False, threshold=0.69, scale=0.1).rate == pytest.approx(1e-3)
 
 
 @pytest.mark.parametrize("end", [NAN, INF, -INF, 1e308])
-def test_slide_where_divergence_is_not_finite(end):
+def test_slide_with_non_finite_divergence(end):
     suggestion = slide(RATES[:5], [1.0, 0.9, 0.5, 0.4, end], maximize=False, scale=1.0)
     assert suggestion.rate == 1e-3
 
 
-def test_slide_comes_back_from_a_spike():
-    # The spike at 1e-4 is left again, so the edge is at 1e-2.
+def test_slide_ignores_a_spike():
+    # The loss recovers from the spike at 1e-4, so the last stable rate is 1e-2.
     suggestion = slide([1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1], [1.0, 0.8, 3.0, 0.5, 0.4, NAN], maximize=False, scale=1.0)
     assert suggestion.rate == 1e-2
 
 
-# --- what all rules have in common
+# --- properties of all rules
 
 
 @ALL
-def test_returns_are_losses_upside_down(rule):
+def test_returns_and_negated_losses_give_the_same_suggestion(rule):
     down = suggest(RATES, LOSSES, maximize=False, rule=rule)
     up = suggest(RATES, [-loss for loss in LOSSES], maximize=True, rule=rule)
     assert down.rate is not None
@@ -232,7 +232,7 @@ curves = st.lists(st.floats(-1e6, 1e6) | st.sampled_from([NAN, INF, -INF, 0.0, 1
 @ALL
 @settings(deadline=None)
 @given(values=curves, maximize=st.booleans(), decades=st.floats(0.01, 1.0))
-def test_suggestions_are_found_at_finite_points_or_refused_with_a_reason(rule, values, maximize, decades):
+def test_suggestion_is_at_a_finite_point_or_has_a_reason(rule, values, maximize, decades):
     rates = 1e-6 * 10 ** (decades * np.arange(len(values)))
     suggestion = suggest(rates, values, maximize=maximize, rule=rule)
     assert isinstance(suggestion, Suggestion)
@@ -247,7 +247,7 @@ def test_suggestions_are_found_at_finite_points_or_refused_with_a_reason(rule, v
 
 @ALL
 @given(scale=st.sampled_from([0.5, 2.0, 1024.0]), shift=st.sampled_from([-64.0, 0.0, 16.0]))
-def test_the_unit_of_the_values_does_not_matter(rule, scale, shift):
+def test_suggestion_is_invariant_to_scale_and_shift_of_values(rule, scale, shift):
     plain = suggest(RATES, LOSSES, maximize=False, rule=rule)
     other = suggest(RATES, [scale * loss + shift for loss in LOSSES], maximize=False, rule=rule)
     assert other.index == plain.index
@@ -273,7 +273,7 @@ def test_leading_and_trailing_nan_change_nothing(rule):
         ([500.0, 500.0 + 1e-12, 500.0, 500.0, 500.0], "flat at 500"),
     ],
 )
-def test_nothing_to_suggest(rule, values, reason):
+def test_curve_without_information_gives_no_suggestion(rule, values, reason):
     for maximize in (True, False):
         suggestion = suggest(RATES[: len(values)], values, maximize=maximize, rule=rule)
         assert suggestion.rate is None
@@ -282,14 +282,14 @@ def test_nothing_to_suggest(rule, values, reason):
 
 
 @ALL
-def test_nothing_to_suggest_where_nothing_improves(rule):
+def test_curve_without_improvement_gives_no_suggestion(rule):
     suggestion = suggest(RATES, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], maximize=False, rule=rule)
     assert suggestion.rate is None
     expected = "no three points" if rule == "valley" else "smallest rate, 1e-06"
     assert expected in suggestion.reason
 
 
-def test_slide_has_nothing_to_say_without_divergence():
+def test_slide_without_divergence_gives_no_suggestion():
     suggestion = slide(RATES, [7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0], maximize=False)
     assert suggestion.rate is None
     assert "do not diverge" in suggestion.reason
@@ -308,12 +308,12 @@ def test_slide_has_nothing_to_say_without_divergence():
         ([1e-3], [[1.0]], r"values must have the shape \[M\]"),
     ],
 )
-def test_what_is_no_curve(rule, rates, values, message):
+def test_invalid_curve_is_refused(rule, rates, values, message):
     with pytest.raises(ValueError, match=message):
         suggest(rates, values, maximize=False, rule=rule)
 
 
-def test_parameters_out_of_range():
+def test_parameters_out_of_range_are_refused():
     with pytest.raises(ValueError, match="sma must be >= 1"):
         smooth([1.0], 0)
     with pytest.raises(ValueError, match="threshold"):

@@ -1,4 +1,4 @@
-"""What would make a pick safe, in the words of each interface: commands, keys of a file, arguments of a call."""
+"""Tests of the advice that makes a pick safe, for each interface: commands, study files and Python calls."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ IN_PLACE = ["-pgamma=0.9:0.99", "-p", "gamma=0.9:0.99", "--param=gamma=0.9:0.99"
         ),
     ],
 )
-def test_a_remedy_changes_its_own_options_only(words: Any, remedy: Remedy, kept: Any, added: Any) -> None:
+def test_remedy_changes_only_its_own_options(words: Any, remedy: Remedy, kept: Any, added: Any) -> None:
     told = changed_words(words, remedy)
     command, *agents = words[: words.index("--env")]
     assert told == [command, *agents, *PLACE, *kept, *added]
     parser: Any = typer.main.get_command(app)
-    parser.commands[command].make_context(command, told[1:])  # raises where it is no such command
+    parser.commands[command].make_context(command, told[1:])  # raises if the command is invalid
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_remedy_changes_its_own_options_only(words: Any, remedy: Remedy, kept:
         (WIDER, "the same call with 'learning_rate': '1e-05:10:log' in params, study_name='s-wider'"),
     ],
 )
-def test_a_remedy_as_arguments_of_the_call(remedy: Remedy, text: str) -> None:
+def test_remedy_is_written_as_arguments_of_the_call(remedy: Remedy, text: str) -> None:
     assert call_text(remedy) == text
 
 
@@ -92,8 +92,10 @@ def test_a_remedy_as_arguments_of_the_call(remedy: Remedy, text: str) -> None:
         (WIDER, "tune", {"params": {"learning_rate": parse_space("1e-05:10:log")}, "name": "s-wider"}),
     ],
 )
-def test_a_remedy_as_keys_of_a_file(tmp_path: Path, remedy: Remedy, kind: str, keys: dict[str, Any]) -> None:
-    """The keys that are offered, written into a file, are read as what the remedy says."""
+def test_remedy_is_written_as_keys_of_a_study_file(
+    tmp_path: Path, remedy: Remedy, kind: str, keys: dict[str, Any]
+) -> None:
+    """The suggested keys, written to a study file, give the spec of the remedy."""
     written = file_keys(remedy)
     given = {line.partition(" = ")[0] for line in written}
     own = ['name = "s"', 'agents = "ppo"', 'env = "CartPole-v1"', "env_steps = 1000", f'kind = "{kind}"']
@@ -117,14 +119,14 @@ BEGUN = {
 
 
 @pytest.mark.parametrize(("begun", "text"), BEGUN.items())
-def test_advice_speaks_the_language_of_the_interface_that_began_the_study(begun: StudyOrigin | None, text: str) -> None:
+def test_advice_uses_the_interface_that_started_the_study(begun: StudyOrigin | None, text: str) -> None:
     remedy = Remedy(changes=(("confirm_seeds", 7),), purpose="7 further seeds")
     told = advice_of(begun, "sqlite:///s.db", remedy)
     assert told.text == text
     assert told.command == ("" if begun is None or begun.by == "python" else text.rpartition("then ")[2])
 
 
-def test_the_name_on_a_files_command_line_gives_way_to_that_of_the_remedy() -> None:
+def test_name_of_the_remedy_replaces_the_name_on_the_command_line() -> None:
     told = advice_of(
         StudyOrigin("file", ("run", "s.toml", "--study-name", "mine")), DEFAULT_STORAGE, more_seeds(SPEC, 3)
     )

@@ -1,4 +1,4 @@
-"""Studies of a version with other defaults: trials that are added are trained like those that are there."""
+"""Tests of studies recorded with other defaults: added trials use the recorded defaults."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OLD = {"optimizer": "rmsprop", "gamma": 0.98}
 
 @pytest.fixture
 def old_defaults(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """PPO as a version had it whose defaults were others."""
+    """Give PPO the defaults of an earlier version."""
     usual = PPOConfig.__init__
 
     def init(self: PPOConfig, **values: Any) -> None:
@@ -32,14 +32,14 @@ def configs(result: Any) -> list[dict[str, Any]]:
 
 
 def search(url: str, rates: list[float], **params: Any) -> Any:
-    """Two grids of one study differ in their rates only, so the second one adds trials to it."""
+    """Run a grid; a second grid that differs in its rates only adds trials to the same study."""
     options: Any = {"storage": url, "study_name": "old", "executor": "inline", "confirm": 0, "pruner": "none"}
     finder = LRFinder("ppo", "CartPole-v1")
     return finder.grid(rates=rates, env_steps=200, seeds=[0], progress=False, fixed={**SMALL_PPO, **params}, **options)
 
 
 @pytest.mark.slow
-def test_further_trials_keep_the_defaults_of_the_earlier_ones(old_defaults: Any, tmp_path: Path) -> None:
+def test_added_trials_keep_the_defaults_of_earlier_ones(old_defaults: Any, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/it.db"
     before = search(url, [1e-3])
     assert [own["optimizer"] for own in configs(before)] == ["rmsprop"]
@@ -54,7 +54,7 @@ def test_further_trials_keep_the_defaults_of_the_earlier_ones(old_defaults: Any,
 
 
 @pytest.mark.slow
-def test_what_was_given_is_no_default(tmp_path: Path) -> None:
+def test_given_value_is_not_a_default(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/it.db"
     search(url, [1e-3], gamma=0.9).close()
     after = search(url, [1e-3, 1e-2], gamma=0.9)
@@ -63,7 +63,7 @@ def test_what_was_given_is_no_default(tmp_path: Path) -> None:
     after.close()
 
 
-def test_the_note_names_both_values() -> None:
+def test_note_names_both_values() -> None:
     changed = ChangedDefaults(label="ppo", recorded={"gamma": 0.98}, now={"gamma": 0.99})
     assert changed.note == (
         "ppo keeps the defaults of this study's earlier trials: gamma=0.98 (the default is 0.99 now)"

@@ -1,4 +1,4 @@
-"""The best of a search run again on further seeds: what is run, what is recorded, what the pick says then."""
+"""Tests of the confirmation of finalists on further seeds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def spec_of(**fields: Any) -> StudySpec:
 
 
 def searched(spec: StudySpec, values: tuple[float, ...] = (10.0, 20.0, 30.0, 25.0)) -> OpenStudy:
-    """A study whose four trials are worth so much."""
+    """Return a study whose four trials have these values."""
     study = open_study(spec)
     with Recorder(study) as recorder:
         for value in values:
@@ -51,7 +51,7 @@ def searched(spec: StudySpec, values: tuple[float, ...] = (10.0, 20.0, 30.0, 25.
 
 
 def confirm(study: OpenStudy, values: dict[int, float]) -> list[tuple[int | None, tuple[int, ...]]]:
-    """Runs what is left to confirm; a trial is worth what is said of the one that it confirms."""
+    """Run the remaining confirmations with the values given for the trials that they confirm."""
     asked = []
     with Recorder(study) as recorder:
         while (ask := recorder.ask_confirmation()) is not None:
@@ -62,7 +62,7 @@ def confirm(study: OpenStudy, values: dict[int, float]) -> list[tuple[int | None
     return asked
 
 
-def test_the_best_are_run_again_on_seeds_after_those_of_the_search():
+def test_best_trials_are_confirmed_on_seeds_after_those_of_the_search():
     study = searched(spec_of())
     assert held_out_seeds(study.spec) == (2, 3, 4, 5, 6)
     assert study_status(study).n_unconfirmed == 3
@@ -74,7 +74,7 @@ def test_the_best_are_run_again_on_seeds_after_those_of_the_search():
     assert confirm(study, {}) == []
 
 
-def test_the_pick_is_worth_what_it_is_on_further_seeds():
+def test_value_of_the_pick_is_that_on_further_seeds():
     study = searched(spec_of())
     before = best(study)
     assert (before.trial, before.value) == (2, 30.0)
@@ -86,14 +86,18 @@ def test_the_pick_is_worth_what_it_is_on_further_seeds():
     assert pick.value == pytest.approx((29 + 29 + 30) / 3)
     assert "over 5 further seeds" in repr(pick)
     assert "confirmed over 5 further seeds" in conclusion(study).value
-    told = explain(study)
-    assert "The 3 finalists were chosen by the seeds of the search alone, the pick among them by all seeds." in told
-    assert "Its plain mean was 30 on the seeds of the search and 29.4 on the further ones, which is within" in told
+    explanation = explain(study)
+    assert (
+        "The 3 finalists were chosen by the seeds of the search alone, the pick among them by all seeds." in explanation
+    )
+    assert (
+        "Its plain mean was 30 on the seeds of the search and 29.4 on the further ones, which is within" in explanation
+    )
 
 
-def test_all_seeds_choose_among_the_finalists():
+def test_finalists_are_compared_on_all_seeds():
     study = searched(spec_of())
-    confirm(study, {1: 18.0, 2: 25.0, 3: 26.0})  # of seven seeds the third is worth 26 to 27, the second 25 to 31
+    confirm(study, {1: 18.0, 2: 25.0, 3: 26.0})  # over all seven seeds the IQM of trial 3 is higher
     assert best(study).trial == 3
     assert best(study).tuning_value == 25.0
     study = searched(spec_of(name="stays"))
@@ -101,7 +105,7 @@ def test_all_seeds_choose_among_the_finalists():
     assert best(study).trial == 2
 
 
-def test_a_flattered_pick_is_told_so():
+def test_overestimation_of_the_pick_is_reported():
     study = searched(spec_of(confirm=1, seeds=(0, 1, 2)))
     confirm(study, {2: 20.0})
     assert verdict(study).confirmed[0].bias == pytest.approx(30 - (20 + 21 + 20 + 21 + 21) / 5)
@@ -109,7 +113,7 @@ def test_a_flattered_pick_is_told_so():
     assert f"{means}: the search overestimated it by 9.4." in explain(study)
 
 
-def test_optimizers_are_compared_on_all_seeds_as_the_conclusion_compares_trials():
+def test_optimizers_are_compared_on_all_seeds():
     rows = tuple({"optimizer": name} for name in ("adam", "adamw", "sgd"))
     study = searched(spec_of(kind="opt", trials=rows, seeds=(0, 1, 2), confirm=3), (100.0, 99.0, 10.0))
     assert "adam and adamw" in explain(study)
@@ -118,8 +122,8 @@ def test_optimizers_are_compared_on_all_seeds_as_the_conclusion_compares_trials(
     assert "optimizer" not in explain(study)
 
 
-def test_both_sides_of_the_bias_are_means():
-    """Interquartile means of three and of five seeds differ where seeds do: the one trims nothing."""
+def test_bias_is_a_difference_of_means():
+    """Interquartile means of three and of five seeds are not comparable: that of three seeds trims nothing."""
     study = searched(spec_of(confirm=1, seeds=(0, 1, 2)))
     with Recorder(study) as recorder:
         ask = recorder.ask_confirmation()
@@ -133,7 +137,7 @@ def test_both_sides_of_the_bias_are_means():
     assert not found.beyond_noise
 
 
-def test_where_all_finalists_are_defeated_the_one_that_is_better_is_confirmed_too():
+def test_trial_that_beats_all_confirmed_finalists_is_confirmed_too():
     study = searched(spec_of(confirm=2, seeds=(0, 1, 2)), (500.0, 490.0, 480.0, 470.0))
     assert [number for number, _ in confirm(study, {0: 105.0, 1: 101.0})] == [0, 1]
     assert [trial.number for trial, _ in unconfirmed(study)] == [2], "the best of those that are left"
@@ -143,7 +147,7 @@ def test_where_all_finalists_are_defeated_the_one_that_is_better_is_confirmed_to
     assert best(study).trial == 2
 
 
-def test_no_more_than_twice_as_many_as_asked_for_are_confirmed():
+def test_at_most_twice_the_requested_number_is_confirmed():
     study = searched(spec_of(confirm=1, seeds=(0, 1, 2)), (500.0, 490.0, 480.0, 470.0))
     confirm(study, {0: 10.0})
     assert [number for number, _ in confirm(study, {1: 10.0})] == [1]
@@ -151,7 +155,7 @@ def test_no_more_than_twice_as_many_as_asked_for_are_confirmed():
     assert "trial #2" in conclusion(study).certainty, "who looks better is told"
 
 
-def test_who_is_level_is_judged_among_all_trials():
+def test_ties_are_determined_among_all_trials():
     study = searched(spec_of(confirm=1), (20.0, 20.4, 20.8, 20.2))
     tied = best(study).tied
     assert len(tied) == 3
@@ -160,7 +164,7 @@ def test_who_is_level_is_judged_among_all_trials():
     assert best(study).probability_best < 0.9
 
 
-def test_a_finalist_that_fails_on_further_seeds_is_not_picked():
+def test_finalist_that_fails_on_further_seeds_is_not_picked():
     study = searched(spec_of())
     with Recorder(study) as recorder:
         while (ask := recorder.ask_confirmation()) is not None:
@@ -172,7 +176,7 @@ def test_a_finalist_that_fails_on_further_seeds_is_not_picked():
     assert "On further seeds trial #2 failed: it diverged." in explain(study)
 
 
-def test_a_finalist_that_failed_is_level_with_nobody_and_no_peak_of_the_curve():
+def test_failed_finalist_is_excluded_from_ties_and_from_the_rate_curve():
     study = searched(spec_of(), (10.0, 20.0, 30.0, 29.5))
     with Recorder(study) as recorder:
         while (ask := recorder.ask_confirmation()) is not None:
@@ -187,7 +191,7 @@ def test_a_finalist_that_failed_is_level_with_nobody_and_no_peak_of_the_curve():
     assert pick.rate.high < 10**-1.45
 
 
-def test_a_trial_that_failed_and_was_tried_again_is_what_it_was_then():
+def test_retried_trial_counts_with_its_last_outcome():
     study = open_study(spec_of())
     with Recorder(study) as recorder:
         for _ in range(4):
@@ -202,7 +206,7 @@ def test_a_trial_that_failed_and_was_tried_again_is_what_it_was_then():
     assert pruned_estimates(study) == []
 
 
-def test_a_rate_whose_process_was_killed_says_nothing_of_its_neighbours():
+def test_killed_trial_is_no_evidence_about_neighbouring_rates():
     found = {}
     for name, diverged in (("killed", False), ("diverged", True)):
         study = open_study(spec_of(name=name, confirm=0))
@@ -221,7 +225,7 @@ def test_a_rate_whose_process_was_killed_says_nothing_of_its_neighbours():
     assert (found["diverged"].highest, found["diverged"].edge) == (1e-1, "")
 
 
-def test_what_was_pruned_is_judged_by_what_others_of_its_kind_still_gained():
+def test_pruned_trial_is_estimated_from_later_gains_of_its_optimizer():
     rows = tuple({"optimizer": name, "learning_rate": rate} for name in ("adam", "sgd") for rate in (1e-3, 1e-2, 1e-1))
     gains = {"adam": 300.0, "sgd": 5.0}
     for kinds in (("adam", "sgd"), ("adam",)):
@@ -246,12 +250,12 @@ def test_what_was_pruned_is_judged_by_what_others_of_its_kind_still_gained():
         slow = pruned["sgd", 1e-1]
         if "sgd" in kinds:
             assert slow.value == pytest.approx(21 + 5)
-        else:  # nothing is known of how much SGD still gains: nothing, or as much as Adam
+        else:  # the later gain of SGD is unknown: anything from zero to that of Adam
             assert slow.value == pytest.approx(21)
             assert slow.error >= 300
 
 
-def test_all_finalists_may_fail_on_further_seeds():
+def test_pick_remains_when_all_finalists_fail_on_further_seeds():
     study = searched(spec_of(confirm=4))
     with Recorder(study) as recorder:
         while (ask := recorder.ask_confirmation()) is not None:
@@ -260,7 +264,7 @@ def test_all_finalists_may_fail_on_further_seeds():
     assert "On further seeds trial #2 and 3 others failed: it diverged." in explain(study)
 
 
-def test_a_finalist_is_not_handed_out_twice_when_another_is_interrupted():
+def test_finalist_is_not_assigned_twice_after_an_interruption():
     with Recorder(searched(spec_of())) as recorder:
         first, second = recorder.ask_confirmation(), recorder.ask_confirmation()
         assert first is not None
@@ -274,7 +278,7 @@ def test_a_finalist_is_not_handed_out_twice_when_another_is_interrupted():
         assert recorder.ask_confirmation() is None
 
 
-def test_a_trial_that_waits_in_the_queue_is_not_taken_for_a_confirmation():
+def test_queued_trial_is_not_taken_for_a_confirmation():
     study = searched(spec_of())
     study.study.enqueue_trial({"learning_rate": 5e-4})
     with Recorder(study) as recorder:
@@ -283,7 +287,7 @@ def test_a_trial_that_waits_in_the_queue_is_not_taken_for_a_confirmation():
         assert (ask.confirms, ask.params["learning_rate"]) == (2, 1e-2)
 
 
-def test_confirmations_are_no_trials_of_the_search(tmp_path: Any):
+def test_confirmations_are_not_trials_of_the_search(tmp_path: Any):
     storage = f"sqlite:///{tmp_path}/s.db"
     with searched(spec_of(storage=storage)) as study:
         confirm(study, {1: 18.0, 2: 21.0, 3: 26.0})
@@ -295,7 +299,7 @@ def test_confirmations_are_no_trials_of_the_search(tmp_path: Any):
         assert "The best, run again on 5 further seeds" in text
     (summary,) = list_studies(storage)
     assert (summary.n_trials, summary.n_ended, summary.best_value) == (4, 4, 30.0)
-    # A longer plan goes on; who was confirmed stays so.
+    # A longer plan resumes; confirmed trials stay confirmed.
     rows = tuple({"learning_rate": rate} for rate in (1e-4, 1e-3, 1e-2, 1e-1, 1.0))
     longer = spec_of(storage=storage).model_copy(update={"trials": rows, "n_trials": 5})
     with open_study(longer) as study, Recorder(study) as recorder:
@@ -307,7 +311,7 @@ def test_confirmations_are_no_trials_of_the_search(tmp_path: Any):
         assert [(trial.number, seeds) for trial, seeds in unconfirmed(study)] == [(7, (2, 3, 4, 5, 6))]
 
 
-def test_what_was_interrupted_or_lost_is_confirmed_the_next_time_and_what_diverged_is_not():
+def test_interrupted_confirmations_are_repeated_and_diverged_ones_are_not():
     study = searched(spec_of())
     with Recorder(study) as recorder:
         first, second, third = (recorder.ask_confirmation() for _ in range(3))
@@ -333,14 +337,14 @@ def test_confirmations_are_never_pruned():
 
 
 @pytest.mark.parametrize("fields", [{"confirm": 0}, {"confirm": 3, "confirm_seeds": 2}])
-def test_how_many_is_said_by_the_study(fields: dict[str, int]):
+def test_study_sets_the_number_of_confirmations(fields: dict[str, int]):
     study = searched(spec_of(**fields))
     asked = confirm(study, dict.fromkeys(range(4), 1.0))
     assert len(asked) == fields["confirm"]
     assert all(len(seeds) == fields.get("confirm_seeds") for _, seeds in asked)
 
 
-def test_more_further_seeds_are_added_to_those_that_are_there(tmp_path: Any):
+def test_more_confirmation_seeds_are_added_to_the_existing_ones(tmp_path: Any):
     storage = f"sqlite:///{tmp_path}/s.db"
     with searched(spec_of(storage=storage, confirm=1, confirm_seeds=2)) as study:
         assert confirm(study, {2: 29.0}) == [(2, (2, 3))]
@@ -349,7 +353,7 @@ def test_more_further_seeds_are_added_to_those_that_are_there(tmp_path: Any):
         assert set(best(study).seed_values) == {2, 3, 4, 5}
 
 
-def test_one_trial_was_not_chosen_and_needs_no_confirmation():
+def test_single_trial_needs_no_confirmation():
     study = open_study(spec_of().model_copy(update={"trials": ({"learning_rate": 1e-3},), "n_trials": 1}))
     with Recorder(study) as recorder:
         ask = recorder.ask()
@@ -359,7 +363,7 @@ def test_one_trial_was_not_chosen_and_needs_no_confirmation():
 
 
 @pytest.mark.parametrize("executor", ["inline", "population"])
-def test_a_search_confirms_its_best_and_a_second_run_finds_nothing_left(tmp_path: Any, executor: str):
+def test_search_confirms_its_best_and_a_second_run_adds_nothing(tmp_path: Any, executor: str):
     options: dict[str, Any] = {
         "env_steps": 128, "seeds": 1, "storage": f"sqlite:///{tmp_path}/s.db", "executor": executor, "n_jobs": 1,
         "fixed": SMALL, "pruner": "none", "confirm": 2, "confirm_seeds": 2,
@@ -373,13 +377,13 @@ def test_a_search_confirms_its_best_and_a_second_run_finds_nothing_left(tmp_path
     assert len(again.study.all_trials()) == 5
 
 
-def test_a_confirmation_that_was_interrupted_goes_on_also_where_a_row_is_tried_again(tmp_path: Any):
+def test_interrupted_confirmation_resumes_after_a_retried_row(tmp_path: Any):
     storage = f"sqlite:///{tmp_path}/s.db"
     study = searched(spec_of(storage=storage))
     recorder = Recorder(study)
     ask = recorder.ask_confirmation()
     assert ask is not None
-    die(study)  # the next run finds a row that it tries again, and then the confirmation as it was
+    die(study)  # the next run retries a failed row and then resumes the confirmation
     failed = study.study._storage.create_new_trial(study.study._study_id, failed_row({"learning_rate": 0.1}))
     study.study._storage.set_trial_state_values(failed, TrialState.FAIL)
     rows = (*study.spec.trials, {"learning_rate": 0.1})
@@ -390,15 +394,15 @@ def test_a_confirmation_that_was_interrupted_goes_on_also_where_a_row_is_tried_a
         assert tried is not None
         assert tried.params["learning_rate"] == 0.1
         recorder.completed(tried.number, 0.0, {0: 0.0, 1: 0.0})
-        goes_on = recorder.ask_confirmation()
-        assert goes_on == ask
+        resumed = recorder.ask_confirmation()
+        assert resumed == ask
 
 
 class TestOptunaRanking:
-    """What Optuna says of a study by itself: a confirmation is no candidate."""
+    """Optuna's own ranking of a study excludes confirmations."""
 
     @pytest.mark.parametrize("kind", ["memory", "sqlite", "journal"])
-    def test_a_confirmation_is_never_the_best_trial(self, tmp_path: Any, kind: str):
+    def test_confirmation_is_never_the_best_trial(self, tmp_path: Any, kind: str):
         url = {"memory": "memory", "sqlite": f"sqlite:///{tmp_path}/s.db", "journal": f"journal:///{tmp_path}/s.log"}
         study = searched(spec_of(storage=url[kind]))
         confirm(study, {1: 18.0, 2: 99.0, 3: 26.0})
@@ -409,8 +413,8 @@ class TestOptunaRanking:
 
     @pytest.mark.real
     @pytest.mark.parametrize("sampler", runnable(["random", "tpe", "cmaes", "gp", "nsgaii"]))
-    def test_through_a_grpc_proxy_it_is_neither_best_nor_seen_by_samplers(self, tmp_path: Any, sampler: str):
-        """Constraints are system attributes, which a proxy hands on: the same proposals and the same best trial."""
+    def test_confirmation_is_excluded_through_a_grpc_proxy(self, tmp_path: Any, sampler: str):
+        """Constraints are system attributes, which a proxy passes on: proposals and best trial are the same."""
         needs(sampler)
         found = []
         with open_storage(f"sqlite:///{tmp_path}/served.db") as behind:
@@ -420,11 +424,11 @@ class TestOptunaRanking:
                 for url in ("memory", f"grpc://127.0.0.1:{port}"):
                     with open_storage(url) as storage:
                         study = open_study(sampled(sampler, n_trials=12), storage)
-                        asked = told(study)
+                        asked = run_remaining(study)
                         confirm(study, {trial.number: 100.0 for trial in study.trials()})
                         study.close()
                         with open_study(sampled(sampler, n_trials=15), storage) as again:
-                            asked += told(again)
+                            asked += run_remaining(again)
                             best_trial = again.study.best_trial
                             assert CONFIRMS_ATTR not in best_trial.user_attrs
                             found.append((asked, best_trial.number))
@@ -432,7 +436,7 @@ class TestOptunaRanking:
                 server.stop(grace=1).wait()
         assert found[0] == found[1]
 
-    def test_a_confirmation_of_an_earlier_version_that_goes_on_is_no_candidate_either(self):
+    def test_resumed_confirmation_of_an_earlier_version_is_excluded(self):
         study = searched(spec_of())
         interrupted = unmarked(study, confirms=2)
         requeue(study.study, interrupted._trial_id)
@@ -440,7 +444,7 @@ class TestOptunaRanking:
         assert {trial.number for trial in study.confirmation_trials()} >= {interrupted.number}
         assert study.study.best_trial.number == 2
 
-    def test_a_study_of_an_earlier_version_is_ranked_and_goes_on(self):
+    def test_study_of_an_earlier_version_is_ranked_and_resumes(self):
         study = searched(spec_of(confirm=2))
         ended = unmarked(study, confirms=2)
         for name, value in (("seed_values", dict.fromkeys("23456", 99.0)), ("configuration", {"agent": "ppo"})):
@@ -453,13 +457,13 @@ class TestOptunaRanking:
         assert study_status(study).complete
 
     @pytest.mark.parametrize("sampler", runnable(["tpe", "cmaes", "gp", "nsgaii"]))
-    def test_samplers_propose_what_they_would_have_proposed_without(self, sampler: str):
-        """Optuna's own treat what is no candidate as the worst there is, or refuse studies where some trials are."""
+    def test_confirmations_do_not_change_proposals_of_samplers(self, sampler: str):
+        """Optuna's samplers rank excluded trials last, or reject studies that have some."""
         needs(sampler)
         further = {}
         for confirmed in (False, True):
             study = open_study(sampled(sampler, n_trials=12))
-            told(study)
+            run_remaining(study)
             numbers = [trial.number for trial in study.all_trials()]
             if confirmed:
                 confirm(study, dict.fromkeys(numbers, 100.0))
@@ -467,7 +471,7 @@ class TestOptunaRanking:
                 for _ in range(study.spec.confirm):
                     study.study.add_trial(create_trial(state=TrialState.FAIL))
             with open_study(sampled(sampler, n_trials=16 if confirmed else 19), study.storage) as again:
-                further[confirmed] = [params for number, params in told(again) if number not in numbers][:4]
+                further[confirmed] = [params for number, params in run_remaining(again) if number not in numbers][:4]
         assert further[True] == further[False]
 
 
@@ -479,8 +483,8 @@ def sampled(sampler: str, n_trials: int) -> StudySpec:
     )  # fmt: skip
 
 
-def told(study: OpenStudy) -> list[tuple[int, dict[str, Any]]]:
-    """Runs the trials of the search that are left; low learning rates are good."""
+def run_remaining(study: OpenStudy) -> list[tuple[int, dict[str, Any]]]:
+    """Run the remaining trials of the search; low learning rates are good."""
     asked = []
     with Recorder(study) as recorder:
         while (ask := recorder.ask()) is not None:
@@ -491,7 +495,7 @@ def told(study: OpenStudy) -> list[tuple[int, dict[str, Any]]]:
 
 
 def unmarked(study: OpenStudy, confirms: int) -> Trial:
-    """A confirmation that runs, as earlier versions began it: Optuna took it for an ordinary trial."""
+    """Return a running confirmation as created by earlier versions: Optuna took it for an ordinary trial."""
     finalist = study.trials()[confirms]
     template = create_trial(
         state=TrialState.RUNNING, params=finalist.params, distributions=finalist.distributions,
@@ -504,7 +508,7 @@ def failed_row(row: dict[str, float]) -> FrozenTrial:
     return create_trial(state=TrialState.RUNNING, system_attrs={"fixed_params": row})
 
 
-def test_what_waits_to_confirm_a_finalist_that_is_none_any_more_is_given_up():
+def test_queued_confirmation_of_a_former_finalist_is_abandoned():
     study = searched(spec_of())
     with Recorder(study) as recorder:
         ask = recorder.ask_confirmation()

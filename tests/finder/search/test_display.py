@@ -1,4 +1,4 @@
-"""Who watches a search that is called from Python, and what a notebook shows."""
+"""Tests of the progress display of searches called from Python, in terminals and notebooks."""
 
 from __future__ import annotations
 
@@ -57,26 +57,26 @@ CALLS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.fixture
-def shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Progress as it is outside of tests."""
+def progress_enabled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enable the progress display, which tests disable."""
     monkeypatch.delenv("FINDER_PROGRESS")
 
 
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.usefixtures("shown")
-def test_searches_are_shown_unless_told_otherwise(call: str, capsys: pytest.CaptureFixture[str]):
+@pytest.mark.usefixtures("progress_enabled")
+def test_searches_show_progress_by_default(call: str, capsys: pytest.CaptureFixture[str]):
     CALLS[call]()
     told = capsys.readouterr()
     assert told.out == ""
     assert re.search(r"^✓ #0 .*learning_rate 1e-3|^✓ #0 ", told.err, re.M)
-    assert "\x1b" not in told.err  # plain lines, since this is no terminal
+    assert "\x1b" not in told.err  # plain lines, as the output is not a terminal
     CALLS[call](progress=False)
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.usefixtures("shown")
+@pytest.mark.usefixtures("progress_enabled")
 @pytest.mark.slow
-def test_a_file_and_a_worker_are_shown_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_run_file_and_worker_show_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "study.toml").write_text(FILE)
     run_file(tmp_path / "study.toml")
     assert "✓ #0" in capsys.readouterr().err
@@ -91,9 +91,9 @@ def test_a_file_and_a_worker_are_shown_too(tmp_path: Path, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("name", ["progress", "observer"])
-@pytest.mark.usefixtures("shown")
+@pytest.mark.usefixtures("progress_enabled")
 @pytest.mark.slow
-def test_an_observer_watches_in_place_of_the_display(name: str, capsys: pytest.CaptureFixture[str]):
+def test_observer_replaces_the_display(name: str, capsys: pytest.CaptureFixture[str]):
     tracker = Tracker()
     for call in CALLS.values():
         before = tracker.states["complete"]
@@ -102,18 +102,18 @@ def test_an_observer_watches_in_place_of_the_display(name: str, capsys: pytest.C
     assert capsys.readouterr().err == ""
 
 
-def test_the_environment_switches_it_off(capsys: pytest.CaptureFixture[str]):
-    assert os.environ["FINDER_PROGRESS"] == "0"  # as all tests have it
+def test_environment_variable_disables_the_display(capsys: pytest.CaptureFixture[str]):
+    assert os.environ["FINDER_PROGRESS"] == "0"  # set for all tests
     CALLS["grid"]()
     assert capsys.readouterr().err == ""
 
 
-def test_an_import_of_the_package_does_not_import_what_draws():
+def test_importing_the_display_imports_no_drawing_libraries():
     script = "import sys, finder.search.display\nassert 'rich' not in sys.modules and 'IPython' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_a_notebook_is_told_from_a_terminal(monkeypatch: pytest.MonkeyPatch):
+def test_notebook_is_distinguished_from_a_terminal(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
     assert type(make_display()) is PlainProgress
     shells = [SimpleNamespace(kernel=object()), SimpleNamespace(), None]
@@ -125,7 +125,7 @@ def test_a_notebook_is_told_from_a_terminal(monkeypatch: pytest.MonkeyPatch):
 
 
 class TestNotebook:
-    def test_one_output_is_replaced_and_ends_with_the_lines(self):
+    def test_notebook_output_is_replaced_and_ends_with_the_final_lines(self):
         pages: list[str] = []
         display = NotebookProgress(show=pages.append)
         with display:
@@ -137,11 +137,11 @@ class TestNotebook:
         text = re.sub("<[^>]+>", "", last)
         assert "Study lr-ppo-" in text
         assert re.search(r"^✓ #0 learning_rate 1e-3 ", text, re.M)
-        assert "steps/s" not in text  # what was redrawn is gone
+        assert "steps/s" not in text  # the live part is removed
         assert display._output._thread is not None
         assert not display._output._thread.is_alive()
 
-    def test_a_drawing_that_fails_ends_no_search(self):
+    def test_failed_drawing_does_not_end_the_search(self):
         def fail(page: str) -> None:
             pages.append(page)
             if len(pages) > 1:
@@ -153,7 +153,7 @@ class TestNotebook:
             result = CALLS["grid"](progress=display)
         assert list(result.table()["state"]) == ["COMPLETE"]
 
-    def test_text_is_no_html(self):
+    def test_text_is_escaped_in_html(self):
         pages: list[str] = []
         display = NotebookProgress(show=pages.append)
         with display:

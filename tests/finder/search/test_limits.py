@@ -1,4 +1,4 @@
-"""What a trial records of its environment's limits."""
+"""Tests of the environment limits recorded by a trial."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from finder.trials.trial import limits_of
         ("CliffWalking-v1", {}, (None, None)),
     ],
 )
-def test_trials_record_what_is_declared(name: str, kwargs: dict[str, Any], limits: tuple[Any, Any]) -> None:
+def test_trials_record_declared_limits(name: str, kwargs: dict[str, Any], limits: tuple[Any, Any]) -> None:
     expected = dict(zip(("max_episode_steps", "reward_threshold"), limits, strict=True))
     assert limits_of(EnvironmentSpec(name, kwargs)) == expected
     shorter = EnvironmentSpec("CartPole-v1", max_episode_steps=20, wrappers=["NormalizeReward"])

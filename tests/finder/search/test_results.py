@@ -1,4 +1,4 @@
-"""What a search gives back prints as an answer."""
+"""Tests of search results: printed summary, table and notebook view."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RATES = (1e-4, 1e-3, 1e-2)
 
 @pytest.fixture
 def study() -> Iterator[OpenStudy]:
-    """Two complete trials, one that failed."""
+    """A study with two complete trials and a failed one."""
     spec = StudySpec(
         name="lr-ppo-CartPole-v1",
         storage="memory",
@@ -47,7 +47,7 @@ def study() -> Iterator[OpenStudy]:
         yield opened
 
 
-def test_a_result_says_what_became_of_the_trials_and_what_was_found(study: OpenStudy):
+def test_result_prints_the_pick_and_the_states_of_the_trials(study: OpenStudy):
     first, second, third, fourth, *rest = repr(SearchResult(study)).splitlines()
     assert first.startswith("learning_rate 1e-3; the best rate lies between ")
     assert second == "return 494 ± 11 in the search, over 2 seeds; expected 390 to 590 (95%)"
@@ -57,25 +57,27 @@ def test_a_result_says_what_became_of_the_trials_and_what_was_found(study: OpenS
     assert repr(SearchResult(study, "three failures")).endswith("stopped: three failures")
 
 
-def test_a_result_without_a_pick_says_why(study: OpenStudy):
+def test_result_without_a_pick_prints_the_reason(study: OpenStudy):
     with open_storage("memory") as storage:
         empty = SearchResult(open_study(study.spec, storage))
         assert repr(empty).splitlines()[1].startswith("no pick: no trial is complete")
 
 
-def test_no_pick_is_a_value_that_says_why_and_can_be_taken_for_no_pick(study: OpenStudy):
+def test_missing_pick_is_false_and_has_a_reason(study: OpenStudy):
     with open_storage("memory") as storage:
         found = SearchResult(open_study(study.spec, storage)).best
         assert not found
         assert found.reason.startswith("no trial is complete")
         assert repr(found) == f"no pick: {found.reason}"
-        with pytest.raises(StudyError, match="has no pick: no trial is complete"):  # as scripts of before expect
+        with pytest.raises(
+            StudyError, match="has no pick: no trial is complete"
+        ):  # for scripts written for earlier versions
             _ = found.params["learning_rate"]
         assert repr(pickle.loads(pickle.dumps(found))) == repr(found)
     assert SearchResult(study).best
 
 
-def test_the_table_marks_the_pick(study: OpenStudy):
+def test_table_marks_the_pick(study: OpenStudy):
     table = SearchResult(study).table()
     assert list(table["pick"]) == [False, True, False]
     assert repr(table).splitlines()[2].split()[:2] == ["pick", "1"]
@@ -89,7 +91,7 @@ def test_the_table_marks_the_pick(study: OpenStudy):
         assert list(SearchResult(opened).table()["pick"]) == [False]
 
 
-def test_the_table_prints_every_column_with_the_digits_that_matter(study: OpenStudy):
+def test_table_prints_every_column_with_significant_digits(study: OpenStudy):
     table = SearchResult(study).table()
     header, *rows = repr(table).splitlines()
     assert header.split() == [
@@ -97,11 +99,11 @@ def test_the_table_prints_every_column_with_the_digits_that_matter(study: OpenSt
     ]  # fmt: skip
     assert rows[1].split() == ["pick", "1", "1e-3", "493.6", "11", "2", "COMPLETE", "1,000", "12.3"]
     assert rows[2].split() == ["2", "1e-2", "0", "FAIL", "1.2", "the", "loss", "became", "nan"]
-    assert table["value"][1] == pytest.approx(493.62962955)  # what is printed is not what is there
+    assert table["value"][1] == pytest.approx(493.62962955)  # the table keeps full precision
     assert "..." not in repr(table[["trial", "value"]])
 
 
-def test_a_notebook_shows_both(study: OpenStudy):
+def test_notebook_view_shows_summary_and_table(study: OpenStudy):
     shown = SearchResult(study)._repr_html_()
     assert shown.startswith("<pre>learning_rate 1e-3; the best rate lies between ")
     assert "return 494 ± 11 in the search" in shown

@@ -1,4 +1,4 @@
-"""Searches: what is asked, what is recorded, when they stop."""
+"""Tests of searches: proposed trials, records, resuming and stopping."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def make_spec(**changes: Any) -> StudySpec:
 
 
 @pytest.mark.slow
-def test_any_hyperparameter_can_be_searched_and_reaches_the_agent(storage: str):
+def test_searched_hyperparameters_reach_the_agent(storage: str):
     space = {"gamma": "0.9:0.999", "learning_rate": None, "optimizer": "adam,sgd", "clip_range": [0.1, 0.2]}
     result = tune("ppo", ENV, space, n_trials=4, storage=storage, **QUICK)
     table = result.table()
@@ -63,7 +63,7 @@ def test_any_hyperparameter_can_be_searched_and_reaches_the_agent(storage: str):
         assert config["n_steps"] == 16
 
 
-def test_a_trial_whose_process_was_killed_has_the_steps_of_its_episodes():
+def test_trial_of_a_killed_process_has_the_steps_of_its_episodes():
     with open_storage("memory") as storage:
         spec = make_spec(seeds=(0, 1))
         study = open_study(spec, storage)
@@ -93,7 +93,7 @@ def test_optimizer_arguments_can_be_searched():
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_every_agent_has_a_space_of_its_own_and_is_tried_as_it_is_first(name: str):
+def test_default_space_of_every_agent_contains_its_defaults(name: str):
     agent = AgentSpec.of(name, "Pendulum-v1" if name in ("ddpg", "sac", "td3") else "CartPole-v1")
     agent.build()
     spaces = parse_spaces(agent, default_space(agent))
@@ -109,7 +109,7 @@ def test_every_agent_has_a_space_of_its_own_and_is_tried_as_it_is_first(name: st
     assert first == own
 
 
-def test_what_is_fixed_says_what_is_searched():
+def test_default_space_depends_on_fixed_hyperparameters():
     agent = AgentSpec.of("dqn", "agents.environments.bit_flip:BitFlip-v0", {"replay": "hindsight", "noisy": True})
     names = set(default_space(agent))
     assert {"n_sampled_goal", "noisy_sigma"} <= names
@@ -119,7 +119,7 @@ def test_what_is_fixed_says_what_is_searched():
 
 
 @pytest.mark.slow
-def test_the_first_trial_is_the_agent_as_it_is_and_others_are_not(storage: str):
+def test_first_trial_has_the_defaults_of_the_agent(storage: str):
     space = {"learning_rate": None, "one_minus_gamma": None}
     result = tune("ppo", ENV, space, n_trials=3, storage=storage, **QUICK)
     params = [result.study.params(trial) for trial in result.study.trials()]
@@ -133,7 +133,7 @@ def test_the_first_trial_is_the_agent_as_it_is_and_others_are_not(storage: str):
 
 
 @pytest.mark.slow
-def test_samplers_and_pruners_go_by_name():
+def test_samplers_and_pruners_are_chosen_by_name():
     result = tune("ppo", ENV, sampler="random", pruner="hyperband", n_trials=2, storage=None, **QUICK)
     assert len(result.table()) == 2
     for name in ("sampler", "pruner"):
@@ -150,7 +150,7 @@ def test_three_failures_in_a_row_stop_a_study():
     assert "RuntimeError" in study.trials()[0].user_attrs["traceback"]
 
 
-def test_a_combination_that_cannot_be_built_fails_alone():
+def test_invalid_combination_fails_only_its_own_trial():
     rows = ({"optimizer": "adam", "optimizer.momentum": 0.5}, {"optimizer": "sgd", "optimizer.momentum": 0.5})
     study, stopped = run_search(make_spec(params={}, trials=rows, n_trials=2))
     assert [trial.state.name for trial in study.trials()] == ["FAIL", "COMPLETE"]
@@ -158,7 +158,7 @@ def test_a_combination_that_cannot_be_built_fails_alone():
     assert stopped is None
 
 
-def test_what_falls_behind_is_pruned():
+def test_trials_that_fall_behind_are_pruned():
     rows = tuple({"learning_rate": rate} for rate in (0.01, 0.01, 0.01, 0.01, 1e-9, 1e-9))
     spec = make_spec(params={}, trials=rows, n_trials=6, env_steps=1600, pruner_kwargs={"n_warmup_steps": 800})
     study, _ = run_search(spec)
@@ -168,7 +168,7 @@ def test_what_falls_behind_is_pruned():
     assert all(trial.user_attrs["pruned_at"] < 1600 for trial in study.trials()[4:])
 
 
-def test_a_study_goes_on_when_started_again_and_repeats_nothing(storage: str):
+def test_restarted_study_resumes_without_repeating_trials(storage: str):
     first, _ = run_search(make_spec(storage=storage, n_trials=2, sampler="random"))
     first.close()
     study, _ = run_search(make_spec(storage=storage, n_trials=5, sampler="random"))
@@ -178,7 +178,7 @@ def test_a_study_goes_on_when_started_again_and_repeats_nothing(storage: str):
 
 
 @pytest.mark.slow
-def test_a_study_goes_on_whichever_name_its_vectorization_has(storage: str):
+def test_study_resumes_under_an_alias_of_its_vectorization(storage: str):
     names = ["dummy", "sync", "dummy"]
     for n_trials, name in enumerate(names, start=1):
         study, _ = run_search(make_spec(storage=storage, n_trials=n_trials, sampler="random", vectorization=name))
@@ -187,7 +187,7 @@ def test_a_study_goes_on_whichever_name_its_vectorization_has(storage: str):
         study.close()
 
 
-def test_a_study_goes_on_however_its_strategy_is_spelled(storage: str):
+def test_study_resumes_under_another_spelling_of_its_strategy(storage: str):
     for n_trials, spelled in enumerate(["none", "None"], start=1):
         study, _ = run_search(make_spec(storage=storage, n_trials=n_trials, sampler="random", strategy=spelled))
         told = [trial.user_attrs["configuration"]["strategy"] for trial in study.trials()]
@@ -197,7 +197,7 @@ def test_a_study_goes_on_however_its_strategy_is_spelled(storage: str):
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("stops", [True, False])
-def test_what_other_workers_write_at_this_moment_is_left_to_them(storage: str, shared: bool, stops: bool):
+def test_files_being_written_by_other_workers_are_kept(storage: str, shared: bool, stops: bool):
     spec = make_spec(storage=storage, n_trials=4, confirm=0, env_kwargs={"fail_after": 40} if stops else {})
     with open_storage(storage) as opened:
         opened.shared = shared
@@ -212,7 +212,7 @@ def test_what_other_workers_write_at_this_moment_is_left_to_them(storage: str, s
         assert half.exists() == (shared and stops)
 
 
-def test_an_interrupted_study_keeps_what_it_learned_and_says_so(
+def test_interrupted_study_keeps_its_trials_and_reports_them(
     storage: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     ended = Search.ended
@@ -244,7 +244,7 @@ def test_an_interrupted_study_keeps_what_it_learned_and_says_so(
         ({"agents": ("dqn",), "env": "Pendulum-v1", "fixed": {}}, "discrete actions"),
     ],
 )
-def test_mistakes_are_found_before_anything_is_written(changes: dict[str, Any], message: str, tmp_path: Path):
+def test_invalid_settings_are_refused_before_anything_is_written(changes: dict[str, Any], message: str, tmp_path: Path):
     path = tmp_path / "s.db"
     with pytest.raises(ConfigurationError, match=message):
         run_search(make_spec(storage=f"sqlite:///{path}", **changes))
@@ -252,7 +252,7 @@ def test_mistakes_are_found_before_anything_is_written(changes: dict[str, Any], 
 
 
 @pytest.mark.slow
-def test_a_study_can_be_a_file(tmp_path: Path):
+def test_study_runs_from_a_file(tmp_path: Path):
     text = f"""
 name = "from a file"
 storage = "sqlite:///{tmp_path}/file.db"
@@ -281,10 +281,10 @@ jit_compile = false
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("envpool") is None, reason="the extra envpool is not installed")
-def test_a_study_that_envpool_stepped_without_being_asked_for_goes_on_so(storage: str, monkeypatch: pytest.MonkeyPatch):
+def test_study_of_an_older_version_keeps_its_implicit_envpool(storage: str, monkeypatch: pytest.MonkeyPatch):
     make_copies = batch._make_copies
     asked: dict[str, Any] = {"storage": storage, "study_name": "earlier", **QUICK}
-    with monkeypatch.context() as earlier:  # versions in which "auto" took EnvPool
+    with monkeypatch.context() as earlier:  # versions in which "auto" chose EnvPool
         pooled = lambda spec, n, infos: make_copies(replace(spec, vectorization="envpool"), n, infos)  # noqa: E731
         earlier.setattr(batch, "_make_copies", pooled)
         first = tune("ppo", "Acrobot-v1", {"learning_rate": None}, n_trials=1, **asked)
@@ -296,10 +296,8 @@ def test_a_study_that_envpool_stepped_without_being_asked_for_goes_on_so(storage
     again.study.close()
 
 
-def test_what_is_left_of_an_interrupted_batch_is_not_mixed_with_trials_that_would_have_followed(
-    storage: str, monkeypatch: pytest.MonkeyPatch
-):
-    """Proposals that learn from results know as much as if nobody had interrupted the search."""
+def test_interrupted_batch_is_completed_before_new_trials_are_proposed(storage: str, monkeypatch: pytest.MonkeyPatch):
+    """The sampler knows the same finished trials as in an uninterrupted search."""
     monkeypatch.setattr(choice, "TRIALS_AT_ONCE", 3)
     ask, ended = Recorder.ask, Search.ended
     known: dict[int, int] = {}
@@ -312,7 +310,7 @@ def test_what_is_left_of_an_interrupted_batch_is_not_mixed_with_trials_that_woul
 
     def interrupted(self: Search, number: int, outcome: Any) -> None:
         ended(self, number, outcome)
-        if number == 4 and outcome.state != "interrupted":  # the second one of the second batch
+        if number == 4 and outcome.state != "interrupted":  # the second trial of the second batch
             raise KeyboardInterrupt
 
     def search() -> None:

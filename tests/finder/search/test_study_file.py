@@ -1,4 +1,4 @@
-"""A study from a file: what is wrong with it is told at once, with lines."""
+"""Tests of study files: all mistakes are reported at once, with line numbers."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def write(folder: Path, text: str) -> Path:
     return folder / "study.toml"
 
 
-def test_a_file_without_mistakes(tmp_path: Path) -> None:
+def test_valid_study_file_is_read(tmp_path: Path) -> None:
     spec = read_study(write(tmp_path, FINE))
     assert spec.seeds == (0, 1)
     assert spec.fixed == {"n_envs": 4}
 
 
-def test_every_mistake_is_told_with_its_line(tmp_path: Path) -> None:
+def test_every_mistake_is_reported_with_its_line(tmp_path: Path) -> None:
     path = write(tmp_path, WRONG)
     with pytest.raises(StudyError) as error:
         read_study(path)
@@ -84,7 +84,7 @@ def test_every_mistake_is_told_with_its_line(tmp_path: Path) -> None:
         assert words in line
 
 
-def test_hyperparameters_of_an_unknown_agent_are_not_judged(tmp_path: Path) -> None:
+def test_hyperparameters_of_an_unknown_agent_are_not_checked(tmp_path: Path) -> None:
     path = write(tmp_path, FINE.replace('"ppo"', '"ppoo"').replace("n_envs", "n_envz"))
     with pytest.raises(StudyError) as error:
         read_study(path)

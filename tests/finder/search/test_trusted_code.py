@@ -1,4 +1,4 @@
-"""Code that a study names: what is imported of it where others may have written the study."""
+"""Tests of imports of code named by a study that other users may have written."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FEW: dict[str, Any] = {"env_steps": 160, "seeds": 1, "confirm": 0, "executor": "
 
 @pytest.fixture
 def evil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file that is made where the module `evil_module` is imported."""
+    """Path of a file that the import of `evil_module` creates."""
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "evil_module.py").write_text(EVIL)
@@ -39,11 +39,11 @@ def evil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every storage is one that others may write to."""
+    """Treat every storage as writable by other users."""
     monkeypatch.setattr(StudyStorage, "foreign", property(lambda _: True))
 
 
-def test_a_file_of_this_users_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_owned_by_the_user_is_not_foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for url in (f"sqlite:///{tmp_path}/a.db", str(tmp_path / "b.log"), "memory"):
         with open_storage(url) as storage:
             assert not storage.foreign
@@ -56,18 +56,20 @@ def test_a_file_of_this_users_is_its_own(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 class Counting(Callback):
-    """A callback that is found by its place."""
+    """A callback identified by its import path."""
 
 
 @pytest.mark.usefixtures("foreign")
-def test_what_the_call_names_is_allowed(storage: str) -> None:
+def test_code_named_in_the_call_is_allowed(storage: str) -> None:
     options: dict[str, Any] = {"storage": storage, "fixed": SMALL_PPO, "callbacks": [Counting], **FEW}
     result = LRFinder("ppo", "fakes:TwoStep").grid(1e-3, 1e-2, n_rates=2, **options)
     assert list(result.table().state) == ["COMPLETE"] * 2
 
 
 @pytest.mark.usefixtures("foreign")
-def test_a_trial_of_the_storage_names_no_other_code(storage: str, evil: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_code_named_by_a_stored_trial_is_refused(
+    storage: str, evil: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = Recorder.ask
 
     def ask(self: Recorder) -> Any:
@@ -84,7 +86,7 @@ def test_a_trial_of_the_storage_names_no_other_code(storage: str, evil: Path, mo
 
 
 @pytest.mark.usefixtures("foreign")
-def test_a_worker_is_given_code_of_its_own(storage: str) -> None:
+def test_worker_runs_only_code_named_by_its_caller(storage: str) -> None:
     spec = StudySpec(
         name="theirs", storage=storage, agents=("ppo",), env="fakes:TwoStep", env_steps=160, seeds=(0,),
         executor="inline", params={"learning_rate": "1e-4:1e-1:log"}, fixed=SMALL_PPO, n_trials=1, confirm=0,
@@ -97,8 +99,8 @@ def test_a_worker_is_given_code_of_its_own(storage: str) -> None:
     assert list(result.table().state) == ["COMPLETE"]
 
 
-def test_trials_are_restricted_where_they_run() -> None:
-    """The process that runs them may have an older environment, or be on another machine."""
+def test_import_restriction_applies_where_trials_run() -> None:
+    """Trials may run in a process with an older environment, or on another machine."""
     agent = AgentSpec.of("ppo", "fakes:TwoStep", SMALL_PPO)
     with only_modules([], "the study 'theirs'"):
         trial = TrialSpec(number=0, agent=agent, seeds=(0,), env_steps=64, only_modules=restriction())
@@ -112,7 +114,7 @@ def test_trials_are_restricted_where_they_run() -> None:
 
 @pytest.mark.usefixtures("foreign")
 @pytest.mark.filterwarnings("ignore:no safe suggestion")
-def test_an_optimizer_of_the_storage_is_one_of_keras(storage: str, evil: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_optimizer_cannot_name_other_code(storage: str, evil: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     finder = LRFinder("ppo", TwoStep)
     finder.grid(1e-3, 1e-2, n_rates=2, storage=storage, fixed=SMALL_PPO, study_name="theirs", **FEW)
     assert type(best_optimizer("theirs", storage)).__name__ == "Adam"
@@ -132,5 +134,5 @@ def test_an_optimizer_of_the_storage_is_one_of_keras(storage: str, evil: Path, m
     assert not evil.exists()
     for allow in ({"allow_modules": ["evil_module"]}, {}):
         monkeypatch.setenv(VARIABLE, "" if allow else "evil_module")
-        with pytest.raises(ValueError, match="`learning_rate` should be float"):  # Keras reads it now
+        with pytest.raises(ValueError, match="`learning_rate` should be float"):  # Keras deserializes it now
             best_optimizer("theirs", storage, **allow)
