@@ -1,4 +1,4 @@
-"""Which executor a study runs on."""
+"""Tests of the choice of the executor of a study."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from studies.spec.attributes import seed_values
 
 
 class Alone(PPO):
-    """No member of a population."""
+    """An agent that cannot be a member of a population."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -53,20 +53,20 @@ def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"executor": "inline"}, "inline"),
     ],
 )
-def test_processes_and_members(fields: dict[str, Any], description: str):
+def test_work_determines_processes_and_members(fields: dict[str, Any], description: str):
     executor = chosen(**fields)
     assert executor.description == description
     assert not executor.notes
 
 
-def test_an_agent_that_cannot_be_a_member_takes_processes_and_says_why():
+def test_agent_that_cannot_be_a_member_runs_in_processes_with_a_note():
     executor = chosen(Alone)
     assert executor.description == "a trial each in 4 processes"
     assert len(executor.notes) == 1
     assert "a cannot be trained in a population (a process a trial instead): Alone has an __init__" in executor.notes[0]
 
 
-def test_a_population_that_does_not_fit_into_memory_is_made_smaller_and_says_so(monkeypatch: pytest.MonkeyPatch):
+def test_population_is_reduced_to_fit_memory_with_a_note(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(choice, "free_memory", lambda: 1_200_000_000)
     executor = chosen("dqn", {**SMALL_DQN, "buffer_size": 100_000}, population=50)
     # 0.8 * 1,200 - 900 = 60 MB for replays of 100,000 transitions of 47 bytes
@@ -76,18 +76,18 @@ def test_a_population_that_does_not_fit_into_memory_is_made_smaller_and_says_so(
     ]
 
 
-def test_who_learns_from_results_is_asked_for_a_few_trials_at_a_time():
+def test_adaptive_sampler_proposes_few_trials_at_a_time():
     searched = {"trials": (), "n_trials": 40, "params": {"learning_rate": "1e-5:1e-1:log"}, "seeds": (0,)}
     assert chosen(**searched, sampler="tpe").trials_at_once(1) == choice.TRIALS_AT_ONCE
     assert chosen(**searched, sampler="random").trials_at_once(1) == 64
 
 
-def test_numbers_that_cannot_be_are_refused():
+def test_several_inline_jobs_are_refused():
     with pytest.raises(ConfigurationError, match="one trial at a time"):
         chosen(executor="inline", n_jobs=2)
 
 
-def test_trials_are_shared_evenly_and_those_of_one_structure_stay_together():
+def test_trials_are_split_evenly_and_grouped_by_structure():
     def trial(number: int, hidden: int, n_seeds: int = 2) -> TrialSpec:
         agent = AgentSpec.of("ppo", "CartPole-v1", {"hidden_sizes": [hidden]})
         return TrialSpec(number=number, agent=agent, seeds=tuple(range(n_seeds)), env_steps=10)
@@ -100,11 +100,11 @@ def test_trials_are_shared_evenly_and_those_of_one_structure_stay_together():
     assert [[t.number for t in batch] for batch in split_into_batches(alike, 2)] == [
         [0, 2, 4],
         [1, 3, 5],
-    ]  # neighbours part
+    ]  # neighbours are separated
     assert split_into_batches([], 2) == []
 
 
-def test_a_container_may_give_less_than_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_limits_of_a_container_are_respected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(machine, "_CGROUP", tmp_path)
     monkeypatch.setattr(machine, "_MEMINFO", tmp_path / "meminfo")
     assert machine.free_memory() is None
@@ -123,17 +123,17 @@ def test_a_container_may_give_less_than_there_is(monkeypatch: pytest.MonkeyPatch
 
 
 class TestStrategies:
-    def test_runs_with_a_strategy_have_processes_of_their_own(self):
+    def test_trials_with_a_strategy_run_in_processes(self):
         executor = chosen(strategy="mirrored")
         assert executor.description == "a trial each in 2 processes"
         assert "strategy mirrored:2" in executor.notes[0]
 
     @pytest.mark.parametrize("executor", ["inline", "population"])
-    def test_pairs_that_make_no_sense_are_refused_with_the_reason(self, executor: str):
+    def test_incompatible_strategy_and_executor_are_refused(self, executor: str):
         with pytest.raises(StudyError, match=f"with the executor '{executor}', but .*: use the executor 'process'"):
             spec_of(strategy="mirrored", executor=executor)
 
-    def test_unknown_ones_are_told_when_a_file_is_read(self, tmp_path: Path):
+    def test_unknown_strategy_is_reported_when_a_file_is_read(self, tmp_path: Path):
         path = tmp_path / "study.toml"
         path.write_text(
             'name = "s"\nagents = ["ppo"]\nenv = "CartPole-v1"\nenv_steps = 100\nstrategy = "miror"\n'
@@ -143,7 +143,7 @@ class TestStrategies:
             read_study(path)
 
     @pytest.mark.real
-    def test_a_study_gives_the_same_with_one_and_says_which(self, tmp_path: Path):
+    def test_strategy_does_not_change_results_and_is_recorded(self, tmp_path: Path):
         values = {}
         strategies = ("none", "mirrored", "multi-worker-mirrored", "parameter-server")
         for strategy in strategies:

@@ -1,4 +1,4 @@
-"""Executors differ in where, never in what."""
+"""Tests of the contract of executors: trials give the same results wherever they run."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ from finder.executors import make_executor
 from finder.trials.trial import TrialSpec
 
 
-class Telling(Remembering):
+class Printing(Remembering):
     def started(self, number, configuration):
         print("training", flush=True)
 
 
 agent = AgentSpec.of("ppo", "fakes:TwoStep-v0", SMALL_PPO)
 trials = iter([TrialSpec(number=0, agent=agent, env_steps=10**9, report_marks=(10**9,), seeds=(0,))])
-make_executor("process").run(lambda: next(trials, None), Telling())
+make_executor("process").run(lambda: next(trials, None), Printing())
 """
 
 
@@ -76,14 +76,14 @@ class Placed(TwoStep):
         assert (Path(__file__).parent / "asset").exists()
 
 
-class Telling(Remembering):
+class Printing(Remembering):
     def started(self, number, configuration):
         print(Path(__file__).name)
 
 
 agent = AgentSpec.of("ppo", Placed, SMALL_PPO)
 trials = iter([TrialSpec(number=0, agent=agent, env_steps=320, report_marks=(320,), seeds=(0,))])
-listener = Telling()
+listener = Printing()
 make_executor("process").run(lambda: next(trials, None), listener)
 print(listener.outcomes[0].state, listener.outcomes[0].reason)
 """
@@ -118,7 +118,7 @@ def executor(request: pytest.FixtureRequest) -> Executor:
 
 
 class TestEveryExecutor:
-    def test_runs_every_trial_and_tells_its_end_once(self, executor: Executor):
+    def test_every_trial_runs_and_its_end_is_reported_once(self, executor: Executor):
         listener = run(executor, [make_trial(0), make_trial(1, seeds=(1,))])
         assert {number: outcome.state for number, outcome in listener.outcomes.items()} == {
             0: "complete",
@@ -128,24 +128,24 @@ class TestEveryExecutor:
         assert len(listener.records[0]) == 64
         assert listener.configurations[1]["seeds"] == [1]
 
-    def test_a_failure_is_told_with_its_traceback_and_the_others_go_on(self, executor: Executor):
+    def test_failure_is_reported_with_its_traceback_and_other_trials_continue(self, executor: Executor):
         listener = run(executor, [make_trial(0, {"fail_after": 40}), make_trial(1)])
         assert listener.outcomes[0].state == "failed"
         assert "the arm fell off" in listener.outcomes[0].reason
         assert "in step" in listener.outcomes[0].traceback
         assert listener.outcomes[1].state == "complete"
 
-    def test_a_pruned_trial_says_where_it_was_pruned(self, executor: Executor):
+    def test_pruned_trial_reports_its_last_step_and_value(self, executor: Executor):
         listener = run(executor, [make_trial(0)], Remembering(prune_at=160))
         assert listener.outcomes[0].state == "pruned"
         assert (listener.outcomes[0].env_steps, listener.outcomes[0].value) == listener.reports[0][0]
 
-    def test_a_trial_that_falls_behind_with_its_last_report_is_complete(self, executor: Executor):
+    def test_trial_that_falls_behind_at_its_last_report_is_complete(self, executor: Executor):
         listener = run(executor, [make_trial(0)], Remembering(prune_at=320))
         assert [at for at, _ in listener.reports[0]] == [160, 320]
         assert (listener.outcomes[0].state, listener.outcomes[0].env_steps) == ("complete", 320)
 
-    def test_environments_of_a_script_are_what_they_are(self, executor: Executor):
+    def test_environments_defined_in_a_script_are_used(self, executor: Executor):
         class Louder(gym.RewardWrapper[Any, Any]):
             def reward(self, reward: Any) -> float:
                 return 100.0 + reward
@@ -162,7 +162,7 @@ class TestEveryExecutor:
         assert listener.outcomes[0].state == "complete", listener.outcomes[0].reason
         assert listener.outcomes[0].value >= 500
 
-    def test_optimizers_of_a_script_can_be_used(self, executor: Executor, monkeypatch: pytest.MonkeyPatch):
+    def test_optimizers_defined_in_a_script_are_used(self, executor: Executor, monkeypatch: pytest.MonkeyPatch):
         class Mine(keras.optimizers.SGD):
             pass
 
@@ -173,7 +173,7 @@ class TestEveryExecutor:
         assert listener.outcomes[0].state == "complete", listener.outcomes[0].reason
         assert listener.configurations[0]["optimizers"]["default"]["class_name"] == "Mine"
 
-    def test_an_agent_of_a_file_has_a_config_of_its_own(self, executor: Executor, tmp_path: Path):
+    def test_agent_from_a_file_has_its_own_config(self, executor: Executor, tmp_path: Path):
         file = tmp_path / "mine.py"
         file.write_text(AGENT_FILE)
         agent = AgentSpec.of(f"{file}:Mine", "fakes:TwoStep-v0", {**SMALL_PPO, "extra": 2.0})
@@ -182,7 +182,7 @@ class TestEveryExecutor:
         assert listener.configurations[0]["config"]["extra"] == 2.0
 
     @pytest.mark.slow
-    def test_a_trial_that_hangs_fails_and_the_others_go_on(self, executor: Executor):
+    def test_hanging_trial_fails_and_other_trials_continue(self, executor: Executor):
         listener = run(executor, [make_trial(0, {"hang_after": 60}, hang_seconds=3.0), make_trial(1, hang_seconds=3.0)])
         assert listener.outcomes[0].state == "failed"
         assert "HungError: step() of 'fakes:TwoStep-v0' (copy 0) did not return for 3 s." in listener.outcomes[0].reason
@@ -190,7 +190,7 @@ class TestEveryExecutor:
         assert listener.outcomes[1].state == "complete"
 
     @pytest.mark.slow
-    def test_where_all_copies_hang_a_member_waits_for_one_of_them(self, executor: Executor):
+    def test_member_waits_for_one_copy_when_all_copies_hang(self, executor: Executor):
         counter = f"steps of copies that hang {uuid.uuid4()}"
         kwargs = {"hang_after": 21, "counter": counter}
         listener = run(executor, [make_trial(n, kwargs, hang_seconds=4.0, seeds=(0, 1)) for n in range(2)])
@@ -198,7 +198,7 @@ class TestEveryExecutor:
             assert outcome.state == "failed"
             assert "HungError: step() of 'fakes:TwoStep-v0' (copy 0) did not return for " in outcome.reason
             assert [record.episode for record in listener.records[number] if record.seed == 0] == list(range(8))
-        # Two trials with two seeds with two copies: each copy made 20 steps, and one of each seed was asked once more.
+        # Two trials with two seeds with two copies: each copy made 20 steps, and one copy of each seed one more.
         assert shared(counter).value() == 8 * 20 + 4
 
     def test_ctrl_c_ends_every_trial_as_interrupted(self, executor: Executor):
@@ -212,7 +212,7 @@ class TestEveryExecutor:
         assert listener.outcomes[0].state == "interrupted"
 
 
-def test_nobody_is_asked_for_the_share_of_others_where_a_process_takes_one_trial():
+def test_inline_executor_does_not_query_the_share_of_other_workers():
     class Unasked(Remembering):
         @property
         def share(self) -> None:  # type: ignore[override]
@@ -223,7 +223,7 @@ def test_nobody_is_asked_for_the_share_of_others_where_a_process_takes_one_trial
 
 @pytest.mark.real
 class TestProcesses:
-    def test_the_same_trial_gives_the_same_record_as_inline(self):
+    def test_process_executor_gives_the_same_records_as_inline(self):
         trials = [make_trial(0, seeds=(0, 1))]
         inline, process = run(make_executor("inline"), trials), run(make_executor("process"), trials)
         assert inline.reports == process.reports
@@ -231,7 +231,7 @@ class TestProcesses:
             assert (one.seed, one.env_steps, one.episode_return) == (other.seed, other.env_steps, other.episode_return)
 
     @pytest.mark.parametrize("name", ["process", "population"])
-    def test_a_child_that_is_killed_again_and_again_loses_only_its_own_trial(self, name: str):
+    def test_repeatedly_killed_process_loses_only_its_own_trial(self, name: str):
         trials = [make_trial(0, {"kill_after": 60}), make_trial(1), make_trial(2, seeds=(2,))]
         listener = run(make_executor(name, n_jobs=3), trials)
         assert listener.outcomes[0].state == "failed"
@@ -239,7 +239,7 @@ class TestProcesses:
         assert [listener.outcomes[number].state for number in (1, 2)] == ["complete", "complete"]
 
     @pytest.mark.parametrize("name", ["process", "population"])
-    def test_where_a_child_is_killed_once_its_trials_go_on_from_their_checkpoint(self, name: str, tmp_path: Path):
+    def test_trials_of_a_killed_process_resume_from_their_checkpoint(self, name: str, tmp_path: Path):
         mark = tmp_path / "killed"
         kept = {"checkpoints": str(tmp_path / "kept"), "checkpoint_seconds": 1e-9}
         trials = [make_trial(n, {"kill_once": (250, str(mark))}, **kept, env_steps=640) for n in range(3)]
@@ -251,7 +251,7 @@ class TestProcesses:
             assert listener.outcomes[number].seed_values == whole.outcomes[number].seed_values
 
     @pytest.mark.parametrize("name", ["process", "population"])
-    def test_a_process_that_hangs_in_compiled_code_is_killed_and_its_trial_fails_at_once(self, name: str):
+    def test_process_that_hangs_in_compiled_code_is_killed_and_its_trial_fails(self, name: str):
         kwargs = {"hang_after": 41, "deaf": True}
         trials = [make_trial(0, kwargs, hang_seconds=4.0), make_trial(1, hang_seconds=4.0)]
         listener = run(make_executor(name, n_jobs=2), trials)
@@ -263,7 +263,7 @@ class TestProcesses:
         assert len(listener.records[0]) == 16, "every episode that had ended by then"
         assert listener.outcomes[1].state == "complete"
 
-    def test_a_trial_that_cannot_be_unpacked_fails_with_its_traceback(self):
+    def test_trial_that_cannot_be_unpickled_fails_with_its_traceback(self):
         class Unlucky(dict[str, Any]):
             def __reduce__(self) -> Any:
                 return int, ("no number",)
@@ -274,7 +274,7 @@ class TestProcesses:
         assert "ValueError" in listener.outcomes[0].reason
         assert "no number" in listener.outcomes[0].traceback
 
-    def test_without_its_board_every_trial_ends_as_interrupted_and_the_error_says_what_to_do(self):
+    def test_lost_message_broker_ends_every_trial_as_interrupted(self):
         class Killing(Remembering):
             def started(self, number: int, configuration: dict[str, Any]) -> None:
                 super().started(number, configuration)
@@ -290,7 +290,7 @@ class TestProcesses:
         assert not multiprocess.active_children()
 
     @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for left processes in /proc")
-    def test_nobody_outlives_a_parent_that_is_killed(self):
+    def test_processes_end_when_their_parent_is_killed(self):
         path = str(Path(__file__).parents[2] / "support")
         with running(
             [sys.executable, "-c", ENDLESS],
@@ -302,7 +302,7 @@ class TestProcesses:
             parent.communicate()
             wait_until_alone(parent.pid)
 
-    def test_a_script_knows_its_place_in_its_environments_and_while_they_run(self, tmp_path: Path):
+    def test_file_variable_of_a_script_is_defined_in_its_environments(self, tmp_path: Path):
         (tmp_path / "script.py").write_text(OF_ITS_PLACE)
         (tmp_path / "asset").touch()
         done = subprocess.run(
@@ -312,7 +312,7 @@ class TestProcesses:
         )  # fmt: skip
         assert done.stdout == "script.py\ncomplete \n", done.stdout + done.stderr
 
-    def test_a_listener_that_raises_loses_nothing_that_was_told(self):
+    def test_error_in_a_listener_loses_no_messages(self):
         class Failing(Remembering):
             failed = False
 
@@ -329,7 +329,7 @@ class TestProcesses:
         assert listener.outcomes[0].state == "complete"
         assert len(listener.records[0]) == 64
 
-    def test_classes_that_live_nowhere_can_be_sent(self):
+    def test_local_classes_can_be_sent_to_processes(self):
         from agents.algorithms.ppo import PPO
 
         class Louder(PPO):
@@ -342,7 +342,7 @@ class TestProcesses:
         assert listener.configurations[0]["agent"] == "Louder"
 
 
-def test_what_cannot_be_pickled_is_named():
+def test_error_names_the_attribute_that_cannot_be_pickled():
     from agents.algorithms.ppo import PPO
 
     class Locked(PPO):
@@ -353,7 +353,7 @@ def test_what_cannot_be_pickled_is_named():
         pickled(agent, make_trial(0, agent=agent))
 
 
-def test_what_cannot_be_pickled_in_an_environment_function_is_named():
+def test_error_names_the_unpicklable_variable_of_an_environment_function():
     door = sqlite3.connect(":memory:")
 
     def make_environment() -> Any:
@@ -366,7 +366,7 @@ def test_what_cannot_be_pickled_in_an_environment_function_is_named():
         pickled(agent, make_trial(0, agent=agent))
 
 
-def test_unknown_executors_and_numbers_of_jobs_are_refused():
+def test_unknown_executor_and_invalid_number_of_jobs_are_refused():
     with pytest.raises(ConfigurationError, match="Did you mean process"):
         make_executor("proces")
     with pytest.raises(ConfigurationError, match="one trial at a time"):
@@ -376,7 +376,7 @@ def test_unknown_executors_and_numbers_of_jobs_are_refused():
 
 
 @pytest.mark.parametrize("vectorization", ["sync", pytest.param("async", marks=pytest.mark.real)])
-def test_a_counter_counts_the_steps_of_all_trials(executor: Executor, vectorization: str, request: Any):
+def test_shared_counter_counts_the_steps_of_all_trials(executor: Executor, vectorization: str, request: Any):
     counter = f"steps of {request.node.name}"
     environment = EnvironmentSpec.of("fakes:TwoStep-v0", {"counter": counter})
     agent = AgentSpec.of("ppo", replace(environment, vectorization=vectorization), SMALL_PPO)
@@ -386,7 +386,7 @@ def test_a_counter_counts_the_steps_of_all_trials(executor: Executor, vectorizat
 
 
 @pytest.mark.real
-def test_a_process_that_is_killed_does_not_leave_a_counter_locked(tmp_path: Path):
+def test_killed_process_does_not_leave_a_counter_locked(tmp_path: Path):
     counter = "steps of one that is killed"
     killed = {"counter": counter, "kill_once": (37, f"{tmp_path}/killed")}  # the other copy has made 36 steps then
     listener = run(make_executor("process", 2), [make_trial(0, killed), make_trial(1, {"counter": counter})])
@@ -396,7 +396,7 @@ def test_a_process_that_is_killed_does_not_leave_a_counter_locked(tmp_path: Path
 
 
 @pytest.mark.real
-def test_environments_in_processes_of_their_own_that_hang_are_ended():
+def test_hanging_environments_in_processes_are_ended():
     trial = make_trial(0, {"hang_after": 60, "deaf": True}, hang_seconds=3.0)
     environment = replace(trial.agent.environment, vectorization="async")
     agent = AgentSpec.of("ppo", environment, SMALL_PPO)

@@ -1,4 +1,4 @@
-"""Searches that are killed in the middle of their trials lose nothing; `make kills` is the long version of this."""
+"""Tests that killed searches resume without losing results; `make kills` runs the long version."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from studies.study.checkpoint_folder import checkpoint_folder
 from studies.study.study import load_study
 
 KILLS = int(os.environ.get("FINDER_KILLS", "8"))
-"""How often something is killed, over all rounds."""
+"""Number of kills over all rounds."""
 
-KILLS_OF_A_ROUND = 2
+KILLS_PER_ROUND = 2
 
 ROUNDS = [
     ("lr", "process", "postgresql"),
@@ -35,11 +35,11 @@ ROUNDS = [
     ("race", "population", "journal"),
     ("tune", "process", "sqlite"),
 ]
-"""Search, executor and storage of each round; they begin again where there are more rounds."""
+"""Search, executor and storage of each round; the list repeats when there are more rounds."""
 
 
 class Ended(NamedTuple):
-    """What a trial has come to."""
+    """The stored result of a trial."""
 
     state: TrialState
     params: dict[str, Any]
@@ -49,8 +49,8 @@ class Ended(NamedTuple):
     curve: Curve
 
 
-def what_is_there(url: str, name: str) -> dict[int, Ended]:
-    """Everything that a study has found, as it is stored."""
+def stored_results(url: str, name: str) -> dict[int, Ended]:
+    """Return the stored results of all trials of a study."""
     with load_study(name, url) as study:
         found = curves(study)
         assert study.storage.leases.held(study.episodes_key) == {}
@@ -64,13 +64,13 @@ def what_is_there(url: str, name: str) -> dict[int, Ended]:
 
 @pytest.fixture(autouse=True)
 def _checkpoints_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of a database server would be in the user's home."""
+    """Store checkpoints in the folder of the test: those of a database server would be in the user's home."""
     monkeypatch.setenv("FINDER_CHECKPOINTS", str(tmp_path / "checkpoints"))
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], dict[int, Ended]]:
-    """What searches find when nobody kills them."""
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], dict[int, Ended]]:
+    """Return a function that gives the results of a search that is not killed."""
     known: dict[tuple[str, str], dict[int, Ended]] = {}
 
     def search(kind: str, executor: str) -> dict[int, Ended]:
@@ -84,24 +84,24 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], dict
                 assert process.wait() == 0, (folder / "output").read_text()
             finally:
                 end_session(process)
-            known[kind, executor] = what_is_there(url, "whole")
+            known[kind, executor] = stored_results(url, "whole")
         return known[kind, executor]
 
     return search
 
 
 def run_and_kill(folder: Path, url: str, search: tuple[str, str, str], strikes: Strikes) -> list[Struck]:
-    """Run a search to its end, which is killed and started again meanwhile; return what was struck."""
+    """Run a search to its end while killing and restarting it; return the kills."""
     struck: list[Struck] = []
     process = None
     try:
-        while len(struck) < KILLS_OF_A_ROUND:
+        while len(struck) < KILLS_PER_ROUND:
             if process is None or process.poll() is not None:
                 process = start(folder, url, *search, **strikes.variables)
-            if (hit := strikes.strike(process, last=len(struck) == KILLS_OF_A_ROUND - 1)) is not None:
+            if (hit := strikes.strike(process, last=len(struck) == KILLS_PER_ROUND - 1)) is not None:
                 struck.append(hit)
         assert process is not None
-        if process.wait() != 0:  # it was killed, or could not go on without the one that was
+        if process.wait() != 0:  # it was killed, or failed because one of its processes was
             process = start(folder, url, *search)
             assert process.wait() == 0, (folder / "output").read_text()
         wait_until_alone(process.pid)
@@ -113,15 +113,15 @@ def run_and_kill(folder: Path, url: str, search: tuple[str, str, str], strikes: 
 
 @pytest.mark.real
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("round_", range(KILLS // KILLS_OF_A_ROUND))
-def test_killed_searches_end_as_if_nobody_had_killed_them(
+@pytest.mark.parametrize("round_", range(KILLS // KILLS_PER_ROUND))
+def test_killed_searches_give_the_results_of_uninterrupted_ones(
     round_: int,
     tmp_path: Path,
     request: pytest.FixtureRequest,
-    whole: Callable[[str, str], dict[int, Ended]],
+    uninterrupted: Callable[[str, str], dict[int, Ended]],
 ) -> None:
     kind, executor, storage = ROUNDS[round_ % len(ROUNDS)]
-    expected = whole(kind, executor)
+    expected = uninterrupted(kind, executor)
     n_pruned = sum(ended.state == TrialState.PRUNED for ended in expected.values())
     assert (n_pruned > 0) == (kind != "lr"), "what is compared has pruned trials where there is a pruner"
     name = f"killed-{round_}"
@@ -132,7 +132,7 @@ def test_killed_searches_end_as_if_nobody_had_killed_them(
     lengths = {number: len(ended.curve) for number, ended in expected.items()}
     strikes = Strikes(tmp_path / "strikes", url, name, lengths, random.Random(f"round {round_}"))
     struck = run_and_kill(tmp_path, url, (executor, name, kind), strikes)
-    found = what_is_there(url, name)
+    found = stored_results(url, name)
     differences = [number for number in expected.keys() | found.keys() if found.get(number) != expected.get(number)]
     print(f"round {round_} ({kind}, {executor}, {storage}): {struck}, {n_pruned} pruned, differences {differences}")
     assert all(hit.running for hit in struck)

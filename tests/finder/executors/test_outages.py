@@ -1,4 +1,4 @@
-"""A database that goes away in the middle of a study: for a while, and for good."""
+"""Tests of temporary and permanent database outages during a study."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from studies.storage.storage import open_storage
 from studies.study.study import load_study
 
 OUTAGE_SECONDS = float(os.environ.get("FINDER_OUTAGE_SECONDS", "3"))
-"""How long the database is away."""
+"""Duration of an outage in seconds."""
 
 
 def wait_for_trials(url: str, name: str, n_trials: int) -> None:
     deadline = time.monotonic() + 120
-    with contextlib.closing(open_storage(url)) as storage:  # opened once: a study must not end before it is looked at
+    with contextlib.closing(open_storage(url)) as storage:  # opened once, so that polling is fast
         while time.monotonic() < deadline:
-            with contextlib.suppress(StudyError):  # it is not there yet
+            with contextlib.suppress(StudyError):  # the study does not exist yet
                 if sum(trial.state.is_finished() for trial in load_study(name, storage).all_trials()) >= n_trials:
                     return
             time.sleep(0.05)
@@ -40,7 +40,7 @@ def wait_for_trials(url: str, name: str, n_trials: int) -> None:
 
 @pytest.mark.real
 @pytest.mark.parametrize("executor", ["inline", "process"])
-def test_a_study_goes_on_when_its_database_is_back(
+def test_study_continues_when_its_database_is_back(
     own_postgres: OwnPostgres, tmp_path: Path, executor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FINDER_CHECKPOINTS", str(tmp_path / "checkpoints"))
@@ -67,7 +67,7 @@ def test_a_study_goes_on_when_its_database_is_back(
 
 
 @pytest.mark.real
-def test_a_study_whose_database_stays_away_ends_clearly_and_loses_nothing(
+def test_study_ends_without_data_loss_when_its_database_stays_unavailable(
     own_postgres: OwnPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FINDER_CHECKPOINTS", str(tmp_path / "checkpoints"))
@@ -95,7 +95,7 @@ def test_a_study_whose_database_stays_away_ends_clearly_and_loses_nothing(
 @pytest.mark.real
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("executor", ["inline", "process"])
-def test_a_search_that_was_stopped_for_long_changes_nothing_of_what_its_successor_has_ended(
+def test_search_whose_leases_expired_changes_no_finished_trials(
     own_postgres: OwnPostgres, tmp_path: Path, executor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FINDER_CHECKPOINTS", str(tmp_path / "checkpoints"))
@@ -140,7 +140,7 @@ def test_a_search_that_was_stopped_for_long_changes_nothing_of_what_its_successo
 
 
 def rows(url: str, name: str) -> Any:
-    """Everything that is stored of all trials."""
+    """Return all stored data of all trials."""
     with load_study(name, url) as study:
         found = [
             (each.state, each.values, each.params, each.user_attrs, each.intermediate_values, each.datetime_complete)

@@ -1,4 +1,4 @@
-"""Several range tests as one."""
+"""Tests of pooling several range tests into one result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RATES = [float(rate) for rate in np.geomspace(1e-6, 1.0, 121)]
 
 
 def run_of(losses: list[float], rates: list[float] = RATES, diverged: bool = False) -> RangeTestResult:
-    """A test that saw these losses."""
+    """Return a range test with these losses."""
     return RangeTestResult(
         metric="loss",
         optimizer="all",
@@ -31,53 +31,53 @@ def run_of(losses: list[float], rates: list[float] = RATES, diverged: bool = Fal
 
 
 def falling(at: float, noise: float = 0.0, seed: int = 0) -> list[float]:
-    """Losses that fall by 1, steepest at this rate."""
+    """Return losses that fall by 1, steepest at this rate."""
     drawn = np.random.default_rng(seed).normal(size=len(RATES))
     return [1 / (1 + (rate / at) ** 3) + noise * each for rate, each in zip(RATES, drawn, strict=True)]
 
 
-def test_one_run_is_what_it_was():
+def test_pooling_one_run_leaves_it_unchanged():
     run = run_of(falling(1e-3))
     assert pool_results([run], [7]).seeds == (7,)
     assert pool_results([run], [7]).runs == ()
     assert math.isnan(pool_results([run], [7]).low)
 
 
-def test_the_curve_is_the_mean_and_the_interval_says_how_far_runs_agree():
+def test_pooled_curve_is_the_mean_with_an_interval_over_runs():
     runs = [run_of(falling(10**-x)) for x in (2.9, 3.0, 3.1)]
     result = pool_results(runs, [0, 1, 2])
     rates, values = result.curve()
     assert rates == RATES
     assert values[60] == pytest.approx(np.mean([run.losses.values[60] for run in runs]))
     assert result.suggestion.rate == pytest.approx(1e-3, rel=0.15)
-    # The places are 0.1 apart: 4.303 * 0.1 / sqrt(3) = 0.248 decades either way (points are 0.05 apart).
+    # The rates are 0.1 decades apart: 4.303 * 0.1 / sqrt(3) = 0.248 decades either way (points are 0.05 apart).
     assert math.log10(result.high / result.suggestion.rate) == pytest.approx(0.248, abs=0.07)
     assert result.low < 1e-3 < result.high
     assert result.seeds == (0, 1, 2)
     assert len(result.runs) == 3
 
 
-def test_runs_that_disagree_suggest_nothing_safe():
+def test_runs_that_disagree_give_no_suggestion():
     result = pool_results([run_of(falling(10**-x)) for x in (1.5, 3.0, 4.5)], [0, 1, 2])
     assert result.suggestion.rate is None
     assert "the 3 runs disagree" in result.suggestion.reason
 
 
-def test_noise_suggests_nothing():
+def test_noise_gives_no_suggestion():
     rng = np.random.default_rng(0)
     result = pool_results([run_of(list(rng.normal(size=121))) for _ in range(3)], [0, 1, 2])
     assert result.suggestion.rate is None
     assert "noise alone" in result.suggestion.reason
 
 
-def test_several_runs_see_through_noise_that_hides_it_from_one():
+def test_pooled_runs_reveal_a_fall_hidden_by_noise():
     runs = [run_of(falling(1e-3, noise=2.0, seed=seed)) for seed in range(12)]
     together = pool_results(runs, range(12))
     assert sum(run.read().rate is not None for run in runs) <= 6
     assert "noise alone" not in together.suggestion.reason
 
 
-def test_beyond_the_first_divergence_nothing_is_read():
+def test_rates_beyond_the_first_divergence_are_not_used():
     short = run_of(falling(1e-3)[:100], diverged=True)
     result = pool_results([run_of(falling(1e-3)), short], [0, 1])
     assert result.curve()[0][-1] == RATES[99]
@@ -86,7 +86,7 @@ def test_beyond_the_first_divergence_nothing_is_read():
 
 
 @pytest.mark.slow
-def test_a_finder_tests_several_seeds_and_records_them_as_one(tmp_path: object):
+def test_range_test_of_several_seeds_is_recorded_as_one_trial(tmp_path: object):
     small = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 2, "hidden_sizes": [8], "jit_compile": False}
     from agents import AgentSpec
     from studies import load_study

@@ -1,4 +1,4 @@
-"""Studies in a Ray cluster of two machines, one of which dies."""
+"""Tests of studies in a Ray cluster of two machines, one of which fails."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Counting(gym.Wrapper):
         return self.env.step(action)
 
 
-# Trials hold the CPU of the machine that is left, and their environments are actors too.
+# Trials use the CPU of the remaining machine, and their environments are actors too.
 values = []
 for kind, expected in (("sync", 1_320), ("ray", 1_640), ("ray-subproc", 1_960), ("subproc", 2_280)):
     env = agents.EnvironmentSpec(Counting, {}, kind)
@@ -102,12 +102,12 @@ print("as without Ray")
 
 
 @pytest.mark.real
-def test_a_machine_that_dies_costs_nothing_and_environments_of_trials_are_actors_that_count_together(
+def test_failed_machine_loses_no_results_and_trial_environments_share_counters(
     tmp_path: Path,
 ) -> None:
     pytest.importorskip("ray", reason="`make test` installs it")
     output = tmp_path / "output"
-    with output.open("w") as file:  # a pipe would be held open by what Ray leaves behind
+    with output.open("w") as file:  # processes that Ray leaves behind would keep a pipe open
         process = subprocess.Popen(
             [sys.executable, "-c", SCRIPT, f"sqlite:///{tmp_path}/finder.db"],
             stdout=file, stderr=file, cwd=tmp_path, start_new_session=True,
@@ -140,7 +140,7 @@ print([trial.state.name for trial in found.study.trials()], shared("steps").valu
 
 
 def marked_with(mark: str) -> list[str]:
-    """Commands of the processes that were started with a mark in their environment."""
+    """Return the commands of the processes with a mark in their environment."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -150,7 +150,7 @@ def marked_with(mark: str) -> list[str]:
 
 
 @pytest.mark.real
-def test_a_trial_in_a_process_has_actors_that_end_with_it(tmp_path: Path) -> None:
+def test_actors_of_a_trial_end_with_its_process(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="`make test` installs it")
     mark, output = f"FINDER_TEST={tmp_path}", tmp_path / "output"
     path = os.pathsep.join(path for path in sys.path if path)
@@ -172,7 +172,7 @@ def spec_of(**fields: object) -> StudySpec:
     return StudySpec(**{**base, "params": {"learning_rate": "1e-4:1e-2:log"}, **fields})  # type: ignore[arg-type]
 
 
-def test_what_only_a_cluster_is_asked_for_is_refused_elsewhere() -> None:
+def test_cluster_resources_are_refused_by_other_executors() -> None:
     for field in ("trial_cpus", "trial_memory_gb"):
         with pytest.raises(StudyError, match=f"{field} is a request to a Ray cluster"):
             spec_of(**{field: 2})
@@ -187,14 +187,14 @@ SMALL, LARGE = {"CPU": 2.0, "memory": 4.0 * GB}, {"CPU": 7.0, "memory": 16.0 * G
     ("cpus", "memory", "machines", "room"),
     [
         (1, None, [SMALL, LARGE], 9),
-        (3, None, [SMALL, LARGE], 2),  # of 9 CPUs, which would be enough for 3
+        (3, None, [SMALL, LARGE], 2),  # 9 CPUs in all would be enough for 3
         (1, 3 * GB, [SMALL, LARGE], 6),
         (4, 3 * GB, [SMALL, LARGE], 1),
         (0.1, None, [{"CPU": 0.3}], 3),
         (0.5, None, [SMALL, {"node:head": 1.0}], 4),
     ],
 )
-def test_room_is_counted_machine_by_machine(
+def test_capacity_is_counted_per_machine(
     cpus: float, memory: int | None, machines: list[dict[str, float]], room: int
 ) -> None:
     assert capacity_for(cpus, memory, machines) == room
@@ -207,12 +207,12 @@ def test_room_is_counted_machine_by_machine(
         (1, 17 * GB, r"a trial of 1 CPU and 17.0 GB; they have"),
     ],
 )
-def test_a_trial_that_no_machine_has_room_for_is_refused(cpus: float, memory: int | None, told: str) -> None:
+def test_trial_that_fits_no_machine_is_refused(cpus: float, memory: int | None, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         capacity_for(cpus, memory, [SMALL, LARGE, SMALL])
 
 
-def test_without_ray_it_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_ray_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'agentfinder\[ray\]'"):
         choose_executor(spec_of(executor="ray"), {"a": AgentSpec.of("ppo", "CartPole-v1")})

@@ -1,4 +1,4 @@
-"""Processes of a pool, wherever they are, get the time that they need."""
+"""Tests of the worker pool: the time in which a process waits for capacity is not counted as hanging."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from finder.trials.trial import Outcome, TrialSpec
 
 
 class Waiting:
-    """A process that waits for room before it runs its trials, which end at once."""
+    """A process that waits for capacity before it runs its trials, which end at once."""
 
     cause = "is gone"
 
@@ -46,7 +46,7 @@ class Waiting:
 
 
 class WaitingCrew:
-    """Has room for a process after a second."""
+    """A crew with capacity for a process after a second."""
 
     def __init__(self) -> None:
         self.broker = MessageBroker()
@@ -58,7 +58,7 @@ class WaitingCrew:
         time.sleep(0.02)
 
 
-def test_a_trial_that_waits_for_room_does_not_hang(monkeypatch: pytest.MonkeyPatch):
+def test_trial_that_waits_for_capacity_is_not_hanging(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("finder.executors.worker_pool.STOP_SECONDS", 0.1)
     monkeypatch.setattr("finder.executors.worker_pool.MAX_CRASHES", 1)
     agent = AgentSpec.of("ppo", "fakes:TwoStep-v0", SMALL_PPO)

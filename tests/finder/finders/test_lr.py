@@ -1,4 +1,4 @@
-"""Which learning rate: the grid and the range test."""
+"""Tests of `LRFinder`: the grid and the range test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def small_agent(kind: str = "ppo", **params: Any) -> Any:
 
 
 def assert_same(before: Any, after: Any, path: str = "state") -> None:
-    """Two states are equal, bit for bit."""
+    """Assert that two states are equal, bit for bit."""
     assert type(before) is type(after), path
     if isinstance(before, dict):
         assert before.keys() == after.keys(), path
@@ -51,7 +51,7 @@ def assert_same(before: Any, after: Any, path: str = "state") -> None:
 
 
 class TestRangeTest:
-    def test_rates_grow_by_the_same_factor_to_exactly_the_last_one(self):
+    def test_rates_grow_geometrically_to_exactly_the_last_one(self):
         result = LRFinder(small_agent()).find(1e-5, 1e-1, N=20, storage=None)
         expected = [1e-5 * (1e-1 / 1e-5) ** (k / 20) for k in range(21)]
         assert result.curve()[0] == pytest.approx(expected)
@@ -59,12 +59,12 @@ class TestRangeTest:
         assert result.rewards.rates[-1] == 1e-1
         assert result.reason == "every rate was tried"
 
-    def test_a_loss_is_watched_at_every_gradient_step(self):
+    def test_loss_is_recorded_at_every_gradient_step(self):
         result = LRFinder(small_agent()).find(1e-6, 1e-3, N=30, metric="loss", seeds=1, storage=None)
         assert len(result.losses.values) == 31
         assert result.losses.rates[-1] == 1e-3
 
-    def test_the_rate_that_is_noted_is_the_one_in_force(self):
+    def test_recorded_rate_is_the_rate_of_the_agent(self):
         agent = small_agent()
         seen = []
         watch = agents.LambdaCallback(
@@ -74,27 +74,27 @@ class TestRangeTest:
             result = range_test(trainer, 1e-5, 1e-2, 12, metric="loss")
         assert seen[:13] == pytest.approx(result.losses.rates, rel=1e-6)
 
-    def test_nothing_counts_before_the_first_gradient_step(self):
+    def test_episodes_before_the_first_gradient_step_are_ignored(self):
         agent = small_agent("dqn", learning_starts=100)
         with Trainer(agent) as trainer:
             result = range_test(trainer, 1e-5, 1e-2, 5)
         assert min(result.rewards.env_steps) > 100
 
-    def test_it_stops_when_the_loss_diverges(self):
+    def test_range_test_stops_when_the_loss_diverges(self):
         agent = small_agent(max_grad_norm=None, optimizer="sgd")
         result = LRFinder(agent).find(1e-3, 1e12, N=200, metric="loss", storage=None)
         assert result.reason != "every rate was tried"
         assert "learning rate of" in result.reason or "NaN" in result.reason or "nan" in result.reason
         assert len(result.losses.rates) < 201
 
-    def test_the_smaller_budget_ends_it(self):
+    def test_smaller_budget_ends_the_range_test(self):
         result = LRFinder(small_agent()).find(1e-5, 1e-1, N=500, episodes=40, seeds=1, storage=None)
         assert result.reason == "budget reached"
         assert len(result.rewards.rates) <= 40
 
     @pytest.mark.parametrize("kind", ["ppo", "dqn"])
     @pytest.mark.parametrize("metrics", ["reward", "loss"])
-    def test_the_agent_stays_as_it_is_bit_for_bit(self, kind: str, metrics: Any):
+    def test_agent_is_restored_bit_for_bit(self, kind: str, metrics: Any):
         agent = small_agent(kind)
         with Trainer(agent) as trainer:
             trainer.train(env_steps=150)
@@ -104,7 +104,7 @@ class TestRangeTest:
             rates = agent.get_learning_rate()
             assert rates == pytest.approx(agent.config.learning_rate)
 
-    def test_also_when_it_raises(self, monkeypatch: pytest.MonkeyPatch):
+    def test_agent_is_restored_after_an_error(self, monkeypatch: pytest.MonkeyPatch):
         agent = small_agent("dqn")
         with Trainer(agent) as trainer:
             trainer.train(env_steps=150)
@@ -114,18 +114,18 @@ class TestRangeTest:
                 LRFinder(trainer).find(1e-4, 1.0, N=15, storage=None)
             assert_same(before, trainer.get_state())
 
-    def test_it_starts_from_the_replay_of_the_trainer(self):
+    def test_range_test_starts_from_the_replay_of_the_trainer(self):
         agent = small_agent("dqn", learning_starts=100)
         with Trainer(agent) as trainer:
             trainer.train(env_steps=150)
             result = LRFinder(trainer).find(1e-5, 1e-2, N=5, storage=None)
         assert min(result.rewards.env_steps) < 50, "a filled replay is learned from at once"
 
-    def test_a_return_is_normalised_against_the_last_ones(self):
+    def test_return_is_normalized_by_the_preceding_ones(self):
         # Window of 3. At 4: mean of 1, 2, 4 is 7/3, their variance 14/9; (4 - 7/3) / sqrt(14/9) = 5 / sqrt(14).
         assert normalized([1.0, 2.0, 4.0, 4.0, 4.0], 3) == pytest.approx([0.0, 1.0, 5 / 14**0.5, 1 / 2**0.5, 0.0])
 
-    def test_one_of_several_optimizers_must_exist(self):
+    def test_unknown_optimizer_name_is_refused(self):
         with pytest.raises(ConfigurationError, match="Unknown optimizer 'actor' of PPO"):
             LRFinder(small_agent()).find(optimizer="actor", storage=None)
 
@@ -143,11 +143,11 @@ class TestRangeTest:
             (1e-5, 1e-1, {"metric": "score"}, r"'return' \(or 'reward'\) or 'loss'"),
         ],
     )
-    def test_bad_numbers_are_refused(self, start: float, end: float, more: dict[str, Any], message: str):
+    def test_invalid_numbers_are_refused(self, start: float, end: float, more: dict[str, Any], message: str):
         with pytest.raises(ConfigurationError, match=message):
             LRFinder(small_agent()).find(start, end, **more, storage=None)
 
-    def test_pictures_are_returned_and_show_the_points_that_are_left(self):
+    def test_plots_show_the_points_that_are_not_skipped(self):
         finder = LRFinder(small_agent())
         result = finder.find(1e-5, 1e-1, N=30, storage=None)
         assert len(finder.plot_reward(2, 3).data[0].x) == 31 - 5
@@ -159,11 +159,11 @@ class TestRangeTest:
         with pytest.raises(ConfigurationError, match="leave some of the 31 points"):
             finder.plot_reward(20, 20)
 
-    def test_pictures_before_any_test_say_what_to_do(self):
+    def test_plot_before_a_range_test_is_refused_with_advice(self):
         with pytest.raises(ConfigurationError, match=r"call find\(\) first"):
             LRFinder(small_agent()).plot_reward()
 
-    def test_the_best_rate_is_where_losses_fall_fastest_or_it_says_that_there_is_none(self):
+    def test_best_rate_is_where_losses_fall_fastest(self):
         finder = LRFinder(small_agent())
         result = finder.find(1e-5, 1e-1, N=10, metric="loss", seeds=1, storage=None)
         losses = Sweep(result.losses.rates, [5.0] * 5 + [0.0] * 6, list(range(11)))
@@ -181,13 +181,13 @@ class TestRangeTest:
         assert suggestion.rate == pytest.approx(1e-3, rel=0.13)  # one point is a factor of 1.12
         assert suggestion.index == rates.index(suggestion.rate)
 
-    def test_a_storage_that_cannot_be_opened_is_told_before_the_work(self, tmp_path: Any):
+    def test_unusable_storage_is_reported_before_the_range_test(self, tmp_path: Any):
         finder = LRFinder(small_agent())
         with pytest.raises(StudyError, match="make the directory"):
             finder.find(1e-5, 1e-1, N=20, storage=f"sqlite:///{tmp_path}/nowhere/s.db")
         assert finder.result is None
 
-    def test_it_is_recorded_as_a_study_of_one_trial(self, storage: str):
+    def test_range_test_is_recorded_as_a_study_of_one_trial(self, storage: str):
         finder = LRFinder(small_agent())
         result = finder.find(1e-5, 1e-1, N=20, storage=storage)
         finder.find(1e-5, 1e-1, N=10, storage=storage)
@@ -199,7 +199,7 @@ class TestRangeTest:
         with load_study("range-test-PPO-fakes:TwoStep-v0-2", storage) as study:
             assert len(study.trials()) == 1
 
-    def test_the_pick_of_its_study_is_the_suggestion(self, storage: str, monkeypatch: pytest.MonkeyPatch):
+    def test_pick_of_the_recorded_study_is_the_suggestion(self, storage: str, monkeypatch: pytest.MonkeyPatch):
         suggestion = Suggestion(0.0125, 3, "steepest", "because")
         monkeypatch.setattr("finder.range_test.range_test.read_suggestion", lambda *_, **__: suggestion)
         LRFinder(small_agent()).find(1e-5, 1e-1, N=5, seeds=1, storage=storage, study_name="told")
@@ -213,7 +213,7 @@ class TestRangeTest:
 
 
 class TestGrid:
-    def test_the_finder_keeps_what_its_grid_has_found(self, storage: str):
+    def test_finder_keeps_the_results_of_its_grid(self, storage: str):
         finder = LRFinder(small_agent())
         options: dict[str, Any] = {"seeds": 1, "storage": storage, "executor": "inline", "confirm": 0}
         result = finder.grid(1e-3, 1e-1, 2, env_steps=160, extend=False, pruner="none", **options)
@@ -226,12 +226,12 @@ class TestGrid:
         assert repr(finder) == f"LRFinder({finder.spec!r})\n{result!r}"
         with pytest.raises(ConfigurationError, match="The last search was a grid"):
             finder.plot_reward_change()
-        finder.grid(rates=[1e-3, 1e-2], env_steps=10, study_name="too short", **options)  # there is no update
+        finder.grid(rates=[1e-3, 1e-2], env_steps=10, study_name="too short", **options)  # without an update
         assert (finder.best_learning_rate, finder.best_reward, finder.rewards) == (None, None, {})
         with pytest.raises(ConfigurationError, match="no pick: no gradient step was made"):
             finder.get_best_lr()
 
-    def test_losses_are_kept_where_a_grid_is_judged_by_them(self, storage: str):
+    def test_finder_keeps_losses_when_they_are_the_metric(self, storage: str):
         finder = LRFinder(small_agent())
         options: dict[str, Any] = {"seeds": 1, "storage": storage, "executor": "inline", "confirm": 0}
         result = finder.grid(rates=[1e-3, 1e-2], env_steps=160, metric="loss", pruner="none", **options)
@@ -239,7 +239,7 @@ class TestGrid:
         assert finder.best_loss == result.best.value == min(finder.losses.values())
 
     @pytest.mark.slow
-    def test_every_rate_trains_afresh_with_the_same_seeds(self, storage: str):
+    def test_every_rate_is_trained_afresh_with_the_same_seeds(self, storage: str):
         result = LRFinder("ppo", ENV).grid(
             1e-3,
             1e-1,
@@ -256,13 +256,13 @@ class TestGrid:
         assert list(table.learning_rate) == [0.001, 0.1, 0.01]  # the first ones far apart
         assert list(table.state) == ["COMPLETE"] * 3
         assert result.best.tuning_value in list(table.value)
-        assert result.best.seed_values.keys() == {2, 3, 4, 5, 6}  # those that took no part in choosing it
+        assert result.best.seed_values.keys() == {2, 3, 4, 5, 6}  # the seeds of the confirmation
         frame = result.study.storage.episodes.frame(result.study.episodes_key)
         first = frame[frame.env_steps <= 32].groupby(["trial_number", "seed"]).episode_return.sum()
         # Before the first update (32 steps) the runs of one seed are the same at every rate.
         assert first.unstack("trial_number").nunique(axis=1).eq(1).all()
 
-    def test_a_trained_agent_is_where_its_grid_starts(self, storage: str):
+    def test_grid_starts_from_the_weights_of_a_trained_agent(self, storage: str):
         agent = small_agent()
         with Trainer(agent) as trainer:
             trainer.train(env_steps=64)
@@ -273,7 +273,7 @@ class TestGrid:
         ):
             np.testing.assert_array_equal(one, other)
 
-    def test_one_rate_for_all_is_also_that_of_an_optimizer_with_a_rate_of_its_own(self, storage: str):
+    def test_searched_rate_replaces_the_own_rate_of_an_optimizer(self, storage: str):
         agent = AgentSpec.of("ppo", ENV, {**SMALL_PPO, "default.learning_rate": 0.5, "default.epsilon": 1e-5})
         result = LRFinder(agent).grid(
             1e-3, 1e-2, 2, env_steps=64, seeds=1, storage=storage, executor="inline", pruner="none"
@@ -282,7 +282,7 @@ class TestGrid:
             config = trial.user_attrs["configuration"]["optimizers"]["default"]["config"]
             assert (config["learning_rate"], config["epsilon"]) == (rate, 1e-5)
 
-    def test_another_agent_of_the_same_name_is_another_study(self, storage: str):
+    def test_different_agent_of_the_same_name_is_another_study(self, storage: str):
         options: dict[str, Any] = {"env_steps": 64, "seeds": 1, "storage": storage, "executor": "inline"}
         LRFinder(small_agent(gamma=0.9)).grid(1e-3, 1e-2, 2, **options)
         assert len(LRFinder(small_agent(gamma=0.9, learning_rate=0.5)).grid(1e-3, 1e-2, 2, **options).table()) == 2
@@ -297,7 +297,7 @@ class TestGrid:
             LRFinder(trained).grid(1e-3, 1e-2, 2, **named)
 
     @pytest.mark.slow
-    def test_started_again_it_goes_on(self, storage: str):
+    def test_restarted_grid_resumes(self, storage: str):
         options: dict[str, Any] = {
             "env_steps": 64,
             "seeds": 1,
@@ -329,14 +329,14 @@ class TestGrid:
             ({"executor": "inlin"}, "inline"),
         ],
     )
-    def test_bad_input_is_refused_before_anything_is_written(
+    def test_invalid_input_is_refused_before_anything_is_written(
         self, arguments: dict[str, Any], message: str, storage: str, tmp_path: Any
     ):
         with pytest.raises(ValueError, match=message):
             LRFinder("ppo", ENV).grid(**{"env_steps": 100, "storage": storage, **arguments})
         assert not list(tmp_path.iterdir())
 
-    def test_unknown_names_are_refused_with_the_nearest(self):
+    def test_unknown_names_are_refused_with_suggestions(self):
         with pytest.raises(ConfigurationError, match="Did you mean ppo"):
             LRFinder("pp", "CartPole-v1")
         with pytest.raises(ConfigurationError, match="CartPole-v1"):

@@ -1,4 +1,4 @@
-"""Which optimizer."""
+"""Tests of `OptFinder`, which compares optimizers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENV = "fakes:TwoStep-v0"
 QUICK: dict[str, Any] = {"env_steps": 160, "seeds": 2, "executor": "inline", "fixed": SMALL_PPO, "pruner": "none"}
 
 
-def test_names_objects_and_configs_are_all_optimizers():
+def test_names_objects_and_configs_are_accepted_as_optimizers():
     given = [
         "adamw",
         keras.optimizers.SGD(0.1, momentum=0.9),
@@ -28,7 +28,7 @@ def test_names_objects_and_configs_are_all_optimizers():
 
 
 @pytest.mark.slow
-def test_each_is_judged_at_its_own_best_rate(storage: str):
+def test_each_optimizer_is_compared_at_its_own_best_rate(storage: str):
     finder = OptFinder("ppo", ["adam", keras.optimizers.SGD(momentum=0.9)], ENV)
     result = finder.find(n_rates=3, extend=False, storage=storage, **QUICK)
     table = result.table()
@@ -39,7 +39,7 @@ def test_each_is_judged_at_its_own_best_rate(storage: str):
     assert result.best.tuning_value in finder.rewards.values() or result.best.tied
     assert finder.best_opt == result.best.params["optimizer"]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # so short a search may not be sure
+        warnings.simplefilter("ignore")  # a search this short may give no safe pick
         best = finder.best_optimizer()
     assert float(best.learning_rate.numpy()) == pytest.approx(finder.best_learning_rate)
     assert finder.plot_reward().data
@@ -52,7 +52,7 @@ def test_few_rates_lie_inside_the_range(n_rates: int, rates: list[float]):
     assert _rates("adam", OptimizerSpec.of("adam"), "search", n_rates) == rates
 
 
-def test_the_arguments_of_an_object_reach_the_agent(storage: str):
+def test_arguments_of_an_optimizer_object_reach_the_agent(storage: str):
     finder = OptFinder("ppo", [keras.optimizers.SGD(0.5, momentum=0.25)], ENV)
     result = finder.find(learning_rates="own", storage=storage, **QUICK)
     config = result.best.optimizers["default"]["config"]
@@ -60,7 +60,7 @@ def test_the_arguments_of_an_object_reach_the_agent(storage: str):
 
 
 @pytest.mark.slow
-def test_what_one_optimizer_of_the_agent_was_set_to_hides_nothing(storage: str):
+def test_compared_optimizers_replace_the_one_set_in_the_agent(storage: str):
     agent = AgentSpec.of("ppo", ENV, {"default.optimizer": "lion", "default.learning_rate": 0.5})
     result = OptFinder(agent, ["adam", "sgd"]).find(learning_rates=[1e-3], storage=storage, **QUICK)
     ran = [trial.user_attrs["configuration"]["optimizers"]["default"] for trial in result.study.trials()]
@@ -68,7 +68,7 @@ def test_what_one_optimizer_of_the_agent_was_set_to_hides_nothing(storage: str):
     assert [each["config"]["learning_rate"] for each in ran] == [1e-3, 1e-3]
 
 
-def test_a_schedule_is_kept_as_it_is(storage: str):
+def test_learning_rate_schedule_is_kept(storage: str):
     schedule = keras.optimizers.schedules.ExponentialDecay(0.01, 100, 0.5)
     finder = OptFinder("ppo", [keras.optimizers.Adam(schedule)], ENV)
     result = finder.find(storage=storage, **QUICK)
@@ -76,7 +76,7 @@ def test_a_schedule_is_kept_as_it_is(storage: str):
 
 
 @pytest.mark.slow
-def test_losses_can_decide(storage: str):
+def test_optimizers_can_be_compared_by_losses(storage: str):
     finder = OptFinder("ppo", ["adam"], ENV)
     finder.find(metrics="loss", n_rates=2, storage=storage, **QUICK)
     assert finder.best_loss == finder.result.best.value
@@ -96,12 +96,12 @@ def test_losses_can_decide(storage: str):
         (["adam(momentun=0.9)"], {}, "momentun"),
     ],
 )
-def test_bad_input_is_refused(optimizers: Any, arguments: dict[str, Any], message: str):
+def test_invalid_input_is_refused(optimizers: Any, arguments: dict[str, Any], message: str):
     with pytest.raises(ConfigurationError, match=message):
         OptFinder("ppo", optimizers, ENV).find(storage=None, **{**QUICK, **arguments})
 
 
-def test_each_optimizer_that_takes_it_is_varied():
+def test_vary_applies_to_every_optimizer_with_the_argument():
     finder = OptFinder(
         "ppo", ["adam", "sgd", "sgd(momentum=0.5)"], ENV, vary={"momentum": (0.0, 0.9), "weight_decay": (0.0, 1e-4)}
     )
@@ -115,12 +115,12 @@ def test_each_optimizer_that_takes_it_is_varied():
     ]
 
 
-def test_what_an_optimizer_does_by_itself_can_be_switched_off():
+def test_default_argument_of_an_optimizer_can_be_varied():
     finder = OptFinder("ppo", ["adamw"], ENV, vary={"weight_decay": (0.0, 0.004)})
     assert [spec.arguments for spec in finder.optimizers.values()] == [{"weight_decay": 0.0}, {"weight_decay": 0.004}]
 
 
-def test_an_argument_that_none_takes_is_refused():
+def test_argument_of_no_optimizer_is_refused():
     with pytest.raises(ConfigurationError, match="takes 'momentum'"):
         OptFinder("ppo", ["adam"], ENV, vary={"momentum": (0.9,)})
     with pytest.raises(ConfigurationError, match="no values for 'weight_decay'"):
@@ -128,7 +128,7 @@ def test_an_argument_that_none_takes_is_refused():
 
 
 @pytest.mark.slow
-def test_rates_race_within_their_optimizer_and_never_against_another(storage: str):
+def test_rates_race_within_their_optimizer_only(storage: str):
     finder = OptFinder("ppo", ["adam", "sgd"], ENV)
     options = {key: value for key, value in QUICK.items() if key != "pruner"}
     result = finder.find(learning_rates=[1e-3, 1e-2], storage=storage, **options)

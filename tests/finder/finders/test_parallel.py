@@ -1,4 +1,4 @@
-"""Which agent: a process each."""
+"""Tests of `ParallelFinder` and `AgentFinder`, which compare agents in processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def small(kind: str, **kwargs: Any) -> AgentSpec:
 
 @pytest.mark.real
 class TestRealProcesses:
-    def test_agents_are_compared_and_every_episode_is_shared(self, storage: str, monkeypatch: pytest.MonkeyPatch):
+    def test_agents_are_compared_and_every_episode_is_recorded(self, storage: str, monkeypatch: pytest.MonkeyPatch):
         shared: dict[str, Any] = {}
         spy = ParallelFinder._set_values
         monkeypatch.setattr(ParallelFinder, "_set_values", lambda *given: (shared.update(given[2]), spy(*given)))
@@ -44,7 +44,7 @@ class TestRealProcesses:
         assert best == result.best.params["agent"]
         assert finder.logs["best_reward"] == row["value"]
         assert finder.logs["best_opt"] == {"dqn": "adam", "ppo": "rmsprop"}[best]
-        # A loss of DQN and one of PPO are different things: neither is the better one.
+        # Losses of DQN and PPO are not comparable: no best one is named.
         assert (finder.logs["best_loss"], finder.logs["best_loss_agent"], finder.logs["best_loss_opt"]) == (
             1e9,
             None,
@@ -53,7 +53,7 @@ class TestRealProcesses:
         assert set(result.table().agent) == {"dqn", "ppo"}
         assert finder.plot_reward().data
 
-    def test_equal_names_are_told_apart_in_the_logs_and_a_finished_study_gives_the_same_again(self, storage: str):
+    def test_equal_names_are_numbered_in_logs_and_a_finished_study_is_reused(self, storage: str):
         def find() -> ParallelFinder:
             finder = ParallelFinder([small("ppo"), small("ppo").with_params({"learning_rate": 0.1})])
             finder.find(env_steps=320, seeds=1, storage=storage)
@@ -67,8 +67,8 @@ class TestRealProcesses:
         lately = {label: np.mean(own[-14:]) for label, own in first.losses.items()}
         assert first.logs["best_loss_agent"] == min(lately, key=lambda label: lately[label])
 
-    def test_an_agent_that_never_learned_is_not_crowned_however_soon_it_ended(self, storage: str):
-        """Greedy from the start, with the weights that it began with, it does the better of two actions every time."""
+    def test_agent_without_an_update_is_never_the_best(self, storage: str):
+        """The untrained DQN agent is greedy from the start, and always chooses the better of two actions."""
         lucky = AgentSpec.of(
             "dqn",
             ENV,
@@ -83,7 +83,7 @@ class TestRealProcesses:
         assert finder.logs["best_reward"] == table.value["ppo"]
         assert np.isnan(finder.losses["dqn"]).all()
 
-    def test_the_episodes_of_an_agent_whose_process_is_killed_once_count_once(self, storage: str, tmp_path: Path):
+    def test_episodes_of_a_killed_process_are_counted_once(self, storage: str, tmp_path: Path):
         finder = ParallelFinder([small("ppo", kill_once=(100, str(tmp_path / "killed")))])
         result = finder.find(env_steps=640, seeds=1, storage=storage, checkpoint_seconds=1e-3)
         assert (tmp_path / "killed").exists()
@@ -91,7 +91,7 @@ class TestRealProcesses:
         assert finder.rewards == {"ppo": [each.episode_return for each in curve]}
         assert finder.logs["best_reward"] == result.best.value
 
-    def test_an_agent_whose_process_is_killed_loses_only_itself(self, storage: str, monkeypatch: pytest.MonkeyPatch):
+    def test_killed_process_fails_only_its_own_agent(self, storage: str, monkeypatch: pytest.MonkeyPatch):
         from agents.algorithms.ppo import PPO
 
         class Doomed(PPO):
@@ -112,11 +112,11 @@ class TestRealProcesses:
         assert finder.logs["best_agent"] in {"ppo", "dqn"}
 
 
-def test_equal_names_are_told_apart():
+def test_equal_names_are_numbered():
     assert list(ParallelFinder([small("ppo"), small("ppo")]).agents) == ["ppo", "ppo-2"]
 
 
-def test_an_optimizer_that_says_no_rate_leaves_the_agent_its_own():
+def test_optimizer_without_a_rate_keeps_the_rate_of_the_agent():
     agent = small("ppo").with_params({"learning_rate": 0.02})
     config = ParallelFinder([agent], ["rmsprop"]).agents["ppo"].config
     assert (config.optimizer, config.learning_rate) == ("rmsprop", 0.02)
@@ -124,7 +124,7 @@ def test_an_optimizer_that_says_no_rate_leaves_the_agent_its_own():
     assert (config.optimizer, config.learning_rate) == ("sgd", 0.5)
 
 
-def test_built_agents_are_taken():
+def test_built_agents_are_accepted():
     agent = agents.make("ppo", ENV, **SMALL_PPO)
     assert list(AgentFinder([agent]).agents) == ["PPO"]
 
@@ -139,16 +139,16 @@ def test_built_agents_are_taken():
         (["ppo"], None, None, "Say which environment"),
     ],
 )
-def test_bad_input_is_refused(given: Any, optimizers: Any, environment: Any, message: str):
+def test_invalid_input_is_refused(given: Any, optimizers: Any, environment: Any, message: str):
     with pytest.raises(ConfigurationError, match=message):
         ParallelFinder(given, optimizers, environment)
 
 
-def test_agents_of_different_environments_are_not_compared():
+def test_agents_of_different_environments_are_refused():
     with pytest.raises(ConfigurationError, match="must be for the same environment"):
         ParallelFinder([AgentSpec.of("ppo", "CartPole-v1"), AgentSpec.of("ppo", "Acrobot-v1")])
 
 
-def test_it_is_only_for_processes():
+def test_inline_executor_is_refused():
     with pytest.raises(ConfigurationError, match="runs in processes"):
         ParallelFinder([small("ppo")]).find(env_steps=10, executor="inline", storage=None)

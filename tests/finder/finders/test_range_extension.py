@@ -1,4 +1,4 @@
-"""Rates beyond the range, where the best one is at its edge."""
+"""Tests of the extension of the range when the best rate is at its edge."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SMALL = {"n_envs": 1, "n_steps": 32, "batch_size": 16, "n_epochs": 1, "hidden_si
 
 
 def searched(rows: list[dict[str, Any]], worth: Callable[[dict[str, Any]], float]) -> OpenStudy:
-    """A study of these rows, each worth what is said."""
+    """Return a study of these rows with the values given by `worth`."""
     spec = StudySpec(
         name="s",
         storage="memory",
@@ -46,13 +46,13 @@ def rates(*values: float) -> list[dict[str, Any]]:
     return [{"learning_rate": value} for value in values]
 
 
-def test_inside_the_range_nothing_is_added():
+def test_range_with_an_inner_best_is_not_extended():
     rows = rates(1e-4, 1e-3, 1e-2)
     study = searched(rows, lambda params: -abs(math.log10(params["learning_rate"]) + 3))
     assert RangeExtension(rows)(study) == []
 
 
-def test_a_decade_beyond_the_edge_is_added_as_far_apart_as_the_others():
+def test_decade_beyond_the_edge_is_added_with_the_same_spacing():
     rows = rates(1e-4, 10**-3.5, 1e-3)
     study = searched(rows, lambda params: math.log(params["learning_rate"]))
     assert RangeExtension(rows)(study) == rates(3.162e-3, 1e-2)
@@ -60,7 +60,7 @@ def test_a_decade_beyond_the_edge_is_added_as_far_apart_as_the_others():
     assert RangeExtension(rows)(study) == rates(3.162e-5, 1e-5)
 
 
-def test_the_plan_grows_until_the_best_lies_inside_and_not_beyond_reason():
+def test_plan_grows_by_two_decades_at_most():
     rows = rates(1e-3, 1e-2)
     further = RangeExtension(rows)
     study = searched(rows, lambda params: -math.log(params["learning_rate"]))
@@ -84,7 +84,7 @@ def test_each_optimizer_has_its_own_edges():
     assert RangeExtension(rows)(searched(rows, worth)) == [{"optimizer": "sgd", "learning_rate": 1.0}]
 
 
-def test_an_optimizer_that_only_makes_noise_is_not_extended():
+def test_optimizer_with_mere_noise_is_not_extended():
     rows = [{"optimizer": name, "learning_rate": 10.0**-k} for name in ("adam", "sgd") for k in (4, 3, 2)]
     noise = {4: 20.0, 3: 20.002, 2: 20.004}
 
@@ -95,13 +95,13 @@ def test_an_optimizer_that_only_makes_noise_is_not_extended():
     assert RangeExtension(rows)(searched(rows, worth)) == []
 
 
-def test_no_rate_beyond_what_anybody_uses():
+def test_rates_beyond_the_usual_maximum_are_not_added():
     rows = rates(1.0, 5.0)
     assert RangeExtension(rows)(searched(rows, lambda params: params["learning_rate"])) == []
 
 
 @pytest.mark.parametrize("extend", [True, False])
-def test_a_search_is_extended_and_goes_on_as_it_is(tmp_path: Any, extend: bool):
+def test_restarted_search_is_not_extended_again(tmp_path: Any, extend: bool):
     storage = f"sqlite:///{tmp_path}/s.db"
 
     def search() -> Any:

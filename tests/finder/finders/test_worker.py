@@ -1,4 +1,4 @@
-"""Helping with a study from Python: what has to be given, and what is refused."""
+"""Tests of `finder.work`: required arguments and refusals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from studies.storage.storage import StudyStorage
 
 
 def mine() -> gym.Env[Any, Any]:
-    """A user's environment, of which a study knows the name."""
+    """A user's environment, of which a study stores only the name."""
     return TwoStep()
 
 
@@ -34,7 +34,7 @@ def begin(storage: str, **changes: Any) -> None:
 
 
 @pytest.mark.parametrize("agents", [(), ("ppo",)])
-def test_an_environment_that_is_more_than_an_id_is_given(storage: str, agents: tuple[str, ...]) -> None:
+def test_environment_without_an_id_is_given_by_the_caller(storage: str, agents: tuple[str, ...]) -> None:
     begin(storage)
     result = work("theirs", storage, agents=agents, environment=mine)
     assert list(result.table().state) == ["COMPLETE"] * 2
@@ -44,19 +44,19 @@ def test_an_environment_that_is_more_than_an_id_is_given(storage: str, agents: t
 @pytest.mark.parametrize(
     ("environment", "told"), [(another, "not another"), (EnvironmentSpec(mine, {"gravity": 1.0}), "gravity")]
 )
-def test_another_one_is_refused(storage: str, agents: tuple[str, ...], environment: Any, told: str) -> None:
+def test_different_environment_is_refused(storage: str, agents: tuple[str, ...], environment: Any, told: str) -> None:
     begin(storage)
     with pytest.raises(ConfigurationError, match=f"The study has the environment mine.*{told}"):
         work("theirs", storage, agents=agents, environment=environment)
 
 
-def test_without_it_nothing_is_run(storage: str) -> None:
+def test_missing_environment_is_refused(storage: str) -> None:
     begin(storage)
     with pytest.raises(ConfigurationError, match="mine"):
         work("theirs", storage)
 
 
-def test_a_shared_storage_names_no_code_that_is_not_allowed(storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_named_in_a_shared_storage_must_be_allowed(storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(storage, env="fakes:TwoStep", callbacks=("os:getcwd",))
     monkeypatch.setattr("studies.storage.storage.StudyStorage.__init__", _shared(StudyStorage.__init__))
     with pytest.raises(ConfigurationError, match="--allow-module fakes"):
@@ -66,7 +66,7 @@ def test_a_shared_storage_names_no_code_that_is_not_allowed(storage: str, monkey
 
 
 def _shared(init: Any) -> Any:
-    """A file that is told to be one that others write."""
+    """Return an initializer that marks every storage as shared."""
 
     def shared(self: StudyStorage, **fields: Any) -> None:
         init(self, **{**fields, "shared": True})

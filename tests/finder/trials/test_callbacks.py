@@ -1,4 +1,4 @@
-"""Callbacks of a user's in the runs of a study."""
+"""Tests of user-defined callbacks in the runs of a study."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLACE = f"{Path(__file__)}:Lengths"
 
 
 class Lengths(agents.Callback):
-    """Measures what is known already."""
+    """Adds a metric with a known value."""
 
     of_members = True
 
@@ -30,7 +30,7 @@ class Lengths(agents.Callback):
 
 
 class Raises(agents.Callback):
-    """Has a fault."""
+    """Raises an error."""
 
     def on_episode_end(self, trainer: agents.Trainer, episode: agents.Episode) -> None:
         raise RuntimeError("a fault of the callback's")
@@ -39,7 +39,7 @@ class Raises(agents.Callback):
 @pytest.mark.parametrize("executor", ["inline", "process", "population"])
 @pytest.mark.parametrize("callback", [Lengths, PLACE])
 @pytest.mark.slow
-def test_metrics_of_every_trial_reach_the_study(executor: str, callback: Any, storage: str):
+def test_custom_metrics_of_every_trial_reach_the_study(executor: str, callback: Any, storage: str):
     space = {"learning_rate": [1e-3, 1e-2]}
     result = finder.tune(
         "ppo", ENV, space, n_trials=2, callbacks=[callback], executor=executor, storage=storage, **QUICK
@@ -57,7 +57,7 @@ def test_metrics_of_every_trial_reach_the_study(executor: str, callback: Any, st
 
 
 class StopsAtSix(agents.Callback):
-    """Counts on itself, and stops whoever it hears of."""
+    """Counts episodes in its own state, and stops the run after the sixth."""
 
     def __init__(self) -> None:
         self.episodes = 0
@@ -69,7 +69,7 @@ class StopsAtSix(agents.Callback):
 
 
 @pytest.mark.slow
-def test_runs_have_callbacks_of_their_own_wherever_they_are_trained():
+def test_every_run_has_its_own_callbacks_in_all_executors():
     space = {"learning_rate": [1e-4, 1e-3, 1e-2]}
     seen = []
     for executor in ("population", "inline"):
@@ -83,7 +83,7 @@ def test_runs_have_callbacks_of_their_own_wherever_they_are_trained():
 
 
 class RaisesForOne(agents.Callback):
-    """Has a fault with one of the seeds."""
+    """Raises an error for one of the seeds."""
 
     of_members = True
 
@@ -93,7 +93,7 @@ class RaisesForOne(agents.Callback):
 
 
 @pytest.mark.slow
-def test_a_fault_with_one_member_is_the_end_of_that_one():
+def test_callback_error_for_one_member_fails_only_that_member():
     space = {"learning_rate": [1e-4, 1e-3]}
     options = {**QUICK, "executor": "population", "storage": None, "seeds": [0, 2]}
     good = finder.tune("ppo", ENV, space, callbacks=[RaisesForOne], n_trials=2, **options)
@@ -103,12 +103,12 @@ def test_a_fault_with_one_member_is_the_end_of_that_one():
     assert [trial.state.name for trial in bad.study.trials()] == ["FAIL"] * 2
 
 
-def test_what_has_no_name_is_refused():
+def test_callback_without_a_name_is_refused():
     with pytest.raises(ConfigurationError, match="has no name that identifies it"):
         finder.tune("ppo", ENV, callbacks=[lambda: None], storage=None, **QUICK)
 
 
-def test_a_worker_is_given_callbacks_of_a_script(storage: str):
+def test_worker_needs_the_callbacks_of_a_script(storage: str):
     finder.tune(
         "ppo", ENV, {"learning_rate": [1e-3]}, n_trials=1, callbacks=[Lengths], study_name="a", storage=storage, **QUICK
     )
@@ -118,7 +118,7 @@ def test_a_worker_is_given_callbacks_of_a_script(storage: str):
 
 
 @pytest.mark.slow
-def test_a_study_of_other_callbacks_is_another_study(storage: str):
+def test_different_callbacks_are_refused_under_the_same_name(storage: str):
     space = {"learning_rate": [1e-3, 1e-2]}
     named: dict[str, Any] = {**QUICK, "study_name": "a", "storage": storage}
     finder.tune("ppo", ENV, space, n_trials=1, callbacks=[Lengths], **named)
@@ -126,7 +126,7 @@ def test_a_study_of_other_callbacks_is_another_study(storage: str):
         finder.tune("ppo", ENV, space, n_trials=2, **named)
 
 
-def test_a_callback_that_raises_fails_its_trials(storage: str):
+def test_callback_that_raises_fails_its_trials(storage: str):
     space = {"learning_rate": [1e-3]}
     result = finder.tune("ppo", ENV, space, n_trials=1, callbacks=[Raises], executor="inline", storage=storage, **QUICK)
     (trial,) = result.study.trials()
@@ -134,14 +134,14 @@ def test_a_callback_that_raises_fails_its_trials(storage: str):
     assert "a fault of the callback's" in trial.user_attrs["reason"]
 
 
-def test_one_that_does_not_exist_is_refused_before_anything_runs(tmp_path: Path):
+def test_unknown_callback_is_refused_before_anything_runs(tmp_path: Path):
     with pytest.raises(ConfigurationError, match="cannot be loaded"):
         finder.tune("ppo", ENV, callbacks=["nowhere:Class"], storage=f"sqlite:///{tmp_path}/a.db", **QUICK)
     assert not (tmp_path / "a.db").exists()
 
 
 @pytest.mark.slow
-def test_a_file_may_name_them(tmp_path: Path):
+def test_study_file_names_callbacks(tmp_path: Path):
     path = tmp_path / "study.toml"
     path.write_text(
         f'name = "a"\nstorage = "memory"\nagents = ["ppo"]\nenv = "{ENV}"\nenv_steps = 200\nseeds = 1\n'
@@ -155,7 +155,7 @@ def test_a_file_may_name_them(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_the_pick_is_trained_with_the_same(storage: str):
+def test_pick_is_trained_with_the_callbacks_of_the_study(storage: str):
     for name, callback in (("found", PLACE), ("lost", Lengths)):
         finder.tune(
             "ppo", ENV, {"learning_rate": [1e-3]}, n_trials=1, callbacks=[callback], study_name=name,

@@ -1,4 +1,4 @@
-"""Trials that are killed go on from their checkpoints as if nothing had happened."""
+"""Tests that killed trials resume from their checkpoints with identical results."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from studies.database.records import EpisodeRecord
 
 
 class KilledError(BaseException):
-    """Stands for a process that is gone."""
+    """Simulates the kill of a process."""
 
 
 class Killing(Remembering):
-    """A listener that is killed when it hears of episodes for the n-th time."""
+    """A listener that is killed at the n-th report of episodes."""
 
     def __init__(self, after: int) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Killing(Remembering):
 
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> str | None:
         super().episodes(records)
-        self.left -= bool(records)  # none are a sign of life, of which a slow machine gives more
+        self.left -= bool(records)  # an empty report is a sign of life, and slow machines send more of them
         if self.left <= 0:
             raise KilledError
         return None
@@ -54,7 +54,7 @@ class KillingAtRung(Remembering):
 
 
 @pytest.fixture(autouse=True)
-def after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def checkpoint_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "MAX_COST", 1e9)
     monkeypatch.setattr("finder.trials.cohort.FLUSH_SECONDS", 0.0)
 
@@ -68,15 +68,15 @@ def make_trial(folder: Path | None, number: int = 0, agent: str = "ppo", **field
     return TrialSpec(number=number, agent=spec, checkpoints=None if folder is None else str(folder), **given)
 
 
-def told(listener: Remembering, number: int) -> list[tuple[Any, ...]]:
-    """Every episode of a trial, by seed, but for the time that it took; an episode that was told twice once."""
+def recorded_episodes(listener: Remembering, number: int) -> list[tuple[Any, ...]]:
+    """Return the episodes of a trial ordered by seed, without durations and duplicates."""
     records = {(r.seed, r.episode): (r.env_steps, r.episode_return, r.length, r.loss) for r in listener.records[number]}
     return sorted((*key, *values) for key, values in records.items())
 
 
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
 @pytest.mark.parametrize("after", [1, 3])
-def test_killed_trials_go_on_and_end_as_if_nothing_had_happened(tmp_path: Path, agent: str, after: int) -> None:
+def test_killed_trials_resume_with_identical_results(tmp_path: Path, agent: str, after: int) -> None:
     whole, first, again = Remembering(), Killing(after), Remembering()
     run_cohort([make_trial(None, number, agent) for number in range(3)], whole)
     trials = [make_trial(tmp_path, number, agent) for number in range(3)]
@@ -87,12 +87,12 @@ def test_killed_trials_go_on_and_end_as_if_nothing_had_happened(tmp_path: Path, 
     run_cohort(trials, again)
     for number in range(3):
         assert again.outcomes[number].seed_values == whole.outcomes[number].seed_values
-        assert told(again, number) == told(whole, number)
+        assert recorded_episodes(again, number) == recorded_episodes(whole, number)
         assert again.reports[number] == whole.reports[number]
 
 
 class Bonus(Callback):
-    """Adds to rewards how many trajectories it has seen before."""
+    """Adds the number of earlier trajectories to rewards."""
 
     seen = 0
 
@@ -108,23 +108,23 @@ class Bonus(Callback):
 
 
 @pytest.mark.parametrize("agent", ["ppo", pytest.param("dqn", marks=pytest.mark.slow)])
-def test_rewards_are_rewritten_for_each_run_by_itself_which_goes_on(tmp_path: Path, agent: str) -> None:
+def test_rewards_are_changed_separately_per_run_also_after_resuming(tmp_path: Path, agent: str) -> None:
     own: dict[str, Any] = {"callbacks": (Bonus,), "why_alone": why_alone(make_callbacks([Bonus]))}
     one, whole, again = Remembering(), Remembering(), Remembering()
     run_cohort([make_trial(None, 1, agent, **own)], one)
     run_cohort([make_trial(None, number, agent, **own) for number in range(2)], whole)
-    assert told(one, 1) == told(whole, 1)
+    assert recorded_episodes(one, 1) == recorded_episodes(whole, 1)
     trials = [make_trial(tmp_path, number, agent, **own) for number in range(2)]
     with pytest.raises(KilledError):
         run_cohort(trials, Killing(2))
     assert list_saved(tmp_path)
     run_cohort(trials, again)
     for number in range(2):
-        assert told(again, number) == told(whole, number)
+        assert recorded_episodes(again, number) == recorded_episodes(whole, number)
 
 
 class StopsOne(Callback):
-    """Stops one of the seeds early, for itself."""
+    """Stops the run of one of the seeds early."""
 
     def __init__(self) -> None:
         self.episodes = 0
@@ -135,7 +135,7 @@ class StopsOne(Callback):
             trainer.stop("enough")
 
 
-def test_a_run_that_a_callback_has_stopped_stays_stopped(tmp_path: Path) -> None:
+def test_run_stopped_by_a_callback_stays_stopped(tmp_path: Path) -> None:
     own: dict[str, Any] = {"callbacks": (StopsOne,), "why_alone": why_alone(make_callbacks([StopsOne]))}
     whole, again = Remembering(), Remembering()
     run_cohort([make_trial(None, 0, **own)], whole)
@@ -144,22 +144,22 @@ def test_a_run_that_a_callback_has_stopped_stays_stopped(tmp_path: Path) -> None
         run_cohort([make_trial(tmp_path, 0, **own)], KillingAtRung())
     assert sorted(found.keys for found in list_saved(tmp_path)) == [((0, 0),), ((0, 1),)]
     run_cohort([make_trial(tmp_path, 0, **own)], again)
-    assert told(again, 0) == told(whole, 0)
+    assert recorded_episodes(again, 0) == recorded_episodes(whole, 0)
     assert again.outcomes[0].seed_values == whole.outcomes[0].seed_values
 
 
-def test_a_trial_whose_companions_have_ended_goes_on_alone(tmp_path: Path) -> None:
+def test_trial_resumes_alone_after_the_others_have_ended(tmp_path: Path) -> None:
     whole, again = Remembering(), Remembering()
     run_cohort([make_trial(None, number) for number in range(3)], whole)
     with pytest.raises(KilledError):
         run_cohort([make_trial(tmp_path, number) for number in range(3)], Killing(3))
     run_cohort([make_trial(tmp_path, 1)], again)
-    assert told(again, 1) == told(whole, 1)
+    assert recorded_episodes(again, 1) == recorded_episodes(whole, 1)
     assert set(again.outcomes) == {1}
 
 
 @pytest.mark.slow
-def test_what_went_on_in_two_processes_goes_on_again_in_each(tmp_path: Path) -> None:
+def test_trials_that_resumed_separately_use_their_newest_checkpoints(tmp_path: Path) -> None:
     whole, again = Remembering(), Remembering()
     run_cohort([make_trial(None, number) for number in range(2)], whole)
     trials = [make_trial(tmp_path, number) for number in range(2)]
@@ -173,11 +173,11 @@ def test_what_went_on_in_two_processes_goes_on_again_in_each(tmp_path: Path) -> 
     assert own.env_steps > min(found.env_steps for found in list_saved(tmp_path))
     run_cohort(trials, again)
     for number in range(2):
-        assert told(again, number) == told(whole, number)
+        assert recorded_episodes(again, number) == recorded_episodes(whole, number)
 
 
-def test_seeds_that_are_trained_alone_go_on_each_from_its_own(tmp_path: Path) -> None:
-    """A budget of seeds in turns: one is at its end when the other has not begun."""
+def test_separately_trained_seeds_resume_from_their_own_checkpoints(tmp_path: Path) -> None:
+    """When seeds are trained in turns, one run may have ended before another one starts."""
     trial = make_trial(tmp_path)
     runs = [(TrialRun(trial), seed) for seed in trial.seeds]
     first, second = single_run_groups(runs)
@@ -187,11 +187,11 @@ def test_seeds_that_are_trained_alone_go_on_each_from_its_own(tmp_path: Path) ->
     listener, whole = Remembering(), Remembering()
     run_cohort([trial], listener)
     run_cohort([make_trial(None)], whole)
-    assert told(listener, 0) == told(whole, 0)
+    assert recorded_episodes(listener, 0) == recorded_episodes(whole, 0)
     assert second.trainer.env_steps == 0
 
 
-def test_a_process_that_comes_back_replaces_no_checkpoint_of_its_successor(tmp_path: Path) -> None:
+def test_process_with_an_earlier_epoch_replaces_no_later_checkpoint(tmp_path: Path) -> None:
     def group_of(epoch: int, n_steps: int) -> Group:
         run = TrialRun(make_trial(tmp_path, epoch=epoch))
         [group] = single_run_groups([(run, 0)])
@@ -215,7 +215,7 @@ def test_a_process_that_comes_back_replaces_no_checkpoint_of_its_successor(tmp_p
     assert max(each.env_steps for each in list_saved(tmp_path)) == away.trainer.env_steps > found.env_steps
 
 
-def test_a_checkpoint_belongs_to_a_trial_whichever_name_its_vectorization_has(tmp_path: Path) -> None:
+def test_checkpoint_identity_ignores_aliases_of_the_vectorization(tmp_path: Path) -> None:
     trials = [
         make_trial(tmp_path, environment=EnvironmentSpec("CartPole-v1", vectorization=name))
         for name in ("sync", "dummy", "async", "subproc")
@@ -227,7 +227,9 @@ def test_a_checkpoint_belongs_to_a_trial_whichever_name_its_vectorization_has(tm
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("env", ["CartPole-v1", "Acrobot-v1"])
-def test_weights_slots_and_replay_are_the_same_in_the_end(tmp_path: Path, agent: str, alone: bool, env: str) -> None:
+def test_weights_slots_and_replay_are_identical_after_resuming(
+    tmp_path: Path, agent: str, alone: bool, env: str
+) -> None:
     def make() -> Group:
         trial = make_trial(tmp_path, 0, agent, environment=replace(EnvironmentSpec.of(env), vectorization="sync"))
         run = TrialRun(trial)
@@ -255,7 +257,7 @@ def test_weights_slots_and_replay_are_the_same_in_the_end(tmp_path: Path, agent:
 
 
 def arrays_of(value: Any) -> list[np.ndarray[Any, Any]]:
-    """Every array in a state, in order."""
+    """Return all arrays of a state in order."""
     if isinstance(value, np.ndarray):
         return [value]
     if isinstance(value, Mapping):
@@ -265,7 +267,7 @@ def arrays_of(value: Any) -> list[np.ndarray[Any, Any]]:
     return []
 
 
-def test_environments_that_cannot_be_copied_begin_new_episodes(tmp_path: Path) -> None:
+def test_environments_that_cannot_be_copied_start_new_episodes(tmp_path: Path) -> None:
     environment = EnvironmentSpec.of("fakes:Uncopyable-v0")
     trial = make_trial(tmp_path, environment=environment)
     with pytest.raises(KilledError):
@@ -275,10 +277,10 @@ def test_environments_that_cannot_be_copied_begin_new_episodes(tmp_path: Path) -
     assert listener.outcomes[0].state == "complete"
     for seed in (0, 1):
         numbers = [r.episode for r in listener.records[0] if r.seed == seed]
-        assert numbers == list(range(len(numbers)))  # none is missing, none is there twice
+        assert numbers == list(range(len(numbers)))  # no episode is missing or duplicated
 
 
-def test_a_trial_that_is_stopped_from_outside_is_kept(tmp_path: Path) -> None:
+def test_interrupted_trial_is_saved(tmp_path: Path) -> None:
     class Stopping(Remembering):
         def episodes(self, records: Any) -> str | None:
             super().episodes(records)
@@ -288,7 +290,7 @@ def test_a_trial_that_is_stopped_from_outside_is_kept(tmp_path: Path) -> None:
     assert [found.keys for found in list_saved(tmp_path)] == [((0, 0), (0, 1))]
 
 
-def test_another_configuration_begins_anew(tmp_path: Path) -> None:
+def test_checkpoint_of_another_configuration_is_not_used(tmp_path: Path) -> None:
     with pytest.raises(KilledError):
         run_cohort([make_trial(tmp_path)], Killing(3))
     kept = Checkpoints(str(tmp_path), 1.0)
@@ -301,7 +303,7 @@ def test_another_configuration_begins_anew(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("harm", ["cut", "flip", "empty"])
 @pytest.mark.slow
-def test_a_damaged_file_is_said_and_the_trial_begins_anew(
+def test_damaged_checkpoint_is_reported_and_the_trial_restarts(
     tmp_path: Path, harm: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     trial = make_trial(tmp_path)
@@ -319,7 +321,7 @@ def test_a_damaged_file_is_said_and_the_trial_begins_anew(
 
 
 @pytest.mark.slow
-def test_where_the_newest_is_damaged_an_older_one_is_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_older_checkpoint_is_used_when_the_newest_is_damaged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     whole, again = Remembering(), Remembering()
     run_cohort([make_trial(None, number) for number in range(2)], whole)
     trials = [make_trial(tmp_path, number) for number in range(2)]
@@ -337,11 +339,11 @@ def test_where_the_newest_is_damaged_an_older_one_is_taken(tmp_path: Path, caplo
         run_cohort(trials[:1], again)
     assert "cannot be used, and its trials restart: ValueError: its checksum is wrong" in caplog.text
     assert started > 0
-    assert told(again, 0) == told(whole, 0)
+    assert recorded_episodes(again, 0) == recorded_episodes(whole, 0)
 
 
-def test_who_has_left_does_not_go_on_as_if_it_were_there(tmp_path: Path) -> None:
-    """A member is pruned, and the process dies before anybody wrote that down."""
+def test_member_that_left_is_not_resumed(tmp_path: Path) -> None:
+    """A member is pruned, and the process is killed before that is recorded."""
 
     class Pruning(Killing):
         def rung(self, env_steps: int, values: Any) -> Any:
@@ -364,7 +366,7 @@ def test_who_has_left_does_not_go_on_as_if_it_were_there(tmp_path: Path) -> None
         assert again.outcomes[number].seed_values == whole.outcomes[number].seed_values
 
 
-def test_a_folder_that_cannot_be_written_to_is_said_and_stops_nothing(
+def test_unwritable_checkpoint_folder_is_reported_and_the_trial_completes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -375,7 +377,7 @@ def test_a_folder_that_cannot_be_written_to_is_said_and_stops_nothing(
     assert "No checkpoint could be written" in caplog.text
 
 
-def test_checkpoints_are_forgotten_when_nobody_goes_on_from_them(tmp_path: Path) -> None:
+def test_unneeded_checkpoints_are_removed(tmp_path: Path) -> None:
     folder = tmp_path / "study"
     with pytest.raises(KilledError):
         run_cohort([make_trial(folder, number) for number in range(2)], Killing(3))
@@ -387,10 +389,10 @@ def test_checkpoints_are_forgotten_when_nobody_goes_on_from_them(tmp_path: Path)
     assert len(list(folder.iterdir())) == 1
     remove_unneeded(str(folder))
     assert not folder.exists()
-    remove_unneeded(str(folder))  # nothing is there any more
+    remove_unneeded(str(folder))  # the folder no longer exists
 
 
-def test_a_checkpoint_that_takes_long_is_written_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_checkpoints_are_written_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr(checkpoints, "MAX_COST", 0.02)
     monkeypatch.setattr(checkpoints.time, "monotonic", lambda: clock[0])
@@ -419,7 +421,7 @@ def test_a_checkpoint_that_takes_long_is_written_less_often(tmp_path: Path, monk
         "of before",
     ],
 )
-def test_a_checkpoint_that_was_not_written_here_is_not_read(
+def test_checkpoint_of_another_user_is_not_read(
     tmp_path: Path, harm: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     trial, marker = make_trial(tmp_path / "folder"), tmp_path / "ran"
@@ -439,7 +441,7 @@ def test_a_checkpoint_that_was_not_written_here_is_not_read(
     assert marker.exists()
 
 
-def test_machines_with_one_key_go_on_with_each_others_trials(
+def test_machines_with_the_same_key_resume_trials_of_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     trial = make_trial(tmp_path)
@@ -456,7 +458,7 @@ def test_machines_with_one_key_go_on_with_each_others_trials(
     assert Checkpoints(str(tmp_path), 1.0).find([trial], [(0, 0), (0, 1)])
 
 
-def test_a_trial_goes_on_from_a_checkpoint_of_the_version_before(
+def test_trial_resumes_from_a_checkpoint_of_the_previous_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, again = Remembering(), Remembering()

@@ -1,4 +1,4 @@
-"""The one way trials are run."""
+"""Tests of `run_cohort`, by which all trials are run."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def run_trial(trial: TrialSpec, listener: Remembering, templates: TemplateCache 
 
 
 def returns_of(listener: Remembering, number: int = 7) -> list[tuple[int, float]]:
-    """By seed: when they are told depends on the clock."""
+    """Return the returns ordered by seed, as the order of reports depends on the clock."""
     records = sorted(listener.records[number], key=lambda record: (record.seed, record.episode))
     return [(record.seed, record.episode_return) for record in records]
 
 
-def test_a_complete_trial_reports_at_its_marks_and_records_every_episode():
+def test_complete_trial_reports_at_its_marks_and_records_every_episode():
     listener = Remembering()
     outcome = run_trial(make_trial(), listener)
     assert outcome.state == "complete"
@@ -44,7 +44,7 @@ def test_a_complete_trial_reports_at_its_marks_and_records_every_episode():
     assert {record.length for record in listener.records[7]} == {5}
 
 
-def test_its_value_is_the_mean_over_seeds_of_the_last_part():
+def test_value_is_the_mean_over_seeds_of_the_last_part():
     listener = Remembering()
     outcome = run_trial(make_trial(), listener)
     for seed in (0, 1):
@@ -53,7 +53,7 @@ def test_its_value_is_the_mean_over_seeds_of_the_last_part():
     assert outcome.value == pytest.approx(np.mean(list(outcome.seed_values.values())))
 
 
-def test_a_report_is_the_mean_over_all_seeds_up_to_the_same_step():
+def test_report_is_the_mean_over_all_seeds_at_the_same_step():
     listener = Remembering()
     run_trial(make_trial(), listener)
     means = [
@@ -63,7 +63,7 @@ def test_a_report_is_the_mean_over_all_seeds_up_to_the_same_step():
     assert listener.reports[7][0] == (160, pytest.approx(np.mean(means)))
 
 
-def test_a_pruned_trial_stops_at_the_report():
+def test_pruned_trial_stops_at_the_report():
     listener = Remembering(prune_at=160)
     outcome = run_trial(make_trial(), listener)
     assert outcome.state == "pruned"
@@ -71,7 +71,7 @@ def test_a_pruned_trial_stops_at_the_report():
     assert outcome.value == listener.reports[7][0][1]
 
 
-def test_a_trial_can_be_interrupted_between_reports():
+def test_trial_can_be_interrupted_between_reports():
     class Stopping(Remembering):
         def episodes(self, records: Any) -> str | None:
             super().episodes(records)
@@ -81,7 +81,7 @@ def test_a_trial_can_be_interrupted_between_reports():
     assert outcome.state == "interrupted"
 
 
-def test_an_environment_that_raises_fails_the_trial_and_keeps_the_traceback():
+def test_environment_that_raises_fails_the_trial_with_its_traceback():
     listener = Remembering()
     outcome = run_trial(make_trial({"fail_after": 40}), listener)
     assert outcome.state == "failed"
@@ -90,25 +90,25 @@ def test_an_environment_that_raises_fails_the_trial_and_keeps_the_traceback():
     assert listener.records[7], "episodes before the failure are kept"
 
 
-def test_a_nan_reward_fails_the_trial():
+def test_nan_reward_fails_the_trial():
     outcome = run_trial(make_trial({"nan_after": 40}), Remembering())
     assert outcome.state == "failed"
     assert "reward nan" in outcome.reason
 
 
-def test_a_loss_that_becomes_nan_fails_the_trial():
+def test_nan_loss_fails_the_trial():
     outcome = run_trial(make_trial(params={"learning_rate": 1e30, "max_grad_norm": None}), Remembering())
     assert outcome.state == "failed"
     assert "learning rate is probably too high" in outcome.reason or "NaN" in outcome.reason
 
 
-def test_a_budget_without_a_single_episode_says_what_to_do():
+def test_budget_without_an_episode_is_reported_with_advice():
     outcome = run_trial(make_trial(env_steps=4, report_marks=(4,)), Remembering())
     assert outcome.state == "failed"
     assert "larger budget" in outcome.reason
 
 
-def test_a_budget_in_episodes_is_exact():
+def test_budget_in_episodes_is_exact():
     listener = Remembering()
     outcome = run_trial(make_trial(env_steps=None, episodes=33, report_marks=()), listener)
     assert outcome.state == "complete"
@@ -122,7 +122,7 @@ def test_losses_can_be_the_metric():
     assert outcome.seed_values[0] == pytest.approx(np.mean(last))
 
 
-def test_what_is_needed_to_run_it_again_is_told():
+def test_configuration_needed_to_repeat_a_trial_is_reported():
     listener = Remembering()
     run_trial(make_trial(params={"learning_rate": 0.003}), listener)
     told = listener.configurations[7]
@@ -133,7 +133,7 @@ def test_what_is_needed_to_run_it_again_is_told():
     assert told["versions"]["tensorflow"]
 
 
-def test_a_workshop_that_was_used_gives_what_a_new_one_gives():
+def test_used_template_cache_gives_the_same_results_as_a_new_one():
     templates, fresh, again = TemplateCache(), Remembering(), Remembering()
     run_trial(make_trial(params={"learning_rate": 0.1, "gamma": 0.5}), Remembering(), templates)
     run_trial(make_trial(params={"learning_rate": 0.01}), again, templates)
@@ -142,7 +142,7 @@ def test_a_workshop_that_was_used_gives_what_a_new_one_gives():
     assert fresh.reports == again.reports
 
 
-def test_template_cache_tells_classes_of_one_name_apart():
+def test_template_cache_distinguishes_classes_of_the_same_name():
     def make_class(factor: float) -> type[PPO]:
         class Scaled(PPO):
             def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def test_template_cache_tells_classes_of_one_name_apart():
     assert type(templates.acquire(second, 2).agent) is second.agent
 
 
-def test_an_error_of_the_listener_is_no_failure_of_the_trial():
+def test_error_in_the_listener_is_raised():
     class Full(Remembering):
         def episodes(self, records: Any) -> None:
             raise OSError("the disk is full")
@@ -165,13 +165,13 @@ def test_an_error_of_the_listener_is_no_failure_of_the_trial():
         run_trial(make_trial(), Full())
 
 
-def test_what_was_opened_is_closed_where_a_later_agent_cannot_be_built(monkeypatch: pytest.MonkeyPatch):
+def test_trainers_are_closed_when_a_later_agent_cannot_be_built(monkeypatch: pytest.MonkeyPatch):
     closed = []
     close = Trainer.close
     monkeypatch.setattr(Trainer, "close", lambda self: closed.append(self.run.seed) or close(self))
 
     class Alone(PPO):
-        def __init__(self, *args: Any, **kwargs: Any) -> None:  # no member of a population
+        def __init__(self, *args: Any, **kwargs: Any) -> None:  # cannot be a member of a population
             super().__init__(*args, **kwargs)
             if self.seed == 1:
                 raise RuntimeError("no more memory")
@@ -181,7 +181,7 @@ def test_what_was_opened_is_closed_where_a_later_agent_cannot_be_built(monkeypat
     assert closed == [0]
 
 
-def test_workshops_build_nothing_twice_for_the_same_structure(monkeypatch: pytest.MonkeyPatch):
+def test_template_cache_builds_one_agent_per_structure(monkeypatch: pytest.MonkeyPatch):
     built = []
     build = AgentSpec.build
     monkeypatch.setattr(AgentSpec, "build", lambda self, seed=0: built.append(seed) or build(self, seed))
@@ -191,7 +191,7 @@ def test_workshops_build_nothing_twice_for_the_same_structure(monkeypatch: pytes
     assert built == [0]
 
 
-def test_a_trial_is_what_a_trainer_does_with_the_same_seed():
+def test_trial_equals_a_training_with_the_same_seed():
     listener = Remembering()
     spec = make_trial(seeds=(3,))
     run_trial(spec, listener)
@@ -207,7 +207,7 @@ def trials_of(rates: list[float], **fields: Any) -> list[TrialSpec]:
     return [make_trial(params={"learning_rate": rate}, number=i, **fields) for i, rate in enumerate(rates)]
 
 
-def test_a_trial_in_a_cohort_is_what_it_is_alone():
+def test_trial_in_a_cohort_equals_the_trial_alone():
     together = Remembering()
     trials = trials_of([0.001, 0.01, 0.1])
     run_cohort(trials, together)
@@ -219,7 +219,7 @@ def test_a_trial_in_a_cohort_is_what_it_is_alone():
 
 
 @pytest.mark.slow
-def test_agents_of_different_structure_go_from_rung_to_rung_together():
+def test_agents_of_different_structure_reach_rungs_together():
     order = []
 
     class Noting(Remembering):
@@ -232,7 +232,7 @@ def test_agents_of_different_structure_go_from_rung_to_rung_together():
     assert order == [(160, [0, 1, 2]), (320, [0, 1, 2])]
 
 
-def test_who_is_pruned_frees_the_time_of_its_members():
+def test_members_of_a_pruned_trial_are_not_trained_further():
     class First(Remembering):
         def rung(self, env_steps: int, values: Any) -> Any:
             super().rung(env_steps, values)
@@ -248,14 +248,14 @@ def test_who_is_pruned_frees_the_time_of_its_members():
 
 
 @pytest.mark.parametrize("kwargs", [{"fail_after": 60}, {"nan_after": 60}])
-def test_an_environment_that_fails_one_trial_leaves_the_others(kwargs: dict[str, Any]):
+def test_environment_failure_of_one_trial_leaves_the_others(kwargs: dict[str, Any]):
     listener = Remembering()
     bad = make_trial(number=0, agent=AgentSpec.of("ppo", EnvironmentSpec.of("fakes:TwoStep-v0", kwargs), SMALL_PPO))
     run_cohort([bad, make_trial(number=1)], listener)
     assert [listener.outcomes[number].state for number in (0, 1)] == ["failed", "complete"]
 
 
-def test_a_member_that_diverges_leaves_the_others():
+def test_diverged_member_leaves_the_others():
     listener, alone = Remembering(), Remembering()
     trials = [
         make_trial(number=0, params={"learning_rate": 1e30, "max_grad_norm": None}),
@@ -267,7 +267,7 @@ def test_a_member_that_diverges_leaves_the_others():
     assert returns_of(listener, 1) == returns_of(alone, 1)
 
 
-def test_an_agent_that_cannot_be_a_member_is_trained_alone():
+def test_agent_that_cannot_be_a_member_is_trained_alone():
     class Alone(PPO):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
@@ -280,7 +280,7 @@ def test_an_agent_that_cannot_be_a_member_is_trained_alone():
 
 
 class UsesNetworksInPrepare(PPO):
-    """What no member can, as is found when it first learns."""
+    """Cannot be a member of a population, which its first update detects."""
 
     def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
         self.networks["actor"](data["observations"][0])
@@ -288,7 +288,7 @@ class UsesNetworksInPrepare(PPO):
 
 
 @pytest.mark.slow
-def test_an_agent_that_turns_out_not_to_be_mappable_is_trained_alone():
+def test_agent_that_fails_as_a_member_is_trained_alone():
     trials = [make_trial(number=number, params={"learning_rate": 10.0**-number}) for number in (2, 3)]
     own = [
         TrialSpec(**{**vars(trial), "agent": AgentSpec.of(UsesNetworksInPrepare, trial.agent.environment, SMALL_PPO)})
@@ -300,6 +300,6 @@ def test_an_agent_that_turns_out_not_to_be_mappable_is_trained_alone():
         assert listener.outcomes[trial.number].state == "complete", listener.outcomes[trial.number].reason
         with Trainer(trial.agent.build(1)) as single:
             single.train(env_steps=320)
-        # Those of the population, which may have been told before it was given up, are told again.
+        # Episodes that the population reported before it was given up are reported again.
         told = {each.episode: each.episode_return for each in listener.records[trial.number] if each.seed == 1}
         assert list(told.values()) == single.history.returns

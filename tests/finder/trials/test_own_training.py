@@ -1,4 +1,4 @@
-"""Training functions of the user's own: searched, judged, pruned and ended as agents are."""
+"""Tests of user-defined training functions, which are searched, evaluated, pruned and ended like agents."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def trial(function: Any, number: int = 0, seeds: tuple[int, ...] = (0,), **about
     return TrialSpec(number=number, agent=spec, seeds=seeds, **{**budget, **about})
 
 
-def ran(*trials: TrialSpec, prune_at: int | None = None) -> Remembering:
+def run_trials(*trials: TrialSpec, prune_at: int | None = None) -> Remembering:
     listener = Remembering(prune_at)
     run_cohort(trials, listener)
     return listener
@@ -50,48 +50,50 @@ def own_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("training of")]
 
 
-def test_what_else_is_measured_reaches_the_trial() -> None:
+def test_custom_metrics_of_a_training_function_reach_the_trial() -> None:
     result = tune(trainings.measured, "CartPole-v1", {"gain": [1.0, 3.0]}, env_steps=100, n_trials=2, seeds=1, **QUICK)
     assert list(result.table()["custom_metrics.height"]) == [2 * gain for gain in result.table()["gain"]]
 
 
 class TestSearch:
     @pytest.mark.parametrize("executor", ["inline", "population", pytest.param("process", marks=pytest.mark.real)])
-    def test_finds_the_best_rate(self, executor: str) -> None:
+    def test_search_finds_the_best_rate(self, executor: str) -> None:
         space = {"learning_rate": "1e-4:1e-1:log"}
         options = {**QUICK, "executor": executor, "confirm": 1, "confirm_seeds": 2}
         result = tune(trainings.train, "CartPole-v1", space, env_steps=2_000, n_trials=30, seeds=2, **options)
         best = result.best
-        # A choice at random lands so near in one of 15 cases; the worst of 30 is worth nothing.
+        # A random choice is this close in one of 15 cases; the worst of 30 has a value near 0.
         assert best.params["learning_rate"] == pytest.approx(trainings.BEST_RATE, rel=0.26)
         assert best.value > 85
         assert best.n_seeds == 2
         assert best.own_training
         table = result.table()
-        assert table["learning_rate"][0] == 1e-4  # the function as it is comes first
+        assert table["learning_rate"][0] == 1e-4  # the defaults of the function come first
         assert table["value"].min() < 5
         assert not own_threads()
 
-    def test_a_choice_at_random_does_not(self) -> None:
+    def test_random_choice_rarely_finds_the_best_rate(self) -> None:
         values = [trainings.quality(10**exponent) for exponent in (-4, -3.5, -3, -2.5, -2, -1.5, -1)]
         assert sum(value > 0.85 for value in values) <= 1
 
-    def test_learning_rates_race(self) -> None:
+    def test_learning_rates_are_pruned_by_the_race(self) -> None:
         result = LRFinder(trainings.train, "CartPole-v1").grid(
             1e-3, 1e-1, 9, env_steps=2_000, seeds=2, extend=False, **{**QUICK, "pruner": "race"}
         )
         assert result.best.params["learning_rate"] == pytest.approx(0.0178, rel=0.01)
         assert "PRUNED" in set(result.table()["state"])
 
-    def test_ranges_that_it_declares(self) -> None:
+    def test_declared_ranges_are_searched(self) -> None:
         result = tune(trainings.with_ranges, "CartPole-v1", env_steps=500, n_trials=12, seeds=1, **QUICK)
         tried = list(result.table()["rate"])
         assert tried[0] == 1e-2
         assert min(tried) >= 1e-3
         assert max(tried) <= 1e-1
-        assert result.best.params["rate"] == pytest.approx(trainings.BEST_RATE, rel=0.5)  # though no loss was told of
+        assert result.best.params["rate"] == pytest.approx(
+            trainings.BEST_RATE, rel=0.5
+        )  # although no loss was reported
 
-    def test_parameters_of_any_name_and_kind(self) -> None:
+    def test_parameters_of_any_name_and_type_are_searched(self) -> None:
         space = {"optimizer": "adam,mine", "gain": "1:2"}
         result = tune(
             trainings.counts,
@@ -108,7 +110,7 @@ class TestSearch:
         assert result.best.config == {**result.best.config, **result.best.params}
 
     @pytest.mark.real
-    def test_beside_an_agent(self, storage: str) -> None:
+    def test_training_function_is_compared_with_an_agent(self, storage: str) -> None:
         agent = AgentSpec.of("ppo", CARTPOLE, {"n_envs": 2, "n_steps": 32, "n_epochs": 1, "jit_compile": False})
         own = AgentSpec.of(trainings.train, CARTPOLE, {"learning_rate": trainings.BEST_RATE})
         finder = ParallelFinder([agent, own])
@@ -117,7 +119,7 @@ class TestSearch:
         assert finder.logs["best_opt"] == ""
         assert len(finder.rewards["train"]) == 20
 
-    def test_the_executor_that_suits_it(self) -> None:
+    def test_executor_of_a_training_function_uses_processes(self) -> None:
         from studies.spec.spec import StudySpec
 
         spec = StudySpec(
@@ -134,107 +136,111 @@ class TestSearch:
 
 
 class TestRuns:
-    def test_seeds_take_turns_and_are_reported_at_equal_steps(self) -> None:
-        heard = ran(trial(trainings.train, seeds=(0, 1, 2), params={"learning_rate": 0.02}))
-        assert heard.outcomes[0].state == "complete"
-        assert [at for at, _ in heard.reports[0]] == [250, 500, 750, 1_000]
-        assert {seed: len([r for r in heard.records[0] if r.seed == seed]) for seed in (0, 1, 2)} == {
+    def test_seeds_take_turns_and_report_at_equal_steps(self) -> None:
+        recorded = run_trials(trial(trainings.train, seeds=(0, 1, 2), params={"learning_rate": 0.02}))
+        assert recorded.outcomes[0].state == "complete"
+        assert [at for at, _ in recorded.reports[0]] == [250, 500, 750, 1_000]
+        assert {seed: len([r for r in recorded.records[0] if r.seed == seed]) for seed in (0, 1, 2)} == {
             0: 20,
             1: 20,
             2: 20,
         }
-        assert heard.records[0][0].env_steps == 50
-        assert heard.records[0][0].loss == pytest.approx(0.9)
-        assert heard.configurations[0]["config"] == {"learning_rate": 0.02, "width": 64}
-        assert heard.configurations[0]["own_training"]
+        assert recorded.records[0][0].env_steps == 50
+        assert recorded.records[0][0].loss == pytest.approx(0.9)
+        assert recorded.configurations[0]["config"] == {"learning_rate": 0.02, "width": 64}
+        assert recorded.configurations[0]["own_training"]
         assert not own_threads()
 
-    def test_the_same_seed_gives_the_same_run_whoever_runs_beside_it(self) -> None:
-        alone = ran(trial(trainings.by_global_generators, seeds=(1,)))
-        again = ran(trial(trainings.by_global_generators, seeds=(1,)))
-        beside = ran(trial(trainings.by_global_generators, seeds=(0, 1)), trial(trainings.by_global_generators, 1))
+    def test_run_depends_on_its_seed_and_not_on_parallel_runs(self) -> None:
+        alone = run_trials(trial(trainings.by_global_generators, seeds=(1,)))
+        again = run_trials(trial(trainings.by_global_generators, seeds=(1,)))
+        beside = run_trials(
+            trial(trainings.by_global_generators, seeds=(0, 1)), trial(trainings.by_global_generators, 1)
+        )
         returns = [record.episode_return for record in alone.records[0]]
         assert len(set(returns)) == 100
         assert [record.episode_return for record in again.records[0]] == returns
         assert [record.episode_return for record in beside.records[0] if record.seed == 1] == returns
         assert [record.episode_return for record in beside.records[0] if record.seed == 0] != returns
 
-    def test_the_generators_of_whoever_searches_stay_as_they_are(self) -> None:
+    def test_global_random_generators_are_restored(self) -> None:
         import random
 
         import numpy as np
 
         before = (random.getstate(), np.random.get_state()[1].tolist())
-        ran(trial(trainings.by_global_generators))
+        run_trials(trial(trainings.by_global_generators))
         assert (random.getstate(), np.random.get_state()[1].tolist()) == before
 
-    def test_the_budget_ends_it(self, tmp_path: Path) -> None:
+    def test_training_function_ends_at_the_budget(self, tmp_path: Path) -> None:
         log = tmp_path / "log"
-        heard = ran(trial(trainings.tidy, seeds=(0, 1), params={"log": str(log)}))
-        assert heard.outcomes[0].state == "complete"
-        assert heard.outcomes[0].env_steps == 1_000
+        recorded = run_trials(trial(trainings.tidy, seeds=(0, 1), params={"log": str(log)}))
+        assert recorded.outcomes[0].state == "complete"
+        assert recorded.outcomes[0].env_steps == 1_000
         assert log.read_text().splitlines() == ["1 0 RunEnded after 100", "1 1 RunEnded after 100"]
 
-    def test_a_budget_in_episodes_is_exact(self, tmp_path: Path) -> None:
+    def test_budget_in_episodes_is_exact(self, tmp_path: Path) -> None:
         log = tmp_path / "log"
-        heard = ran(trial(trainings.tidy, episodes=7, seeds=(0, 1), params={"log": str(log)}))
-        assert heard.outcomes[0].state == "complete"
-        assert len(heard.records[0]) == 14
+        recorded = run_trials(trial(trainings.tidy, episodes=7, seeds=(0, 1), params={"log": str(log)}))
+        assert recorded.outcomes[0].state == "complete"
+        assert len(recorded.records[0]) == 14
         assert log.read_text().splitlines() == ["1 0 RunEnded after 7", "1 1 RunEnded after 7"]
 
-    def test_pruning_ends_it_and_runs_its_finally(self, tmp_path: Path) -> None:
+    def test_pruned_training_function_runs_its_finally_block(self, tmp_path: Path) -> None:
         log = tmp_path / "log"
-        heard = ran(trial(trainings.tidy, seeds=(0, 1), params={"log": str(log)}), prune_at=500)
-        assert heard.outcomes[0].state == "pruned"
-        assert heard.outcomes[0].env_steps == 500
+        recorded = run_trials(trial(trainings.tidy, seeds=(0, 1), params={"log": str(log)}), prune_at=500)
+        assert recorded.outcomes[0].state == "pruned"
+        assert recorded.outcomes[0].env_steps == 500
         assert sorted(log.read_text().splitlines()) == ["1 0 RunEnded after 50", "1 1 RunEnded after 50"]
         assert not own_threads()
 
-    def test_one_that_returns_before_is_judged_by_what_it_told(self) -> None:
-        heard = ran(trial(trainings.ends_early, seeds=(0, 1), params={"gain": 5.0}))
-        assert heard.outcomes[0].state == "complete"
-        assert heard.outcomes[0].value == 5.0 * 17.5  # of the last fifth of its 200 steps
-        assert heard.outcomes[0].env_steps == 200
+    def test_function_that_returns_early_is_valued_by_its_reports(self) -> None:
+        recorded = run_trials(trial(trainings.ends_early, seeds=(0, 1), params={"gain": 5.0}))
+        assert recorded.outcomes[0].state == "complete"
+        assert recorded.outcomes[0].value == 5.0 * 17.5  # of the last fifth of its 200 steps
+        assert recorded.outcomes[0].env_steps == 200
 
-    def test_one_that_never_reports_fails(self) -> None:
-        outcome = ran(trial(trainings.silent)).outcomes[0]
+    def test_function_that_never_reports_fails(self) -> None:
+        outcome = run_trials(trial(trainings.silent)).outcomes[0]
         assert outcome.state == "failed"
         assert "so the trial has no value. silent must report each episode: run.report(" in outcome.reason
 
-    def test_one_that_raises_fails_with_its_traceback(self) -> None:
-        outcome = ran(trial(trainings.raises, seeds=(0, 1))).outcomes[0]
+    def test_function_that_raises_fails_with_its_traceback(self) -> None:
+        outcome = run_trials(trial(trainings.raises, seeds=(0, 1))).outcomes[0]
         assert outcome.state == "failed"
         assert not outcome.diverged
         assert outcome.reason == "RuntimeError: the arm fell off"
         assert "trainings.py" in outcome.traceback
         assert 'raise RuntimeError("the arm fell off")' in outcome.traceback
 
-    def test_one_that_exits_fails_and_the_study_goes_on(self) -> None:
-        heard = ran(trial(trainings.exits), trial(trainings.ends_early, 1))
-        assert "SystemExit(3)" in heard.outcomes[0].reason
-        assert heard.outcomes[1].state == "complete"
+    def test_function_that_exits_fails_and_other_trials_continue(self) -> None:
+        recorded = run_trials(trial(trainings.exits), trial(trainings.ends_early, 1))
+        assert "SystemExit(3)" in recorded.outcomes[0].reason
+        assert recorded.outcomes[1].state == "complete"
 
-    def test_one_that_fails_when_it_tidies_up_fails(self) -> None:
-        heard = ran(trial(trainings.untidy), trial(trainings.tidy, 1, params={"log": "/dev/null"}))
-        assert (heard.outcomes[0].state, heard.outcomes[0].reason) == ("failed", "OSError: no space left")
-        assert heard.outcomes[1].state == "complete"
+    def test_function_that_raises_in_its_cleanup_fails(self) -> None:
+        recorded = run_trials(trial(trainings.untidy), trial(trainings.tidy, 1, params={"log": "/dev/null"}))
+        assert (recorded.outcomes[0].state, recorded.outcomes[0].reason) == ("failed", "OSError: no space left")
+        assert recorded.outcomes[1].state == "complete"
 
     @pytest.mark.parametrize("gain", [1.0, 2.0])
-    def test_one_that_diverges_cannot_hide_it(self, gain: float) -> None:
-        outcome = ran(trial(trainings.nan, params={"gain": gain})).outcomes[0]
+    def test_function_that_catches_its_divergence_fails(self, gain: float) -> None:
+        outcome = run_trials(trial(trainings.nan, params={"gain": gain})).outcomes[0]
         assert outcome.state == "failed"
         assert outcome.diverged
         assert outcome.reason.startswith("NonFiniteError: report(...) got episode_return=nan after 20 ")
 
-    def test_one_that_hangs_is_ended_where_it_is(self, tmp_path: Path) -> None:
+    def test_hanging_function_is_ended(self, tmp_path: Path) -> None:
         mark = tmp_path / "ended"
-        outcome = ran(trial(trainings.hangs, params={"mark": str(mark)}, hang_seconds=0.5)).outcomes[0]
+        outcome = run_trials(trial(trainings.hangs, params={"mark": str(mark)}, hang_seconds=0.5)).outcomes[0]
         assert outcome.state == "failed"
         assert "Nothing came back for 0.5 s" in outcome.reason
         assert mark.exists()
         assert not own_threads()
 
-    def test_who_waits_is_shown_life_and_may_end_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_waiting_callback_is_called_and_can_stop_the_run(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("agents.training.function_trainer.LOOK_SECONDS", 0.05)
         mark = tmp_path / "ended"
         answers = iter([None, None, "interrupted"])
@@ -245,7 +251,7 @@ class TestRuns:
         assert mark.exists()
         assert not own_threads()
 
-    def test_a_run_that_nobody_goes_on_with_ends_when_it_is_closed(self, tmp_path: Path) -> None:
+    def test_closed_iterator_ends_the_run(self, tmp_path: Path) -> None:
         log = tmp_path / "log"
         trainer = learner_of(AgentSpec.of(trainings.tidy, CARTPOLE, {"log": str(log)}), 3).trainer()
         turns = trainer.iterate(Budget(env_steps=1_000))
@@ -258,7 +264,7 @@ class TestRuns:
 
 class TestProcesses:
     @pytest.mark.real
-    def test_one_that_dies_begins_anew_without_episodes_told_twice(self, tmp_path: Path, storage: str) -> None:
+    def test_killed_function_restarts_without_duplicate_episodes(self, tmp_path: Path, storage: str) -> None:
         params = {"mark": str(tmp_path / "died")}
         options = {**QUICK, "storage": storage, "executor": "process", "checkpoint_seconds": 0.01, "n_jobs": 1}
         result = tune(
@@ -278,7 +284,7 @@ class TestProcesses:
         assert told == [(seed, i, 1.0 + i) for seed in (0, 1) for i in range(20)]
 
     @pytest.mark.real
-    def test_ctrl_c_ends_it_and_the_process(self, tmp_path: Path) -> None:
+    def test_ctrl_c_ends_the_function_and_the_process(self, tmp_path: Path) -> None:
         script = (
             "import sys, finder, trainings\n"
             "finder.tune(trainings.hangs, 'CartPole-v1', {'gain': '1:2'}, fixed={'mark': sys.argv[1]}, env_steps=100,"
@@ -305,11 +311,11 @@ def _has_episodes(folder: Path) -> bool:
     try:
         with load_study("s", f"sqlite:///{folder}/finder.db") as study:
             return bool(study.storage.episodes.curve(study.episodes_key, 0))
-    except Exception:  # noqa: BLE001 - it is not there yet
+    except Exception:  # noqa: BLE001 - the study does not exist yet
         return False
 
 
-class TestWhatCannotBe:
+class TestInvalidUse:
     @pytest.mark.parametrize(
         ("function", "told"),
         [
@@ -318,11 +324,11 @@ class TestWhatCannotBe:
             (trainings.takes_no_run, "must take its run as the first argument: takes_no_run\\(run\\)"),
         ],
     )
-    def test_signatures(self, function: Any, told: str) -> None:
+    def test_invalid_signatures_are_refused(self, function: Any, told: str) -> None:
         with pytest.raises(ConfigurationError, match=told):
             AgentSpec.of(function, CARTPOLE)
 
-    def test_names_and_values(self) -> None:
+    def test_invalid_names_and_values_are_refused(self) -> None:
         with pytest.raises(ConfigurationError, match=r"'learning_rat' of train\. Did you mean learn"):
             tune(trainings.train, "CartPole-v1", {"learning_rat": "1:2"}, **QUICK)
         with pytest.raises(ConfigurationError, match="width must be a whole number, got 'wide'"):
@@ -332,7 +338,7 @@ class TestWhatCannotBe:
         with pytest.raises(ConfigurationError, match="Unknown hyperparameter 'learning_rate' of with_ranges"):
             LRFinder(trainings.with_ranges, "CartPole-v1").grid(**QUICK)
 
-    def test_what_needs_an_agent_says_so(self) -> None:
+    def test_features_that_need_an_agent_are_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="Make it a parameter"):
             OptFinder(trainings.train, environment="CartPole-v1")
         with pytest.raises(ConfigurationError, match="Train every rate by itself: grid"):
@@ -347,25 +353,25 @@ class TestWhatCannotBe:
         with pytest.raises(ConfigurationError, match="there is no agent to build"):
             AgentSpec.of(trainings.train, CARTPOLE).build()
 
-    def test_a_learning_rate_is_searched_on_a_log_axis(self) -> None:
+    def test_learning_rate_is_searched_on_a_log_axis(self) -> None:
         spec = AgentSpec.of(trainings.train, CARTPOLE)
         assert str(parse_spaces(spec, {"learning_rate": "1e-4:1e-1"})["learning_rate"]).count("log=True") == 1
 
-    def test_a_part_of_a_function_is_one_too(self) -> None:
+    def test_partial_function_is_a_training_function(self) -> None:
         spec = AgentSpec.of(partial(trainings.train, width=8), CARTPOLE)
         assert spec.label == "train"
         assert spec.config.to_dict() == {"learning_rate": 1e-4, "width": 8}
 
 
-class TestRunOfOnesOwn:
-    def test_outside_of_a_study(self) -> None:
+class TestTrainingRun:
+    def test_training_run_works_outside_a_study(self) -> None:
         with TrainingRun("CartPole-v1", seed=4, env_steps=500) as run:
             trainings.train(run, learning_rate=0.02)
         assert len(run.history.returns) == 10
         assert run.environment.make().spec.id == "CartPole-v1"
         assert not issubclass(RunEnded, Exception)  # so that `except Exception` lets it through
 
-    def test_what_is_reported(self) -> None:
+    def test_reports_set_steps_and_lengths(self) -> None:
         run = TrainingRun("CartPole-v1", env_steps=100)
         run.report(1.0, length=8, env_steps=16)
         run.report(2.0, env_steps=20)
@@ -387,7 +393,7 @@ class TestRunOfOnesOwn:
             ({"episode_return": 1.0, "length": 1, "loss": float("nan")}, NonFiniteError, "leave the loss out"),
         ],
     )
-    def test_what_cannot_be_reported(self, reported: dict[str, Any], error: type[Exception], told: str) -> None:
+    def test_invalid_reports_are_refused(self, reported: dict[str, Any], error: type[Exception], told: str) -> None:
         run = TrainingRun("CartPole-v1", env_steps=100)
         run.report(1.0, length=10)
         with pytest.raises(error, match=told):
@@ -397,26 +403,26 @@ class TestRunOfOnesOwn:
 
 
 class TestCallbacks:
-    def test_what_they_measure_of_a_run_is_kept(self) -> None:
+    def test_metrics_of_callbacks_are_recorded(self) -> None:
         result = tune(
             trainings.steady, "CartPole-v1", {"gain": [1.0]}, env_steps=100, n_trials=1, seeds=1,
             callbacks=[trainings.Doubles], **QUICK,
         )  # fmt: skip
         assert list(result.table()["custom_metrics.doubled"]) == [2.0]
 
-    def test_those_that_would_not_hear_are_refused(self) -> None:
+    def test_callbacks_of_unsupported_events_are_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="Steps receives no on_step_end, only on_train_begin"):
             tune(trainings.steady, "CartPole-v1", {"gain": [1.0]}, env_steps=100, callbacks=[trainings.Steps], **QUICK)
 
 
-def test_a_curriculum_cannot_move_what_a_function_makes() -> None:
+def test_curriculum_fails_for_a_training_function() -> None:
     options = {**QUICK, "env_steps": 100, "n_trials": 1, "seeds": 1, "callbacks": [trainings.phases]}
     result = tune(trainings.steady, "CartPole-v1", {"gain": [1.0]}, **options)
     (trial,) = result.study.trials()
     assert "its environments belong to it, and their 'has_wrapper_attr' cannot be called" in trial.user_attrs["reason"]
 
 
-def test_two_partial_functions_are_two_studies(storage: str) -> None:
+def test_other_arguments_of_a_partial_function_are_refused_in_a_study(storage: str) -> None:
     options = {**QUICK, "storage": storage, "study_name": "a", "env_steps": 100, "n_trials": 1, "seeds": 1}
     space = {"gain": [1.0]}
     tune(partial(trainings.steady, width=1), "CartPole-v1", space, **options)
@@ -424,5 +430,5 @@ def test_two_partial_functions_are_two_studies(storage: str) -> None:
         tune(partial(trainings.steady, width=2), "CartPole-v1", space, **options)
 
 
-def test_a_decorated_function_keeps_what_is_said_of_its_parameters() -> None:
+def test_decorated_function_keeps_its_parameter_annotations() -> None:
     assert AgentSpec.of(trainings.decorated, CARTPOLE).config.describe()["gain"].search == (0.5, 2.0)

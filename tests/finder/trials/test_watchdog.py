@@ -1,4 +1,4 @@
-"""The watchdog: how long what hangs is waited for, and what is told of it. Its clock's ticks are made by hand."""
+"""Tests of the limits and messages of the watchdog, whose clock ticks are triggered by the tests."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def ticks_until_hung(watchdog: Watchdog, most: int = 1_000) -> tuple[int, str]:
     return most, ""
 
 
-def asked(copy: int | None, n_copies: int = 8, of_member: int = 2) -> None:
+def begin_step(copy: int | None, n_copies: int = 8, of_member: int = 2) -> None:
     under_way.environment, under_way.n_copies, under_way.of_member = "Arm-v0", n_copies, of_member
     under_way.begin("step", copy)
 
 
-def test_what_hangs_is_named():
+def test_error_names_the_hanging_call():
     watchdog = Watchdog(3.0)
-    asked(5)
+    begin_step(5)
     n, told = ticks_until_hung(watchdog)
     assert n == TICKS
     assert told.startswith("step() of 'Arm-v0' (copy 1) did not return for 3 s. If it is only slow")
@@ -46,34 +46,34 @@ def test_what_hangs_is_named():
     assert ticks_until_hung(watchdog)[1].startswith("Nothing came back for 3 s: the environment or the agent hangs.")
 
 
-def test_every_copy_has_the_limit_for_itself():
+def test_limit_applies_to_each_copy_separately():
     watchdog = Watchdog(3.0)
     for copy in range(8):
-        asked(copy)
+        begin_step(copy)
         assert ticks_until_hung(watchdog, TICKS - 1)[1] == ""
 
 
 @pytest.mark.parametrize("n_members", [1, 2, 4, 8, 15])
-def test_a_step_in_which_all_members_hang_takes_twice_the_limit(n_members: int):
+def test_step_in_which_all_members_hang_takes_at_most_twice_the_limit(n_members: int):
     watchdog, waited = Watchdog(3.0), 0
     for member in range(n_members):
-        asked(2 * member, 2 * n_members)
+        begin_step(2 * member, 2 * n_members)
         waited += ticks_until_hung(watchdog)[0]
     assert TICKS <= waited <= 2 * TICKS
 
 
-def test_after_a_step_the_limit_is_whole_again():
+def test_limit_restarts_after_a_step():
     watchdog = Watchdog(3.0)
-    asked(0)
+    begin_step(0)
     ticks_until_hung(watchdog)
     watchdog.feed()
-    asked(0)
+    begin_step(0)
     assert ticks_until_hung(watchdog)[0] == TICKS
 
 
-def test_the_first_update_may_take_longer():
+def test_first_update_may_take_longer():
     watchdog = Watchdog(3.0)
-    asked(0)
+    begin_step(0)
     under_way.end()
     watchdog.feed(12.0)
     assert ticks_until_hung(watchdog)[0] == 4 * TICKS
@@ -81,7 +81,7 @@ def test_the_first_update_may_take_longer():
     assert ticks_until_hung(watchdog)[0] == TICKS
 
 
-def test_where_the_main_thread_hears_nothing_another_one_tells():
+def test_hang_is_reported_by_another_thread_when_signals_are_blocked():
     told, heard = [], threading.Event()
 
     def deaf(reason: str) -> None:
@@ -92,8 +92,8 @@ def test_where_the_main_thread_hears_nothing_another_one_tells():
     with watchdog.watching():
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
         try:
-            asked(0)
-            time.sleep(0)  # as in compiled code: signals wait until it is back
+            begin_step(0)
+            time.sleep(0)  # as in compiled code, which delays signals until it returns
             signal.signal(signal.SIGALRM, signal.SIG_IGN)
             assert heard.wait(60)
         finally:
@@ -103,7 +103,7 @@ def test_where_the_main_thread_hears_nothing_another_one_tells():
     assert told[0].startswith("step() of 'Arm-v0' (copy 0) did not return for 0.5 s.")
 
 
-def test_outside_of_the_main_thread_it_does_nothing():
+def test_watchdog_does_nothing_outside_the_main_thread():
     ended = []
 
     def watch() -> None:
@@ -117,7 +117,7 @@ def test_outside_of_the_main_thread_it_does_nothing():
     assert ended == ["as if nobody watched"]
 
 
-def test_all_copies_at_once_have_no_number():
+def test_call_of_all_copies_has_no_copy_number():
     state = UnderWay()
     state.environment = "Arm-v0"
     state.begin("reset")
