@@ -1,4 +1,4 @@
-"""Runs the command line, in this process (fast) or in one of its own (real), in an empty directory."""
+"""Fixtures that run the command line in an empty directory, in this process (fast) or in a new one (real)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from processes import end_session, started
 RUN = "import sys; from finder.cli import main; sys.exit(main())"
 
 SMALL = ("--env-steps=600", "--set=jit_compile=false", "--set=n_steps=32", "--set=n_epochs=1")
-"""A run of a fraction of a second."""
+"""Options of a run that takes a fraction of a second."""
 
 ENVIRONMENTS = '''
 import os
@@ -30,7 +30,7 @@ from gymnasium.envs.classic_control import CartPoleEnv
 
 
 class Broken(CartPoleEnv):
-    """The first `broken_steps` steps in this process raise, or give a reward that is no number."""
+    """Raises, or returns a NaN reward, in the first `broken_steps` steps of this process."""
 
     n_steps = 0
 
@@ -49,7 +49,7 @@ class Broken(CartPoleEnv):
 
 
 class Slow(CartPoleEnv):
-    """Makes the file `running`; is slow while there is a file `slow`; may send this process a signal."""
+    """Creates the file `running`; is slow while the file `slow` exists; may send this process a signal."""
 
     def __init__(self, signal_in_step=None, **kwargs):
         super().__init__(**kwargs)
@@ -65,7 +65,7 @@ class Slow(CartPoleEnv):
 
 
 class Loud(CartPoleEnv):
-    """Prints, in two ways; raises while there is a file `broken`."""
+    """Prints in two ways; raises while the file `broken` exists."""
 
     def reset(self, **kwargs):
         print("hello from the environment")
@@ -86,7 +86,7 @@ if "Broken-v0" not in gym.registry:
 
 
 class Ran(NamedTuple):
-    """How a command ended, and what it said."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -98,7 +98,7 @@ class Ran(NamedTuple):
 
 
 class Finder:
-    """Runs command lines in a folder, which holds the environments above as the module `cli_envs`."""
+    """Runs commands in a folder that contains the environments above as the module `cli_envs`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -109,35 +109,35 @@ class Finder:
         from finder.cli import main
 
         out, err = io.StringIO(), io.StringIO()
-        with self._there(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with self._in_folder(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = main(words)
         return Ran(code, out.getvalue(), err.getvalue())
 
     def small(self, *words: str) -> Ran:
-        """Runs a search with a tiny budget and, unless `words` say otherwise, one seed."""
+        """Run a search with a tiny budget, and with one seed unless `words` contain `--seeds`."""
         seeds = () if any(word.startswith("--seeds") for word in words) else ("--seeds=1",)
         return self(*words, *SMALL, *seeds)
 
     def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
-        """Starts a command in a process and a session of its own, which ends with the test; see `processes.started`."""
+        """Start a command in a new process and session, which end with the test; see `processes.started`."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         process = started([sys.executable, "-c", RUN, *words], cwd=self.folder, text=True, **{**pipes, **options})
         self._started.append(process)
         return process
 
     def close(self) -> None:
-        """Ends what was started."""
+        """End all started processes."""
         while self._started:
             end_session(self._started.pop())
 
     def python(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Runs Python in a process of its own."""
+        """Run Python in a new process."""
         return subprocess.run(
             [sys.executable, *words], cwd=self.folder, capture_output=True, text=True, timeout=120, check=False
         )
 
     @contextlib.contextmanager
-    def _there(self) -> Iterator[None]:
+    def _in_folder(self) -> Iterator[None]:
         path, before = list(sys.path), Path.cwd()
         os.chdir(self.folder)
         try:
@@ -149,7 +149,7 @@ class Finder:
 
 
 @pytest.fixture(autouse=True)
-def no_storage_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_storage_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPTUNA_STORAGE", raising=False)
 
 
@@ -161,7 +161,7 @@ def finder(tmp_path: Path) -> Iterator[Finder]:
 
 
 class Searched(NamedTuple):
-    """A learning-rate search that was run once for many tests, and who can run commands beside it."""
+    """A learning-rate search that is run once for many tests, and the command runner of its folder."""
 
     finder: Finder
     words: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Every option of every command is given by a test that looks at what it does."""
+"""Test that every option of every command is used by a test of its effect."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from finder.cli.parameters import SearchOptions
 HERE = Path(__file__).parent
 SEARCHES = ("lr", "opt", "agents", "tune")
 OF_SEARCHES = {field.name for field in dataclasses.fields(SearchOptions)}
-"""Parameters that are declared once for all searches: a test with one of them will do."""
+"""Parameters declared once for all searches: a test with one of the searches is enough."""
 
 
 class Option(NamedTuple):
-    """An option, or the half of one that can be switched both ways."""
+    """An option, or one of the two forms of a boolean option."""
 
-    commands: tuple[str, ...]  # a test with one of these will do
+    commands: tuple[str, ...]  # a test with one of these is enough
     names: tuple[str, ...]
 
 
 def options_of(application: typer.Typer) -> Iterator[Option]:
-    """All options, those of every search once."""
+    """Yield all options, and those shared by all searches once."""
     group: Any = typer.main.get_command(application)
-    told = set()
+    seen = set()
     for name, command in group.commands.items():
         for parameter in command.params:
             if parameter.param_type_name != "option":
@@ -38,16 +38,16 @@ def options_of(application: typer.Typer) -> Iterator[Option]:
             for names in (parameter.opts, parameter.secondary_opts):
                 is_default = bool(parameter.secondary_opts) and (parameter.default is True) == (names is parameter.opts)
                 option = Option(SEARCHES if shared else (name,), tuple(names))
-                if names and not is_default and option not in told:
-                    told.add(option)
+                if names and not is_default and option not in seen:
+                    seen.add(option)
                     yield option
 
 
 class Source:
-    """The words that tests of some files give to commands.
+    """The words that tests of some files pass to commands.
 
-    Words are looked for in arguments of calls and in lists, not in comparisons: a flag in a message is not used.
-    What refuses mistakes is not counted.
+    Words are collected from arguments of calls and from lists, not from comparisons: a flag in a message is not used.
+    Tests of mistakes are not counted.
     """
 
     def __init__(self, texts: Iterable[str], shared: str = "") -> None:
@@ -60,14 +60,14 @@ class Source:
                     self.tests[node.name] = _words(node, known, {node.name})
 
     def uses(self, option: Option) -> bool:
-        """Whether a test gives an option to a command that has it."""
+        """Return whether a test passes an option to a command that has it."""
         return any(
             words.intersection(option.names) and words.intersection(option.commands) for words in self.tests.values()
         )
 
 
 def _definitions(module: ast.Module) -> dict[str, ast.AST]:
-    """Functions, methods and constants by name."""
+    """Return functions, methods and constants by name."""
     found: dict[str, ast.AST] = {}
     for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("test_"):
@@ -79,7 +79,7 @@ def _definitions(module: ast.Module) -> dict[str, ast.AST]:
 
 
 def _words(node: ast.AST, known: Mapping[str, ast.AST], seen: set[str]) -> set[str]:
-    """The words of a test or of what it names: fixtures, helpers, constants."""
+    """Return the words of a test and of the fixtures, helpers and constants that it names."""
     words: set[str] = set()
     for each in ast.walk(node):
         given: list[ast.AST] = []
@@ -113,7 +113,7 @@ def test_every_option_has_a_test() -> None:
     assert unused == [], "no test gives these options: write one that looks at what they do"
 
 
-def test_the_options_of_an_application() -> None:
+def test_options_of_lists_the_options_of_an_application() -> None:
     application = typer.Typer()
 
     @application.command("lr")
@@ -156,7 +156,7 @@ def fixture():
 """
 
 
-def test_the_words_of_tests() -> None:
+def test_source_finds_the_words_of_tests() -> None:
     found = Source([TESTS], SHARED)
     used = [
         (command, name)

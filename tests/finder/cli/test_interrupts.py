@@ -1,4 +1,4 @@
-"""Ctrl-C and its relatives, at work."""
+"""Tests of SIGINT, SIGTERM, SIGHUP and SIGKILL while a command runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def wait_for(path: Path, process: subprocess.Popen[Any]) -> None:
 
 
 def start(finder: Any, *words: str, ignored: Collection[signal.Signals] = ()) -> subprocess.Popen[str]:
-    """A command in a slow environment, which steps by now."""
+    """Start a command in a slow environment, and wait for its first step."""
     (finder.folder / "slow").touch()
     process: subprocess.Popen[str] = finder.start(*words, ignored=ignored)
     wait_for(finder.folder / "running", process)
@@ -49,9 +49,9 @@ TRAIN = (
 @pytest.mark.real
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for left processes in /proc")
 @pytest.mark.parametrize("executor", ["inline", "process"])
-def test_ctrl_c_ends_a_search_cleanly_and_it_goes_on(finder: Any, executor: str) -> None:
+def test_ctrl_c_ends_a_search_which_can_be_resumed(finder: Any, executor: str) -> None:
     process = start(finder, *WORDS, "--executor", executor)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: every process of the group hears it
+    os.killpg(process.pid, signal.SIGINT)  # like a terminal: every process of the group gets the signal
     out, err = process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 130, err
     assert out == ""
@@ -68,7 +68,7 @@ def test_ctrl_c_ends_a_search_cleanly_and_it_goes_on(finder: Any, executor: str)
     assert again.json["trials"] == {"complete": 3, "pruned": 0, "failed": 0}
     assert "3 trials × 1 seed" in again.err
     numbers = [trial["number"] for trial in finder("show", STUDY, "--storage", "kept.db", "--json").json["trials"]]
-    assert numbers == [0, 1, 2, 3, 4, 5]  # the three went on under their own numbers; three more confirm them
+    assert numbers == [0, 1, 2, 3, 4, 5]  # the three resumed under their own numbers; three more confirm them
     assert not (finder.folder / "kept.db.checkpoints").exists()
 
 
@@ -83,8 +83,8 @@ def test_ctrl_c_ends_a_search_cleanly_and_it_goes_on(finder: Any, executor: str)
     ],
     ids=["inline", "process", "train"],
 )
-def test_what_is_ignored_from_the_start_stays_so(finder: Any, words: tuple[str, ...]) -> None:
-    """`nohup` ignores SIGHUP, a shell's background jobs SIGINT: their commands go on to their ends."""
+def test_signals_ignored_at_the_start_stay_ignored(finder: Any, words: tuple[str, ...]) -> None:
+    """`nohup` ignores SIGHUP, and background jobs of a shell ignore SIGINT: such commands run to their end."""
     ignored = (signal.SIGINT, signal.SIGHUP)
     process = start(finder, *words, ignored=ignored)
     for number in ignored:
@@ -98,7 +98,7 @@ def test_what_is_ignored_from_the_start_stays_so(finder: Any, words: tuple[str, 
 
 @pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_polite_kill_ends_like_ctrl_c(finder: Any, number: signal.Signals) -> None:
+def test_sigterm_and_sighup_end_a_search_like_ctrl_c(finder: Any, number: signal.Signals) -> None:
     before = signal.getsignal(number)
     ran = finder(*WORDS, "--env-kwargs", f'{{"signal_in_step": {int(number)}}}')
     assert ran.code == 128 + number
@@ -107,7 +107,7 @@ def test_a_polite_kill_ends_like_ctrl_c(finder: Any, number: signal.Signals) -> 
 
 
 @pytest.mark.usefixtures("usual_signals")
-def test_a_study_in_memory_says_that_nothing_is_kept(finder: Any) -> None:
+def test_interrupted_study_in_memory_reports_that_nothing_is_recorded(finder: Any) -> None:
     words = [word if word != "kept.db" else "memory" for word in WORDS]
     ran = finder(*words, "--env-kwargs", f'{{"signal_in_step": {int(signal.SIGINT)}}}')
     assert ran.code == 130
@@ -115,7 +115,7 @@ def test_a_study_in_memory_says_that_nothing_is_kept(finder: Any) -> None:
 
 
 @pytest.mark.real
-def test_a_killed_search_knows_the_command_that_began_it(finder: Any) -> None:
+def test_killed_search_has_recorded_its_command(finder: Any) -> None:
     process = start(finder, *WORDS, "--executor", "inline")
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,4 +1,4 @@
-"""Commands pay only for what they need; told by what was imported, not by the clock."""
+"""Tests that commands import only the packages that they need."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def loaded(finder: Any, *words: str, before: str = "") -> list[str]:
 @pytest.mark.parametrize(
     "words", [["--help"], ["--version"], ["lr", "--help"], ["tune", "--help"], ["show", "-h"], ["train", "-h"]]
 )
-def test_help_imports_nothing_heavy(finder: Any, words: list[str]) -> None:
+def test_help_imports_no_heavy_packages(finder: Any, words: list[str]) -> None:
     assert loaded(finder, *words) == []
 
 
 @pytest.mark.parametrize("command", ["studies", "show", "best", "report"])
 @pytest.mark.slow
-def test_looking_needs_no_tensorflow(searched: Any, command: str) -> None:
+def test_reading_commands_do_not_import_tensorflow(searched: Any, command: str) -> None:
     words = [command] if command == "studies" else [command, searched.study]
     assert not {"tensorflow", "keras"} & set(loaded(searched.finder, *words))
 
 
-def test_plotting_runs_needs_no_tensorflow(finder: Any) -> None:
+def test_plot_does_not_import_tensorflow(finder: Any) -> None:
     from agents.callbacks.history_file import EPISODES_SCHEMA, GrowingTable
 
     row = {"episode": 0, "env_steps": 1, "return": 1.0, "length": 1}
@@ -47,13 +47,13 @@ def test_plotting_runs_needs_no_tensorflow(finder: Any) -> None:
     assert not {"tensorflow", "keras"} & set(loaded(finder, "plot", "run"))
 
 
-def test_the_dashboard_needs_no_tensorflow(searched: Any) -> None:
+def test_dashboard_does_not_import_tensorflow(searched: Any) -> None:
     # The figures are drawn and the port is bound; only the endless loop is left out.
     before = "studies.servers.dashboard._ThreadedServer.serve_forever = lambda *_, **__: None"
     assert not {"tensorflow", "keras"} & set(loaded(searched.finder, "dashboard", "--port", "0", before=before))
 
 
-def test_our_packages_are_not_hidden_by_folders_of_the_same_name(finder: Any) -> None:
+def test_local_folders_do_not_shadow_installed_packages(finder: Any) -> None:
     (finder.folder / "studies").mkdir()
     (finder.folder / "studies" / "__init__.py").write_text("raise SystemExit('the wrong package')")
     done = finder.python("-c", "import sys; sys.path.remove(''); from finder.cli import main; main(['studies'])")

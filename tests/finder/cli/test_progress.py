@@ -1,4 +1,4 @@
-"""The displays, driven by hand with a clock that only the test moves."""
+"""Tests of the progress displays, with a clock controlled by the tests."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def complete(value: float, *seeds: float) -> Outcome:
 
 
 def play(progress: Tracker | GuardedObserver, study: OpenStudy, clock: Clock) -> None:
-    """One trial that is complete, one that has used a quarter of its budget after 30 s."""
+    """Report a complete trial, and one that has used a quarter of its budget after 30 s."""
     progress.study_opened(study, 2, make_executor("inline"))
     progress.trial_started(trial(0), {"learning_rate": 0.001, "gamma": 0.9})
     clock.now += 20
@@ -80,7 +80,7 @@ def play(progress: Tracker | GuardedObserver, study: OpenStudy, clock: Clock) ->
     progress.trial_episodes(1, [episode(0, 300, 5.0), episode(1, 200, 8.0)])
 
 
-def test_work_speed_and_time_left(study: OpenStudy, clock: Clock) -> None:
+def test_tracker_reports_progress_speed_and_time_left(study: OpenStudy, clock: Clock) -> None:
     tracker = Tracker(clock)
     play(tracker, study, clock)
     assert tracker.share == pytest.approx((1 + 0.25) / 2)
@@ -92,7 +92,7 @@ def test_work_speed_and_time_left(study: OpenStudy, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("width", range(60, 82))
-def test_a_time_stays_with_its_unit_on_any_terminal(study: OpenStudy, clock: Clock, width: int) -> None:
+def test_time_and_unit_stay_on_one_line_at_any_width(study: OpenStudy, clock: Clock, width: int) -> None:
     tracker = Tracker(clock)
     tracker.study_opened(study, 1, make_executor("inline"))
     tracker.trial_started(trial(0), {"optimizer": "sgd(momentum=0.9)", "learning_rate": 0.1})
@@ -103,7 +103,7 @@ def test_a_time_stays_with_its_unit_on_any_terminal(study: OpenStudy, clock: Clo
     assert max(map(len, drawn.get().splitlines())) <= width
 
 
-def test_a_trial_that_outlasts_the_usual_time_is_not_about_to_end(study: OpenStudy, clock: Clock) -> None:
+def test_time_left_of_a_slow_trial_follows_its_own_speed(study: OpenStudy, clock: Clock) -> None:
     tracker = Tracker(clock)
     play(tracker, study, clock)
     clock.now += 30  # 40 s for a quarter of its budget, where the first one took 20 s
@@ -112,13 +112,13 @@ def test_a_trial_that_outlasts_the_usual_time_is_not_about_to_end(study: OpenStu
     assert tracker.seconds_left is None
 
 
-def test_no_guess_of_the_time_left_at_the_beginning(study: OpenStudy, clock: Clock) -> None:
+def test_time_left_is_unknown_at_the_start(study: OpenStudy, clock: Clock) -> None:
     tracker = Tracker(clock)
     tracker.study_opened(study, 2, make_executor("inline"))
     assert tracker.seconds_left is None
 
 
-def test_trials_at_the_same_time_go_on_at_their_own_speed(study: OpenStudy, clock: Clock) -> None:
+def test_time_left_of_parallel_trials_uses_their_own_speeds(study: OpenStudy, clock: Clock) -> None:
     """Two processes take 30 s to start; then one trial is done in 10 s and the other in 20 s."""
     tracker = Tracker(clock)
     tracker.study_opened(study, 5, make_executor("process", 2))
@@ -135,7 +135,7 @@ def test_trials_at_the_same_time_go_on_at_their_own_speed(study: OpenStudy, cloc
     assert tracker.seconds_left == pytest.approx(5 + 2 * 45)  # three more of 45 s, two of them after the first
 
 
-def test_the_best_so_far_keeps_its_direction(clock: Clock, study: OpenStudy) -> None:
+def test_best_so_far_is_the_trial_with_the_highest_value(clock: Clock, study: OpenStudy) -> None:
     tracker = Tracker(clock)
     tracker.study_opened(study, 2, make_executor("inline"))
     for number, value in enumerate((3.0, 7.0, 5.0)):
@@ -145,7 +145,7 @@ def test_the_best_so_far_keeps_its_direction(clock: Clock, study: OpenStudy) -> 
     assert (tracker.best.number, tracker.best.value) == (1, 7.0)
 
 
-def test_plain_lines(study: OpenStudy, clock: Clock) -> None:
+def test_plain_progress_prints_lines(study: OpenStudy, clock: Clock) -> None:
     out = io.StringIO()
     progress = PlainProgress(Console(file=out, width=1000, highlight=False), clock)
     play(progress, study, clock)
@@ -163,7 +163,7 @@ def test_plain_lines(study: OpenStudy, clock: Clock) -> None:
     ]
 
 
-def test_lines_in_between_are_five_seconds_apart(study: OpenStudy, clock: Clock) -> None:
+def test_progress_lines_are_five_seconds_apart(study: OpenStudy, clock: Clock) -> None:
     out = io.StringIO()
     progress = PlainProgress(Console(file=out, width=1000), clock)
     play(progress, study, clock)
@@ -173,7 +173,7 @@ def test_lines_in_between_are_five_seconds_apart(study: OpenStudy, clock: Clock)
     assert sum("so far ·" in line for line in out.getvalue().splitlines()) == 2
 
 
-def test_the_live_display(study: OpenStudy, clock: Clock) -> None:
+def test_live_display_shows_running_trials(study: OpenStudy, clock: Clock) -> None:
     out = io.StringIO()
     console = Console(file=out, width=100, force_terminal=True, color_system=None)
     progress = LiveProgress(console, clock)
@@ -188,7 +188,7 @@ def test_the_live_display(study: OpenStudy, clock: Clock) -> None:
     assert "✓ #0 learning_rate 1e-3  20.0 ± 2.8" in out.getvalue()
 
 
-def test_no_guess_of_the_time_left_when_nothing_runs_or_waits(study: OpenStudy, clock: Clock) -> None:
+def test_time_left_is_unknown_without_running_and_queued_trials(study: OpenStudy, clock: Clock) -> None:
     tracker = Tracker(clock)
     play(tracker, study, clock)
     tracker.trial_ended(1, complete(7.0, 6.0, 8.0))
@@ -197,7 +197,7 @@ def test_no_guess_of_the_time_left_when_nothing_runs_or_waits(study: OpenStudy, 
 
 
 class Faulty(LiveProgress):
-    """Can draw until `broken`."""
+    """A display that cannot draw once `broken` is set."""
 
     broken = False
 
@@ -208,7 +208,7 @@ class Faulty(LiveProgress):
 
 
 @pytest.mark.parametrize("drawn_by", ["a line above it", "its thread", "its end"])
-def test_a_display_that_fails_becomes_plain_lines(study: OpenStudy, clock: Clock, drawn_by: str) -> None:
+def test_failed_display_is_replaced_by_plain_lines(study: OpenStudy, clock: Clock, drawn_by: str) -> None:
     out = io.StringIO()
     progress = Faulty(Console(file=out, width=120, force_terminal=True, color_system=None), clock)
     with progress:
@@ -223,10 +223,10 @@ def test_a_display_that_fails_becomes_plain_lines(study: OpenStudy, clock: Clock
     told = out.getvalue()
     assert told.count("Note  the live display failed (ZeroDivisionError: a bug of ours); plain lines follow.") == 1
     assert ("▸ #1 learning_rate 1e-2 started" in told) is (drawn_by != "its end")
-    assert told.count("\x1b[?25h") >= 1  # the cursor is back
+    assert told.count("\x1b[?25h") >= 1  # the cursor is visible again
 
 
-def test_a_display_whose_terminal_is_gone_is_no_error(study: OpenStudy, clock: Clock) -> None:
+def test_closed_terminal_is_not_an_error(study: OpenStudy, clock: Clock) -> None:
     class Gone(io.StringIO):
         def write(self, text: str) -> int:
             raise OSError(errno.EIO, "Input/output error")
@@ -237,7 +237,7 @@ def test_a_display_whose_terminal_is_gone_is_no_error(study: OpenStudy, clock: C
     assert progress.best is not None
 
 
-def test_whoever_watches_cannot_end_a_search(capfd: pytest.CaptureFixture[str]) -> None:
+def test_error_in_an_observer_does_not_end_the_search(capfd: pytest.CaptureFixture[str]) -> None:
     class Watches(Tracker):
         def trial_ended(self, number: int, outcome: Outcome) -> None:
             raise RuntimeError("no place to draw")
@@ -260,13 +260,13 @@ def test_whoever_watches_cannot_end_a_search(capfd: pytest.CaptureFixture[str]) 
     assert capfd.readouterr().err.count(note) == 1
 
 
-def test_words_that_nobody_can_read_are_dropped() -> None:
+def test_output_that_cannot_be_written_is_dropped() -> None:
     class Unread(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError
 
     console = Console(file=cast(TextIO, BestEffortStream(Unread())), width=80)
-    console.print("hello")  # rich ends the program where it sees this error itself
+    console.print("hello")  # rich ends the program when it gets this error
     console.print("hello again")
     ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     lasting = BestEffortStream(ascii_only)
@@ -275,7 +275,7 @@ def test_words_that_nobody_can_read_are_dropped() -> None:
     assert ascii_only.buffer.getvalue() == b"? done"  # type: ignore[attr-defined]
 
 
-def test_a_narrow_terminal_gets_whole_words(study: OpenStudy, clock: Clock) -> None:
+def test_lines_are_cut_between_words_in_a_narrow_terminal(study: OpenStudy, clock: Clock) -> None:
     out = io.StringIO()
     console = Console(file=out, width=60, force_terminal=True, color_system=None)
     progress = LiveProgress(console, clock)
@@ -301,7 +301,7 @@ def test_a_narrow_terminal_gets_whole_words(study: OpenStudy, clock: Clock) -> N
     )
 
 
-def test_phases_have_names_and_no_guess_of_the_time_left(study: OpenStudy, clock: Clock) -> None:
+def test_phases_have_names_and_no_time_left(study: OpenStudy, clock: Clock) -> None:
     tracker = Tracker(clock)
     assert tracker.phase == "starting"
     tracker.trial_started(trial(0), {"learning_rate": 0.01})
@@ -328,7 +328,7 @@ def test_phases_have_names_and_no_guess_of_the_time_left(study: OpenStudy, clock
         ("unbreakable", 5, "…"),
     ],
 )
-def test_shortened_between_words(text: str, width: int, short: str) -> None:
+def test_truncate_words_cuts_between_words(text: str, width: int, short: str) -> None:
     assert truncate_words(text, width) == short
 
 
@@ -336,5 +336,5 @@ def test_shortened_between_words(text: str, width: int, short: str) -> None:
     ("reason", "line"),
     [("one", "one"), ("one\ntwo", "one"), ("TypeError: in user code:\n\n a\n\n b\n", "b"), ("", "")],
 )
-def test_the_line_of_a_reason_that_says_what_happened(reason: str, line: str) -> None:
+def test_headline_is_the_most_informative_line_of_a_reason(reason: str, line: str) -> None:
     assert headline(reason) == line

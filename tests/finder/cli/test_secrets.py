@@ -1,4 +1,4 @@
-"""Passwords and keys: in no command to copy, no file of a run, no list of processes."""
+"""Tests that passwords and keys appear in no suggested command, run folder or process list."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ URL = "postgresql://me:hunter2@127.0.0.1:1/db"
 LABEL = "postgresql://me:***@127.0.0.1:1/db"
 
 
-def test_commands_to_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suggested_commands_contain_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPTUNA_STORAGE", raising=False)
     assert storage_flag(LABEL) == f" --storage '{LABEL}'"
     monkeypatch.setenv("OPTUNA_STORAGE", URL)
@@ -26,7 +26,7 @@ def test_commands_to_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert delete_command("mine", LABEL) == "finder delete mine"
 
 
-def test_a_folder_keeps_the_command_without_it(tmp_path: Path) -> None:
+def test_run_folder_records_the_command_without_the_password(tmp_path: Path) -> None:
     settings = RunSettings(agent="ppo", env="CartPole-v1", env_steps=10, config={})
     folder = RunFolder.new(tmp_path / "run", settings, ["train", "--storage", URL, f"--storage={URL}"])
     folder.create()
@@ -34,7 +34,7 @@ def test_a_folder_keeps_the_command_without_it(tmp_path: Path) -> None:
     assert "hunter2" not in (tmp_path / "run" / "run.json").read_text()
 
 
-def test_keys_of_shared_objects() -> None:
+def test_key_of_shared_objects_is_not_printed() -> None:
     assert "secret" not in repr(Address.of("secret@host:13"))
     with pytest.raises(ConfigurationError) as caught:
         Address.of("secret@host")
@@ -43,8 +43,8 @@ def test_keys_of_shared_objects() -> None:
 
 @pytest.mark.real
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
-def test_the_list_of_processes(finder: Any) -> None:
-    """A command that waits for its database, as another user of the machine sees it."""
+def test_process_list_does_not_show_the_password(finder: Any) -> None:
+    """Check the command line of a waiting process, as other users of the machine see it."""
     run = (
         "import sys; print('begun', flush=True); sys.stdin.readline(); from finder.cli import process_list, main\n"
         "hide = process_list.hide_secrets\n"
@@ -60,7 +60,7 @@ def test_the_list_of_processes(finder: Any) -> None:
     ) as process:  # fmt: skip
         assert process.stdin is not None
         assert process.stdout is not None
-        assert process.stdout.readline() == "begun\n"  # before, its command line may not be there yet
+        assert process.stdout.readline() == "begun\n"  # before this, the command line may not exist yet
         shown = Path(f"/proc/{process.pid}/cmdline")
         assert "hunter2" in shown.read_text()
         process.stdin.write("\n")

@@ -1,4 +1,4 @@
-"""Text of a storage on a terminal: nothing that others wrote there is a command for it."""
+"""Tests that text stored by other users sends no control characters to the terminal."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from finder.progress.console import print_json
 from finder.progress.plain_text import PlainConsole, plain_json, plain_text, truncate_long_words
 
 EVIL = "a\x1b[2J\x1b]0;title\x07\x9b31m\x7f\u202eb"
-COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 @pytest.fixture
 def evil(finder: Any) -> Any:
-    """A study whose name, reasons, values and traceback were written by somebody else."""
+    """A study whose name, reasons, values and traceback contain control characters."""
     path = finder.folder / "finder.db"
     make_study(f"sqlite:///{path}")
     text = json.dumps(EVIL).replace("'", "''")
@@ -54,20 +54,20 @@ def evil(finder: Any) -> Any:
     ],
     ids=" ".join,
 )
-def test_no_command_reaches_the_terminal(evil: Any, words: tuple[str, ...]) -> None:
+def test_no_control_character_reaches_the_terminal(evil: Any, words: tuple[str, ...]) -> None:
     ran = evil(*words)
     assert ran.code in (0, 2), ran.err
     assert ran.out or ran.err
-    assert not COMMANDS.search(ran.out), repr(ran.out)
-    assert not COMMANDS.search(ran.err), repr(ran.err)
+    assert not CONTROL_CHARACTERS.search(ran.out), repr(ran.out)
+    assert not CONTROL_CHARACTERS.search(ran.err), repr(ran.err)
 
 
-def test_the_study_is_still_told_by_its_name_in_json(evil: Any) -> None:
+def test_json_output_keeps_the_exact_name(evil: Any) -> None:
     [study] = evil("studies", "--json").json
     assert study["name"] == EVIL
 
 
-def test_a_visible_character_stands_for_each() -> None:
+def test_control_characters_are_replaced_by_visible_ones() -> None:
     assert plain_text("a\x1b[2Jb\x00\x7f\x9b\u202e") == "a␛[2Jb␀␡\ufffd\ufffd"
     assert plain_text("line\n\ttab é ✓ 日本") == "line\n\ttab é ✓ 日本"
     assert json.loads(plain_json(json.dumps("\x9b\x7f", ensure_ascii=False))) == "\x9b\x7f"
@@ -75,7 +75,7 @@ def test_a_visible_character_stands_for_each() -> None:
 
 
 @pytest.mark.parametrize("color", [None, "truecolor"])
-def test_own_styles_stay_commands(color: Any) -> None:
+def test_styles_of_the_program_are_kept(color: Any) -> None:
     file = io.StringIO()
     console = PlainConsole(file=file, force_terminal=color is not None, color_system=color, width=60)
     table = Table("a long name")
@@ -89,14 +89,14 @@ def test_own_styles_stay_commands(color: Any) -> None:
     assert "\x1b[31mb" not in told
 
 
-def test_long_words_of_errors_are_cut() -> None:
+def test_long_words_of_errors_are_truncated() -> None:
     assert truncate_long_words("short words stay " + "x" * 399) == "short words stay " + "x" * 399
     assert truncate_long_words("y" * 1000) == "y" * 150 + "…" + "y" * 50
 
 
-def test_json_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_printed_json_is_valid_and_has_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"name": EVIL, "é": float("nan")})
     told = capsys.readouterr().out
     assert json.loads(told) == {"name": EVIL, "é": None}
     assert "é" in told
-    assert not COMMANDS.search(told)
+    assert not CONTROL_CHARACTERS.search(told)

@@ -1,4 +1,4 @@
-"""Every command that shows a display, in a terminal, to its end."""
+"""Tests of every command that shows a display, in a pseudo-terminal, to its end."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ _COMMAND_TO_COPY = re.compile(r"^(\s*(Next|Resume:|To be surer|Then|Try)? +)?(fi
 
 
 class Seen(NamedTuple):
-    """One command of several in the same terminal."""
+    """Result of one of several commands in the same terminal."""
 
     code: int
-    lines: list[str]  # that a person sees in the end
-    written: list[str]  # ever, without the terminal's wrapping
+    lines: list[str]  # visible at the end
+    written: list[str]  # all lines ever written, without the terminal's wrapping
 
     @property
     def text(self) -> str:
@@ -71,7 +71,7 @@ class Seen(NamedTuple):
 
 @pytest.fixture(scope="module", params=COLUMNS)
 def terminal(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Shown]:
-    """All commands in one process, which imports TensorFlow once."""
+    """Run all commands in one process, which imports TensorFlow once."""
     from tests.finder.cli.conftest import ENVIRONMENTS
 
     folder = tmp_path_factory.mktemp("terminal")
@@ -93,7 +93,7 @@ def seen(terminal: tuple[int, Shown], command: str) -> Seen:
 
 @pytest.mark.real
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_in_a_terminal_runs_to_its_end(terminal: tuple[int, Shown], command: str) -> None:
+def test_command_in_a_terminal_runs_to_its_end(terminal: tuple[int, Shown], command: str) -> None:
     columns = terminal[0]
     ran = seen(terminal, command)
     assert ran.code == CODES.get(command, 0), ran.text
@@ -101,27 +101,27 @@ def test_a_command_in_a_terminal_runs_to_its_end(terminal: tuple[int, Shown], co
     assert "display failed" not in ran.text
     for line in ran.written:
         assert len(line) <= columns or _COMMAND_TO_COPY.search(line), line
-        assert not re.search(r"\S…", line), line  # what is left out begins with a word
-    assert not any("━" in line for line in ran.lines)  # of the live display nothing stays
+        assert not re.search(r"\S…", line), line  # lines are cut between words
+    assert not any("━" in line for line in ran.lines)  # the live display is removed
 
 
 @pytest.mark.real
-def test_what_a_person_sees_of_a_search(terminal: tuple[int, Shown]) -> None:
+def test_search_prints_its_study_trials_and_next_steps(terminal: tuple[int, Shown]) -> None:
     lines = seen(terminal, "lr").lines
     assert lines[0] == "Study lr-ppo-CartPole-v1 in kept.db"
-    assert sum(line.startswith("✓ ") for line in lines) == 4  # two, and both again
+    assert sum(line.startswith("✓ ") for line in lines) == 4  # two trials, and the confirmation of both
     assert any(line.startswith("Next ") for line in lines)
 
 
 @pytest.mark.real
-def test_what_a_person_sees_of_a_study_that_fails(terminal: tuple[int, Shown]) -> None:
-    """Its reason is cut between words where the terminal is narrow."""
+def test_failed_study_prints_a_shortened_reason(terminal: tuple[int, Shown]) -> None:
+    """The reason is cut between words in a narrow terminal."""
     assert "failed: RuntimeError: the robot fell off " in seen(terminal, "failing").text
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("columns", COLUMNS)
-def test_ctrl_c_in_a_terminal(finder: Any, columns: int) -> None:
+def test_ctrl_c_in_a_terminal_interrupts_a_search(finder: Any, columns: int) -> None:
     (finder.folder / "slow").touch()
     words = (
         "lr", "ppo", "--env", "cli_envs:Slow-v0", "--rates", "1e-4,1e-3", "--env-steps", "400", "--seeds", "1",
@@ -148,8 +148,10 @@ def test_ctrl_c_in_a_terminal(finder: Any, columns: int) -> None:
         ("CliffWalking-v1", ("--evaluate-every", "512", "--eval-max-steps", "1000000000"), "evaluating"),
     ],
 )
-def test_ctrl_c_in_a_training(tmp_path: Path, environment: str, flags: tuple[str, ...], while_it_says: str) -> None:
-    """The second one is in an evaluation that would not end for hours."""
+def test_ctrl_c_in_a_terminal_interrupts_a_training(
+    tmp_path: Path, environment: str, flags: tuple[str, ...], while_it_says: str
+) -> None:
+    """In the second case, the evaluation would take hours."""
     run = "import sys; from finder.cli import main; sys.exit(main())"
     words = ("train", "ppo", "--env", environment, "--env-steps", "10000000", *TRAINED, *flags, "--folder", "a-run")
     typed = [Typed(after=while_it_says, keys="\x03")]
@@ -162,8 +164,8 @@ def test_ctrl_c_in_a_training(tmp_path: Path, environment: str, flags: tuple[str
 @pytest.mark.real
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 @pytest.mark.parametrize(("columns", "env_steps"), [(80, 20_000), (150, 2_000)])
-def test_the_demo_in_a_terminal(tmp_path: Path, columns: int, env_steps: int) -> None:
-    """The Makefile's own target, with what is installed where the tests run."""
+def test_demo_in_a_terminal_runs_to_its_end(tmp_path: Path, columns: int, env_steps: int) -> None:
+    """Run the target of the Makefile with the packages of the test environment."""
     (tmp_path / "venv").mkdir()
     (tmp_path / "venv" / ".installed").touch()
     variables = {

@@ -1,4 +1,4 @@
-"""Commands that read what others may have written: files from elsewhere, and studies in storages of others."""
+"""Tests of commands that read files and studies that other users may have written."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def trained(finder: Any) -> Any:
 
 @pytest.fixture
 def evil(finder: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file that is made where `evil_module` or `evil.py` is imported."""
+    """Path of a file that the import of `evil_module` or `evil.py` creates."""
     for name in ("evil_module.py", "evil.py"):
         (finder.folder / name).write_text(EVIL)
     monkeypatch.delitem(sys.modules, "evil_module", raising=False)
@@ -55,7 +55,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_no_pickle_of_elsewhere_is_read(trained: Any, case: str) -> None:
+def test_pickles_of_other_users_are_not_read(trained: Any, case: str) -> None:
     words, sections = CASES[case]
     path, marker = checkpoint(trained), trained.folder / "marker"
     content = path.read_bytes()
@@ -73,10 +73,10 @@ def test_no_pickle_of_elsewhere_is_read(trained: Any, case: str) -> None:
     assert marker.exists()
 
 
-def test_what_was_trained_here_goes_on_and_what_was_elsewhere_with_trust(
+def test_own_runs_resume_and_runs_of_others_need_trust(
     finder: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    copied = ("--vectorization", "sync")  # environments as they stand are a pickle
+    copied = ("--vectorization", "sync")  # states of environments are pickled
     assert finder("train", *PPO, *copied, "--steps", "256", "--folder", "run").code == 0
     more = ("train", "--resume", "run", "--quiet")
     assert finder(*more, "--steps", "288").code == 0
@@ -85,10 +85,10 @@ def test_what_was_trained_here_goes_on_and_what_was_elsewhere_with_trust(
     assert finder("train", *PPO, "--steps", "32", "--folder", "new", "--start-from", "run").code == 0
     assert finder(*more, "--steps", "320").code == 2
     assert finder(*more, "--steps", "320", "--trust").code == 0
-    assert finder(*more, "--steps", "352").code == 0  # it is this user's by now
+    assert finder(*more, "--steps", "352").code == 0  # the checkpoint is the user's own now
 
 
-def test_environments_of_checkpoints_from_elsewhere_are_played_where_that_is_allowed(
+def test_play_needs_allow_module_for_environments_of_foreign_checkpoints(
     finder: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     words = ("train", "ppo", "--env", "cli_envs:Slow-v0", *PPO[3:], "--steps", "32", "--folder", "run")
@@ -105,7 +105,7 @@ def test_environments_of_checkpoints_from_elsewhere_are_played_where_that_is_all
 
 @pytest.mark.parametrize("place", ["evil_module:Robot", "evil.py:Robot"])
 @pytest.mark.parametrize("field", ["env", "agent", "callbacks", "wrappers"])
-def test_settings_of_a_run_from_elsewhere(trained: Any, evil: Path, place: str, field: str) -> None:
+def test_settings_of_a_foreign_run_need_allow_module(trained: Any, evil: Path, place: str, field: str) -> None:
     file = trained.folder / "run" / "run.json"
     told = json.loads(file.read_text())
     told["settings"][field] = place if field in ("env", "agent") else [place]
@@ -121,7 +121,7 @@ def test_settings_of_a_run_from_elsewhere(trained: Any, evil: Path, place: str, 
 
 @pytest.fixture
 def study(finder: Any, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A study with a pick, in a storage that others may write to."""
+    """A study with a pick, in a storage that other users may write to."""
     words = ("lr", "ppo", "--env", "cli_envs:Loud-v0", "--n-rates", "2", "--seeds", "1", "--confirm", "0")
     few = (
         "--env-steps",
@@ -136,11 +136,11 @@ def study(finder: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     )
     monkeypatch.setattr(StudyStorage, "foreign", property(lambda _: True))
     ran = finder(*words, *few, "--executor", "inline")
-    assert ran.code == 0, ran.err  # what the command names is allowed
+    assert ran.code == 0, ran.err  # modules named in the command are allowed
     return "theirs"
 
 
-def test_the_pick_of_a_study_of_others(finder: Any, study: str) -> None:
+def test_pick_of_a_foreign_study_needs_allow_module(finder: Any, study: str) -> None:
     words = ("train", "--from", study, "--steps", "32", "--quiet", "--folder")
     ran = finder(*words, "picked")
     assert ran.code == 2
@@ -148,11 +148,13 @@ def test_the_pick_of_a_study_of_others(finder: Any, study: str) -> None:
     assert not (finder.folder / "picked").exists()
     ran = finder(*words, "picked", "--allow-module", "cli_envs")
     assert ran.code == 0, ran.err
-    assert finder("train", "--resume", "picked", "--steps", "64", "--quiet").code == 0  # these are this user's settings
+    assert (
+        finder("train", "--resume", "picked", "--steps", "64", "--quiet").code == 0
+    )  # the settings are the user's own
 
 
 @pytest.mark.parametrize("command", ["studies", "show", "best", "report", "worker"])
-def test_looking_at_a_study_imports_nothing_of_it(
+def test_reading_a_study_imports_none_of_its_code(
     finder: Any, evil: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(StudyStorage, "foreign", property(lambda _: True))
@@ -170,6 +172,6 @@ def test_looking_at_a_study_imports_nothing_of_it(
         assert (ran.code, "the study 'theirs' names code in 'evil_module'" in " ".join(ran.err.split())) == (2, True)
 
 
-def test_trust_and_allow_module_do_nothing_alone(finder: Any) -> None:
+def test_trust_and_allow_module_need_other_options(finder: Any) -> None:
     assert "--trust has no effect without --start-from" in finder("train", *PPO, "--trust").err
     assert "--allow-module has no effect without --from" in finder("train", *PPO, "--allow-module", "x").err

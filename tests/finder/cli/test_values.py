@@ -1,3 +1,5 @@
+"""Tests of the parsing of option values."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -12,7 +14,7 @@ from finder.cli import values
     ("text", "expected"),
     [(None, None), ("3", 3), ("0,1,7", (0, 1, 7)), ("7,", (7,)), ("-1", -1)],
 )
-def test_seeds(text: str | None, expected: Any) -> None:
+def test_seeds_are_parsed(text: str | None, expected: Any) -> None:
     assert values.seeds(text) == expected
 
 
@@ -33,13 +35,13 @@ def test_seeds(text: str | None, expected: Any) -> None:
         ("gamma=NaN", "NaN"),
     ],
 )
-def test_a_setting_is_json_a_number_or_text(text: str, expected: Any) -> None:
+def test_setting_is_parsed_as_json_number_or_text(text: str, expected: Any) -> None:
     (value,) = values.settings([text]).values()
     assert value == expected
     assert type(value) is type(expected)
 
 
-def test_a_parameter_alone_takes_its_own_range() -> None:
+def test_parameter_without_a_range_has_its_default_range() -> None:
     assert values.spaces(["learning_rate", "gamma=0.9:0.99", "optimizer=adam,sgd"]) == {
         "learning_rate": None,
         "gamma": "0.9:0.99",
@@ -61,13 +63,13 @@ def test_a_parameter_alone_takes_its_own_range() -> None:
         (values.rates, "1e-3,fast", "1e-4,1e-3"),
     ],
 )
-def test_what_cannot_be_read_is_named(read: Any, given: Any, said: str) -> None:
+def test_error_names_the_invalid_value(read: Any, given: Any, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         read(given)
 
 
 @pytest.mark.parametrize("text", ["{a", "[1]", "1"])
-def test_json_objects(text: str) -> None:
+def test_json_objects_are_parsed(text: str) -> None:
     assert values.json_object('{"a": 1}', "--x") == {"a": 1}
     assert values.json_object(None, "--x") == {}
     with pytest.raises(ConfigurationError, match="--x"):

@@ -1,4 +1,4 @@
-"""Code of the user's that cannot be imported, raises, or ends the process: one message, exit code 2."""
+"""Tests of user code that cannot be imported, raises, or ends the process: one message, exit code 2."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FILES: dict[str, str | bytes] = {
     "callback.toml": 'name = "x"\nagents = ["ppo"]\nenv = "CartPole-v1"\ncallbacks = "raises.py:X"\nenv_steps = 100\n',
 }
 
-TOLD = {
+MESSAGES = {
     "syntax.py:X": ("syntax.py", "line 3"),
     "raises.py:X": ("RuntimeError: no licence", "line 3"),
     "divides.py:X": ("ZeroDivisionError: division by zero", "line 1"),
@@ -71,7 +71,7 @@ USES = {
 IMPORTED = [
     Mistake(use.format(place), value, advice)
     for use in USES.values()
-    for place, (value, advice) in TOLD.items()
+    for place, (value, advice) in MESSAGES.items()
     if not (place == "blank.py:X" and "--env CartPole-v1 --" in use)
 ]
 
@@ -112,14 +112,14 @@ ENDING = [
 ALL = [*IMPORTED, *ELSEWHERE, *ENDING]
 
 
-def furnish(folder: Path) -> None:
-    """Makes the files that the commands name."""
+def create_files(folder: Path) -> None:
+    """Create the files that the commands name."""
     write_all(folder, FILES)
 
 
 @pytest.mark.parametrize("case", ALL, ids=ids(ALL))
-def test_it_is_told_in_one_line(finder: Any, case: Mistake) -> None:
-    furnish(finder.folder)
+def test_mistake_is_reported_in_one_line(finder: Any, case: Mistake) -> None:
+    create_files(finder.folder)
     check(case, *finder(*case.words))
     storage = finder.folder / "finder.db"
     assert not storage.exists() or finder("studies", "--json").json == []

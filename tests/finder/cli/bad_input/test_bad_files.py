@@ -1,4 +1,4 @@
-"""Study files, runs, checkpoints, tables and outputs that cannot be used: one message, exit code 2."""
+"""Tests of unusable study files, runs, checkpoints, tables and outputs: one message, exit code 2."""
 
 from __future__ import annotations
 
@@ -208,12 +208,12 @@ ALL = [*STUDIES, *RUNS, *CHECKPOINTS, *OUTPUTS, *TABLES]
 
 
 def _checkpoint(about: bytes) -> bytes:
-    """A checkpoint that says this about itself, and holds nothing."""
+    """Return a checkpoint with this description and no data."""
     return about + len(about).to_bytes(4, "big") + b"finder1\n"
 
 
-def furnish(folder: Path) -> None:
-    """Makes the files that the commands name."""
+def create_files(folder: Path) -> None:
+    """Create the files that the commands name."""
     about = {"kind": "training", "format": 1, "crc": 0, "size": 0}
     checkpoints = {
         "about.checkpoint": b"[1]",
@@ -227,14 +227,14 @@ def furnish(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files, which are made once."""
+    """Return the folder of the files, which are created once."""
     folder = tmp_path_factory.mktemp("bad-files")
-    furnish(folder)
+    create_files(folder)
     return folder
 
 
 @pytest.mark.parametrize("case", ALL, ids=ids(ALL))
-def test_it_is_told_in_one_line(finder: Any, template: Path, case: Mistake) -> None:
+def test_mistake_is_reported_in_one_line(finder: Any, template: Path, case: Mistake) -> None:
     shutil.copytree(template, finder.folder, dirs_exist_ok=True)
     check(case, *finder(*case.words))
     storage = finder.folder / "finder.db"

@@ -1,4 +1,4 @@
-"""Every mistake gets one clear message on stderr, exit code 2, no traceback, and leaves nothing behind."""
+"""Tests of mistakes: one message on stderr, exit code 2, no traceback, and no file left."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("words", "said"), MISTAKES.values(), ids=MISTAKES.keys())
-def test_a_mistake(finder: Any, words: tuple[str, ...], said: str) -> None:
+def test_mistake_is_reported_in_one_message(finder: Any, words: tuple[str, ...], said: str) -> None:
     (finder.folder / "note.db").write_text("this is no database, leave it alone")
     (finder.folder / "empty.db").touch()
     (finder.folder / "mine.py").write_text(
@@ -110,7 +110,7 @@ def test_a_mistake(finder: Any, words: tuple[str, ...], said: str) -> None:
     assert not storage.exists() or finder("studies", "--json").json == []
 
 
-def test_what_nobody_expected_keeps_its_traceback(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_error_keeps_its_traceback(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise RuntimeError("a bug")
 
@@ -119,7 +119,7 @@ def test_what_nobody_expected_keeps_its_traceback(finder: Any, monkeypatch: pyte
         finder("studies")
 
 
-def test_a_reader_that_goes_away_is_no_error(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_pipe_prints_no_error(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     script = (
         "import sys, studies.analysis.listing\n"
         "def fail(*_): raise BrokenPipeError\n"

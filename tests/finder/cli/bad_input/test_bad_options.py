@@ -1,4 +1,4 @@
-"""Numbers, names and lists that no option takes: one message that says what it takes instead, exit code 2."""
+"""Tests of invalid option values: one message that names the allowed ones, exit code 2."""
 
 from __future__ import annotations
 
@@ -206,15 +206,15 @@ SERVERS = [
 ALL = [*NUMBERS, *RATES, *SEEDS, *SETTINGS, *NAMES, *SPACES, *TRAIN, *SERVERS]
 
 
-def furnish(folder: Path) -> None:
-    """Makes the files that the commands name."""
+def create_files(folder: Path) -> None:
+    """Create the files that the commands name."""
     write_all(folder, {"empty.db": b"", "note.txt": "no certificate"})
 
 
 @pytest.mark.parametrize("case", ALL, ids=ids(ALL))
-def test_it_is_told_in_one_line(finder: Any, case: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistake_is_reported_in_one_line(finder: Any, case: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FINDER_TOKEN", raising=False)
-    furnish(finder.folder)
+    create_files(finder.folder)
     ran = finder(*case.words)
     check(case, *ran)
     assert not (finder.folder / "runs").exists()

@@ -1,4 +1,4 @@
-"""A sample of mistakes as a shell sees them: exit code 2, one message on stderr, nothing on stdout, no traceback."""
+"""Tests of a sample of mistakes in real processes: exit code 2, one message on stderr, no output, no traceback."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FILES: dict[str, str | bytes] = {
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files, which are made once."""
+    """Return the folder of the files, which are created once."""
     folder = tmp_path_factory.mktemp("bad-processes")
     make_study(f"sqlite:///{folder}/real.db")
     write_all(folder, FILES)
@@ -63,7 +63,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.real
 @pytest.mark.parametrize("case", ALL, ids=ids(ALL))
-def test_a_process_tells_it_in_one_line(
+def test_process_reports_a_mistake_in_one_line(
     finder: Any, template: Path, case: Mistake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", os.getcwd())

@@ -1,4 +1,4 @@
-"""Damaged storages, URLs that mean nothing, names that no study has: one message, exit code 2, nothing changed."""
+"""Tests of damaged storages, invalid URLs and unknown names: one message, exit code 2, nothing changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILES = ("text", "header", "cut", "short", "holes", "zeros")
 READERS = ("show real", "best real", "report real")
 WRITERS = ("delete real --yes", "worker real")
 
-TOLD = {
+MESSAGES = {
     "text": ("text.db", "is not an SQLite database: give another file"),
     "header": ("header.db", "is not an SQLite database: give another file"),
     "cut": ("cut.db", "malformed"),
@@ -79,12 +79,12 @@ SEARCHING = ("lr ppo --env CartPole-v1 --env-steps 100 --study-name real", "trai
 DAMAGED = [
     *(
         Mistake(f"{line} --storage {name}.db", *told)
-        for name, told in TOLD.items()
+        for name, told in MESSAGES.items()
         for line in ("studies", "best real")
     ),
-    *(Mistake(f"{line} --storage {name}.db", *TOLD[name]) for name in FILES for line in (*SERVING, *SEARCHING)),
-    *(Mistake(f"{line} --storage no-trials.db", *TOLD["no-trials"]) for line in (*READERS, *WRITERS, *SERVING)),
-    *(Mistake(f"{line} --storage columns.db", *TOLD["columns"]) for line in (*READERS, *WRITERS)),
+    *(Mistake(f"{line} --storage {name}.db", *MESSAGES[name]) for name in FILES for line in (*SERVING, *SEARCHING)),
+    *(Mistake(f"{line} --storage no-trials.db", *MESSAGES["no-trials"]) for line in (*READERS, *WRITERS, *SERVING)),
+    *(Mistake(f"{line} --storage columns.db", *MESSAGES["columns"]) for line in (*READERS, *WRITERS)),
     *(Mistake(f"show real --storage {name}.db", *told) for name, told in OF_STUDY.items()),
     *(Mistake(f"worker real --storage {name}.db", *told) for name, told in list(OF_STUDY.items())[:5]),
     *(Mistake(f"report real --storage {name}.db", *told) for name, told in OF_EPISODES.items()),
@@ -171,26 +171,26 @@ ALL = [*DAMAGED, *PLACES, *URLS, *NAMES]
 
 
 @functools.cache
-def _real() -> Path:
-    """The whole file, which is made once."""
+def _undamaged() -> Path:
+    """Return the undamaged file, which is created once."""
     folder = Path(tempfile.mkdtemp(prefix="real-study-"))
     make_study(f"sqlite:///{folder}/real.db")
     return folder / "real.db"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _leaves_no_file() -> Any:
+def _remove_undamaged_file() -> Any:
     yield
-    shutil.rmtree(_real().parent)
-    _real.cache_clear()
+    shutil.rmtree(_undamaged().parent)
+    _undamaged.cache_clear()
 
 
-def furnish(folder: Path) -> None:
-    """Makes the files that the commands name."""
+def create_files(folder: Path) -> None:
+    """Create the files that the commands name."""
     import os
 
-    shutil.copy(_real(), folder / "real.db")
-    shutil.copy(_real(), folder / "real.log")
+    shutil.copy(_undamaged(), folder / "real.db")
+    shutil.copy(_undamaged(), folder / "real.log")
     (folder / "folder.db").mkdir()
     os.mkfifo(folder / "pipe.db")
     first = '{"op_code": 0, "worker_id": "a", "study_name": "s", "directions": [1]}\n'
@@ -207,12 +207,12 @@ def furnish(folder: Path) -> None:
     )
 
 
-def furnish_for(folder: Path, case: Mistake) -> None:
-    """Makes the files that a command names."""
-    furnish(folder)
+def create_files_for(folder: Path, case: Mistake) -> None:
+    """Create the files that a command names."""
+    create_files(folder)
     named = case.words[case.words.index("--storage") + 1].removesuffix(".db")
     if named in SQL or named in FILES:
-        damage(folder, _real(), named)
+        damage(folder, _undamaged(), named)
 
 
 def _contents(folder: Path) -> dict[str, str]:
@@ -221,21 +221,21 @@ def _contents(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("case", ALL, ids=ids(ALL))
-def test_it_is_told_in_one_line(finder: Any, case: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistake_is_reported_in_one_line(finder: Any, case: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
     def serve(*_: Any, **__: Any) -> None:
         raise AssertionError("it was served")
 
     monkeypatch.setattr("studies.servers.dashboard._ThreadedServer.serve_forever", serve)
     monkeypatch.setenv("FINDER_STORAGE_SECONDS", "1")
-    furnish_for(finder.folder, case)
+    create_files_for(finder.folder, case)
     before = _contents(finder.folder)
     check(case, *finder(*case.words))
     if "worker" not in case.words and "lr" not in case.words:
         assert {name: digest for name, digest in _contents(finder.folder).items() if name in before} == before
 
 
-def test_the_study_that_is_damaged_here_can_be_read(finder: Any) -> None:
-    furnish(finder.folder)
+def test_undamaged_study_can_be_read(finder: Any) -> None:
+    create_files(finder.folder)
     ran = finder("show", NAME, "--storage", "real.db", "--json")
     assert ran.code == 0, ran.err
     assert [trial["state"] for trial in ran.json["trials"]] == ["complete"] * 3

@@ -1,4 +1,4 @@
-"""Environments of files, wrappers and step limits, in every command that takes an environment."""
+"""Tests of environments from files, wrappers and step limits in every command that takes an environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SMALL = tuple(
     for setting in ("jit_compile=false", "n_steps=16", "n_envs=2", "batch_size=16", "n_epochs=1", "hidden_sizes=[8]")
     for word in ("--set", setting)
 )
-THERE = (
+ENV_OPTIONS = (
     "--env", "my_env.py:Endless", "--wrapper", "my_env.py:Doubled:by=3", "--wrapper",
     "FrameStackObservation:stack_size=2", "--max-episode-steps", "10",
 )  # fmt: skip
@@ -25,7 +25,7 @@ from gymnasium import spaces
 
 
 class Endless(gym.Env):
-    """Never ends by itself."""
+    """Episodes never end."""
 
     def __init__(self, render_mode=None):
         self.observation_space, self.action_space = spaces.Box(-1, 1, (2,)), spaces.Discrete(2)
@@ -49,7 +49,7 @@ class Doubled(gym.RewardWrapper):
 
 
 @pytest.fixture
-def there(finder: Any) -> Any:
+def finder_with_env(finder: Any) -> Any:
     (finder.folder / "my_env.py").write_text(SOURCE)
     return finder
 
@@ -60,62 +60,62 @@ def lr(finder: Any, *words: str) -> Any:
 
 
 @pytest.mark.slow
-def test_a_search_then_its_pick(there: Any) -> None:
-    ran = lr(there, *THERE)
+def test_search_and_training_of_its_pick_use_the_environment(finder_with_env: Any) -> None:
+    ran = lr(finder_with_env, *ENV_OPTIONS)
     assert ran.code == 0, ran.err
-    found = there("best", "lr-ppo-Endless", "--json").json
+    found = finder_with_env("best", "lr-ppo-Endless", "--json").json
     assert 30.0 < found["value"] < 30.1  # ten steps, each worth three
     assert found["env"] == "my_env.py:Endless"
     assert found["wrappers"] == ["my_env.py:Doubled:by=3", "FrameStackObservation:stack_size=2"]
     assert found["max_episode_steps"] == 10
     assert (
         "agents.EnvironmentSpec('my_env.py:Endless', wrappers=['my_env.py:Doubled"
-        in there("best", "lr-ppo-Endless").out
+        in finder_with_env("best", "lr-ppo-Endless").out
     )
-    ran = there("train", "--from", "lr-ppo-Endless", "--env-steps", "256", "--folder", "run", "--json")
+    ran = finder_with_env("train", "--from", "lr-ppo-Endless", "--env-steps", "256", "--folder", "run", "--json")
     assert ran.code == 0, ran.err
     assert 30.0 < ran.json["mean_return"] < 30.1
-    settings = json.loads((there.folder / "run" / "run.json").read_text())["settings"]
-    file = there.folder / "my_env.py"
+    settings = json.loads((finder_with_env.folder / "run" / "run.json").read_text())["settings"]
+    file = finder_with_env.folder / "my_env.py"
     assert settings["env"] == f"{file}:Endless"
     assert settings["wrappers"] == [f"{file}:Doubled:by=3", "FrameStackObservation:stack_size=2"]
-    ran = there("train", "--resume", "run", "--env-steps", "320", "--json")
+    ran = finder_with_env("train", "--resume", "run", "--env-steps", "320", "--json")
     assert ran.code == 0, ran.err
     assert 30.0 < ran.json["mean_return"] < 30.1
 
 
 @pytest.mark.slow
-def test_they_make_another_question(there: Any) -> None:
+def test_changed_wrappers_or_step_limit_are_refused(finder_with_env: Any) -> None:
     first = ("--env", "my_env.py:Endless", "--max-episode-steps", "10", "--study-name", "s")
-    assert lr(there, *first).code == 0
-    assert lr(there, *first).code == 0  # goes on
-    ran = lr(there, "--env", "my_env.py:Endless", "--max-episode-steps", "20", "--study-name", "s")
+    assert lr(finder_with_env, *first).code == 0
+    assert lr(finder_with_env, *first).code == 0  # resumes
+    ran = lr(finder_with_env, "--env", "my_env.py:Endless", "--max-episode-steps", "20", "--study-name", "s")
     assert (ran.code, ran.out) == (2, "")
     assert "made with at most 10 steps an episode; now at most 20 steps an episode" in ran.err
-    ran = lr(there, *first, "--wrapper", "NormalizeReward")
+    ran = lr(finder_with_env, *first, "--wrapper", "NormalizeReward")
     assert "made with no wrappers; now the wrappers NormalizeReward" in ran.err
 
 
-def test_a_run_of_its_own(there: Any) -> None:
-    ran = there("train", "ppo", *THERE, *SMALL, "--env-steps", "128", "--json", "--quiet")
+def test_train_uses_the_environment(finder_with_env: Any) -> None:
+    ran = finder_with_env("train", "ppo", *ENV_OPTIONS, *SMALL, "--env-steps", "128", "--json", "--quiet")
     assert ran.code == 0, ran.err
     assert 30.0 < ran.json["mean_return"] < 30.1
     assert ran.json["folder"] == "runs/ppo-Endless-seed0"
 
 
 @pytest.mark.slow
-def test_a_file_of_a_study(there: Any) -> None:
-    (there.folder / "study.toml").write_text(
+def test_study_file_sets_the_environment(finder_with_env: Any) -> None:
+    (finder_with_env.folder / "study.toml").write_text(
         'name = "s"\nagents = ["ppo"]\nenv = "my_env.py:Endless"\nwrappers = ["my_env.py:Doubled"]\n'
         "max_episode_steps = 4\nenv_steps = 64\nn_trials = 1\nseeds = 1\nconfirm = 0\n"
         "[params]\ngamma = [0.9]\n[fixed]\nn_steps = 16\nn_envs = 2\njit_compile = false\n"
     )
-    ran = there("run", "study.toml")
+    ran = finder_with_env("run", "study.toml")
     assert ran.code == 0, ran.err
-    assert there("best", "s", "--json").json["value"] == pytest.approx(8.0, abs=0.02)
+    assert finder_with_env("best", "s", "--json").json["value"] == pytest.approx(8.0, abs=0.02)
 
 
-def test_a_range_test_says_how_it_is_confirmed(there: Any) -> None:
+def test_range_test_prints_the_environment_options(there: Any) -> None:
     words = (*THERE, *SMALL, "--storage", "other.db")
     ran = there("lr", "ppo", *words, "--range-test", "--env-steps", "600", "--seeds", "1")
     settings = SMALL[SMALL.index("--set") :]
@@ -135,8 +135,10 @@ def test_a_range_test_says_how_it_is_confirmed(there: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["lr", "train"])
-def test_a_mistake(there: Any, command: str, words: tuple[str, ...], said: str) -> None:
-    ran = there(command, "ppo", *words)
+def test_mistake_in_an_environment_is_reported(
+    finder_with_env: Any, command: str, words: tuple[str, ...], said: str
+) -> None:
+    ran = finder_with_env(command, "ppo", *words)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
     assert "Traceback" not in ran.err

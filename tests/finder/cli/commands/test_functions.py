@@ -1,4 +1,4 @@
-"""Training functions of the user's own, from the command line."""
+"""Tests of user-defined training functions on the command line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import math
 
 
 def train(run, learning_rate: float = 1e-4, width: int = 8):
-    """Is the better, the nearer its rate is to 0.01."""
+    """Reports higher returns the nearer the rate is to 0.01."""
     while True:
         run.report(100 * math.exp(-abs(math.log10(learning_rate) + 2)), length=20)
 '''
@@ -38,7 +38,7 @@ def mine(finder: Any) -> Any:
     return finder
 
 
-def test_tune_and_what_comes_then(mine: Any) -> None:
+def test_tune_prints_how_to_train_the_pick(mine: Any) -> None:
     ran = mine("tune", "mine.py:train", *QUICK, "--param", "learning_rate=1e-4:1e-1:log", "--n-trials", "8")
     assert ran.code == 0, ran.err
     assert "8 trials: 8 complete, 0 pruned, 0 failed" in ran.err
@@ -59,7 +59,7 @@ def test_tune_and_what_comes_then(mine: Any) -> None:
     )
 
 
-def test_learning_rates(mine: Any) -> None:
+def test_lr_searches_the_rate_of_a_training_function(mine: Any) -> None:
     words = ("--start-lr", "1e-3", "--end-lr", "1e-1", "--n-rates", "3", "--no-extend", "--json")
     ran = mine("lr", "mine.py:train", *QUICK, *words)
     assert ran.code == 0, ran.err
@@ -67,7 +67,7 @@ def test_learning_rates(mine: Any) -> None:
     assert ran.json["pick"]["config"] == {"learning_rate": 0.01, "width": 8}
 
 
-def test_a_study_from_a_file(mine: Any) -> None:
+def test_study_file_runs_a_training_function(mine: Any) -> None:
     (mine.folder / "study.toml").write_text(TOML)
     ran = mine("run", "study.toml", "--json")
     assert ran.code == 0, ran.err
@@ -88,13 +88,13 @@ def test_a_study_from_a_file(mine: Any) -> None:
         (("train", "mine.py:train", "--set", "width=4"), "    train(run, learning_rate=0.0001, width=4)"),
     ],
 )
-def test_what_cannot_be_says_what_to_do(mine: Any, words: tuple[str, ...], told: str) -> None:
+def test_unsupported_use_of_a_training_function_is_explained(mine: Any, words: tuple[str, ...], told: str) -> None:
     ran = mine(*words, "--env", "CartPole-v1")
     assert ran.code == 2
     assert told in ran.err
 
 
-def test_the_short_flag_of_train_warns(mine: Any) -> None:
+def test_deprecated_short_flag_of_train_warns(mine: Any) -> None:
     ran = mine("train", "mine.py:train", "--set", "width=4", "-p", "learning_rate=1e-3", "--env", "CartPole-v1")
     assert "-p of finder train is deprecated" in ran.err
     assert "    train(run, learning_rate=0.001, width=4)" in ran.err

@@ -1,4 +1,4 @@
-"""`finder submit`, `worker` and `serve`: one study, several processes."""
+"""Tests of `finder submit`, `worker` and `serve`: one study in several processes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write(folder: Path, env: str = "CartPole-v1", n_trials: int = 3) -> None:
 
 @contextlib.contextmanager
 def served(finder: Any) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """A server in a process of its own; gives its address."""
+    """Start a server in a new process; yield its address and the process."""
     process = finder.start("serve", "--storage", "served.db", "--port", "0", "--dashboard-port", "0")
     try:
         assert process.stdout is not None
@@ -64,7 +64,7 @@ def served(finder: Any) -> Iterator[tuple[str, subprocess.Popen[str]]]:
 
 
 @pytest.mark.slow
-def test_a_submitted_study_is_run_by_a_worker(finder: Any) -> None:
+def test_submitted_study_is_run_by_a_worker(finder: Any) -> None:
     write(finder.folder)
     ran = finder("submit", "study.toml", "--storage", "kept.db")
     assert ran.code == 0, ran.err
@@ -81,7 +81,7 @@ def test_a_submitted_study_is_run_by_a_worker(finder: Any) -> None:
     assert "All trials have ended; this is the result." in nothing.err
 
 
-def test_others_are_told_an_address_that_they_reach(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serve_prints_reachable_addresses(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("studies.servers.dashboard._ThreadedServer.serve_forever", lambda *_, **__: None)
     monkeypatch.setattr(
         "finder.cli.commands.machines.reachable", {"127.0.0.2": "10.1.2.3", "127.0.0.1": "127.0.0.1"}.get
@@ -97,7 +97,7 @@ def test_others_are_told_an_address_that_they_reach(finder: Any, monkeypatch: py
         assert f"finder worker STUDY --storage {proxy}" in ran.err
 
 
-def test_a_dashboard_port_that_is_taken_is_told_by_its_flag(finder: Any) -> None:
+def test_occupied_dashboard_port_is_reported_with_its_flag(finder: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         ran = finder("serve", "--storage", "new.db", "--port", "0", "--dashboard-port", port)
@@ -107,7 +107,7 @@ def test_a_dashboard_port_that_is_taken_is_told_by_its_flag(finder: Any) -> None
     assert finder("serve", "--storage", "new.db", "--dashboard-port", "-3").code == 2
 
 
-def test_the_storage_of_a_file_is_taken_before_the_exported_one(
+def test_storage_of_a_study_file_overrides_the_environment_variable(
     finder: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "mine.toml"
@@ -126,7 +126,7 @@ def test_the_storage_of_a_file_is_taken_before_the_exported_one(
     assert "flagged.db" in told.out
 
 
-def test_what_listens_everywhere_is_reached_somewhere() -> None:
+def test_reachable_replaces_the_wildcard_address() -> None:
     assert reachable("127.0.0.1") == "127.0.0.1"
     assert reachable("node-3") == "node-3"
     with socket.create_server(("0.0.0.0", 0)) as server:
@@ -148,7 +148,7 @@ def test_what_listens_everywhere_is_reached_somewhere() -> None:
         (("serve", "--storage", "kept.db", "--host", "no.such.host.invalid"), "choose another"),
     ],
 )
-def test_mistakes_are_told(finder: Any, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], told: str) -> None:
+def test_mistakes_are_reported(finder: Any, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], told: str) -> None:
     monkeypatch.setattr("studies.storage.proxy_client.READY_SECONDS", 0.5)
     write(finder.folder)
     assert finder("submit", "study.toml", "--storage", "kept.db").code == 0
@@ -158,7 +158,7 @@ def test_mistakes_are_told(finder: Any, monkeypatch: pytest.MonkeyPatch, words: 
     assert "Traceback" not in ran.err
 
 
-def test_an_agent_that_only_a_script_knows_is_told(finder: Any) -> None:
+def test_worker_reports_an_agent_defined_in_a_script(finder: Any) -> None:
     write(finder.folder)
     assert finder("submit", "study.toml", "--storage", "kept.db").code == 0
     from studies.recording.opening import open_study
@@ -176,7 +176,7 @@ def test_an_agent_that_only_a_script_knows_is_told(finder: Any) -> None:
 
 @pytest.mark.real
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
-def test_workers_share_a_served_study_and_one_that_is_killed_loses_nothing(finder: Any) -> None:
+def test_workers_share_a_served_study_and_a_killed_one_loses_nothing(finder: Any) -> None:
     write(finder.folder, "cli_envs:Slow-v0", n_trials=6)
     (finder.folder / "slow").touch()
     with served(finder) as (address, server):
@@ -205,9 +205,7 @@ def test_workers_share_a_served_study_and_one_that_is_killed_loses_nothing(finde
 
 
 @pytest.mark.real
-def test_a_server_that_is_stopped_ends_a_worker_within_its_patience(
-    finder: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_worker_ends_when_its_server_does_not_answer_in_time(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = 3.0
     write(finder.folder, "cli_envs:Slow-v0", n_trials=50)
     (finder.folder / "slow").touch()

@@ -1,4 +1,4 @@
-"""ObserverOptions what was trained, and drawing how it went."""
+"""Tests of `finder play` and `finder plot`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def trained(finder: Any) -> Any:
 
 
 class TestPlay:
-    def test_returns_go_to_stdout(self, trained: Any) -> None:
+    def test_play_prints_returns_to_stdout(self, trained: Any) -> None:
         ran = trained("play", "run", "--episodes", "2", "--max-steps", "9", "--video", "out.gif", "--frames", "frames")
         assert ran.code == 0, ran.err
         first, second, mean = ran.out.splitlines()
@@ -41,29 +41,31 @@ class TestPlay:
         assert (trained.folder / "out.gif").read_bytes().startswith(b"GIF")
         assert len(list((trained.folder / "frames").glob("*.png"))) >= 19
 
-    def test_json(self, trained: Any) -> None:
+    def test_json_output_of_play(self, trained: Any) -> None:
         checkpoint = next((trained.folder / "run" / "checkpoints").glob("*256.checkpoint"))
         ran = trained("play", str(checkpoint), "--frames", "frames", "--explore", "--json")
         [episode] = ran.json["episodes"]
         assert episode["episode_return"] == episode["length"]
         assert ran.json["checkpoint"] == str(checkpoint)
 
-    def test_on_the_screen(self, trained: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_play_opens_a_window(self, trained: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
         ran = trained("play", "run", "--max-steps", "2")
         assert (ran.code, ran.out) == (0, "episode 1   return 2   2 steps   cut off\n")
 
-    def test_what_to_see_is_what_was_played(self, trained: Any) -> None:
+    def test_suggested_command_repeats_the_options(self, trained: Any) -> None:
         ran = trained("play", "run", "--headless", "--max-steps", "2", "--env-kwargs", '{"sutton_barto_reward": false}')
         assert """To see it  finder play run --env-kwargs '{"sutton_barto_reward": false}' --video out.gif""" in ran.err
 
     @pytest.mark.parametrize("flags", [(), ("--headless",)])
     @pytest.mark.slow
-    def test_without_a_screen(self, trained: Any, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]) -> None:
+    def test_play_without_a_display_reports_the_returns(
+        self, trained: Any, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]
+    ) -> None:
         for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
             monkeypatch.delenv(name, raising=False)
         if flags:
-            monkeypatch.setenv("DISPLAY", ":77")  # there is none, but nobody looks
+            monkeypatch.setenv("DISPLAY", ":77")  # this display does not exist and is not opened
         ran = trained("play", "run", "--episodes", "30", *flags)
         assert ran.code == 0, ran.err
         told = re.fullmatch(r"mean return (\S+)   95% interval (\S+) to (\S+)   30 episodes\n", ran.out)
@@ -75,7 +77,7 @@ class TestPlay:
         assert [both["low"], both["mean_return"], both["high"]] == pytest.approx([low, mean, high], abs=1)
         assert len(both["episodes"]) == 30
 
-    def test_other_arguments_of_the_environment(self, trained: Any) -> None:
+    def test_env_kwargs_change_the_environment(self, trained: Any) -> None:
         ran = trained("play", "run", "--env-kwargs", '{"max_episode_steps": 3}', "--frames", "frames")
         assert ran.out == "episode 1   return 3   3 steps\n"
 
@@ -92,7 +94,9 @@ class TestPlay:
             (("run", "--frames", "f", "--env-kwargs", '{"colour": 1}'), "cannot be made with {'colour': 1"),
         ],
     )
-    def test_a_mistake(self, trained: Any, words: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_mistake_in_play_is_reported(
+        self, trained: Any, words: Any, said: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
             monkeypatch.delenv(name, raising=False)
         (trained.folder / "note.txt").write_text("no checkpoint")
@@ -108,11 +112,13 @@ class TestPlay:
     ("returns", "expected"),
     [
         ([1.0, 2.0, 3.0], (2.0, -0.484, 4.484)),  # 4.303 * 1 / sqrt(3)
-        ([500.0, 500.0, 500.0, 400.0], (475.0, 395.4, 500.0)),  # one for each of 500 steps is the most there is
+        ([500.0, 500.0, 500.0, 400.0], (475.0, 395.4, 500.0)),  # the maximum is a reward of 1 for each of 500 steps
         ([7.0, 7.0], (7.0, 7.0, 7.0)),
     ],
 )
-def test_the_interval_of_a_mean_return_ends_where_returns_do(returns: list[float], expected: tuple[float, ...]) -> None:
+def test_interval_of_the_mean_return_is_limited_to_possible_returns(
+    returns: list[float], expected: tuple[float, ...]
+) -> None:
     a_reward_a_step = max(returns) > 100
     played = [PlayedEpisode(each, int(each) if a_reward_a_step else 10, False) for each in returns]
     assert summary_of(played, 500 if a_reward_a_step else None) == pytest.approx(expected, abs=0.05)
@@ -129,7 +135,7 @@ def history(folder: Path, rows: list[tuple[int, float, float | None]]) -> Path:
 
 
 class TestPlot:
-    def test_runs_side_by_side(self, trained: Any) -> None:
+    def test_plot_compares_runs(self, trained: Any) -> None:
         assert trained(*PPO, "--steps", "128", "--folder", "other").code == 0
         ran = trained("plot", "run", "other", "--output", "runs.html")
         assert ran.code == 0, ran.err
@@ -142,7 +148,7 @@ class TestPlot:
         assert [trace.name for trace in figure.data] == ["run", "run, evaluated", "other"]
         assert plot_returns(histories_data([trained.folder / "run", trained.folder / "other"])) == figure
 
-    def test_what_is_drawn(self, tmp_path: Path) -> None:
+    def test_histories_are_smoothed_and_drawn(self, tmp_path: Path) -> None:
         run = history(tmp_path / "a", [(10, 1.0, None), (20, 3.0, 0.5), (30, 5.0, float("nan")), (40, 7.0, 1.5)])
         data = histories_data([run], window=2)
         assert data.runs[0].steps == [10, 20, 30, 40]
@@ -153,7 +159,7 @@ class TestPlot:
         assert plot_returns(run, window=2).data[0].y == (1.0, 2.0, 4.0, 6.0)
         assert plot_losses([str(run)], window=2) == plot_losses(data)
 
-    def test_returns_and_losses_share_their_steps(self, tmp_path: Path) -> None:
+    def test_returns_and_losses_share_the_axis_of_steps(self, tmp_path: Path) -> None:
         runs = [
             history(tmp_path / name, [(10, 1e6, 0.5), (20, 3e6, 0.25), (300 * len(name), 5e6, 0.1)])
             for name in ("a", "another")
@@ -164,7 +170,7 @@ class TestPlot:
         assert [trace.name for trace in figure.data if trace.showlegend is not False] == ["a", "another"]
         assert figure.layout.yaxis.domain[0] > figure.layout.yaxis2.domain[1]
 
-    def test_without_losses_the_returns_are_drawn_alone(self, tmp_path: Path) -> None:
+    def test_history_without_losses_draws_only_returns(self, tmp_path: Path) -> None:
         figure = plot_runs(histories_data([history(tmp_path / "a", [(10, 1.0, None)])]))
         assert figure.layout.title.text == "<b>Returns</b>"
 
@@ -175,20 +181,20 @@ class TestPlot:
         assert (drawn.steps[0], drawn.steps[-1]) == (1, 2000)
         assert drawn.returns == [float(step) for step in drawn.steps]
 
-    def test_runs_of_the_same_name_are_told_apart(self, tmp_path: Path) -> None:
+    def test_runs_of_the_same_name_are_labelled_by_path(self, tmp_path: Path) -> None:
         runs = [history(tmp_path / where / "run", [(1, 1.0, None)]) for where in ("a", "b")]
         assert [run.label for run in histories_data(runs).runs] == [str(run) for run in runs]
 
-    def test_nothing_to_draw_yet(self, tmp_path: Path) -> None:
+    def test_empty_history_is_noted_in_the_plot(self, tmp_path: Path) -> None:
         data = histories_data([history(tmp_path / "a", [])])
         assert plot_returns(data).layout.annotations[0].text == "No episode has ended yet."
         assert plot_losses(data).layout.annotations[0].text == "No episode has ended after an update yet."
 
-    def test_labels_are_text(self, tmp_path: Path) -> None:
+    def test_labels_are_escaped_in_html(self, tmp_path: Path) -> None:
         run = history(tmp_path / "<b>bold", [(1, 1.0, 0.1)])
         assert plot_returns(histories_data([run])).data[0].name == "&lt;b&gt;bold"
 
-    def test_the_same_run_twice(self, tmp_path: Path) -> None:
+    def test_same_run_twice_is_refused(self, tmp_path: Path) -> None:
         run = history(tmp_path / "a", [(1, 1.0, None)])
         with pytest.raises(ConfigurationError, match="given twice"):
             histories_data([run, tmp_path / "b" / ".." / "a"])
@@ -204,7 +210,7 @@ class TestPlot:
             ((), "DIR"),
         ],
     )
-    def test_a_mistake(self, finder: Any, words: Any, said: str) -> None:
+    def test_mistake_in_plot_is_reported(self, finder: Any, words: Any, said: str) -> None:
         history(finder.folder / "run", [(1, 1.0, None)])
         (finder.folder / "empty").mkdir()
         ran = finder("plot", *words)

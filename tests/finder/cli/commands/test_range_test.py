@@ -1,4 +1,4 @@
-"""The range test on the command line."""
+"""Tests of the range test on the command line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SMALL = ("--range-test", "--set", "jit_compile=false")
 
 class TestRangeTest:
     @pytest.mark.slow
-    def test_finders_own_agents_are_judged_by_their_losses_and_suggest_a_rate_that_learns(self, finder: Any) -> None:
+    def test_losses_of_built_in_agents_suggest_a_rate_that_learns(self, finder: Any) -> None:
         for agent, low, high in (("ppo", 5e-4, 1e-2), ("dqn", 1e-4, 3e-3)):
             ran = finder("lr", agent, "--env", "CartPole-v1", *SMALL, "--json", "--storage", "memory")
             assert ran.code == 0, ran.err
@@ -21,7 +21,7 @@ class TestRangeTest:
             assert low < ran.json["suggestion"] < high
 
     @pytest.mark.slow
-    def test_where_nothing_can_be_read_the_next_command_trains_every_rate_afresh(self, finder: Any) -> None:
+    def test_range_test_without_a_suggestion_advises_a_grid(self, finder: Any) -> None:
         words = ("--env", "CartPole-v1", "--start-lr", "1e-12", "--end-lr", "1e-10", "--storage", "it.db")
         ran = finder("lr", "dqn", *words, *SMALL)
         assert (ran.code, ran.out) == (1, "")
@@ -31,14 +31,14 @@ class TestRangeTest:
         for name in ("grid()", "raise N", "smaller rates"):
             assert name not in ran.err
 
-    def test_a_return_may_be_asked_for(self, finder: Any) -> None:
+    def test_metric_option_selects_returns(self, finder: Any) -> None:
         words = ("--env", "CartPole-v1", "--metric", "reward", "--n-rates", "8", "--storage", "memory", "--json")
         ran = finder("lr", "dqn", *words, *SMALL)
         assert ran.code == 1
         assert len(ran.json["curve"]["value"]) == 9
         assert max(ran.json["curve"]["value"]) > 9.0, "no loss of a DQN is that large"
 
-    def test_an_environment_that_raises_is_told_without_a_traceback_and_kept(self, finder: Any) -> None:
+    def test_environment_error_is_reported_without_traceback_and_recorded(self, finder: Any) -> None:
         ran = finder("lr", "ppo", "--env", "cli_envs:Broken-v0", "--env-kwargs", '{"broken_steps": 5}', *SMALL)
         assert (ran.code, ran.out) == (1, "")
         assert "Error: RuntimeError: the robot fell off the table" in ran.err

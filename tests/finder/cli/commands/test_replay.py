@@ -1,4 +1,4 @@
-"""The command `replay`."""
+"""Tests of the command `replay`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_policies_are_compared(finder: Any, path: str) -> None:
     assert "4 configs × 6 seeds, of which each search sees 3; it may spend 4 whole runs" in ran.err
 
 
-def test_the_race_is_what_is_replayed_by_default(finder: Any, path: str) -> None:
+def test_race_is_the_default_policy(finder: Any, path: str) -> None:
     told = finder("replay", path, "--budget", "50%", "--replays", "3", "--json").json
     assert (told["budget"], told["replays"]) == (12.0, 3)
     (row,) = told["policies"]
@@ -41,7 +41,7 @@ def test_the_race_is_what_is_replayed_by_default(finder: Any, path: str) -> None
     assert row["mean_cost"] <= 12.0
 
 
-def test_another_seed_draws_other_runs(finder: Any, path: str) -> None:
+def test_seed_determines_the_drawn_runs(finder: Any, path: str) -> None:
     words = ("replay", path, "--policy", "random", "--budget", "1", "--replays", "9", "--json")
     first, again, other = (finder(*words, "--seed", seed).json["policies"] for seed in ("3", "3", "4"))
     assert first == again != other
@@ -59,7 +59,7 @@ def test_another_seed_draws_other_runs(finder: Any, path: str) -> None:
         (("runs.csv", "--budget", "0.5"), "a search needs at least 1"),
     ],
 )
-def test_mistakes_are_told(finder: Any, path: str, words: tuple[str, ...], told: str) -> None:
+def test_mistakes_are_reported(finder: Any, path: str, words: tuple[str, ...], told: str) -> None:
     ran = finder("replay", *words)
     assert ran.code == 2
     assert told in ran.err

@@ -1,4 +1,4 @@
-"""The report and the command line say the same."""
+"""Test that the report and the command line show the same result."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 
-def test_the_report_shows_what_best_prints_as_json(searched: Any) -> None:
+def test_report_shows_the_json_output_of_best(searched: Any) -> None:
     page = Path(searched.finder("report", searched.study, "--output", "same.html").out.strip()).read_text()
     printed = searched.finder("best", searched.study, "--json").out.strip()
     assert html.escape(printed) in page

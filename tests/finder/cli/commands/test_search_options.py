@@ -1,4 +1,4 @@
-"""What each option of a search changes."""
+"""Tests of the effect of each option of a search."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from gymnasium.wrappers import TimeLimit
 HERE = Path(__file__).parent
 
 
-def note(name, told):
+def note(name, value):
     with (HERE / name).open("a") as file:
-        file.write(json.dumps(told) + "\\n")
+        file.write(json.dumps(value) + "\\n")
 
 
 class Watch(agents.Callback):
-    """Notes who trains what."""
+    """Records the process and the runs of each training."""
 
     of_members = True
 
@@ -45,7 +45,7 @@ class Watch(agents.Callback):
 
 
 class Place(CartPoleEnv):
-    """Notes which process it is in."""
+    """Records the process of the environment."""
 
     def reset(self, **options):
         note("stepped", os.getpid())
@@ -57,7 +57,7 @@ def place():
 
 
 def train(run, learning_rate: float = 1e-2, gain: float = 1.0):
-    """Returns its gain, whatever it is; waits for others where it is to have company."""
+    """Reports its gain; waits for a second process if the folder `together` exists."""
     note("began", {"process": os.getpid(), "seed": run.seed, "learning_rate": learning_rate, "gain": gain})
     together = HERE / "together"
     if together.exists():
@@ -82,20 +82,20 @@ def watched(finder: Any) -> Any:
 
 
 def noted(finder: Any, name: str) -> list[Any]:
-    """What was noted, in order; forgets it."""
+    """Return the recorded values in order, and remove them."""
     path: Path = finder.folder / name
     told = [json.loads(line) for line in path.read_text().splitlines()]
     path.unlink()
     return told
 
 
-class TestOfAllSearches:
-    def test_callback(self, watched: Any) -> None:
+class TestOptionsOfAllSearches:
+    def test_callback_runs_in_trials(self, watched: Any) -> None:
         ran = watched.small("lr", *PPO, "--rates", "1e-3", "--executor", "inline")
         assert ran.code == 0, ran.err
         assert [each["process"] for each in noted(watched, "began")] == [os.getpid()]
 
-    def test_population(self, watched: Any) -> None:
+    def test_population_limits_the_runs_trained_together(self, watched: Any) -> None:
         words = ("lr", *PPO, "--rates", "1e-4,1e-3,1e-2", "--n-jobs", "1", "--storage", "memory")
         for population, together in ((1, [1, 1, 1]), (2, [2, 1])):
             ran = watched.small(*words, "--population", str(population))
@@ -103,7 +103,7 @@ class TestOfAllSearches:
             assert [each["runs"] for each in noted(watched, "began")] == together
 
     @pytest.mark.real
-    def test_n_jobs(self, watched: Any) -> None:
+    def test_n_jobs_sets_the_number_of_processes(self, watched: Any) -> None:
         (watched.folder / "together").mkdir()  # each of two processes waits for the other one
         words = ("lr", *FUNCTION, *SHORT, "--executor", "process", "--confirm", "0", "--no-extend")
         ran = watched(*words, "--rates", "1e-3,1e-2", "--n-jobs", "2")
@@ -112,13 +112,13 @@ class TestOfAllSearches:
         assert len({each["process"] for each in noted(watched, "began")} - {os.getpid()}) == 2
 
     @pytest.mark.real
-    def test_strategy(self, watched: Any) -> None:
+    def test_strategy_reaches_the_agents_of_trials(self, watched: Any) -> None:
         ran = watched.small("lr", *PPO, "--rates", "1e-3", "--strategy", "one-device")
         assert ran.code == 0, ran.err
         assert [each["strategy"] for each in noted(watched, "began")] == ["OneDeviceStrategy"]
 
     @pytest.mark.real
-    def test_vectorization(self, watched: Any) -> None:
+    def test_vectorization_selects_the_processes_of_environments(self, watched: Any) -> None:
         words = ("lr", *PPO, "--rates", "1e-3", "--executor", "inline", "--storage", "memory")
         for vectorization, elsewhere in (("sync", False), ("async", True)):
             ran = watched.small(*words, "--vectorization", vectorization)
@@ -127,7 +127,9 @@ class TestOfAllSearches:
             assert trained == {os.getpid()}
             assert trained.isdisjoint(stepped) == elsewhere
 
-    def test_checkpoint_seconds(self, watched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_checkpoint_seconds_sets_the_checkpoint_interval(
+        self, watched: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("FINDER_CHECKPOINTS", str(watched.folder / "kept"))
         words = ("lr", *PPO, "--rates", "1e-3", "--executor", "inline", "--storage", "new.db")
         for seconds, some in (("0", False), ("0.000001", True)):
@@ -135,7 +137,7 @@ class TestOfAllSearches:
             assert ran.code == 0, ran.err
             assert (max(noted(watched, "files")) > 0) == some
 
-    def test_hang_seconds(self, watched: Any) -> None:
+    def test_hang_seconds_fails_a_hanging_trial(self, watched: Any) -> None:
         hangs = ("lr", "ppo", "--env", "fakes:TwoStep-v0", "--env-kwargs", '{"hang_after": 40}', "--rates", "1e-3")
         ran = watched.small(*hangs, "--hang-seconds", "1", "--executor", "inline", "--json")
         assert ran.code == 1
@@ -144,7 +146,7 @@ class TestOfAllSearches:
         assert trial["state"] == "failed"
         assert "1 s" in trial["reason"]
 
-    def test_seed(self, watched: Any) -> None:
+    def test_seed_makes_proposals_reproducible(self, watched: Any) -> None:
         words = ("tune", *FUNCTION, *SHORT, "--param", "gain=0.0:1.0", "--n-trials", "3", "--sampler", "random")
         drawn = []
         for seed in ("0", "1", "1"):
@@ -153,14 +155,14 @@ class TestOfAllSearches:
             drawn.append([each["gain"] for each in noted(watched, "began")])
         assert drawn[0] != drawn[1] == drawn[2]
 
-    def test_episodes(self, watched: Any) -> None:
+    def test_episodes_sets_the_budget(self, watched: Any) -> None:
         words = ("lr", *FUNCTION, "--rates", "1e-3", "--seeds", "1", "--confirm", "0", "--no-extend")
         ran = watched(*words, "--episodes", "7", "--json")
         shown = watched("show", ran.json["study"], "--json").json
         assert (shown["study"]["episodes"], shown["study"].get("env_steps")) == (7, None)
         assert [trial["env_steps"] for trial in shown["trials"]] == [70]
 
-    def test_confirm_seeds(self, watched: Any) -> None:
+    def test_confirm_seeds_sets_the_number_of_seeds(self, watched: Any) -> None:
         words = ("tune", *FUNCTION, *SHORT, "--param", "gain=1.0,2.0", "--sampler", "grid", "--pruner", "none")
         ran = watched(*words, "--confirm", "1", "--confirm-seeds", "4", "--json")
         assert ran.code == 0, ran.err
@@ -169,7 +171,7 @@ class TestOfAllSearches:
         ]
         assert ran.json["pick"]["value"] == pytest.approx(2.0125)
 
-    def test_pruner_kwargs(self, watched: Any) -> None:
+    def test_pruner_kwargs_reach_the_pruner(self, watched: Any) -> None:
         words = ("tune", *FUNCTION, *SHORT, "--param", "gain=1.0,2.0,3.0", "--sampler", "grid", "--confirm", "0")
         for lower, pruned in (("1.5", 1), ("2.5", 2)):
             least = ("--pruner", "threshold", "--pruner-kwargs", f'{{"lower": {lower}}}')
@@ -177,8 +179,8 @@ class TestOfAllSearches:
             assert ran.code == 0, ran.err
             assert ran.json["trials"] == {"complete": 3 - pruned, "pruned": pruned, "failed": 0}
 
-    def test_horizon(self, watched: Any) -> None:
-        """Runs are as long as the long run where that is affordable; else the rate is corrected for it."""
+    def test_horizon_is_the_length_of_the_long_run(self, watched: Any) -> None:
+        """Runs are as long as the long run if that is affordable; otherwise the rate is corrected for it."""
         words = ("lr", *FUNCTION, "--seeds", "1", "--rates", "1e-3,1e-2", "--confirm", "0", "--no-extend", "--json")
         ran = watched(*words, "--horizon", "300")
         shown = watched("show", ran.json["study"], "--json").json
@@ -190,8 +192,8 @@ class TestOfAllSearches:
         assert rate["suggested"] < 1e-3
 
 
-class TestOfTune:
-    def test_sampler_kwargs(self, watched: Any) -> None:
+class TestOptionsOfTune:
+    def test_sampler_kwargs_reach_the_sampler(self, watched: Any) -> None:
         words = ("tune", *FUNCTION, *SHORT, "--param", "gain=0.0:1.0", "--n-trials", "4", "--confirm", "0")
         halton = '{"qmc_type": "halton", "scramble": false}'
         ran = watched(*words, "--sampler", "qmc", "--sampler-kwargs", halton, "--pruner", "none")
@@ -200,7 +202,7 @@ class TestOfTune:
         assert {0.5, 0.25} <= {*drawn}  # the sequence of van der Corput
 
     @pytest.mark.parametrize(("sampler", "package"), [("cmaes", "cmaes"), ("gp", "torch")])
-    def test_a_sampler_whose_package_is_missing_is_refused_before_anything_runs(
+    def test_sampler_with_a_missing_package_is_refused_before_the_search(
         self, watched: Any, monkeypatch: pytest.MonkeyPatch, sampler: str, package: str
     ) -> None:
         import importlib.util
@@ -214,8 +216,8 @@ class TestOfTune:
         assert not (watched.folder / "began").exists()
 
 
-class TestOfRates:
-    def test_optimizer_name(self, watched: Any) -> None:
+class TestOptionsOfRates:
+    def test_optimizer_name_selects_the_optimizer_of_the_rate(self, watched: Any) -> None:
         small = ("--set", "learning_starts=20", "--set", "hidden_sizes=[4]", "--set", "batch_size=4", *SHORT)
         words = ("lr", "td3", "--env", "Pendulum-v1", "--rates", "1e-4,1e-2", "--confirm", "0", "--no-extend", *small)
         ran = watched(*words, "--set", "jit_compile=false", "--optimizer-name", "critic", "--pruner", "none", "--json")
@@ -224,7 +226,7 @@ class TestOfRates:
         assert [trial["params"] for trial in shown["trials"]] == [{"critic.learning_rate": r} for r in (1e-4, 1e-2)]
 
     @pytest.mark.slow
-    def test_vary(self, watched: Any) -> None:
+    def test_vary_adds_arguments_of_optimizers(self, watched: Any) -> None:
         words = ("opt", "ppo", "--env", "CartPole-v1", "--optimizer", "sgd", "--optimizer", "adam", "--rates", "1e-3")
         ran = watched.small(*words, "--vary", "momentum=0,0.9", "--confirm", "0", "--pruner", "none", "--json")
         assert ran.code == 0, ran.err
@@ -233,7 +235,9 @@ class TestOfRates:
 
     @pytest.mark.parametrize("extends", [True, False])
     @pytest.mark.slow
-    def test_rates_of_optimizers(self, watched: Any, extends: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_no_extend_keeps_the_range_of_opt(
+        self, watched: Any, extends: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         further = {"optimizer": "sgd", "learning_rate": 0.5}
         monkeypatch.setattr(
             "finder.finders.range_extension.RangeExtension.__call__",
@@ -244,7 +248,7 @@ class TestOfRates:
         assert ran.json["trials"] == {"complete": 2 + extends, "pruned": 0, "failed": 0}
 
     @pytest.mark.parametrize("extends", [True, False])
-    def test_rates_beyond_the_edge(self, watched: Any, extends: bool) -> None:
+    def test_no_extend_keeps_the_range_of_lr(self, watched: Any, extends: bool) -> None:
         (watched.folder / "better.py").write_text(
             "def train(run, learning_rate: float = 1e-3):\n"
             "    while True:\n"
@@ -269,7 +273,7 @@ class TestOfRates:
         assert (highest > 1e-2) == extends
 
     @pytest.mark.real
-    def test_optimizer_of_agents(self, watched: Any) -> None:
+    def test_optimizer_assigns_one_optimizer_per_agent(self, watched: Any) -> None:
         words = ("agents", "ppo", "a2c", "--env", "CartPole-v1", "--optimizer", "sgd", "--optimizer", "rmsprop")
         ran = watched(*words, *SHORT, "--set", "jit_compile=false", "--set", "n_steps=8", "--json")
         shown = watched("show", ran.json["study"], "--json").json
@@ -299,8 +303,8 @@ MEMBERS = {
 }
 
 
-class TestOfStudiesThatAreThere:
-    """`finder run` and `finder worker`: where trials run may be said otherwise than in the study."""
+class TestOptionsOfExistingStudies:
+    """Options of `finder run` and `finder worker`, which override where the trials of a study run."""
 
     @pytest.fixture(params=["run", "worker"])
     def begin(self, request: pytest.FixtureRequest, watched: Any) -> Any:
@@ -317,16 +321,16 @@ class TestOfStudiesThatAreThere:
         return begin
 
     @pytest.mark.real
-    def test_n_jobs(self, begin: Any, watched: Any) -> None:
+    def test_n_jobs_overrides_the_study(self, begin: Any, watched: Any) -> None:
         (watched.folder / "together").mkdir()
         begin(FUNCTIONS, "--n-jobs", "2")
         assert len({each["process"] for each in noted(watched, "began")}) == 2
 
-    def test_population(self, begin: Any, watched: Any) -> None:
+    def test_population_overrides_the_study(self, begin: Any, watched: Any) -> None:
         begin(MEMBERS, "--population", "1", "--n-jobs", "1")
         assert [each["runs"] for each in noted(watched, "began")] == [1, 1]
 
-    def test_executor_and_quiet(self, begin: Any, watched: Any) -> None:
+    def test_executor_and_quiet_override_the_study(self, begin: Any, watched: Any) -> None:
         ran = begin(FUNCTIONS, "--executor", "inline", "--quiet")
         assert {each["process"] for each in noted(watched, "began")} == {os.getpid()}
         assert ran.err == ""

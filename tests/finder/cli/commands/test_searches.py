@@ -1,4 +1,4 @@
-"""Searches from the command line: what is printed where, and how a study goes on."""
+"""Tests of searches on the command line: output, failures and resumed studies."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ n_epochs = 1
 
 
 class TestLearningRates:
-    def test_the_result_goes_to_stdout_and_all_else_to_stderr(self, searched: Any) -> None:
+    def test_result_of_a_search_goes_to_stdout_and_messages_to_stderr(self, searched: Any) -> None:
         ran = searched.ran
         assert ran.code == 0, ran.err
         pick, value, certainty = ran.out.splitlines()
@@ -65,13 +65,13 @@ class TestLearningRates:
             assert command in ran.err
         assert "--storage" not in ran.err
 
-    def test_a_complete_study_says_so_and_shows_what_it_found(self, searched: Any) -> None:
+    def test_complete_study_shows_its_result_again(self, searched: Any) -> None:
         again = searched.finder.small(*searched.words)
         assert (again.code, again.out) == (0, searched.ran.out)
         assert "All trials have ended; this is the result." in again.err
         assert "started" not in again.err
 
-    def test_json(self, searched: Any) -> None:
+    def test_json_output_of_a_search(self, searched: Any) -> None:
         again = searched.finder.small(*searched.words, "--json", "--quiet")
         assert again.err == ""
         assert again.json["trials"] == {"complete": 3, "pruned": 0, "failed": 0}
@@ -83,7 +83,7 @@ class TestLearningRates:
         assert len(best["conclusion"]) == 3
 
     @pytest.mark.slow
-    def test_another_space_under_the_same_name_is_refused(self, searched: Any) -> None:
+    def test_different_settings_under_the_same_name_are_refused(self, searched: Any) -> None:
         named = ("--study-name", "mine")
         assert searched.finder.small(*searched.words, *named).code == 0
         ran = searched.finder.small(*searched.words, *named, "--set", "gamma=0.5")
@@ -92,13 +92,13 @@ class TestLearningRates:
         assert "--study-name mine-2" in ran.err
         assert "finder delete mine)" in ran.err
 
-    def test_another_question_gets_a_name_of_its_own(self, searched: Any) -> None:
+    def test_different_settings_get_a_new_default_name(self, searched: Any) -> None:
         ran = searched.finder.small(*searched.words, "--set", "gamma=0.5", "--json")
         assert ran.code == 0
         assert ran.json["study"] == "lr-ppo-CartPole-v1-2"
         assert "lr-ppo-CartPole-v1 was made with gamma not fixed, which is another question" in ran.err
 
-    def test_the_storage_of_the_environment_variable_needs_no_flag(
+    def test_commands_omit_the_storage_of_the_environment_variable(
         self, finder: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("OPTUNA_STORAGE", "other.db")
@@ -110,7 +110,7 @@ class TestLearningRates:
         again = finder.small("lr", "ppo", "--env", "CartPole-v1", "--rates", "1e-3", "--storage", "other.db")
         assert "finder dashboard --storage other.db" in again.err
 
-    def test_the_range_test(self, finder: Any) -> None:
+    def test_range_test_is_recorded_as_a_study(self, finder: Any) -> None:
         words = ("--range-test", "--n-rates", "8", "--env", "CartPole-v1", "--set", "jit_compile=false")
         ran = finder("lr", "ppo", *words, "--json", "--metric", "loss")
         assert ran.code in (0, 1), ran.err
@@ -122,7 +122,7 @@ class TestLearningRates:
 
 class TestOtherSearches:
     @pytest.mark.slow
-    def test_optimizers(self, finder: Any) -> None:
+    def test_opt_compares_optimizers(self, finder: Any) -> None:
         words = ("--optimizer", "adam", "--optimizer", "sgd(momentum=0.9)", "--rates", "1e-3", "--storage", "memory")
         ran = finder.small("opt", "ppo", "--env", "CartPole-v1", *words, "--json")
         assert ran.code == 0, ran.err
@@ -130,7 +130,7 @@ class TestOtherSearches:
         assert ran.json["trials"]["complete"] == 2
 
     @pytest.mark.slow
-    def test_tuning(self, finder: Any) -> None:
+    def test_tune_searches_hyperparameters(self, finder: Any) -> None:
         rates = ("--param", "learning_rate=1e-5:1e-1:log")
         words = ("--param", "gamma=0.9:0.99", *rates, "--n-trials", "4", "--sampler", "random")
         ran = finder.small("tune", "ppo", "--env", "CartPole-v1", *words, "--json")
@@ -141,7 +141,7 @@ class TestOtherSearches:
         assert "sampler random (seed 0)" in ran.err
 
     @pytest.mark.slow
-    def test_a_file_and_flags_that_replace_what_it_says(self, finder: Any) -> None:
+    def test_flags_override_a_study_file(self, finder: Any) -> None:
         (finder.folder / "study.toml").write_text(TOML)
         first = finder("run", "study.toml")
         assert first.code == 0, first.err
@@ -154,7 +154,7 @@ class TestOtherSearches:
         assert finder("best", "other", "--storage", "b.db").code == 0
 
     @pytest.mark.real
-    def test_agents_in_processes(self, finder: Any) -> None:
+    def test_agents_are_compared_in_processes(self, finder: Any) -> None:
         words = ("agents", "ppo", "dqn", "--env", "CartPole-v1", "--env-steps=1500", "--seeds=1")
         ran = finder(*words, "--set=jit_compile=false", "--json")
         assert ran.code == 0, ran.err
@@ -163,7 +163,7 @@ class TestOtherSearches:
         assert "a trial each in 2 processes" in ran.err
 
     @pytest.mark.real
-    def test_an_agent_is_not_better_than_itself(self, finder: Any) -> None:
+    def test_identical_agents_give_no_pick(self, finder: Any) -> None:
         ran = finder.small("agents", "ppo", "ppo", "--env", "CartPole-v1", "--json")
         assert (ran.code, ran.json["pick"], ran.json["trials"]["complete"]) == (1, None, 2)
         assert "exactly the same: what was varied (agent) had no effect" in ran.json["why_no_pick"]
@@ -172,7 +172,7 @@ class TestOtherSearches:
 class TestNoPick:
     """A budget in which nothing was learned: DQN's `learning_starts` is 1,000."""
 
-    def test_a_budget_without_a_gradient_step_gives_no_pick(self, finder: Any) -> None:
+    def test_budget_without_a_gradient_step_gives_no_pick(self, finder: Any) -> None:
         words = ("--env-steps", "900", "--seeds", "1", "--n-trials", "2", "--set", "jit_compile=false")
         ran = finder("tune", "dqn", "--env", "CartPole-v1", *words)
         assert (ran.code, ran.out) == (1, "")
@@ -181,7 +181,7 @@ class TestNoPick:
 
 
 class TestFailures:
-    def test_a_failing_trial_does_not_kill_the_study(self, finder: Any) -> None:
+    def test_failed_trial_does_not_end_the_study(self, finder: Any) -> None:
         broken = json.dumps({"broken_steps": 1})
         ran = finder.small("lr", "ppo", "--env", "cli_envs:Broken-v0", "--env-kwargs", broken, "--n-rates", "2")
         assert ran.code == 0, ran.err
@@ -209,7 +209,7 @@ class TestFailures:
         assert "finder show lr-ppo-cli_envs:Broken-v0" in ran.err
 
     @pytest.mark.parametrize("command", ["lr", "opt", "tune"])
-    def test_no_complete_trial_is_no_success(self, finder: Any, command: str) -> None:
+    def test_search_without_a_complete_trial_fails(self, finder: Any, command: str) -> None:
         few = {"lr": ("--rates", "1e-3"), "opt": ("--optimizer", "sgd", "--rates", "1e-3"), "tune": ("--n-trials", "1")}
         words = (command, "ppo", "--env", "cli_envs:Broken-v0", *few[command])
         ran = finder.small(*words)
@@ -219,7 +219,7 @@ class TestFailures:
 
     @pytest.mark.parametrize("executor", ["inline", pytest.param("process", marks=pytest.mark.real)])
     @pytest.mark.slow
-    def test_what_failed_is_tried_again_when_it_is_mended(self, finder: Any, executor: str) -> None:
+    def test_failed_trials_are_retried_once_the_cause_is_fixed(self, finder: Any, executor: str) -> None:
         (finder.folder / "broken").touch()
         words = ("lr", "ppo", "--env", "cli_envs:Loud-v0", "--rates", "1e-3,1e-2", "--executor", executor, "--json")
         failed = finder.small(*words)
@@ -232,7 +232,7 @@ class TestFailures:
         assert again.json["trials"] == {"complete": 2, "pruned": 0, "failed": 2}
         assert again.json["complete"] is True
 
-    def test_what_an_environment_prints_is_no_result(self, finder: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_output_of_an_environment_goes_to_stderr(self, finder: Any, capfd: pytest.CaptureFixture[str]) -> None:
         ran = finder.small("lr", "ppo", "--env", "cli_envs:Loud-v0", "--rates", "1e-3", "--json")
         assert ran.json["trials"]["complete"] == 1
         assert "hello from the environment" in ran.err
@@ -241,10 +241,10 @@ class TestFailures:
         assert out == ""
 
 
-class TestGoingOn:
+class TestResume:
     @pytest.mark.slow
-    def test_the_advice_works(self, finder: Any) -> None:
-        """From one seed: the command that is offered runs as it is."""
+    def test_advised_command_runs(self, finder: Any) -> None:
+        """The command advised after a search with one seed runs unchanged."""
         ran = finder.small("lr", "ppo", "--env", "CartPole-v1", "--rates=1e-4,1e-3,1e-2", "--set", "n_envs=1")
         assert ran.code == 0, ran.err
         advised = [
@@ -256,7 +256,7 @@ class TestGoingOn:
         assert three.code == 0, three.err
         assert "3 trials × 3 seeds" in three.err
 
-    def test_a_pick_at_the_edge(self, finder: Any) -> None:
+    def test_pick_at_the_edge_of_the_range_is_reported(self, finder: Any) -> None:
         spec = studies.StudySpec(
             name="lr-ppo-CartPole-v1",
             storage=f"sqlite:///{finder.folder}/finder.db",
@@ -286,7 +286,7 @@ class TestGoingOn:
         )
 
     @pytest.mark.slow
-    def test_advice_is_given_in_the_words_of_the_interface_that_began_the_study(self, finder: Any) -> None:
+    def test_advice_uses_the_interface_that_started_the_study(self, finder: Any) -> None:
         storage = f"--storage=sqlite:///{finder.folder}/finder.db"
         words = ("lr", "ppo", "--env", "CartPole-v1", "--rates=1e-3,1e-2")
         assert finder.small(*words, storage, "--quiet", "--json").code == 0
@@ -303,7 +303,7 @@ class TestGoingOn:
         assert 'with seeds = 3, name = "from-a-file-3-seeds" in study.toml: 3 seeds each; another study' in best.err
 
     @pytest.mark.slow
-    def test_more_rates_join_and_other_optimizers_do_not(self, finder: Any) -> None:
+    def test_more_rates_extend_a_study_and_other_optimizers_start_a_new_one(self, finder: Any) -> None:
         assert finder.small("opt", "ppo", "--env", "CartPole-v1", "--optimizer", "adam", "--rates", "1e-3").code == 0
         more = finder.small("opt", "ppo", "--env", "CartPole-v1", "--optimizer", "adam", "--rates", "1e-2", "--json")
         assert more.json["trials"]["complete"] == 2
@@ -311,7 +311,7 @@ class TestGoingOn:
         other = finder.small("opt", "ppo", "--env", "CartPole-v1", "--optimizer", "sgd", "--rates", "1e-2", "--json")
         assert other.json["study"] == "opt-ppo-CartPole-v1-2"
 
-    def test_a_study_with_nothing_to_show_makes_place(self, finder: Any) -> None:
+    def test_study_without_results_is_replaced(self, finder: Any) -> None:
         (finder.folder / "broken").touch()
         words = ("lr", "ppo", "--env", "cli_envs:Loud-v0", "--rates", "1e-3")
         assert finder.small(*words).code == 1

@@ -1,4 +1,4 @@
-"""Who is let in by `finder serve` and `finder dashboard`: with real processes, TLS and a token."""
+"""Tests of the access control of `finder serve` and `finder dashboard`: tokens and TLS, with real processes."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ learning_rate = "1e-4:1e-2:log"
 
 
 @pytest.fixture(autouse=True)
-def no_token_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_token_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FINDER_TOKEN", raising=False)
     monkeypatch.delenv("FINDER_TLS_CA", raising=False)
 
 
 @pytest.mark.parametrize("command", ["serve", "dashboard"])
-def test_other_machines_are_not_let_in_without_a_token(finder: Any, command: str) -> None:
+def test_public_address_without_a_token_is_refused(finder: Any, command: str) -> None:
     ran = finder(command, "--storage", "kept.db", "--host", "0.0.0.0")
     assert ran.code == 2
     assert ran.out == ""
@@ -61,7 +61,7 @@ def test_other_machines_are_not_let_in_without_a_token(finder: Any, command: str
     assert not (finder.folder / "kept.db").exists()
 
 
-def test_a_new_token_is_printed_and_one_of_the_environment_is_not(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_token_is_printed_and_that_of_the_environment_is_not(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("studies.servers.dashboard._ThreadedServer.serve_forever", lambda *_, **__: None)
     words = ("serve", "--storage", "kept.db", "--port", "0", "--dashboard-port", "0")
     made = finder(*words, "--new-token")
@@ -79,7 +79,7 @@ def test_a_new_token_is_printed_and_one_of_the_environment_is_not(finder: Any, m
     "command", [("serve", "--host", "0.0.0.0", "--dashboard-port", "0"), ("dashboard", "--host", "0.0.0.0")]
 )
 @pytest.mark.slow
-def test_everybody_is_let_in_where_that_is_asked_for(
+def test_insecure_option_allows_every_machine(
     finder: Any, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr("studies.servers.dashboard._ThreadedServer.serve_forever", lambda *_, **__: None)
@@ -110,7 +110,7 @@ def page(address: str, authority: Path, token: str) -> tuple[int, str]:
 
 @pytest.mark.real
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
-def test_workers_and_the_dashboard_work_with_the_token_and_nothing_without_it(finder: Any) -> None:
+def test_workers_and_dashboard_need_the_token(finder: Any) -> None:
     folder = finder.folder
     (folder / "study.toml").write_text(STUDY)
     certificate, key = make_certificate(folder)
@@ -134,7 +134,7 @@ def test_workers_and_the_dashboard_work_with_the_token_and_nothing_without_it(fi
                 assert "UNAUTHENTICATED" in refused.stderr
                 assert "shared" not in refused.stdout
             worked = run(folder, "worker", "shared", "--storage", storage, "--json", **right)
-            assert worked.returncode in (0, 1), worked.stderr  # so short a study may have no pick
+            assert worked.returncode in (0, 1), worked.stderr  # a study this short may have no pick
             listed = run(folder, "studies", "--storage", storage, **right)
             assert "2/2" in listed.stdout, worked.stderr
             assert TOKEN not in submitted.stderr + worked.stderr + worked.stdout
@@ -151,7 +151,7 @@ def test_workers_and_the_dashboard_work_with_the_token_and_nothing_without_it(fi
 
 @pytest.mark.real
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
-def test_a_dashboard_alone_is_encrypted_and_asks_for_its_new_token(finder: Any) -> None:
+def test_dashboard_uses_tls_and_needs_its_new_token(finder: Any) -> None:
     assert finder.small("tune", "ppo", "--env", "CartPole-v1", "--n-trials", "1", "-p", "gamma", "--quiet").code == 0
     certificate, key = make_certificate(finder.folder)
     secured = ("--new-token", "--tls-cert", str(certificate), "--tls-key", str(key))

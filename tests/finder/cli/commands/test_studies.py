@@ -1,4 +1,4 @@
-"""Commands that look at studies."""
+"""Tests of the commands that show and delete studies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from studies.spec.spec import StudySpec
 from studies.spec.stored_spec import SPEC_VERSION, VERSION_ATTR
 
 
-def test_the_list_of_studies(searched: Any) -> None:
+def test_studies_lists_the_studies(searched: Any) -> None:
     ran = searched.finder("studies")
     assert ran.code == 0
     (line,) = [line for line in ran.out.splitlines() if line.split()[:1] == [searched.study]]
@@ -26,7 +26,7 @@ def test_the_list_of_studies(searched: Any) -> None:
     assert (summary["n_complete"], summary["n_failed"]) == (3, 0)
 
 
-def test_the_trials_of_a_study(searched: Any) -> None:
+def test_show_lists_the_trials_of_a_study(searched: Any) -> None:
     ran = searched.finder("show", searched.study)
     assert ran.code == 0
     lines = ran.out.splitlines()
@@ -44,7 +44,7 @@ def test_the_trials_of_a_study(searched: Any) -> None:
     assert set(trials[0]["seed_values"]) == {"0", "1"}
 
 
-def test_one_trial_in_full(searched: Any) -> None:
+def test_show_prints_one_trial_in_full(searched: Any) -> None:
     ran = searched.finder("show", searched.study, "--trial", "2")
     assert ran.json["configuration"]["config"]["learning_rate"] == pytest.approx(3.162e-3)
     ran = searched.finder("show", searched.study, "--trial", "9")
@@ -52,7 +52,7 @@ def test_one_trial_in_full(searched: Any) -> None:
     assert "no trial 9" in ran.err
 
 
-def test_the_pick_as_json(searched: Any) -> None:
+def test_best_prints_the_pick_as_json(searched: Any) -> None:
     pick = searched.finder("best", searched.study, "--json").json
     assert pick["study"] == searched.study
     assert (pick["n_seeds"], set(pick["seed_values"])) == (5, {"2", "3", "4", "5", "6"})
@@ -60,13 +60,15 @@ def test_the_pick_as_json(searched: Any) -> None:
     assert pick["optimizers"]["default"]["config"]["learning_rate"] == pick["params"]["learning_rate"]
 
 
-def test_the_python_lines_of_the_pick_run(searched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_code_printed_by_best_runs(searched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = searched.finder("best", searched.study)
     first, _, code = ran.out.partition("\n\n")
     assert first.startswith("learning_rate")
     monkeypatch.chdir(searched.finder.folder)
     names: dict[str, Any] = {}
-    with pytest.warns(UserWarning, match="no safe suggestion of a learning rate"):  # so short a search cannot be sure
+    with pytest.warns(
+        UserWarning, match="no safe suggestion of a learning rate"
+    ):  # a search this short gives no safe pick
         exec(code.replace("1_000_000", "64"), names)
     pick = searched.finder("best", searched.study, "--json").json
     assert names["agent"].config.learning_rate == pytest.approx(pick["params"]["learning_rate"])
@@ -74,7 +76,7 @@ def test_the_python_lines_of_the_pick_run(searched: Any, monkeypatch: pytest.Mon
     assert names["agent"].env_steps >= 64
 
 
-def test_the_report(searched: Any) -> None:
+def test_report_is_written_as_html(searched: Any) -> None:
     ran = searched.finder("report", searched.study)
     path = Path(ran.out.strip())
     assert path.name == f"finder-report-{searched.study}.html"
@@ -84,21 +86,21 @@ def test_the_report(searched: Any) -> None:
 
 
 @pytest.mark.parametrize("command", ["show", "best", "report"])
-def test_an_unknown_study_names_the_nearest(searched: Any, command: str) -> None:
+def test_error_for_an_unknown_study_suggests_the_nearest(searched: Any, command: str) -> None:
     ran = searched.finder(command, "lr-pop-CartPole-v1")
     assert (ran.code, ran.out) == (2, "")
     assert f"Did you mean '{searched.study}'" in ran.err
 
 
 @pytest.mark.parametrize("words", [("studies",), ("show", "x"), ("best", "x"), ("report", "x"), ("dashboard",)])
-def test_a_missing_storage_is_not_made_by_looking_at_it(finder: Any, words: tuple[str, ...]) -> None:
+def test_reading_commands_do_not_create_a_missing_storage(finder: Any, words: tuple[str, ...]) -> None:
     ran = finder(*words, "--storage", "missing.db")
     assert ran.code == 2
     assert "there is no storage 'missing.db'" in ran.err
     assert not (finder.folder / "missing.db").exists()
 
 
-class TestDeleting:
+class TestDelete:
     @pytest.fixture
     def study(self, finder: Any) -> str:
         spec = studies.StudySpec(
@@ -109,14 +111,16 @@ class TestDeleting:
             recorder.completed(recorder.ask().number, 1.0)  # type: ignore[union-attr]
         return spec.name
 
-    def test_without_a_question(self, finder: Any, study: str) -> None:
+    def test_yes_option_deletes_without_confirmation(self, finder: Any, study: str) -> None:
         ran = finder("delete", study, "--yes")
         assert (ran.code, ran.out) == (0, "")
         assert "Removed a study (1 trial) from sqlite:///finder.db." in ran.err
         assert finder("studies", "--json").json == []
 
     @pytest.mark.parametrize("answer", ["y\n", "n\n", "\n"])
-    def test_it_asks(self, finder: Any, study: str, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    def test_delete_asks_for_confirmation(
+        self, finder: Any, study: str, monkeypatch: pytest.MonkeyPatch, answer: str
+    ) -> None:
         stdin = io.StringIO(answer)
         monkeypatch.setattr(stdin, "isatty", lambda: True)
         monkeypatch.setattr("sys.stdin", stdin)
@@ -125,7 +129,9 @@ class TestDeleting:
         assert "Remove the study a study with its 1 trial from sqlite:///finder.db?" in ran.out + ran.err
         assert len(finder("studies", "--json").json) == ran.code
 
-    def test_nobody_can_be_asked(self, finder: Any, study: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_delete_without_a_terminal_needs_the_yes_option(
+        self, finder: Any, study: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
         ran = finder("delete", study)
         assert ran.code == 2
@@ -135,7 +141,7 @@ class TestDeleting:
 
 @pytest.mark.slow
 def test_tables_of_studies_fit_a_narrow_terminal(finder: Any) -> None:
-    """Nothing is cut, and what is the same for all pruned trials is said once."""
+    """Nothing is cut, and the reason shared by all pruned trials is printed once."""
     spec = studies.StudySpec(
         name="lr-ppo-CartPole-v1-30000-steps", storage=f"sqlite:///{finder.folder}/finder.db", kind="lr",
         agents=("ppo",), env="CartPole-v1", env_steps=20_000, seeds=(0, 1), confirm=0, pruner="race",
@@ -153,7 +159,7 @@ def test_tables_of_studies_fit_a_narrow_terminal(finder: Any) -> None:
         assert "…" not in shown.text
         told[command[0]] = shown.lines
     pruned = [line for line in told["show"] if " pruned" in line]
-    assert [line.split()[-1] for line in pruned] == ["pruned", "pruned"]  # no reason behind it
+    assert [line.split()[-1] for line in pruned] == ["pruned", "pruned"]  # without a reason
     assert told["show"].count("Pruned: others were expected to end better (pruner race).") == 1
     assert "Note  not safe: only one trial is complete, so there is nothing to compare it" in told["show"]
     assert told["studies"] == [
@@ -164,7 +170,7 @@ def test_tables_of_studies_fit_a_narrow_terminal(finder: Any) -> None:
     ]
 
 
-def test_one_seed_is_one_seed_and_a_pruned_trial_has_its_reason(finder: Any) -> None:
+def test_show_prints_a_single_seed_and_the_reason_of_a_pruned_trial(finder: Any) -> None:
     spec = studies.StudySpec(
         name="s", storage=f"sqlite:///{finder.folder}/finder.db", agents=("ppo",), env="E", env_steps=1, seeds=(7,),
         params={"x": "0:1"},
@@ -175,7 +181,7 @@ def test_one_seed_is_one_seed_and_a_pruned_trial_has_its_reason(finder: Any) -> 
     assert finder("show", "s", "--trial", "0", "--json").json["reason"].startswith("it had fallen behind")
 
 
-def test_a_study_of_a_later_version_does_not_hide_the_others(finder: Any, make_later: Any) -> None:
+def test_study_of_a_later_version_does_not_hide_other_studies(finder: Any, make_later: Any) -> None:
     make_later("kept.db", "theirs")
     ran = finder("studies", "--storage", "kept.db")
     assert ran.code == 0, ran.err
@@ -187,7 +193,7 @@ def test_a_study_of_a_later_version_does_not_hide_the_others(finder: Any, make_l
 
 @pytest.fixture
 def make_later(finder: Any) -> Any:
-    """Makes two studies; the second one as a later version would."""
+    """Create two studies, of which the second one is marked as made by a later version."""
 
     def make(storage: str, name: str) -> None:
         for each in ("mine", name):
@@ -203,7 +209,7 @@ def make_later(finder: Any) -> Any:
 
 
 @pytest.mark.real
-def test_a_pipe_whose_reader_has_ended_is_no_error_of_ours() -> None:
+def test_closed_pipe_prints_no_error() -> None:
     command = [sys.executable, "-c", "from finder.cli import main; raise SystemExit(main())", "lr", "--help"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         process.stdout.close()  # type: ignore[union-attr]

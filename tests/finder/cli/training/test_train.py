@@ -1,4 +1,4 @@
-"""The long run from the command line: begun, killed, gone on with, of a study's pick."""
+"""Tests of `finder train`: new and resumed runs, failures, runs of a study's pick, and mistakes."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def found(folder: Path) -> dict[Path, checkpoint_file.CheckpointHeader]:
     return checkpoint_file.all_in(folder / "checkpoints")
 
 
-def forget_the_end(folder: Path) -> None:
-    """As if the run had been killed before it noted how it ended."""
+def remove_result(folder: Path) -> None:
+    """Remove the result, as if the run had been killed before it was written."""
     told = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps({**told, "result": None}))
 
@@ -62,7 +62,7 @@ def assert_same_run(one: Path, other: Path) -> None:
 
 
 def begin(finder: Any, *words: str) -> subprocess.Popen[str]:
-    """Begins a training whose environment is slow as long as there is a file `slow`, and waits until it steps."""
+    """Start a training whose environment is slow while the file `slow` exists, and wait for its first step."""
     (finder.folder / "slow").touch()
     process: subprocess.Popen[str] = finder.start("train", *words)
     wait_for((finder.folder / "running").exists, process)
@@ -77,8 +77,8 @@ def wait_for(condition: Any, process: subprocess.Popen[str]) -> None:
         time.sleep(0.005)
 
 
-class TestARun:
-    def test_the_result_goes_to_stdout_and_all_else_to_stderr(self, finder: Any) -> None:
+class TestNewRun:
+    def test_result_of_a_run_goes_to_stdout_and_messages_to_stderr(self, finder: Any) -> None:
         ran = finder("train", *PPO, "--steps", "400")
         assert ran.code == 0, ran.err
         folder = "runs/ppo-cli_envs-Slow-v0-seed0"
@@ -100,18 +100,18 @@ class TestARun:
         assert [header.env_steps for header in checkpoint_file.all_in(path / "checkpoints").values()] == [0, 400]
         assert not (path / "tensorboard").exists()
 
-    def test_json(self, finder: Any) -> None:
+    def test_json_output_of_a_run(self, finder: Any) -> None:
         ran = finder("train", *PPO, "--episodes", "3", "--folder", "mine", "--json", "--quiet")
         assert ran.err == ""
         assert (ran.json["folder"], ran.json["episodes"], ran.json["reason"]) == ("mine", 3, "budget reached")
         assert ran.json["mean_return"] == np.mean([row["return"] for row in episodes(finder.folder / "mine")])
 
-    def test_it_ends_at_its_target(self, finder: Any) -> None:
+    def test_run_ends_at_the_target_reward(self, finder: Any) -> None:
         ran = finder("train", *PPO, "--target-reward", "1", "--json")
         assert ran.json["reason"] == "mean return of the last 100 episodes reached 1"
         assert ran.json["episodes"] == 100
 
-    def test_evaluations_are_told_and_cut_where_the_environment_has_no_time_limit(self, finder: Any) -> None:
+    def test_evaluations_are_reported_and_cut_off_without_a_time_limit(self, finder: Any) -> None:
         words = ("train", "ppo", "--env", "CliffWalking-v1", "--set", "jit_compile=false", "--set", "n_steps=8")
         ran = finder(*words, "--steps", "64", "--evaluate-every", "64", "--eval-max-steps", "5", "--folder", "cut")
         assert ran.code == 0, ran.err
@@ -124,7 +124,7 @@ class TestARun:
             in ran.err
         )
 
-    def test_everything_at_once(self, finder: Any) -> None:
+    def test_options_of_train_work_together(self, finder: Any) -> None:
         ran = finder(
             "train", *PPO, "--steps", "600", "--folder", "all", "--seed", "3", "--evaluate-every", "100",
             "--evaluate-episodes", "2", "--checkpoint-every", "200", "--keep", "1", "--plateau", "1",
@@ -142,7 +142,7 @@ class TestARun:
         assert (list(found.values())[-1].seed, list(found.values())[-1].config["learning_rate"] < 3e-4) == (3, True)
         assert list((folder / "tensorboard").iterdir())
 
-    def test_it_starts_from_the_weights_of_another_one(self, finder: Any) -> None:
+    def test_run_starts_from_the_weights_of_another_run(self, finder: Any) -> None:
         assert finder("train", *PPO, "--steps", "200", "--folder", "first", "--weights-only").code == 0
         ran = finder("train", *PPO, "--steps", "2", "--folder", "second", "--start-from", "first")
         assert ran.code == 0, ran.err
@@ -153,7 +153,7 @@ class TestARun:
         assert "hold weights only (--weights-only)" in again.err
 
 
-def test_on_a_terminal_one_line_is_redrawn_and_the_last_one_stays() -> None:
+def test_line_in_a_terminal_is_redrawn_and_the_last_one_stays() -> None:
     from finder.cli.training.progress import LiveTraining
     from finder.long_run.run_folder import RunSettings
 
@@ -173,10 +173,10 @@ def test_on_a_terminal_one_line_is_redrawn_and_the_last_one_stays() -> None:
     )
 
 
-class TestGoingOn:
+class TestResume:
     @pytest.mark.real
     @pytest.mark.parametrize("agent", [PPO, DQN], ids=["ppo", "dqn"])
-    def test_killed_in_the_middle_it_ends_as_if_nothing_had_happened(self, finder: Any, agent: tuple[str, ...]) -> None:
+    def test_killed_run_resumes_with_identical_results(self, finder: Any, agent: tuple[str, ...]) -> None:
         words = (*agent, "--steps", "3000", "--evaluate-every", "500", "--evaluate-episodes", "2", "--early-stop", "50")
         assert finder("train", *words, "--folder", "whole", "--quiet").code == 0
         (finder.folder / "running").unlink()
@@ -198,7 +198,7 @@ class TestGoingOn:
 
     @pytest.mark.real
     @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-    def test_ctrl_c_and_polite_kills_keep_it_and_say_how_it_goes_on(self, finder: Any, number: int, code: int) -> None:
+    def test_interrupted_run_is_saved_and_prints_the_resume_command(self, finder: Any, number: int, code: int) -> None:
         assert finder("train", *PPO, "--steps", "1000", "--folder", "whole", "--quiet").code == 0
         (finder.folder / "running").unlink()
         process = begin(finder, *PPO, "--steps", "1000", "--folder", "my run")
@@ -213,7 +213,7 @@ class TestGoingOn:
         assert finder("train", "--resume", "my run").code == 0
         assert_same_run(finder.folder / "my run", finder.folder / "whole")
 
-    def test_one_that_is_done_says_so_and_a_larger_budget_trains_it_further(self, finder: Any) -> None:
+    def test_finished_run_is_reported_and_a_larger_budget_extends_it(self, finder: Any) -> None:
         first = finder("train", *PPO, "--steps", "200", "--folder", "run")
         again = finder("train", "--resume", "run")
         assert (again.code, again.out) == (0, first.out)
@@ -227,41 +227,41 @@ class TestGoingOn:
         assert finder("train", *PPO, "--steps", "400", "--folder", "whole").code == 0
         assert_same_run(finder.folder / "run", finder.folder / "whole")
 
-    def test_killed_before_its_second_checkpoint_it_begins_again(self, finder: Any) -> None:
+    def test_run_killed_before_its_second_checkpoint_restarts(self, finder: Any) -> None:
         for name in ("whole", "killed"):
             assert finder("train", *PPO, "--steps", "400", "--folder", name, "--tensorboard").code == 0
         for path in (finder.folder / "killed" / "checkpoints").glob("*[1-9]*.checkpoint"):
             path.unlink()
         (finder.folder / "killed" / "checkpoints" / ".half.new").write_bytes(b"half of a checkpoint")
-        forget_the_end(finder.folder / "killed")
+        remove_result(finder.folder / "killed")
         again = finder("train", "--resume", "killed")
         assert again.code == 0, again.err
         assert "Resuming after 0 environment steps" in again.err
         assert_same_run(finder.folder / "killed", finder.folder / "whole")
         assert not list(finder.folder.glob("killed/**/.*.new"))
 
-    def test_killed_after_its_last_checkpoint_it_says_what_it_came_to(self, finder: Any) -> None:
+    def test_run_killed_after_its_last_checkpoint_reports_its_result(self, finder: Any) -> None:
         words = ("--steps", "192", "--checkpoint-every", "64")  # the last one is written before the last update
         assert finder("train", *PPO, *words, "--folder", "whole", "--quiet").code == 0
         first = finder("train", *PPO, *words, "--folder", "killed", "--json")
         newest = [header.gradient_steps for header in found(finder.folder / "killed").values()]
         assert newest[-2] < newest[-1]
         list(found(finder.folder / "killed"))[-1].unlink()
-        forget_the_end(finder.folder / "killed")
+        remove_result(finder.folder / "killed")
         again = finder("train", "--resume", "killed", "--json")
         assert (again.code, again.json["reason"]) == (0, "budget reached")
         assert again.json["mean_return"] == first.json["mean_return"]
         assert_same_run(finder.folder / "killed", finder.folder / "whole")
 
-    def test_one_that_had_stopped_early_is_not_trained_on(self, finder: Any) -> None:
+    def test_run_that_stopped_early_is_not_trained_further(self, finder: Any) -> None:
         words = ("--steps", "5000", "--evaluate-every", "50", "--evaluate-episodes", "1", "--early-stop", "2")
         first = finder("train", *PPO, *words, "--folder", "run", "--json")
         assert first.json["env_steps"] < 5000
-        forget_the_end(finder.folder / "run")
+        remove_result(finder.folder / "run")
         again = finder("train", "--resume", "run", "--json")
         assert (again.json["reason"], again.json["env_steps"]) == (first.json["reason"], first.json["env_steps"])
 
-    def test_environments_that_cannot_be_copied_begin_new_episodes_and_it_says_so(self, finder: Any) -> None:
+    def test_environments_that_cannot_be_copied_start_new_episodes_with_a_note(self, finder: Any) -> None:
         lander = ("ppo", "--env", "LunarLander-v3", *PPO[3:])
         assert finder("train", *lander, "--steps", "100", "--folder", "run").code == 0
         ran = finder("train", "--resume", "run", "--steps", "200")
@@ -270,7 +270,7 @@ class TestGoingOn:
             ran.err.split()
         )
 
-    def test_two_processes_do_not_train_the_same_run(self, finder: Any) -> None:
+    def test_run_locked_by_another_process_is_refused(self, finder: Any) -> None:
         from finder.long_run.run_folder import RunFolder
 
         assert finder("train", *PPO, "--steps", "100", "--folder", "run").code == 0
@@ -279,7 +279,7 @@ class TestGoingOn:
         assert ran.code == 2
         assert "Another process trains in 'run' at this moment." in ran.err
 
-    def test_folders_that_cannot_be_used(self, finder: Any) -> None:
+    def test_unusable_folders_are_refused(self, finder: Any) -> None:
         from agents.errors import ConfigurationError
         from finder.long_run.run_folder import RunFolder
 
@@ -300,16 +300,16 @@ class TestGoingOn:
 
 
 class TestFailures:
-    def test_an_environment_that_raises(self, finder: Any) -> None:
+    def test_environment_that_raises_fails_the_training(self, finder: Any) -> None:
         broken = ("ppo", "--env", "cli_envs:Broken-v0", *PPO[3:])
         ran = finder("train", *broken, "--steps", "400", "--folder", "run")
         assert ran.code == 1
         assert "Error: the training failed: RuntimeError: the robot fell off the table" in ran.err
         assert "The newest checkpoint, after 0 environment steps, is run/checkpoints/000000000000.checkpoint" in ran.err
-        assert "in step" in ran.err  # where it happened
+        assert "in step" in ran.err  # from the traceback
 
     @pytest.mark.slow
-    def test_an_environment_that_hangs(self, finder: Any) -> None:
+    def test_environment_that_hangs_fails_the_training(self, finder: Any) -> None:
         hanging = ("ppo", "--env", "fakes:TwoStep-v0", "--env-kwargs", '{"hang_after": 41}', *PPO[3:])
         ran = finder("train", *hanging, "--steps", "400", "--folder", "run", "--hang-seconds", "3")
         assert ran.code == 1
@@ -321,7 +321,7 @@ class TestFailures:
         assert "did not return for 4 s." in " ".join(again.err.split())
 
     @pytest.mark.real
-    def test_an_environment_that_hangs_in_compiled_code_ends_the_process(self, tmp_path: Path) -> None:
+    def test_environment_that_hangs_in_compiled_code_ends_the_process(self, tmp_path: Path) -> None:
         hanging = ("ppo", "--env", "fakes:TwoStep-v0", "--env-kwargs", '{"hang_after": 41, "deaf": true}', *PPO[3:])
         words = ("train", *hanging, "--steps", "400", "--folder", "run", "--hang-seconds", "3")
         path = os.pathsep.join([str(Path(fakes.__file__).parent), str(Path(studies.__file__).parents[1])])
@@ -336,14 +336,14 @@ class TestFailures:
         assert "It hung in compiled code" in told
         assert len(episodes(tmp_path / "run")) == 16
 
-    def test_a_reward_that_is_no_number(self, finder: Any) -> None:
+    def test_nan_reward_fails_the_training(self, finder: Any) -> None:
         words = ("ppo", "--env", "cli_envs:Broken-v0", "--env-kwargs", '{"nan": true}', *PPO[3:], "--steps", "400")
         ran = finder("train", *words)
         assert ran.code == 1
         assert "Error: the training failed: NonFiniteError: Environment 'cli_envs:Broken-v0' gave the reward" in ran.err
         assert "Traceback" not in ran.err
 
-    def test_a_callback_that_raises(self, finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_training_is_saved_when_a_callback_raises(self, finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         def fail(*_: Any) -> None:
             raise OSError("no space left on device")
 
@@ -357,8 +357,8 @@ class TestFailures:
         assert again.code == 0, again.err
 
 
-class TestThePick:
-    def test_it_is_trained_exactly(self, searched: Any) -> None:
+class TestPick:
+    def test_pick_is_trained_with_its_exact_settings(self, searched: Any) -> None:
         ran = searched.finder("train", "--from", searched.study, "--steps", "600", "--folder", "picked")
         assert ran.code == 0, ran.err
         pick = searched.finder("best", searched.study, "--json").json
@@ -368,16 +368,16 @@ class TestThePick:
             "name": searched.study, "storage": "sqlite:///finder.db", "trial": pick["trial"]
         }  # fmt: skip
         assert f"(trial #{pick['trial']} of {searched.study})" in ran.err
-        assert "over 5 further seeds" in ran.err  # how sure the study was
+        assert "over 5 further seeds" in ran.err  # the certainty of the study
         assert f"learning rate {pick['config']['learning_rate']:.3g}" in ran.err
 
-    def test_it_is_advised_where_the_pick_is_safe_and_else_what_would_make_it_so(self, searched: Any) -> None:
+    def test_training_is_advised_for_a_usable_pick_and_a_remedy_otherwise(self, searched: Any) -> None:
         usable = searched.finder("best", searched.study, "--json").json["status"] in ("safe", "tie")
         for err in (searched.finder("best", searched.study).err, searched.ran.err):
             assert (f"finder train --from {searched.study}" in err) == usable
             assert usable or "finder lr ppo" in err
 
-    def test_a_study_without_a_pick(self, finder: Any) -> None:
+    def test_study_without_a_pick_is_refused(self, finder: Any) -> None:
         ran = finder.small("lr", "ppo", "--env", "cli_envs:Broken-v0", "--rates", "1e-3", "--confirm", "0")
         assert ran.code == 1
         ran = finder("train", "--from", "lr-ppo-cli_envs:Broken-v0")
@@ -387,7 +387,7 @@ class TestThePick:
         assert not (finder.folder / "runs").exists()
 
     @pytest.mark.slow
-    def test_an_agent_of_a_script_and_weights_that_it_started_from(self, finder: Any) -> None:
+    def test_agent_of_a_script_needs_its_class_and_its_initial_weights(self, finder: Any) -> None:
         (finder.folder / "mine.py").write_text("from agents.algorithms.ppo import PPO\n\nclass Mine(PPO):\n    pass\n")
         words = ("mine.py:Mine", *PPO[1:])
         assert finder("train", *words, "--steps", "64", "--folder", "before").code == 0
@@ -422,7 +422,7 @@ class TestThePick:
         ran = finder("train", "ppo", "--from", "mine", "--steps", "10", "--start-from", "before")
         assert "is of the agent 'Mine', not 'ppo'" in ran.err
 
-    def test_the_rate_is_the_one_for_the_long_run(self, searched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_learning_rate_is_the_one_for_the_long_run(self, searched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         from dataclasses import replace
 
         from finder.long_run.recommendation import recommended_agent
@@ -495,7 +495,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("words", "said"), MISTAKES.values(), ids=MISTAKES.keys())
-def test_a_mistake(finder: Any, words: tuple[str, ...], said: str) -> None:
+def test_mistake_is_reported_and_creates_no_run(finder: Any, words: tuple[str, ...], said: str) -> None:
     (finder.folder / "empty.db").touch()
     (finder.folder / "full").mkdir()
     (finder.folder / "full" / "thesis.txt").touch()
@@ -508,7 +508,7 @@ def test_a_mistake(finder: Any, words: tuple[str, ...], said: str) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"settings": {"format": 1}}', '{"format": 2, "settings": {}}'])
-def test_a_folder_whose_description_is_none(finder: Any, content: str) -> None:
+def test_folder_with_an_invalid_description_is_refused(finder: Any, content: str) -> None:
     (finder.folder / "run").mkdir()
     (finder.folder / "run" / "run.json").write_text(content)
     ran = finder("train", "--resume", "run")

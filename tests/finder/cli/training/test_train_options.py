@@ -1,4 +1,4 @@
-"""What options of `finder train`, `play` and `plot` change: where a training steps, learns and is told of."""
+"""Tests of the effects of options of `finder train`, `play` and `plot`."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from gymnasium.wrappers import TimeLimit
 HERE = Path(__file__).parent
 
 
-def note(name, told):
+def note(name, value):
     with (HERE / name).open("a") as file:
-        file.write(json.dumps(told) + "\\n")
+        file.write(json.dumps(value) + "\\n")
 
 
 class Watch(agents.Callback):
-    """Notes where it is told of a training, and of what."""
+    """Records the process and the episodes of a training."""
 
     def on_train_begin(self, trainer):
         note("began", [os.getpid(), type(getattr(trainer.agent, "strategy", None)).__name__])
@@ -42,7 +42,7 @@ class Watch(agents.Callback):
 
 
 class Place(CartPoleEnv):
-    """Notes which process it is in."""
+    """Records the process of the environment."""
 
     def reset(self, **options):
         note("stepped", os.getpid())
@@ -54,7 +54,7 @@ def place():
 
 
 class Fading(CartPoleEnv):
-    """Pays the more the more steps this process has made, but after 250 nothing any more."""
+    """Rewards grow with the number of steps of this process, and are zero after 250 steps."""
 
     n_steps = 0
 
@@ -82,7 +82,7 @@ def watched(finder: Any) -> Any:
 
 
 def noted(finder: Any, name: str) -> list[Any]:
-    """What was noted, in order."""
+    """Return the recorded values in order."""
     return [json.loads(line) for line in (finder.folder / name).read_text().splitlines()]
 
 
@@ -91,7 +91,7 @@ def weights(agent: Any) -> list[np.ndarray[Any, Any]]:
 
 
 class TestTrain:
-    def test_callback(self, watched: Any) -> None:
+    def test_callback_receives_the_training(self, watched: Any) -> None:
         ran = watched(*PPO, "--callback", "watch.py:Watch", "--callback", "agents:Callback")
         assert ran.code == 0, ran.err
         assert noted(watched, "began") == [[os.getpid(), "NoneType"]]
@@ -102,7 +102,7 @@ class TestTrain:
         assert settings["callbacks"] == [f"{watched.folder}/watch.py:Watch", "agents:Callback"]
 
     @pytest.mark.real
-    def test_pool(self, watched: Any) -> None:
+    def test_pool_steps_environments_in_other_processes(self, watched: Any) -> None:
         assert watched(*PPO, "--pool", "2").code == 0
         stepping = {*noted(watched, "stepped")}
         assert len(stepping) == 2
@@ -110,18 +110,20 @@ class TestTrain:
 
     @pytest.mark.real
     @pytest.mark.parametrize(("vectorization", "processes"), [("sync", 0), ("async", 2)])
-    def test_vectorization(self, watched: Any, vectorization: str, processes: int) -> None:
+    def test_vectorization_sets_the_processes_of_environments(
+        self, watched: Any, vectorization: str, processes: int
+    ) -> None:
         assert watched(*PPO, "--vectorization", vectorization).code == 0
         assert len({*noted(watched, "stepped")} - {os.getpid()}) == processes
 
     @pytest.mark.parametrize(("strategy", "name"), [("none", "NoneType"), ("one-device", "OneDeviceStrategy")])
-    def test_strategy(self, watched: Any, strategy: str, name: str) -> None:
+    def test_strategy_is_that_of_the_agent(self, watched: Any, strategy: str, name: str) -> None:
         assert watched(*PPO, "--callback", "watch.py:Watch", "--strategy", strategy).code == 0
         assert noted(watched, "began") == [[os.getpid(), name]]
 
 
 class TestCheckpoints:
-    """Of a run that gets better and then worse."""
+    """Checkpoints of a run that improves and then gets worse."""
 
     WORDS = ("--steps", "300", "--evaluate-every", "50", "--evaluate-episodes", "1", "--folder", "run", "--quiet")
 
@@ -130,7 +132,7 @@ class TestCheckpoints:
         assert watched("train", "ppo", "--env", "watch.py:fading", *SMALL, *self.WORDS, "--keep", "2").code == 0
         return watched
 
-    def test_the_best_one_is_played(self, faded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_best_option_plays_the_best_checkpoint(self, faded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         evaluations = agents.read_evaluations(faded.folder / "run").to_pylist()
         best = max(evaluations, key=lambda row: row["mean_return"])["env_steps"]
         assert 0 < best < evaluations[-1]["env_steps"]
@@ -151,7 +153,7 @@ class TestCheckpoints:
                 np.testing.assert_array_equal(ours, theirs)
         assert any((a != b).any() for a, b in zip(*map(weights, played), strict=True))
 
-    def test_only_better_ones_are_written(self, watched: Any) -> None:
+    def test_best_only_writes_better_checkpoints(self, watched: Any) -> None:
         words = ("train", "ppo", "--env", "watch.py:fading", *SMALL, *self.WORDS, "--best-only")
         assert watched(*words).code == 0
         evaluations = agents.read_evaluations(watched.folder / "run").to_pylist()
@@ -159,7 +161,7 @@ class TestCheckpoints:
         assert 1 < len(best) < len(evaluations)
         headers = checkpoint_file.all_in(watched.folder / "run" / "checkpoints").values()
         told = [(header.env_steps, header.value) for header in headers if header.value is not None]
-        assert told == [*best[-2:], (300, evaluations[-1]["mean_return"])]  # what is there at the end is written anyway
+        assert told == [*best[-2:], (300, evaluations[-1]["mean_return"])]  # the final state is always written
 
 
 class TestPlay:
@@ -173,20 +175,20 @@ class TestPlay:
         assert ran.code == 0, ran.err
         return [episode["episode_return"] for episode in ran.json["episodes"]]
 
-    def test_seed(self, trained: Any) -> None:
+    def test_seed_makes_played_episodes_reproducible(self, trained: Any) -> None:
         first = self.returns(trained, "--seed", "1")
         assert self.returns(trained, "--seed", "1") == first
         assert self.returns(trained, "--seed", "2") != first
 
-    def test_explore(self, trained: Any) -> None:
-        """So untrained an agent, asked for the best action only, lets the pole fall at once."""
+    def test_explore_draws_actions(self, trained: Any) -> None:
+        """An untrained agent that acts greedily drops the pole at once."""
         plain = self.returns(trained, "--seed", "1")
         drawn = self.returns(trained, "--seed", "1", "--explore")
         assert drawn != plain
         assert self.returns(trained, "--seed", "1") == plain
 
 
-def test_window_of_plots(watched: Any) -> None:
+def test_window_smooths_plots(watched: Any) -> None:
     assert watched(*PPO).code == 0
     pages = {}
     for window in ("1", "3"):
