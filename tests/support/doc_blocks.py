@@ -1,4 +1,4 @@
-"""The blocks of a documentation page: what a reader would type, and what is shown."""
+"""The code and output blocks of a documentation page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 LANGUAGES = ("python", "sh", "toml", "text")
-"""What a block may be: Python and commands are run; `text` is what programs print, and drawings."""
+"""Languages of blocks: Python and shell commands are run; `text` is the output of programs, or a drawing."""
 
 _FENCE = re.compile(
     r"^(?:<!-- not run: (?P<reason>[^\n]*?) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S
@@ -18,10 +18,10 @@ class Block(NamedTuple):
     """A fenced block.
 
     Attributes:
-        line: Where its text begins in the page.
-        language: As it says itself.
-        text: Its text.
-        not_run: Why no test runs it, from the comment above it; None where there is none.
+        line: Line of the page at which the text of the block begins.
+        language: Language named after the opening fence.
+        text: Text of the block.
+        not_run: Reason why no test runs the block, from the comment above it; None without such a comment.
     """
 
     line: int
@@ -31,12 +31,12 @@ class Block(NamedTuple):
 
     @property
     def is_code(self) -> bool:
-        """Whether it is run unless it says why not."""
+        """Whether tests run the block, unless `not_run` gives a reason."""
         return self.language in ("python", "sh")
 
 
 def blocks_of(page: Path) -> list[Block]:
-    """Returns the blocks of a page, in order."""
+    """Return the blocks of a page, in order."""
     text = page.read_text()
     return [
         Block(text.count("\n", 0, match.start("text")) + 1, match["language"], match["text"], match["reason"])

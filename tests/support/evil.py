@@ -1,4 +1,4 @@
-"""Files whose pickles leave a marker where they are read."""
+"""Checkpoints with a pickle that creates a marker file when it is read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Evil:
-    """Something whose pickle makes a file where it is read."""
+    """An object whose pickle creates a file when it is read."""
 
     def __init__(self, marker: Path) -> None:
         self.marker = marker
@@ -22,7 +22,7 @@ class Evil:
 
 
 def with_evil(path: Path, section: str, marker: Path) -> None:
-    """Put a pickle that leaves a marker into a section of a checkpoint, and leave its signature as it was."""
+    """Put a pickle that creates a marker into a section of a checkpoint, without a new signature."""
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     parts[f"{section}.pickle"] = pickle.dumps([Evil(marker)])
@@ -34,7 +34,7 @@ def with_evil(path: Path, section: str, marker: Path) -> None:
 
 
 def of_before(path: Path, marker: Path) -> None:
-    """Write a checkpoint as versions before did, with a pickle that leaves a marker."""
+    """Write a checkpoint in the format of earlier versions, with a pickle that creates a marker."""
     with zipfile.ZipFile(path) as archive:
         told = json.loads(archive.read("about.json"))
     payload = pickle.dumps({"trainer": Evil(marker), "spec": Evil(marker)})

@@ -1,6 +1,6 @@
-"""What tests share: small agents, environments that misbehave, listeners that remember.
+"""Small agents, failing environments and a recording listener, shared by tests.
 
-A module on the path, so that child processes can import it too; environments are `fakes:NAME`.
+The module is on the path, so that child processes can import it; environments are `fakes:NAME`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SMALL_DQN = {"learning_starts": 32, "batch_size": 8, "hidden_sizes": [8], "train
 
 
 class Remembering:
-    """A listener for trials and for studies that remembers everything, and prunes when it is told to."""
+    """A listener for trials that records everything, and prunes at `prune_at` steps if given."""
 
     def __init__(self, prune_at: int | None = None) -> None:
         self.prune_at = prune_at
@@ -67,7 +67,7 @@ class Remembering:
 
 
 class TwoStep(gym.Env[np.ndarray, int]):
-    """Episodes of five steps; the reward is the action. What goes wrong, and when, can be chosen."""
+    """Episodes of five steps whose reward is the action, with failures at given steps."""
 
     def __init__(
         self,
@@ -75,10 +75,10 @@ class TwoStep(gym.Env[np.ndarray, int]):
         fail_after: int | None = None,
         kill_after: int | None = None,
         nan_after: int | None = None,
-        kill_once: tuple[int, str] | None = None,  # after so many steps, unless there is this file, which is made then
+        kill_once: tuple[int, str] | None = None,  # after this number of steps, if this file does not exist; creates it
         hang_after: int | None = None,
-        deaf: bool = False,  # whether it hangs as compiled code does, which hears no signal
-        counter: str | None = None,  # the shared counter to which it adds its steps
+        deaf: bool = False,  # whether it hangs like compiled code, which handles no signals
+        counter: str | None = None,  # name of a shared counter of steps
     ) -> None:
         self.observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
         self.action_space = gym.spaces.Discrete(2)
@@ -116,7 +116,7 @@ gym.register("TwoStep-v0", entry_point=TwoStep)
 
 
 class Uncopyable(TwoStep):
-    """The same with something that cannot be copied, such as a connection to a simulator."""
+    """An environment with an attribute that cannot be copied, such as a connection to a simulator."""
 
     def __deepcopy__(self, memo: dict[int, object]) -> Uncopyable:
         raise TypeError("a connection cannot be copied")

@@ -1,4 +1,4 @@
-"""Command lines that are mistakes, what is said of each, and the folder of damaged files that they name."""
+"""Command lines with mistakes, checks of their messages, and the files that they name."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 HUGE = "9" * 30
-"""A number that has no 64 bits."""
+"""A number that does not fit into 64 bits."""
 
 NESTED = "[" * 100_000
-"""JSON, or TOML, that is too deep to be read."""
+"""JSON or TOML with too many levels."""
 
 
 class Mistake(NamedTuple):
-    """A command line, and what its one message has to hold: the value that is wrong, and what is allowed or to do."""
+    """A command line, and the content of its message: the wrong value, and the allowed values or the remedy."""
 
     line: str
     value: str
@@ -24,13 +24,13 @@ class Mistake(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """The command's words; `PPO`, `HUGE` and `NESTED` stand for longer ones."""
+        """Words of the command, with `PPO`, `HUGE` and `NESTED` replaced by longer ones."""
         line = self.line.replace("PPO", "ppo --env CartPole-v1").replace("HUGE", HUGE)
         return [word.replace("NESTED", NESTED) for word in shlex.split(line)]
 
 
 def check(case: Mistake, code: int, out: str, err: str) -> None:
-    """Asserts that a mistake was told as all are: in one message, with exit code 2 and nothing on stdout."""
+    """Assert that a mistake is reported in one message, with exit code 2 and nothing on stdout."""
     assert code == 2, f"exit code {code}: {err[-2000:]}"
     assert out == ""
     assert "Traceback" not in err
@@ -38,7 +38,7 @@ def check(case: Mistake, code: int, out: str, err: str) -> None:
     assert sum(line.startswith("Error: ") for line in lines) == 1, err[-2000:]
     message, *hints = lines
     assert message.startswith("Error: "), err[-2000:]
-    # A study's file has a line for each mistake in it.
+    # A study file has a line for each of its mistakes.
     assert all(re.match(r"See (finder|--)|\S+\.toml[:,] ", hint) for hint in hints), err[-2000:]
     assert len(message) < 1_500, f"{len(message)} characters"
     told = message.lower()
@@ -48,12 +48,12 @@ def check(case: Mistake, code: int, out: str, err: str) -> None:
 
 
 def ids(cases: list[Mistake]) -> list[str]:
-    """Names of cases, as pytest shows them."""
+    """Return the names of cases for pytest."""
     return [case.line[:70] for case in cases]
 
 
 def write_all(folder: Path, files: dict[str, str | bytes]) -> None:
-    """Writes files into a folder, with the folders that they are in."""
+    """Write files into a folder, and create their parent folders."""
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

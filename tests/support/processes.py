@@ -1,4 +1,4 @@
-"""Processes of tests: how they begin, whatever this one was started by, and looking for those that should be gone."""
+"""Processes of tests: start with default signal handlers, end, and checks for remaining processes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _ENDING = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM)
 
 @contextlib.contextmanager
 def usual_signals(ignored: Collection[signal.Signals] = ()) -> Iterator[None]:
-    """Give signals the dispositions that they have in a terminal, for this process and those that it starts.
+    """Give signals the handlers that they have in a terminal, for this process and its children.
 
-    Without this, a test that sends one depends on who started it: `nohup` ignores SIGHUP, and a shell's background jobs
-    ignore SIGINT.
+    Without this, a test that sends signals depends on its parent process: `nohup` ignores SIGHUP, and background jobs
+    of a shell ignore SIGINT.
 
     Args:
-        ignored: Those that are ignored meanwhile.
+        ignored: Signals to ignore instead.
     """
     usual: dict[signal.Signals, Any] = dict.fromkeys(_ENDING, signal.SIG_DFL)
     usual |= {signal.SIGINT: signal.default_int_handler, **dict.fromkeys(ignored, signal.SIG_IGN)}
@@ -35,12 +35,12 @@ def usual_signals(ignored: Collection[signal.Signals] = ()) -> Iterator[None]:
 
 
 def started(words: Sequence[str], *, ignored: Collection[signal.Signals] = (), **options: Any) -> Any:
-    """Return a process in a session of its own, which hears all signals but those that are to be ignored.
+    """Return a process in a new session, which handles all signals except the ignored ones.
 
     Args:
         words: The program and its arguments.
-        ignored: What it ignores from its start, as `nohup` has it.
-        **options: Further ones of `subprocess.Popen`.
+        ignored: Signals that the process ignores from its start, as with `nohup`.
+        **options: Further options of `subprocess.Popen`.
     """
     with usual_signals(ignored):
         return subprocess.Popen(words, start_new_session=True, **options)
@@ -48,7 +48,7 @@ def started(words: Sequence[str], *, ignored: Collection[signal.Signals] = (), *
 
 @contextlib.contextmanager
 def running(words: Sequence[str], *, ignored: Collection[signal.Signals] = (), **options: Any) -> Iterator[Any]:
-    """Give the same for as long as the block lasts; whatever is left of its session is killed then."""
+    """Yield a process in a new session; kill the remaining processes of the session at the end of the block."""
     process = started(words, ignored=ignored, **options)
     try:
         yield process
@@ -57,7 +57,7 @@ def running(words: Sequence[str], *, ignored: Collection[signal.Signals] = (), *
 
 
 def end_session(process: subprocess.Popen[Any]) -> None:
-    """Kill a process and all others of the session that it leads, stopped ones too."""
+    """Kill a process and all others of its session, stopped ones included."""
     for pid in session_members(process.pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -70,7 +70,7 @@ def end_session(process: subprocess.Popen[Any]) -> None:
 
 
 def session_members(session: int) -> list[int]:
-    """Processes of a session that are still alive, zombies not counted."""
+    """Return the live processes of a session, without zombies."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -83,7 +83,7 @@ def session_members(session: int) -> list[int]:
 
 
 def wait_until_alone(session: int, seconds: float = 60.0) -> None:
-    """Waits until nobody of the session is left: the fork server notices a moment later that nobody needs it."""
+    """Wait until no process of the session is left; a fork server ends a moment after its last client."""
     deadline = time.monotonic() + seconds
     while left := session_members(session):
         assert time.monotonic() < deadline, f"still alive: {left}"

@@ -1,4 +1,4 @@
-"""Skipped tests as failures, where everything must be there: what is missing is named and nothing passes without it."""
+"""Skipped tests as failures, where all optional packages and programs must be installed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 VARIABLE = "FINDER_REQUIRE_ALL"
-"""Environment variable: 1 where every test must run, as in continuous integration."""
+"""Environment variable: 1 if every test must run, as in continuous integration."""
 
 OF_THE_USER = "needs root"
-"""How the reason of a skip begins that no installation would change."""
+"""Beginning of the reason of skips that no installation would change."""
 
 _FAILED = f"{VARIABLE} is set, and this was skipped: "
 
@@ -32,7 +32,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """List what is missing, once."""
+    """List the missing packages and programs, each of them once."""
     reports = [report for key in ("failed", "error") for report in terminalreporter.stats.get(key, ())]
     told = [str(report.longrepr) for report in reports]
     if missing := sorted({line.removeprefix(_FAILED) for line in told if line.startswith(_FAILED)}):

@@ -1,9 +1,9 @@
-"""Run everything that documentation pages show, in this process: `run_page.py PAGE FOLDER [PAGE FOLDER ...]`.
+"""Run the code of documentation pages in this process: `run_page.py PAGE FOLDER [PAGE FOLDER ...]`.
 
-Each page is run in its folder. Python blocks share one namespace, as in a notebook; one that begins with `# NAME.py` is
-written to that file too. Commands are called as `finder` calls them, in this process. The text is that of the page but
-for `NUMBERS`. For `PAGE.md` a folder may have a `PAGE.before.py`, which is run first, and a `PAGE.after.py`, which is
-run last and finds the texts of the blocks in `shown`.
+Each page is run in its folder. Python blocks share one namespace, as in a notebook; a block that begins with
+`# NAME.py` is also written to that file. Commands are run in this process. The text of a page is changed only by
+`NUMBERS`. For `PAGE.md` a folder may have a `PAGE.before.py`, which is run first, and a `PAGE.after.py`, which is run
+last with the texts of the blocks in `shown`.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ NUMBERS = {
     # examples/study.toml
     "env_steps = 30000": "env_steps = 2100",
 }
-"""Numbers of steps and of rates that are replaced, so that pages run in a minute. Nothing else of a page is changed."""
+"""Replaced numbers of steps and rates, so that pages run in a minute. Nothing else of a page is changed."""
 
 DEFAULT_STEPS = 4_200
-"""Environment steps of each run of a search that names no number: eight copies of Acrobot end an episode each."""
+"""Default environment steps of each run of a search: eight copies of Acrobot end an episode each."""
 
 
 DEFAULT_RATES = {16: 4, 5: 3}
-"""Usual number of learning rates -> that where a search names none."""
+"""Default number of learning rates -> smaller default number."""
 
 DEFAULT_SEEDS = 2
-"""Seeds of a trial where a search names none; they are 3 otherwise."""
+"""Default number of seeds of a trial, instead of 3."""
 
 
 def shortened(text: str) -> str:
-    """The text with the smaller numbers."""
+    """Return the text with the smaller numbers."""
     for number, smaller in NUMBERS.items():
         text = text.replace(number, smaller)
     return text
 
 
 def commands_of(text: str) -> Iterator[list[str]]:
-    """Gives the words of each command in a block as a shell has them, with the files that are there by then."""
+    """Yield the words of each command in a block like a shell, with patterns expanded to existing files."""
     for line in _without_comments(text.replace("\\\n", " ")):
         words = [found for word in shlex.split(line) for found in _matching(word)]
         if words:
@@ -70,7 +70,7 @@ def commands_of(text: str) -> Iterator[list[str]]:
 
 
 def _without_comments(text: str) -> list[str]:
-    """Lines, where a newline in quotes ends none."""
+    """Return the lines without comments; a newline in quotes does not end a line."""
     lines, quote, comment = [""], "", False
     for before, letter in zip("\n" + text, text, strict=False):
         if letter == "\n" and not quote:
@@ -89,7 +89,7 @@ def _matching(word: str) -> list[str]:
 
 
 def run(block: Block, page: str, names: dict[str, Any]) -> None:
-    """Runs a block."""
+    """Run a block."""
     text = shortened(block.text)
     if block.language == "python":
         if named := re.match(r"# (\w+\.py)\n", text):
@@ -109,7 +109,7 @@ def run(block: Block, page: str, names: dict[str, Any]) -> None:
 
 
 def shorten_defaults() -> None:
-    """Give what names no numbers small ones; servers take free ports and end at once."""
+    """Replace default numbers by smaller ones; make servers take free ports and end at once."""
     from finder.cli.training import settings as train_settings
     from finder.finders.lr import LRFinder
     from finder.finders.optimizer import OptFinder
@@ -137,7 +137,7 @@ def shorten_defaults() -> None:
 
 
 def run_page(page: Path) -> int:
-    """Run a page in the current folder, and return how many blocks were run."""
+    """Run a page in the current folder, and return the number of its blocks that were run."""
     blocks = [block for block in blocks_of(page) if block.is_code and block.not_run is None]
     names: dict[str, Any] = {"__name__": "__main__", "shown": [shortened(block.text) for block in blocks]}
     _run_file(Path(f"{page.stem}.before.py"), names)

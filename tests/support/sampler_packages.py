@@ -1,4 +1,4 @@
-"""Samplers that have packages of their own, in tests."""
+"""Samplers that need additional packages."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from importlib.util import find_spec
 import pytest
 
 _INSTALLED_BY_TESTS = {"cmaes": "cmaes"}
-_ANYBODYS = {"gp": "torch"}
+_OPTIONAL = {"gp": "torch"}
 
 
 def runnable(samplers: Iterable[str]) -> list[str]:
-    """The samplers that tests can run: PyTorch, which `gp` needs, is larger than all that `make test` installs."""
-    return [name for name in samplers if name not in _ANYBODYS or find_spec(_ANYBODYS[name]) is not None]
+    """Return the samplers that tests can run: PyTorch, which `gp` needs, is too large for `make test` to install."""
+    return [name for name in samplers if name not in _OPTIONAL or find_spec(_OPTIONAL[name]) is not None]
 
 
 def needs(sampler: str) -> None:
-    """Skips a test where the sampler's package is not installed."""
+    """Skip a test if the package of the sampler is not installed."""
     if sampler in _INSTALLED_BY_TESTS:
         pytest.importorskip(_INSTALLED_BY_TESTS[sampler], reason="needs cmaes, which `make test` installs")

@@ -1,4 +1,4 @@
-"""Small studies in a process of their own, and everything that comes out of them."""
+"""Small studies in new processes, and their recorded episodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if folder := os.environ.get("FINDER_TEST_STRIKES"):
 if seconds := os.environ.get("FINDER_TEST_LEASE_SECONDS"):
     from studies.coordination import lease_manager
     lease_manager.LEASE_SECONDS, lease_manager.RENEW_SECONDS, lease_manager.WATCH_SECONDS = float(seconds), 0.5, 0.5
-choice.TRIALS_AT_ONCE = 3  # of those that a sampler proposes, in a population
+choice.TRIALS_AT_ONCE = 3  # trials that a sampler proposes for one population
 common = {
     "executor": executor, "n_jobs": 1 if executor == "inline" or kind == "tune" else 2, "seeds": 2,
     "confirm": 1, "confirm_seeds": 2, "checkpoint_seconds": 0.05, "storage": url, "study_name": name,
@@ -45,22 +45,22 @@ else:
         pruner="median", pruner_kwargs={"n_startup_trials": 2, "n_warmup_steps": 1_000}, **common,
     )
 """
-"""A search: `lr` of three rates that all come to their ends, `race` of six rates, `tune` of three hyperparameters; or
-`work`, which helps with one."""
+"""A search: `lr` of three rates without pruning, `race` of six rates, `tune` of three hyperparameters; or
+`work`, a worker of an existing study."""
 
 Curve = list[tuple[int, int, int, float, int, float | None]]
 
 
 def start(folder: Path, url: str, executor: str, name: str, kind: str = "lr", **variables: str) -> Any:
-    """Start a search in a process and a session of its own.
+    """Start a search in a new process and session.
 
     Args:
-        folder: Where it runs, and where the file `output` has what it says.
-        url: Its storage.
-        executor: Where its trials run.
+        folder: Working directory, which gets the file `output` with everything that the search prints.
+        url: The storage.
+        executor: The executor of the trials.
         name: The study.
-        kind: Which search; see `SEARCH`.
-        **variables: Variables of its environment.
+        kind: The kind of search; see `SEARCH`.
+        **variables: Additional environment variables.
     """
     support = str(Path(__file__).parent)
     path = os.pathsep.join([support, *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -73,7 +73,7 @@ def start(folder: Path, url: str, executor: str, name: str, kind: str = "lr", **
 
 
 def curves(study: OpenStudy) -> dict[int, Curve]:
-    """Every episode of every trial, but for its time."""
+    """Return all episodes of all trials, without wall times."""
     return {
         trial.number: [
             (each.seed, each.episode, each.env_steps, each.episode_return, each.length, each.loss)

@@ -1,7 +1,7 @@
-"""Kills a search in the middle of a trial, after an episode of it was recorded.
+"""Kills of a search in the middle of a trial, after an episode of the trial was recorded.
 
-The process that is to be killed takes part: it says when an episode of the chosen trial is in the storage, and does not
-end that trial before it was struck. So the moment depends on no clock, and what was struck is known.
+The process to kill cooperates: it signals when an episode of the chosen trial is in the storage, and does not end that
+trial before the kill. The moment therefore depends on no clock, and the state of the trial at the kill is known.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from studies.storage.storage import StudyStorage, open_storage
 from studies.study.study import OpenStudy, load_study
 
 VARIABLE = "FINDER_TEST_STRIKES"
-"""Environment variable: the folder by which a search and the one that kills it talk."""
+"""Environment variable: the folder through which a search and the process that kills it communicate."""
 
 DEADLINE_SECONDS = 600.0
-"""After so long a search hangs."""
+"""Seconds after which a search is considered hanging."""
 
 LONGEST_WAIT = 0.5
-"""So many seconds may pass between the recorded episode and the kill."""
+"""Largest number of seconds between the recorded episode and the kill."""
 
 
 class Target(NamedTuple):
-    """When to strike.
+    """The moment of a kill.
 
     Attributes:
-        number: In which trial.
-        episodes: After how many recorded episodes of it.
+        number: Number of the trial.
+        episodes: Number of recorded episodes of the trial before the kill.
     """
 
     number: int
@@ -46,11 +46,11 @@ class Target(NamedTuple):
 
 
 class Struck(NamedTuple):
-    """What a kill has struck.
+    """The result of a kill.
 
     Attributes:
-        running: The trials that ran at that moment.
-        victim: Which processes were killed: `all`, the `parent`, or `one` of the others.
+        running: Trials that ran at the moment of the kill.
+        victim: Killed processes: `all`, the `parent`, or `one` of the others.
     """
 
     running: tuple[int, ...]
@@ -58,7 +58,7 @@ class Struck(NamedTuple):
 
 
 def hold_trials(folder: str) -> None:
-    """Make this process tell of the recorded episode, and hold the trial until it was struck. Called by the search."""
+    """Make this process, a search, signal the recorded episode, and hold the trial until the kill."""
     from studies.recording import writer
 
     target_file, reached = Path(folder, "target"), Path(folder, "reached")
@@ -69,13 +69,13 @@ def hold_trials(folder: str) -> None:
         return None
 
     started, flush, end = writer.Writer.started, writer.Writer.flush, writer.Writer.end
-    begun: set[int] = set()  # here: what another process has recorded of others is forgotten when they begin again
+    begun: set[int] = set()  # in this process: records of earlier processes are discarded when a trial restarts
 
     def start(self: Any, trial: Any, configuration: Any) -> None:
         started(self, trial, configuration)
         begun.add(trial.number)
 
-    def flush_and_tell(self: Any) -> None:
+    def flush_and_signal(self: Any) -> None:
         flush(self)
         aim = target()
         if aim is None or aim.number not in begun or reached.exists():
@@ -83,19 +83,19 @@ def hold_trials(folder: str) -> None:
         if len(self._episodes.curve(self._study.episodes_key, aim.number)) >= aim.episodes:
             reached.touch()
 
-    def end_when_struck(self: Any, trial: Any, ending: Any) -> None:
+    def end_after_kill(self: Any, trial: Any, ending: Any) -> None:
         while (aim := target()) is not None and aim.number == trial.number:
             self.flush()
             time.sleep(0.01)
         end(self, trial, ending)
 
     writer.FLUSH_SECONDS = 0.0
-    writer.Writer.started, writer.Writer.flush = start, flush_and_tell  # type: ignore[method-assign]
-    writer.Writer.end = end_when_struck  # type: ignore[method-assign]
+    writer.Writer.started, writer.Writer.flush = start, flush_and_signal  # type: ignore[method-assign]
+    writer.Writer.end = end_after_kill  # type: ignore[method-assign]
 
 
 def aim(folder: Path, target: Target) -> None:
-    """Have a search tell when it has come to a target, and hold that trial until there is another one or none."""
+    """Set the target at which a search signals and holds its trial until the target is replaced or removed."""
     (folder / "reached").unlink(missing_ok=True)
     beside = folder / "target.new"
     beside.write_text(json.dumps(target))
@@ -103,36 +103,36 @@ def aim(folder: Path, target: Target) -> None:
 
 
 class Strikes:
-    """Kills the processes of one study again and again.
+    """Repeated kills of the processes of one study.
 
     Args:
         folder: An empty folder.
         url: The study's storage.
         name: The study.
-        lengths: Trial -> number of its episodes when nobody kills it.
-        rng: Draws when to kill, and what.
+        lengths: Trial -> number of its episodes in a search that is not killed.
+        rng: Source of the moments of kills and of the processes to kill.
     """
 
     def __init__(self, folder: Path, url: str, name: str, lengths: Mapping[int, int], rng: random.Random) -> None:
         self._folder, self._url, self._name = folder, url, name
         self._lengths, self._rng = lengths, rng
-        self._was_wounded = False
+        self._lost_a_process = False
         self._ended: dict[int, Any] = {}
         self.target = self._aim()
         self.variables = {VARIABLE: str(folder)}
 
     def strike(self, process: subprocess.Popen[Any], *, last: bool) -> Struck | None:
-        """Wait for the moment, make sure that the trial runs then, kill, and aim at the next trial.
+        """Wait for the target, check that its trial runs, kill, and set the next target.
 
-        All processes are stopped while the storage is read, so that what it says is so when they are killed.
+        All processes are stopped while the storage is read, so that its content is the same at the moment of the kill.
 
         Args:
             process: The search.
-            last: Whether it is the last time.
+            last: Whether this is the last kill.
 
         Returns:
-            What was struck; None where the search could not go on after the last strike, which killed one of its
-            processes, and said so.
+            The result of the kill; None if the search ended with an error because the preceding kill had ended one of
+            its processes.
         """
         if not self._wait(process):
             return None
@@ -150,39 +150,39 @@ class Strikes:
         else:
             self.target = self._aim()
         _send([pid for pid in members if pid not in chosen], signal.SIGCONT)
-        self._was_wounded = victim == "one"
-        if not self._was_wounded:
+        self._lost_a_process = victim == "one"
+        if not self._lost_a_process:
             process.wait()
             wait_until_alone(process.pid)
         return Struck(tuple(running), victim)
 
     def check_ended(self, study: OpenStudy) -> None:
-        """Check that what had ended when something was killed is there as it was, and was not run again."""
+        """Check that trials that had ended before a kill are stored unchanged, and were not run again."""
         now = _ended(study)
         assert {number: now.get(number) for number in self._ended} == self._ended, "a trial that had ended was lost"
         self._ended = now
 
     def _aim(self) -> Target:
-        """Draw where to strike: in any trial that has not ended, within the first three quarters of its episodes."""
+        """Draw a target in any trial that has not ended, within the first three quarters of its episodes."""
         number = self._rng.choice(sorted(self._lengths.keys() - self._ended.keys()))
         target = Target(number, self._rng.randint(1, max(1, 3 * self._lengths[number] // 4)))
         aim(self._folder, target)
         return target
 
     def _wait(self, process: subprocess.Popen[Any]) -> bool:
-        """Wait for the moment; return whether it has come."""
+        """Wait for the target; return whether it was reached."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while not (self._folder / "reached").exists():
             if (code := process.poll()) is not None:
                 assert code, f"the search came to its end without {self.target}"
-                assert self._was_wounded, f"the search ended with code {code} before {self.target}"
+                assert self._lost_a_process, f"the search ended with code {code} before {self.target}"
                 return False
             assert time.monotonic() < deadline, f"{self.target} never came"
             time.sleep(0.005)
         return True
 
     def _look(self, storage: StudyStorage) -> list[int]:
-        """Return which trials run, after checks of what is to be killed."""
+        """Return the running trials, after checks of the trial to kill."""
         study = load_study(self._name, storage)
         self.check_ended(study)
         held = storage.leases.held(study.episodes_key)

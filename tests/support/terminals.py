@@ -1,4 +1,4 @@
-"""Runs a program in a pseudo-terminal, and gives what a person has seen there."""
+"""Programs in a pseudo-terminal, and the lines that they show."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import pyte
 
 _LAUNCH = """
 import fcntl, os, signal, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # Ctrl-C in this terminal is for us
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # Ctrl-C in this terminal is sent to this process
 for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
     signal.signal(number, signal.SIG_DFL)  # a parent may ignore it
 os.execvp(sys.argv[1], sys.argv[1:])
@@ -30,18 +30,18 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][AB0]|\x1b[=>]")
 
 
 class Typed(NamedTuple):
-    """Keys that are pressed once a text is on the screen."""
+    """Keys to press once a text is on the screen."""
 
     after: str
     keys: str
 
 
 class Shown(NamedTuple):
-    """How a program ended, and what it has shown."""
+    """Exit code and output of a program."""
 
     code: int
-    raw: str  # all that it wrote
-    lines: list[str]  # what is on the screen at the end, and above it
+    raw: str  # the complete output
+    lines: list[str]  # the screen at the end, and the lines above it
 
     @property
     def text(self) -> str:
@@ -50,7 +50,7 @@ class Shown(NamedTuple):
 
     @property
     def written(self) -> list[str]:
-        """Every line that was ever written, those of a live display too, without colours, before the terminal wraps."""
+        """All lines ever written, including those of a live display, without colours and before the terminal wraps."""
         return [line.rstrip() for line in re.split(r"[\r\n]+", _CONTROL.sub("", self.raw)) if line.strip()]
 
 
@@ -64,16 +64,16 @@ def in_terminal(
     environment: Mapping[str, str] | None = None,
     seconds: float = 300.0,
 ) -> Shown:
-    """Runs a program to its end.
+    """Run a program to its end in a pseudo-terminal.
 
     Args:
         words: The program and its arguments.
-        folder: Where it runs.
+        folder: Working directory.
         columns: Width of the terminal.
         rows: Height of the terminal.
         typed: Keys to press, in this order.
-        environment: Variables beside those of this process.
-        seconds: How long it may take.
+        environment: Environment variables in addition to those of this process.
+        seconds: Time limit.
     """
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -97,7 +97,7 @@ def in_terminal(
 
 
 def lines_of(raw: str, columns: int, rows: int = 24) -> list[str]:
-    """Returns the lines that a terminal shows at the end of such an output, those that have left its top included."""
+    """Return the lines that a terminal shows after an output, including those scrolled off the top."""
     screen = pyte.HistoryScreen(columns, rows, history=100_000, ratio=1.0)
     pyte.Stream(screen).feed(raw)
     above = ["".join(line[column].data for column in range(columns)) for line in screen.history.top]
@@ -108,14 +108,14 @@ def lines_of(raw: str, columns: int, rows: int = 24) -> list[str]:
 
 
 def _read(descriptor: int, typed: Sequence[Typed], deadline: float) -> str:
-    """Reads until the program has closed the terminal."""
+    """Read until the program has closed the terminal."""
     raw, waiting = b"", list(typed)
     while True:
         ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
         assert ready, f"it is not at its end in time; it wrote\n{raw.decode(errors='replace')[-4000:]}"
         try:
             chunk = os.read(descriptor, 65536)
-        except OSError:  # Linux says so when the other side is closed
+        except OSError:  # raised by Linux when the other side is closed
             chunk = b""
         if not chunk:
             break

@@ -1,4 +1,4 @@
-"""Training functions of a user: toys that are best at a known rate, and some that do not behave."""
+"""User-defined training functions: toy problems with a known best rate, and functions with errors."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ BEST_RATE = 0.02
 
 
 def quality(learning_rate: float) -> float:
-    """1 at the best rate, next to nothing a decade away from it."""
+    """Return 1 at the best rate, and nearly 0 a decade away from it."""
     return math.exp(-((5 * math.log10(learning_rate / BEST_RATE)) ** 2))
 
 
 def train(run: TrainingRun, learning_rate: float = 1e-4, width: int = 64) -> None:
-    """Comes the nearer to a return of 100 the longer it trains; episodes are of 50 steps."""
+    """Approach a return of 100 at the best rate, in episodes of 50 steps."""
     rng = np.random.default_rng(run.seed)
     skill, steps = 0.0, 0
     while True:
@@ -39,19 +39,19 @@ def with_ranges(
     run: TrainingRun,
     rate: Annotated[float, Hyperparameter(help="Step size.", above=0.0, search=(1e-3, 1e-1), log=True)] = 1e-2,
 ) -> None:
-    """Declares its range itself, and tells of no losses."""
+    """Declare a search range, and report no losses."""
     while True:
         run.report(100 * quality(rate), length=50)
 
 
 def by_global_generators(run: TrainingRun, offset: float = 0.0) -> None:
-    """Draws from what a user draws from."""
+    """Draw from the global generators of Python and NumPy."""
     while True:
         run.report(offset + random.random() + float(np.random.random()), length=10)
 
 
 def tidy(run: TrainingRun, log: str = "", gain: float = 1.0) -> None:
-    """Writes down how it ends."""
+    """Record the error that ends the function."""
     try:
         while True:
             run.report(gain, length=10)
@@ -64,39 +64,39 @@ def tidy(run: TrainingRun, log: str = "", gain: float = 1.0) -> None:
 
 
 def ends_early(run: TrainingRun, gain: float = 1.0) -> None:
-    """Returns after a fifth of a budget of 1,000 steps; the last part of that counts."""
+    """Return after a fifth of a budget of 1,000 steps; the last part of these steps gives the value."""
     for i in range(20):
         run.report(gain * i, length=10)
 
 
 def silent(run: TrainingRun, gain: float = 1.0) -> None:
-    """Never reports."""
+    """Return without a report."""
 
 
 def raises(run: TrainingRun, gain: float = 1.0) -> None:
-    """Fails in the middle."""
+    """Raise an error after the first report."""
     run.report(gain, length=10)
     raise RuntimeError("the arm fell off")
 
 
 def exits(run: TrainingRun, gain: float = 1.0) -> None:
-    """Would end the whole process."""
+    """Exit the process after the first report."""
     run.report(gain, length=10)
     sys.exit(3)
 
 
 def nan(run: TrainingRun, gain: float = 1.0) -> None:
-    """Diverges, and does not want to know it: returns, or with a gain of 2 raises something else."""
+    """Catch the error of a divergence; then return, or raise another error if the gain is 2."""
     run.report(gain, length=10)
     try:
         run.report(float("nan"), length=10)
-    except Exception:  # noqa: BLE001 - as users do
+    except Exception:  # noqa: BLE001 - like code of users
         if gain == 2:
             raise RuntimeError("it did not work") from None
 
 
 def untidy(run: TrainingRun, gain: float = 1.0) -> None:
-    """Fails when its run has ended."""
+    """Raise an error after the end of the run."""
     try:
         while True:
             run.report(gain, length=10)
@@ -105,10 +105,10 @@ def untidy(run: TrainingRun, gain: float = 1.0) -> None:
 
 
 def dies_once(run: TrainingRun, mark: str = "", gain: float = 1.0) -> None:
-    """Its process is killed after seven episodes, the first time."""
+    """Kill the process after seven episodes, the first time."""
     for i in range(20):
         if i == 7 and not Path(mark).exists():
-            time.sleep(1.0)  # so that what it has told is written
+            time.sleep(1.0)  # until the reports are written
             run.report(gain + i, length=10)
             Path(mark).touch()
             os.kill(os.getpid(), signal.SIGKILL)
@@ -116,7 +116,7 @@ def dies_once(run: TrainingRun, mark: str = "", gain: float = 1.0) -> None:
 
 
 def hangs(run: TrainingRun, mark: str = "", gain: float = 1.0) -> None:
-    """Does not come back; notes when it is ended."""
+    """Sleep forever after the first report; create the file `mark` at the end."""
     run.report(gain, length=10)
     try:
         while True:
@@ -126,19 +126,19 @@ def hangs(run: TrainingRun, mark: str = "", gain: float = 1.0) -> None:
 
 
 def no_default(run: TrainingRun, width: int) -> None:
-    """A parameter that nobody gives."""
+    """Have a parameter without a default."""
 
 
 def misnamed(run: TrainingRun, structure: int = 1) -> None:
-    """A name that configs have already."""
+    """Have a parameter with a reserved name."""
 
 
 def takes_no_run() -> None:
-    """Not a training function."""
+    """Lack the parameter `run`."""
 
 
 def counts(run: Any, gain: float = 1.0, optimizer: str = "adam", layers: tuple[int, ...] = (64,)) -> None:
-    """An `optimizer` and lists of its own."""
+    """Have parameters named `optimizer` and of type tuple."""
     bonus = {"adam": 1.0, "mine": 2.0}[optimizer]
     assert isinstance(layers, tuple)
     while True:
@@ -146,33 +146,33 @@ def counts(run: Any, gain: float = 1.0, optimizer: str = "adam", layers: tuple[i
 
 
 def measured(run: Any, gain: float = 1.0) -> None:
-    """Tells of something else beside returns."""
+    """Report a custom metric besides returns."""
     while True:
         run.report(gain, length=10, custom_metrics={"height": 2 * gain})
 
 
 def steady(run: Any, gain: float = 1.0, width: int = 0) -> None:
-    """The same return again and again."""
+    """Report the same return in every episode."""
     while True:
         run.report(gain, length=10)
 
 
 class Doubles(agents.Callback):
-    """Measures something of every episode."""
+    """Adds a custom metric to every episode."""
 
     def on_episode_end(self, trainer: Any, episode: agents.Episode) -> None:
         episode.custom_metrics["doubled"] = 2 * episode.episode_return
 
 
 class Steps(agents.Callback):
-    """Listens to what nobody tells of."""
+    """Has a method for an event that training functions do not have."""
 
     def on_step_end(self, trainer: Any) -> None:
-        """Is never called."""
+        """Never called."""
 
 
 def logged(function: Any) -> Any:
-    """A decorator, as users have them."""
+    """Return a wrapped function, like a decorator of users."""
 
     @functools.wraps(function)
     def wrapper(*arguments: Any, **named: Any) -> Any:
@@ -183,10 +183,10 @@ def logged(function: Any) -> Any:
 
 @logged
 def decorated(run: Any, gain: Annotated[float, Hyperparameter(help="G.", search=(0.5, 2.0))] = 1.0) -> None:
-    """Says what its parameter may be."""
+    """Declare the range of a parameter."""
     run.report(gain, length=10)
 
 
 def phases() -> agents.Callback:
-    """A curriculum."""
+    """Return a curriculum."""
     return agents.Curriculum(["easy", "hard"], promote_at=1.0)
