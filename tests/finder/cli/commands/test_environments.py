@@ -115,11 +115,11 @@ def test_study_file_sets_the_environment(finder_with_env: Any) -> None:
     assert finder_with_env("best", "s", "--json").json["value"] == pytest.approx(8.0, abs=0.02)
 
 
-def test_range_test_prints_the_environment_options(there: Any) -> None:
-    words = (*THERE, *SMALL, "--storage", "other.db")
-    ran = there("lr", "ppo", *words, "--range-test", "--env-steps", "600", "--seeds", "1")
+def test_range_test_prints_the_environment_options(finder_with_env: Any) -> None:
+    words = (*ENV_OPTIONS, *SMALL, "--storage", "other.db")
+    ran = finder_with_env("lr", "ppo", *words, "--range-test", "--env-steps", "600", "--seeds", "1")
     settings = SMALL[SMALL.index("--set") :]
-    assert f"finder lr ppo {shlex.join((*THERE, *settings))}" in ran.err
+    assert f"finder lr ppo {shlex.join((*ENV_OPTIONS, *settings))}" in ran.err
     assert "--storage other.db" in ran.err
     assert ran.code in (0, 1)
 
