@@ -1,3 +1,5 @@
+"""The table of episodes on every storage."""
+
 from __future__ import annotations
 
 import math
@@ -11,7 +13,7 @@ Make = Callable[..., EpisodeRecord]
 
 
 class TestEveryStorage:
-    def test_curves_come_back_in_order(self, storage: StudyStorage, episode: Make) -> None:
+    def test_curve_is_sorted_by_seed_and_episode(self, storage: StudyStorage, episode: Make) -> None:
         records = [episode(seed=seed, episode=number, env_steps=10 * number) for seed in (1, 0) for number in (2, 0, 1)]
         storage.episodes.add("s", [(3, record) for record in records])
         storage.episodes.add("s", [(4, episode())])
@@ -20,25 +22,27 @@ class TestEveryStorage:
         assert storage.episodes.curve("s", 9) == []
         assert storage.episodes.count("s") == 7
 
-    def test_values_are_exact(self, storage: StudyStorage, episode: Make) -> None:
+    def test_values_are_stored_exactly(self, storage: StudyStorage, episode: Make) -> None:
         record = episode(
             seed=2**40, env_steps=2**40, episode_return=-0.1 - 0.2, length=2**30, loss=1e-300, wall_seconds=1 / 3
         )
         storage.episodes.add("s", [(0, record), (0, episode(seed=1, loss=None))])
         assert storage.episodes.curve("s", 0) == [episode(seed=1, loss=None), record]
 
-    def test_an_episode_that_is_sent_again_replaces_itself(self, storage: StudyStorage, episode: Make) -> None:
+    def test_repeated_episode_replaces_the_earlier_row(self, storage: StudyStorage, episode: Make) -> None:
         storage.episodes.add("s", [(0, episode(episode_return=1.0)), (0, episode(episode=1))])
         storage.episodes.add("s", [(0, episode(episode_return=2.0))])
         assert [record.episode_return for record in storage.episodes.curve("s", 0)] == [2.0, 1.5]
 
-    def test_numbers_that_are_not_finite(self, storage: StudyStorage, episode: Make) -> None:
+    def test_non_finite_return_is_kept_and_non_finite_loss_is_dropped(
+        self, storage: StudyStorage, episode: Make
+    ) -> None:
         storage.episodes.add("s", [(0, episode(episode_return=math.nan, loss=math.inf))])
         (record,) = storage.episodes.curve("s", 0)
         assert math.isnan(record.episode_return)
         assert record.loss is None
 
-    def test_frame(self, storage: StudyStorage, episode: Make) -> None:
+    def test_frame_has_one_typed_row_per_episode(self, storage: StudyStorage, episode: Make) -> None:
         storage.episodes.add("s", [(1, episode(loss=None)), (0, episode(episode_return=7.0))])
         frame = storage.episodes.frame("s")
         assert list(frame.columns) == [
@@ -50,7 +54,7 @@ class TestEveryStorage:
         assert frame.dtypes["env_steps"] == "int64"
         assert len(storage.episodes.frame("none")) == 0
 
-    def test_delete(self, storage: StudyStorage, episode: Make) -> None:
+    def test_delete_removes_the_episodes_of_one_study(self, storage: StudyStorage, episode: Make) -> None:
         storage.episodes.add("s", [(0, episode())])
         storage.episodes.add("t", [(0, episode())])
         storage.episodes.delete("s")
@@ -58,7 +62,7 @@ class TestEveryStorage:
         storage.episodes.add("t", [])
         storage.episodes.delete("t")
 
-    def test_large_batches(self, storage: StudyStorage, episode: Make) -> None:
+    def test_large_batch_is_written_completely(self, storage: StudyStorage, episode: Make) -> None:
         record = episode()
         storage.episodes.add("s", [(0, replace(record, episode=number)) for number in range(20_000)])
         assert storage.episodes.count("s") == 20_000

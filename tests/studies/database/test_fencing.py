@@ -1,4 +1,4 @@
-"""A process that lost a lease while it was away, and does not know it yet: none of its writes reach the storage."""
+"""Fencing: a process whose lease was taken over while it was suspended can no longer write to the storage."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ WRITES: dict[str, Callable[[Recorder, EpisodeRecord], Any]] = {
 
 
 @pytest.fixture(autouse=True)
-def nobody_renews(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was lost is found out by no thread before the write."""
+def no_renewals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the renewal thread from noticing the lost lease before the write."""
     monkeypatch.setattr(lease_manager, "RENEW_SECONDS", 3600.0)
 
 
-def taken_over(study: OpenStudy, number: int) -> None:
+def take_over(study: OpenStudy, number: int) -> None:
     leases, key = study.storage.leases, study.episodes_key
     assert leases.take(key, number, ANOTHER, 60.0, instead_of=leases.held(key)[number])
 
 
-def kept(study: OpenStudy) -> Any:
+def stored_state(study: OpenStudy) -> Any:
     (trial,) = study.all_trials()
     whole = (trial.state, trial.values, trial.params, trial.user_attrs, trial.system_attrs, trial.intermediate_values)
     return repr((*whole, study.storage.episodes.curve(study.episodes_key, 0)))
@@ -55,7 +55,7 @@ def kept(study: OpenStudy) -> Any:
 
 class TestEveryStorage:
     @pytest.mark.parametrize("write", WRITES)
-    def test_a_trial_that_was_taken_over_is_not_written(
+    def test_expired_lease_cannot_write_trial(
         self, storage: StudyStorage, make_spec: Make, episode: MakeEpisode, write: str
     ) -> None:
         study = open_study(make_spec(n_trials=2), storage)
@@ -65,21 +65,21 @@ class TestEveryStorage:
         recorder.rung(50, {0: {0: 1.0}})
         recorder.episodes(0, [episode()])
         recorder.flush()
-        taken_over(study, 0)
-        before = kept(study)
+        take_over(study, 0)
+        before = stored_state(study)
         WRITES[write](recorder, episode(episode_return=9.0))
-        assert kept(study) == before
+        assert stored_state(study) == before
         assert storage.leases.held(study.episodes_key)[0].owner == ANOTHER
         recorder.close()
-        assert kept(study) == before
+        assert stored_state(study) == before
 
-    def test_the_others_of_its_trials_are_written(
+    def test_trials_with_a_valid_lease_are_still_written(
         self, storage: StudyStorage, make_spec: Make, episode: MakeEpisode
     ) -> None:
         study = open_study(make_spec(n_trials=2), storage)
         with Recorder(study) as recorder:
             recorder.ask(), recorder.ask()
-            taken_over(study, 0)
+            take_over(study, 0)
             recorder.episodes(0, [episode()])
             recorder.episodes(1, [episode()])
             recorder.flush()
@@ -89,34 +89,34 @@ class TestEveryStorage:
         assert study.trials()[1].value == 2.0
         assert study.trials()[0].intermediate_values == {}
 
-    def test_no_trial_is_begun_by_a_process_that_lost_the_right_to_plan(
-        self, storage: StudyStorage, make_spec: Make
-    ) -> None:
+    def test_expired_planning_lease_cannot_start_trial(self, storage: StudyStorage, make_spec: Make) -> None:
         study = open_study(make_spec(n_trials=2), storage)
         assert study.leases is not None
 
         def plan(leases: LeaseManager) -> None:
             with leases.planning():
-                taken_over(study, PLANNING)
+                take_over(study, PLANNING)
                 study.study.ask()
 
         with pytest.raises(LeaseLostError):
             plan(study.leases)
         assert study.all_trials() == []
 
-    def test_a_lease_that_was_held_again_meanwhile_is_another_one(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_reacquired_lease_has_another_epoch_and_rejects_old_writes(
+        self, storage: StudyStorage, make_spec: Make
+    ) -> None:
         study = open_study(make_spec(n_trials=2), storage)
         leases, key, recorder = storage.leases, study.episodes_key, Recorder(study)
         assert recorder.ask() is not None
         first = leases.held(key)[0]
-        taken_over(study, 0)
+        take_over(study, 0)
         assert leases.take(key, 0, first.owner, 60.0, instead_of=leases.held(key)[0]) > first.epoch
-        before = kept(study)
+        before = stored_state(study)
         recorder.completed(0, 9.0)
         recorder.close()
-        assert kept(study) == before
+        assert stored_state(study) == before
 
-    def test_epochs_go_on_where_something_was_given_back(self, storage: StudyStorage) -> None:
+    def test_epochs_increase_after_release(self, storage: StudyStorage) -> None:
         leases = storage.leases
         assert leases.take("s", 0, "one", 60.0) == 1
         assert leases.take("s", 0, "another", 60.0) == 0, "it is held"
@@ -128,7 +128,7 @@ class TestEveryStorage:
         assert leases.epochs("s") == {0: 3}
 
     @pytest.mark.between_processes
-    def test_the_successor_writes_as_if_nothing_had_been(
+    def test_new_lease_holder_writes_while_old_writes_are_rejected(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(lease_manager.LeaseManager, "_is_over", lambda *_: True)
@@ -146,7 +146,7 @@ class TestEveryStorage:
         assert trial.user_attrs["seed_values"] == {"0": 2.0}
 
 
-def test_a_trial_that_another_program_ended_is_no_error(storage: StudyStorage, make_spec: Make) -> None:
+def test_trial_ended_by_another_program_raises_no_error(storage: StudyStorage, make_spec: Make) -> None:
     study = open_study(make_spec(n_trials=2), storage)
     with Recorder(study) as recorder:
         assert recorder.ask() is not None
@@ -158,7 +158,7 @@ def test_a_trial_that_another_program_ended_is_no_error(storage: StudyStorage, m
     assert [trial.value for trial in study.trials()] == [None, 2.0]
 
 
-def test_a_reader_of_a_study_needs_no_lease(storage: StudyStorage, make_spec: Make) -> None:
+def test_user_attributes_are_written_without_a_lease(storage: StudyStorage, make_spec: Make) -> None:
     with open_study(make_spec(), storage) as study:
         pass
     study.study.set_user_attr("a note", "of a person")

@@ -1,4 +1,4 @@
-"""A study that is renamed in the dashboard is the same study: nothing of it is copied, rounded or left out."""
+"""Renaming a study in the dashboard keeps all of its data: nothing is copied, rounded or lost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Make = Callable[..., StudySpec]
 
 class TestEveryStorage:
     @pytest.mark.between_processes
-    def test_a_renamed_study_is_the_same_study(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_renamed_study_keeps_trials_episodes_and_id(self, storage: StudyStorage, make_spec: Make) -> None:
         study = open_study(make_spec(name="long", n_trials=310), storage)
         rate = FloatDistribution(1e-5, 1e-1, log=True)
         exact = [100.0 + number / 3 for number in range(210)]
@@ -53,7 +53,7 @@ class TestEveryStorage:
             )
             with urllib.request.urlopen(request, timeout=120) as answer:
                 assert json.load(answer)["study_name"] == "renamed"
-        if not is_journal:  # whoever runs it goes on
+        if not is_journal:  # the process that runs the study continues
             recorder.completed(ask.number, 1 / 3)
             recorder.close()
         renamed = load_study("renamed", storage)
@@ -67,7 +67,7 @@ class TestEveryStorage:
             load_study("long", storage)
 
 
-def test_a_name_that_is_taken_is_refused(storage: StudyStorage, make_spec: Make) -> None:
+def test_renaming_to_an_existing_name_raises(storage: StudyStorage, make_spec: Make) -> None:
     for name in ("one", "another"):
         open_study(make_spec(name=name), storage).close()
     one = load_study("one", storage)
@@ -77,7 +77,7 @@ def test_a_name_that_is_taken_is_refused(storage: StudyStorage, make_spec: Make)
         rename_study(storage, 99, "third")
 
 
-def test_a_study_of_a_journal_is_not_copied_while_it_is_run(tmp_path: Path, make_spec: Make) -> None:
+def test_journal_study_cannot_be_renamed_while_it_runs(tmp_path: Path, make_spec: Make) -> None:
     with open_storage(f"journal:///{tmp_path}/finder.log") as storage:
         study = open_study(make_spec(), storage)
         run_by_another(study)

@@ -1,4 +1,4 @@
-"""Storages that go away: waited for, told, and nothing lost when they stay away."""
+"""Storages that become unavailable: calls are retried, errors are clear, and no result is lost."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ Make = Callable[..., StudySpec]
 MakeEpisode = Callable[..., EpisodeRecord]
 
 
-def away(told: str = "server closed the connection unexpectedly") -> OperationalError:
-    return OperationalError("SELECT 1", {}, sqlite3.OperationalError(told))
+def away(message: str = "server closed the connection unexpectedly") -> OperationalError:
+    return OperationalError("SELECT 1", {}, sqlite3.OperationalError(message))
 
 
 class Flaky:
-    """Fails so often before it answers."""
+    """A call that fails `n_failures` times before it returns."""
 
     def __init__(self, n_failures: float, error: Exception | None = None) -> None:
         self.n_failures, self.n_calls, self.error = n_failures, 0, error or away()
@@ -74,17 +74,17 @@ def policy(seconds: float = 60.0) -> RetryPolicy:
 
 
 class TestRetryPolicy:
-    def test_a_storage_that_comes_back_is_waited_for(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_call_is_retried_until_the_storage_answers(self, caplog: pytest.LogCaptureFixture) -> None:
         flaky = Flaky(3)
         with caplog.at_level(logging.WARNING):
             assert policy()(flaky) == "answer"
         assert flaky.n_calls == 4
-        told = [record.getMessage() for record in caplog.records]
-        assert "the storage does not answer (server closed the connection" in told[0]
-        assert "answers again" in told[1]
-        assert len(told) == 2
+        messages = [record.getMessage() for record in caplog.records]
+        assert "the storage does not answer (server closed the connection" in messages[0]
+        assert "answers again" in messages[1]
+        assert len(messages) == 2
 
-    def test_one_that_stays_away_ends_in_a_clear_error_and_is_not_waited_for_again(self) -> None:
+    def test_retry_limit_raises_once_and_later_calls_are_not_retried(self) -> None:
         retry_policy = policy(0.1)
         with pytest.raises(StorageAwayError, match=r"has not answered for 0\.1 s \(server closed"):
             retry_policy(Flaky(math.inf))
@@ -94,16 +94,16 @@ class TestRetryPolicy:
             retry_policy(flaky)
         assert flaky.n_calls == 1
 
-    def test_who_only_reads_is_told_at_once(self) -> None:
+    def test_reader_gets_the_error_without_retries(self) -> None:
         flaky = Flaky(1)
-        with pytest.raises(StudyError, match=r"'the storage' cannot be used: .*Check that it is intact") as told:
+        with pytest.raises(StudyError, match=r"'the storage' cannot be used: .*Check that it is intact") as caught:
             RetryPolicy("the storage")(flaky)
-        assert isinstance(told.value.__cause__, OperationalError)
+        assert isinstance(caught.value.__cause__, OperationalError)
         assert flaky.n_calls == 1
 
-    @pytest.mark.parametrize("told", ["attempt to write a readonly database", "no such table: trials"])
-    def test_nobody_waits_for_what_does_not_pass(self, told: str) -> None:
-        flaky = Flaky(math.inf, away(told))
+    @pytest.mark.parametrize("message", ["attempt to write a readonly database", "no such table: trials"])
+    def test_permanent_errors_are_not_retried(self, message: str) -> None:
+        flaky = Flaky(math.inf, away(message))
         with pytest.raises(StorageAwayError, match="cannot be written"):
             policy()(flaky)
         assert flaky.n_calls == 1
@@ -111,13 +111,13 @@ class TestRetryPolicy:
     @pytest.mark.parametrize(
         "error", [ValueError("no"), KeyError(3), IntegrityError("INSERT", {}, ValueError("twice"))]
     )
-    def test_other_errors_are_not_the_storages(self, error: Exception) -> None:
+    def test_errors_unrelated_to_the_storage_are_raised_unchanged(self, error: Exception) -> None:
         flaky = Flaky(1, error)
         with pytest.raises(type(error)):
             policy()(flaky)
         assert flaky.n_calls == 1
 
-    def test_what_lies_behind_an_error_is_found(self) -> None:
+    def test_cause_of_a_wrapped_storage_error_is_found(self) -> None:
         try:
             try:
                 raise away()
@@ -130,20 +130,22 @@ class TestRetryPolicy:
         assert storage_failure(OSError(28, "No space left on device")) == ("[Errno 28] No space left on device", True)
         assert storage_failure(ValueError("no")) is None
 
-    @pytest.mark.parametrize(("said", "seconds"), [("", RETRY_SECONDS), ("12.5", 12.5), ("0", 0.0)])
-    def test_how_long_may_be_said(self, monkeypatch: pytest.MonkeyPatch, said: str, seconds: float) -> None:
-        monkeypatch.setenv(RETRY_VARIABLE, said)
+    @pytest.mark.parametrize(("text", "seconds"), [("", RETRY_SECONDS), ("12.5", 12.5), ("0", 0.0)])
+    def test_environment_variable_sets_the_retry_limit(
+        self, monkeypatch: pytest.MonkeyPatch, text: str, seconds: float
+    ) -> None:
+        monkeypatch.setenv(RETRY_VARIABLE, text)
         assert retry_seconds() == seconds
 
-    @pytest.mark.parametrize("said", ["long", "-1", "inf", "nan"])
-    def test_no_number_of_seconds(self, monkeypatch: pytest.MonkeyPatch, said: str) -> None:
-        monkeypatch.setenv(RETRY_VARIABLE, said)
+    @pytest.mark.parametrize("text", ["long", "-1", "inf", "nan"])
+    def test_invalid_retry_limit_raises(self, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+        monkeypatch.setenv(RETRY_VARIABLE, text)
         with pytest.raises(StudyError, match="give seconds"):
             retry_seconds()
 
 
-class CutShort:
-    """A storage that hears a call, and is gone before it answers."""
+class LosesFirstReply:
+    """A storage whose first call of a method is executed, but raises instead of returning its result."""
 
     def __init__(self, target: Any, name: str) -> None:
         self._target, self._name, self.n_calls = target, name, 0
@@ -163,49 +165,49 @@ class CutShort:
         return call
 
 
-class TestWhatWasHeardIsNotDoneTwice:
-    def test_a_new_trial(self) -> None:
+class TestRetriedCallsAreIdempotent:
+    def test_retried_create_new_trial_creates_one_trial(self) -> None:
         memory = InMemoryStorage()
         study = optuna.create_study(storage=memory)
-        cut = CutShort(memory, "create_new_trial")
-        storage = RetryingStorage(cut, policy())  # type: ignore[arg-type]
+        unreliable = LosesFirstReply(memory, "create_new_trial")
+        storage = RetryingStorage(unreliable, policy())  # type: ignore[arg-type]
         template = create_trial(state=TrialState.RUNNING)
         trial_id = storage.create_new_trial(study._study_id, template)
         assert [trial._trial_id for trial in memory.get_all_trials(study._study_id)] == [trial_id]
 
     @pytest.mark.parametrize("state", [TrialState.COMPLETE, TrialState.RUNNING])
-    def test_a_state(self, state: TrialState) -> None:
+    def test_retried_set_trial_state_succeeds(self, state: TrialState) -> None:
         memory = InMemoryStorage()
         study = optuna.create_study(storage=memory)
         before = TrialState.RUNNING if state == TrialState.COMPLETE else TrialState.WAITING
         trial_id = memory.create_new_trial(study._study_id, create_trial(state=before))
-        storage = RetryingStorage(CutShort(memory, "set_trial_state_values"), policy())  # type: ignore[arg-type]
+        storage = RetryingStorage(LosesFirstReply(memory, "set_trial_state_values"), policy())  # type: ignore[arg-type]
         assert storage.set_trial_state_values(trial_id, state, [1.0] if state == TrialState.COMPLETE else None)
         assert memory.get_trial(trial_id).state == state
 
-    def test_a_study(self) -> None:
+    def test_retried_create_new_study_creates_one_study(self) -> None:
         memory = InMemoryStorage()
-        storage = RetryingStorage(CutShort(memory, "create_new_study"), policy())  # type: ignore[arg-type]
+        storage = RetryingStorage(LosesFirstReply(memory, "create_new_study"), policy())  # type: ignore[arg-type]
         study_id = storage.create_new_study([optuna.study.StudyDirection.MAXIMIZE], "s")
         assert [study._study_id for study in memory.get_all_studies()] == [study_id]
 
-    def test_giving_back(self, tmp_path: Path) -> None:
+    def test_retried_release_reports_whether_the_lease_was_released(self, tmp_path: Path) -> None:
         with open_storage(f"sqlite:///{tmp_path}/s.db") as opened:
             opened.leases.take("s", 0, "me", 60.0)
-            table = RetryingTable(CutShort(opened.leases, "release"), policy())
+            table = RetryingTable(LosesFirstReply(opened.leases, "release"), policy())
             assert table.release("s", 0, "me")
             opened.leases.take("s", 0, "somebody else", 60.0)
-            table = RetryingTable(CutShort(opened.leases, "release"), policy())
+            table = RetryingTable(LosesFirstReply(opened.leases, "release"), policy())
             assert not table.release("s", 0, "me")
 
 
 @contextmanager
-def fault(study: OpenStudy, told: str) -> Iterator[None]:
-    """A database that says this to everything."""
+def fault(study: OpenStudy, message: str) -> Iterator[None]:
+    """Make every statement of a study's database fail with a message."""
     engine = study.storage.episodes.engine  # type: ignore[attr-defined]
 
     def refuse(*_: Any) -> None:
-        raise sqlite3.OperationalError(told)
+        raise sqlite3.OperationalError(message)
 
     sa.event.listen(engine, "before_cursor_execute", refuse)
     try:
@@ -214,16 +216,16 @@ def fault(study: OpenStudy, told: str) -> Iterator[None]:
         sa.event.remove(engine, "before_cursor_execute", refuse)
 
 
-class TestNothingIsLost:
+class TestResultsSurviveAnOutage:
     @pytest.fixture(autouse=True)
     def impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(RETRY_VARIABLE, "0.2")
 
     @pytest.mark.parametrize(
-        "told", ["disk I/O error", "database or disk is full", "attempt to write a readonly database"]
+        "message", ["disk I/O error", "database or disk is full", "attempt to write a readonly database"]
     )
-    def test_what_ends_while_the_storage_is_away_is_written_when_it_is_back(
-        self, tmp_path: Path, make_spec: Make, episode: MakeEpisode, told: str
+    def test_trials_ended_during_an_outage_are_written_afterwards(
+        self, tmp_path: Path, make_spec: Make, episode: MakeEpisode, message: str
     ) -> None:
         url = f"sqlite:///{tmp_path}/finder.db"
         spec = make_spec(n_trials=4, storage=url, pruner="median")
@@ -234,7 +236,7 @@ class TestNothingIsLost:
             for number in numbers:
                 recorder.started(number, {"number": number})
             recorder.completed(numbers[0], 5.0, {0: 5.0})
-            with fault(study, told):
+            with fault(study, message):
                 recorder.episodes(numbers[1], [episode(), episode(episode=1, episode_return=math.nan)])
                 with pytest.raises(StorageAwayError):
                     recorder.rung(600, {numbers[1]: {0: 3.0}})
@@ -266,13 +268,13 @@ class TestNothingIsLost:
             assert [each.episode for each in curve] == [0, 1]
             assert math.isnan(curve[1].episode_return)
             assert recorder.spool_path is None
-            goes_on = recorder.ask()
-            assert goes_on is not None
-            assert goes_on.number == numbers[3]
-            recorder.completed(goes_on.number, 7.0)
+            resumed = recorder.ask()
+            assert resumed is not None
+            assert resumed.number == numbers[3]
+            recorder.completed(resumed.number, 7.0)
             assert recorder.ask() is None
 
-    def test_what_somebody_else_has_ended_meanwhile_is_not_ended_again(self, tmp_path: Path, make_spec: Make) -> None:
+    def test_spooled_result_does_not_overwrite_a_trial_that_has_ended(self, tmp_path: Path, make_spec: Make) -> None:
         url = f"sqlite:///{tmp_path}/finder.db"
         spec = make_spec(n_trials=1, storage=url)
         with open_study(spec) as study:
@@ -288,7 +290,7 @@ class TestNothingIsLost:
             assert study.trials()[0].value == 2.0
             assert recorder.spool_path is None
 
-    def test_what_another_process_may_still_hold_stays_in_the_file(self, tmp_path: Path, make_spec: Make) -> None:
+    def test_spooled_result_waits_while_another_process_holds_the_trial(self, tmp_path: Path, make_spec: Make) -> None:
         url = f"sqlite:///{tmp_path}/finder.db"
         spec = make_spec(n_trials=3, storage=url)
         with open_study(spec) as study:
@@ -319,7 +321,7 @@ class TestNothingIsLost:
             assert recorder.spool_path is None
             assert study.storage.leases.held(key).keys() == {STUDY, 2}
 
-    def test_what_was_begun_again_elsewhere_is_not_written_over(
+    def test_spooled_result_does_not_overwrite_a_restarted_trial(
         self, tmp_path: Path, make_spec: Make, caplog: pytest.LogCaptureFixture
     ) -> None:
         url = f"sqlite:///{tmp_path}/finder.db"
@@ -345,7 +347,7 @@ class TestNothingIsLost:
             assert recorder.ask() is not None
         assert "Trial 0 was restarted by another process" in caplog.text
 
-    def test_a_line_that_was_cut_short_is_left_out(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def test_truncated_spool_line_is_skipped(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         spool = Spool(f"sqlite:///{tmp_path}/finder.db", "s")
         assert spool.path is not None
         spool.path.parent.mkdir(parents=True)
@@ -353,7 +355,7 @@ class TestNothingIsLost:
         assert spool.read() == []
         assert "its trial is run again" in caplog.text
 
-    def test_a_study_that_is_removed_takes_it_along(self, tmp_path: Path, make_spec: Make) -> None:
+    def test_deleting_a_study_deletes_its_spool(self, tmp_path: Path, make_spec: Make) -> None:
         url = f"sqlite:///{tmp_path}/finder.db"
         with open_study(make_spec(storage=url)) as study:
             spool = Spool(url, study.episodes_key)

@@ -1,4 +1,4 @@
-"""A process that was away (asleep, cut off) for longer than it may hold anything, and comes back."""
+"""A process that is suspended or disconnected for longer than its leases last, and then resumes."""
 
 from __future__ import annotations
 
@@ -26,50 +26,50 @@ ROWS = [{"learning_rate": rate} for rate in (1e-4, 1e-3, 1e-2)]
 ANOTHER = str(Owner.new()._replace(machine="another", host="far"))
 
 
-def another_plans(study: OpenStudy) -> None:
-    """While this process is away in the middle of its planning."""
+def lose_planning_lease(study: OpenStudy) -> None:
+    """Release the planning lease of this process, as if another process had planned while this one was suspended."""
     assert study.leases is not None
     assert study.storage.leases.release(study.episodes_key, PLANNING, str(study.leases._own))
 
 
-def away_once(study: OpenStudy, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
-    """Has another process plan while this one is in a call, the first time that this is made."""
-    call, away = getattr(owner, name), [True]
+def lose_planning_lease_once(study: OpenStudy, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+    """Lose the planning lease during the first call of `owner.name`."""
+    call, pending = getattr(owner, name), [True]
 
-    def slept(*args: Any, **kwargs: Any) -> Any:
+    def suspended(*args: Any, **kwargs: Any) -> Any:
         result = call(*args, **kwargs)
-        if away:
-            away.clear()
-            another_plans(study)
+        if pending:
+            pending.clear()
+            lose_planning_lease(study)
         return result
 
-    monkeypatch.setattr(owner, name, slept)
+    monkeypatch.setattr(owner, name, suspended)
 
 
-def another_takes(study: OpenStudy, number: int) -> None:
-    """A trial that this process runs, and is renewed by a thread."""
+def take_by_another(study: OpenStudy, number: int) -> None:
+    """Let another process take the lease of a trial that this process runs and renews in a thread."""
     leases, key = study.storage.leases, study.episodes_key
     while not leases.take(key, number, ANOTHER, 60.0, instead_of=leases.held(key)[number]):
         pass
 
 
-def heard(recorder: Recorder, number: int) -> None:
-    """Waits until it is known that a trial is another process's."""
+def wait_for_lost_lease(recorder: Recorder, number: int) -> None:
+    """Wait until the recorder has noticed that its lease of a trial is lost."""
     deadline = time.monotonic() + 30
     while number not in recorder.rung(100, {number: {0: 1.0}}):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
-def another_puts_back(study: OpenStudy, number: int) -> None:
-    """A trial waits because of another process."""
+def requeue_by_another(study: OpenStudy, number: int) -> None:
+    """Let another process put a trial back into the queue."""
     trial_id = study.all_trials()[number]._trial_id
     study.storage.optuna.set_trial_state_values(trial_id, TrialState.WAITING)
 
 
-def another_stops(study: OpenStudy, number: int) -> None:
-    """By Ctrl-C: the trial waits."""
-    another_puts_back(study, number)
+def stop_by_another(study: OpenStudy, number: int) -> None:
+    """Let another process put a trial back into the queue and release its lease, as Ctrl-C does."""
+    requeue_by_another(study, number)
     assert study.storage.leases.release(study.episodes_key, number, ANOTHER)
 
 
@@ -79,10 +79,10 @@ def renewing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("renewing")
-class TestATrialThatComesBack:
+class TestLostTrialIsReturned:
     @pytest.mark.parametrize("end", ["completed", "pruned", "failed", "interrupted"])
     @pytest.mark.parametrize("planned", [True, False])
-    def test_it_is_begun_again_when_nothing_runs_it_here_any_more(
+    def test_lost_trial_is_proposed_again_after_its_old_run_has_ended(
         self, storage: StudyStorage, make_spec: Make, end: str, planned: bool
     ) -> None:
         plan = {"params": {}, "trials": ROWS[:1]} if planned else {"n_trials": 1}
@@ -90,9 +90,9 @@ class TestATrialThatComesBack:
         with Recorder(study) as recorder:
             first = recorder.ask()
             assert first is not None
-            another_takes(study, first.number)
-            heard(recorder, first.number)
-            another_stops(study, first.number)
+            take_by_another(study, first.number)
+            wait_for_lost_lease(recorder, first.number)
+            stop_by_another(study, first.number)
             assert recorder.ask() is None, "two would tell what happens to it"
             assert recorder.n_left == 1
             arguments = {"completed": (9.0,), "pruned": (100, 9.0), "failed": ("it broke",), "interrupted": ()}
@@ -106,7 +106,7 @@ class TestATrialThatComesBack:
         assert (trial.state.name, trial.value, trial.user_attrs["configuration"]) == ("COMPLETE", 5.0, {"again": True})
         assert study_status(study).all_ended
 
-    def test_before_that_was_heard_too(
+    def test_lost_trial_is_not_proposed_before_the_loss_is_noticed(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(lease_manager.LeaseManager, "pop_lost", lambda _: set())
@@ -114,12 +114,14 @@ class TestATrialThatComesBack:
         recorder = Recorder(study)
         first = recorder.ask()
         assert first is not None
-        another_takes(study, first.number)
-        another_stops(study, first.number)
+        take_by_another(study, first.number)
+        stop_by_another(study, first.number)
         assert recorder.ask() is None
         recorder.close()
 
-    def test_a_confirmation_too(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_lost_confirmation_is_proposed_again_after_its_old_run_has_ended(
+        self, storage: StudyStorage, make_spec: Make
+    ) -> None:
         study = open_study(make_spec(params={}, trials=ROWS[:2], confirm=1, seeds=(0,)), storage)
         with Recorder(study) as recorder:
             for value in (1.0, 2.0):
@@ -127,9 +129,9 @@ class TestATrialThatComesBack:
             assert recorder.n_to_confirm() == 1
             first = recorder.ask_confirmation()
             assert first is not None
-            another_takes(study, first.number)
-            heard(recorder, first.number)
-            another_stops(study, first.number)
+            take_by_another(study, first.number)
+            wait_for_lost_lease(recorder, first.number)
+            stop_by_another(study, first.number)
             assert recorder.ask_confirmation() is None
             recorder.interrupted(first.number)
             assert recorder.n_to_confirm() == 1
@@ -139,8 +141,8 @@ class TestATrialThatComesBack:
         assert study_status(study).complete
 
 
-class TestWhileAnotherOnePlans:
-    def test_what_goes_on_is_run_by_whoever_holds_it(
+class TestPlanningByAnotherProcess:
+    def test_resumed_trial_is_run_by_the_lease_holder(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         study = open_study(make_spec(params={}, trials=ROWS), storage)
@@ -148,13 +150,13 @@ class TestWhileAnotherOnePlans:
             first = recorder.ask()
             assert first is not None
             recorder.interrupted(first.number)
-            away_once(study, monkeypatch, recorder._queue._source, "take")
+            lose_planning_lease_once(study, monkeypatch, recorder._queue._source, "take")
             assert recorder.ask() == first
             recorder.completed(first.number, 1.0)
         assert study.trials()[0].state.name == "COMPLETE"
 
     @pytest.mark.parametrize("by", ["a process that waits", "a process that runs it"])
-    def test_what_the_other_one_has_put_back_or_begun_is_not_run_twice(
+    def test_trial_requeued_or_started_by_another_process_is_not_run_twice(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch, by: str
     ) -> None:
         study = open_study(make_spec(params={}, trials=ROWS[:1]), storage)
@@ -164,43 +166,45 @@ class TestWhileAnotherOnePlans:
             recorder.interrupted(first.number)
             take = recorder._queue._source.take
 
-            def slept(*args: Any) -> Any:
+            def suspended(*args: Any) -> Any:
                 monkeypatch.setattr(recorder._queue._source, "take", take)
                 found = take(*args)
-                another_plans(study)
+                lose_planning_lease(study)
                 if by == "a process that waits":
-                    another_puts_back(study, 0)
+                    requeue_by_another(study, 0)
                 else:
                     assert storage.leases.take(study.episodes_key, 0, ANOTHER, 60.0)
                 return found
 
-            monkeypatch.setattr(recorder._queue._source, "take", slept)
+            monkeypatch.setattr(recorder._queue._source, "take", suspended)
             assert recorder.ask() == (first if by == "a process that waits" else None)
             assert study.trials()[0].state.name == "RUNNING"
 
-    def test_what_is_looked_at_is_looked_at_again(
+    def test_reads_are_repeated_after_the_planning_lease_was_lost(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         study = open_study(make_spec(params={}, trials=ROWS[:2], confirm=1, seeds=(0,)), storage)
-        away_once(study, monkeypatch, Spool, "read")
+        lose_planning_lease_once(study, monkeypatch, Spool, "read")
         with Recorder(study):
             pass
         study = open_study(study.spec, storage)
-        away_once(study, monkeypatch, trial_source, "rows_left")
+        lose_planning_lease_once(study, monkeypatch, trial_source, "rows_left")
         with Recorder(study) as recorder:
             assert recorder.n_left == 2
             for value in (1.0, 2.0):
                 recorder.completed(recorder.ask().number, value, {0: value})  # type: ignore[union-attr]
-            away_once(study, monkeypatch, recorder._queue._confirmations, "pending")
+            lose_planning_lease_once(study, monkeypatch, recorder._queue._confirmations, "pending")
             assert recorder.n_to_confirm() == 1
-            away_once(study, monkeypatch, storage.optuna, "get_study_user_attrs")
+            lose_planning_lease_once(study, monkeypatch, storage.optuna, "get_study_user_attrs")
             assert recorder.refresh().spec == study.spec
 
-    def test_a_plan_grows_once(self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_plan_is_extended_once(
+        self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         study = open_study(make_spec(params={}, trials=ROWS[:1]), storage)
         with Recorder(study) as recorder:
             recorder.completed(recorder.ask().number, 1.0)  # type: ignore[union-attr]
-            away_once(study, monkeypatch, storage.optuna, "set_study_user_attr")
+            lose_planning_lease_once(study, monkeypatch, storage.optuna, "set_study_user_attr")
             assert list(recorder.extend_plan(ROWS[1:]).spec.trials) == ROWS
             assert list(recorder.refresh().spec.trials) == ROWS
             assert recorder.n_left == 2

@@ -1,4 +1,4 @@
-"""Studies that are removed, and what is kept of each under a key of its own."""
+"""Deleting studies, and the key under which episodes, checkpoints and spools of a study are stored."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Make = Callable[..., StudySpec]
 
 
 class TestDeleting:
-    def test_nothing_is_left(
+    def test_delete_removes_trials_and_episodes(
         self, storage: StudyStorage, make_spec: Make, episode: Callable[..., EpisodeRecord]
     ) -> None:
         open_study(make_spec(name="another"), storage)
@@ -42,7 +42,7 @@ class TestDeleting:
         assert [summary.name for summary in list_studies(storage)] == ["another"]
         assert storage.episodes.count(study.episodes_key) == 0
 
-    def test_a_process_from_before_the_machine_started_anew_is_watched(
+    def test_lease_from_before_a_reboot_is_watched_before_deletion(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(lease_manager, "WATCH_SECONDS", 0.5)
@@ -58,7 +58,7 @@ class TestDeleting:
         with pytest.raises(StudyError, match="being run by process"):
             delete_study("a study", storage)
 
-    def test_a_copy_keeps_what_both_have(
+    def test_copy_of_a_deleted_study_keeps_its_episodes(
         self, storage: StudyStorage, make_spec: Make, episode: Callable[..., EpisodeRecord]
     ) -> None:
         with Recorder(open_study(make_spec(), storage)) as recorder:
@@ -69,24 +69,22 @@ class TestDeleting:
         delete_study("a study", storage)
         assert storage.episodes.curve(load_study("a copy", storage).episodes_key, 0) == [episode()]
 
-    def test_what_must_not_be_removed(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_unknown_running_or_foreign_study_cannot_be_deleted(self, storage: StudyStorage, make_spec: Make) -> None:
         study = open_study(make_spec(), storage)
         with pytest.raises(StudyError, match=r"'a stady'.*'a study'"):
             delete_study("a stady", storage)
         run_by_another(study)
         with pytest.raises(StudyError, match="being run by process 1"):
             delete_study("a study", storage)
-        theirs = optuna.create_study(study_name="theirs", storage=storage.optuna)
-        theirs.add_trial(optuna.trial.create_trial(value=1.0))
+        foreign = optuna.create_study(study_name="theirs", storage=storage.optuna)
+        foreign.add_trial(optuna.trial.create_trial(value=1.0))
         with pytest.raises(StudyError, match="not made by Finder"):
             delete_study("theirs", storage)
 
 
 class TestKeys:
     @pytest.mark.parametrize("how", ["finder", "optuna", "file"])
-    def test_what_machines_keep_of_a_deleted_study_is_of_no_use_to_the_next(
-        self, tmp_path: Path, make_spec: Make, how: str
-    ) -> None:
+    def test_new_study_of_the_same_name_gets_another_key(self, tmp_path: Path, make_spec: Make, how: str) -> None:
         url = f"sqlite:///{tmp_path}/finder.db"
         with open_study(make_spec(), url) as study:
             key = study.episodes_key
@@ -98,11 +96,11 @@ class TestKeys:
             (tmp_path / "finder.db").unlink()
         with open_study(make_spec(), url) as again, open_study(make_spec(), url) as same:
             assert same.episodes_key == again.episodes_key != key
-            for place in (url, "grpc://server:13000"):  # of which others keep something, whoever removes the study
+            for place in (url, "grpc://server:13000"):  # machines keep local files for both kinds of storage
                 assert checkpoint_folder(place, again.episodes_key) != checkpoint_folder(place, key)
                 assert Spool(place, again.episodes_key).path != Spool(place, key).path
 
-    def test_a_study_of_before_keeps_its_key(
+    def test_study_of_an_older_version_keeps_its_key(
         self, storage: StudyStorage, make_spec: Make, episode: Callable[..., EpisodeRecord]
     ) -> None:
         study = open_study(make_spec(), storage)
@@ -113,19 +111,19 @@ class TestKeys:
         delete_study("a study", storage)
         assert storage.episodes.count("a study") == 0
 
-    def test_several_that_open_it_at_once_know_it_by_one_key(self, tmp_path: Path, make_spec: Make) -> None:
+    def test_concurrent_openers_agree_on_one_key(self, tmp_path: Path, make_spec: Make) -> None:
         url = f"sqlite:///{tmp_path}/finder.db"
         with open_storage(url) as storage:
             study = optuna.create_study(study_name="a study", storage=storage.optuna, direction="maximize")
-            read, both = storage.optuna.get_study_user_attrs, threading.Barrier(2)
+            read, barrier = storage.optuna.get_study_user_attrs, threading.Barrier(2)
 
-            def slowly(study_id: int) -> dict[str, Any]:
+            def read_slowly(study_id: int) -> dict[str, Any]:
                 found = read(study_id)
                 with contextlib.suppress(threading.BrokenBarrierError):
-                    both.wait(0.3)  # that each of them has looked before the other one writes
+                    barrier.wait(0.3)  # so that both read before either writes
                 return found
 
-            storage.optuna.get_study_user_attrs = slowly  # type: ignore[method-assign]
+            storage.optuna.get_study_user_attrs = read_slowly  # type: ignore[method-assign]
             with ThreadPoolExecutor(2) as pool:
                 given = [pool.submit(_episodes_key, storage, study._study_id, study.study_name) for _ in range(2)]
                 assert len({each.result() for each in given}) == 1

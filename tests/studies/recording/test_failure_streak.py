@@ -6,7 +6,7 @@ from studies.recording.failure_streak import FailureStreak
 from studies.recording.trial_endings import completion, failure, pruning
 
 
-def test_a_streak_stops_the_study_at_its_limit() -> None:
+def test_failure_streak_stops_the_study_at_its_limit() -> None:
     streak = FailureStreak()
     for reason in ("first", "second"):
         assert streak.stop_reason is None
@@ -16,7 +16,7 @@ def test_a_streak_stops_the_study_at_its_limit() -> None:
     assert streak.stop_reason.endswith("second"), "the reason is the one that stopped the study"
 
 
-def test_any_other_ending_breaks_the_streak() -> None:
+def test_completion_or_pruning_resets_the_streak() -> None:
     for ending in (completion(1.0), pruning("median", 10, 1.0)):
         streak = FailureStreak()
         streak.add(failure("first"), 2)
@@ -25,7 +25,7 @@ def test_any_other_ending_breaks_the_streak() -> None:
         assert streak.stop_reason is None
 
 
-def test_a_failure_may_not_count() -> None:
+def test_failure_with_counts_false_does_not_extend_the_streak() -> None:
     streak = FailureStreak()
     streak.add(failure("first"), 2)
     streak.add(failure("diverged"), 2, counts=False)

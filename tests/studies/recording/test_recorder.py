@@ -1,3 +1,5 @@
+"""Recorder: plans, resumed trials, failures, pruning, batched episodes, and closing."""
+
 from __future__ import annotations
 
 import math
@@ -47,7 +49,9 @@ def states(study: OpenStudy) -> list[str]:
 
 
 class TestEveryStorage:
-    def test_a_study_from_first_to_last(self, storage: StudyStorage, make_spec: Make, episode: MakeEpisode) -> None:
+    def test_complete_pruned_and_failed_trials_are_recorded(
+        self, storage: StudyStorage, make_spec: Make, episode: MakeEpisode
+    ) -> None:
         study = open_study(make_spec(n_trials=3, fixed={"tau": 0.5}), storage)
         with Recorder(study) as recorder:
             first = recorder.ask()
@@ -82,7 +86,7 @@ class TestEveryStorage:
         assert failed.user_attrs["traceback"] == "Traceback\n  boom"
         assert storage.episodes.curve(study.episodes_key, 0) == [episode(), episode(episode=1)]
 
-    def test_a_plan_is_run_in_order_with_exact_values(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_plan_is_run_in_order_with_exact_values(self, storage: StudyStorage, make_spec: Make) -> None:
         rows = [
             {"learning_rate": rate, "optimizer": name, "net": [64, 64]} for rate in RATES for name in ("adam", "sgd")
         ]
@@ -92,7 +96,7 @@ class TestEveryStorage:
             assert run_all(recorder) == [{**row, "one": 1} for row in rows]
         assert [study.params(trial) for trial in study.trials()] == [{**row, "one": 1} for row in rows]
 
-    def test_a_plan_continues_where_it_was_left(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_plan_resumes_with_the_remaining_rows(self, storage: StudyStorage, make_spec: Make) -> None:
         rows = [{"learning_rate": rate} for rate in RATES]
         spec = make_spec(trials=rows)
         with Recorder(open_study(spec, storage)) as recorder:
@@ -109,7 +113,7 @@ class TestEveryStorage:
         with Recorder(open_study(spec, storage)) as recorder:
             assert (recorder.n_left, recorder.ask()) == (0, None)
 
-    def test_rates_that_diverge_do_not_stop_a_study_in_which_something_works(
+    def test_diverged_trials_do_not_stop_a_study_with_a_complete_trial(
         self, storage: StudyStorage, make_spec: Make
     ) -> None:
         spec = make_spec(trials=[{"learning_rate": rate} for rate in RATES[:5]])
@@ -119,16 +123,16 @@ class TestEveryStorage:
                 recorder.failed(number_of(recorder), "the loss became nan", diverged=True)
             assert recorder.stop_reason is None
 
-    def test_where_nothing_works_they_do(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_diverged_trials_stop_a_study_without_a_complete_trial(
+        self, storage: StudyStorage, make_spec: Make
+    ) -> None:
         spec = make_spec(trials=[{"learning_rate": rate} for rate in RATES[:5]])
         with Recorder(open_study(spec, storage)) as recorder:
             for _ in range(3):
                 recorder.failed(number_of(recorder), "the loss became nan", diverged=True)
             assert recorder.stop_reason == "3 trials failed in a row; the last one: the loss became nan"
 
-    def test_what_failed_is_tried_again_after_what_was_never_tried(
-        self, storage: StudyStorage, make_spec: Make
-    ) -> None:
+    def test_failed_trials_are_retried_after_all_new_trials(self, storage: StudyStorage, make_spec: Make) -> None:
         rows = [{"learning_rate": rate} for rate in RATES[:5]]
         spec = make_spec(trials=rows, confirm=0)
         with Recorder(open_study(spec, storage)) as recorder:
@@ -151,7 +155,7 @@ class TestEveryStorage:
         (summary,) = list_studies(storage)
         assert (summary.n_trials, summary.n_ended, summary.n_complete, summary.n_failed) == (5, 5, 5, 6)
 
-    def test_n_trials_is_the_total_and_interrupted_trials_go_on(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_n_trials_is_the_total_over_sessions(self, storage: StudyStorage, make_spec: Make) -> None:
         with Recorder(open_study(make_spec(n_trials=3), storage)) as recorder:
             recorder.completed(number_of(recorder), 1.0)
             recorder.failed(number_of(recorder), "it broke")
@@ -164,7 +168,7 @@ class TestEveryStorage:
             assert len(run_all(recorder)) == 3
         assert len(study.trials()) == 6
 
-    def test_a_trial_goes_on_with_what_it_tried_and_reports_again(
+    def test_resumed_trial_keeps_its_parameters_and_replaces_its_reports(
         self, storage: StudyStorage, make_spec: Make, episode: MakeEpisode
     ) -> None:
         spec = make_spec(n_trials=2, pruner="none")
@@ -191,14 +195,14 @@ class TestEveryStorage:
         assert states(study) == ["COMPLETE", "COMPLETE"]
         assert study.trials()[0].intermediate_values == {100: 1.5, 200: 2.0}
 
-    def test_continuing_never_repeats_a_suggestion(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_resumed_study_does_not_repeat_suggestions(self, storage: StudyStorage, make_spec: Make) -> None:
         rates = []
         for total in range(1, 6):
             with Recorder(open_study(make_spec(n_trials=total, sampler="random"), storage)) as recorder:
                 rates += [params["learning_rate"] for params in run_all(recorder)]
         assert len(set(rates)) == 5
 
-    def test_many_trials_in_flight(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_concurrent_trials_keep_separate_reports(self, storage: StudyStorage, make_spec: Make) -> None:
         study = open_study(make_spec(n_trials=8), storage)
         with Recorder(study) as recorder:
             numbers = [number_of(recorder) for _ in range(8)]
@@ -213,7 +217,7 @@ class TestEveryStorage:
             assert trial.intermediate_values == {100: trial.number * 100.0, 200: trial.number * 200.0}
 
 
-def test_the_same_spec_gives_the_same_suggestions(make_spec: Make, tmp_path: Path) -> None:
+def test_equal_seeds_give_equal_suggestions(make_spec: Make, tmp_path: Path) -> None:
     seen = []
     for name in ("a", "b", "c"):
         spec = make_spec(storage=f"{tmp_path}/{name}.db", seed=int(name == "c"))
@@ -222,7 +226,7 @@ def test_the_same_spec_gives_the_same_suggestions(make_spec: Make, tmp_path: Pat
     assert seen[0] == seen[1] != seen[2]
 
 
-def test_a_grid_is_a_plan_that_n_trials_cuts(storage: StudyStorage, make_spec: Make) -> None:
+def test_grid_is_a_plan_truncated_by_n_trials(storage: StudyStorage, make_spec: Make) -> None:
     spec = {"params": {"a": [1, 2, 3], "b": "x,y"}, "sampler": "grid"}
     with Recorder(open_study(make_spec(n_trials=4, **spec), storage)) as recorder:
         first = run_all(recorder)
@@ -232,12 +236,12 @@ def test_a_grid_is_a_plan_that_n_trials_cuts(storage: StudyStorage, make_spec: M
     assert sorted((row["a"], row["b"]) for row in rows) == [(a, b) for a in (1, 2, 3) for b in ("x", "y")]
 
 
-def test_several_agents_are_asked_for(storage: StudyStorage, make_spec: Make) -> None:
+def test_every_agent_of_a_spec_is_proposed(storage: StudyStorage, make_spec: Make) -> None:
     with Recorder(open_study(make_spec(agents=("dqn", "ppo"), n_trials=12, sampler="random"), storage)) as recorder:
         assert {params["agent"] for params in run_all(recorder)} == {"dqn", "ppo"}
 
 
-def test_a_trial_that_falls_behind_is_pruned(storage: StudyStorage, make_spec: Make) -> None:
+def test_median_pruner_stops_a_trial_that_falls_behind(storage: StudyStorage, make_spec: Make) -> None:
     with Recorder(open_study(make_spec(n_trials=9, pruner="median"), storage)) as recorder:
         for _ in range(4):
             number = number_of(recorder)
@@ -249,7 +253,7 @@ def test_a_trial_that_falls_behind_is_pruned(storage: StudyStorage, make_spec: M
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_a_value_that_is_not_finite_is_a_failure(storage: StudyStorage, make_spec: Make, bad: float) -> None:
+def test_non_finite_value_fails_the_trial(storage: StudyStorage, make_spec: Make, bad: float) -> None:
     study = open_study(make_spec(), storage)
     with Recorder(study) as recorder:
         recorder.completed(number_of(recorder), bad, {0: 1.0}, {"wall_seconds": 2.0})
@@ -260,7 +264,7 @@ def test_a_value_that_is_not_finite_is_a_failure(storage: StudyStorage, make_spe
     assert f"the value of seed 1 is {bad}" in study.trials()[1].user_attrs["reason"]
 
 
-def test_a_report_that_is_not_finite_says_nothing(storage: StudyStorage, make_spec: Make) -> None:
+def test_non_finite_report_is_ignored(storage: StudyStorage, make_spec: Make) -> None:
     study = open_study(make_spec(pruner="median", pruner_kwargs={"n_startup_trials": 0, "n_warmup_steps": 0}), storage)
     with Recorder(study) as recorder:
         recorder.report(first := number_of(recorder), 100, 5.0)
@@ -272,7 +276,7 @@ def test_a_report_that_is_not_finite_says_nothing(storage: StudyStorage, make_sp
     assert study.trials()[1].intermediate_values == {}
 
 
-def test_reports_are_bounded(storage: StudyStorage, make_spec: Make) -> None:
+def test_number_of_stored_reports_is_bounded(storage: StudyStorage, make_spec: Make) -> None:
     study = open_study(make_spec(env_steps=1000, n_reports=10), storage)
     with Recorder(study) as recorder:
         number = number_of(recorder)
@@ -289,7 +293,7 @@ def test_reports_are_bounded(storage: StudyStorage, make_spec: Make) -> None:
     assert len(episodes.trials()[0].intermediate_values) <= 20
 
 
-def test_three_failures_in_a_row_stop_the_study(storage: StudyStorage, make_spec: Make) -> None:
+def test_three_consecutive_failures_stop_the_study(storage: StudyStorage, make_spec: Make) -> None:
     with Recorder(open_study(make_spec(n_trials=20), storage)) as recorder:
         for outcome in ("fail", "fail", "complete", "fail", "fail", "prune", "fail", "interrupt", "fail"):
             number = number_of(recorder)
@@ -306,11 +310,11 @@ def test_three_failures_in_a_row_stop_the_study(storage: StudyStorage, make_spec
         recorder.failed(number_of(recorder), "the last straw")
         assert recorder.stop_reason == "3 trials failed in a row; the last one: the last straw"
         assert recorder.ask() is None
-        recorder.completed(in_flight, 1.0)  # what still runs may end
+        recorder.completed(in_flight, 1.0)  # running trials may still end
         assert recorder.stop_reason is not None
 
 
-def test_long_tracebacks_keep_their_end(storage: StudyStorage, make_spec: Make) -> None:
+def test_long_traceback_keeps_its_end(storage: StudyStorage, make_spec: Make) -> None:
     study = open_study(make_spec(), storage)
     with Recorder(study) as recorder:
         recorder.failed(number_of(recorder), "r" * 5000, "é" * 10_000 + "\nValueError: the cause")
@@ -332,11 +336,11 @@ def test_episodes_are_written_in_batches(storage: StudyStorage, make_spec: Make,
         recorder.episodes(number, [episode(episode=FLUSH_ROWS)])
         recorder.completed(number, 1.0)
         assert storage.episodes.count(study.episodes_key) == FLUSH_ROWS + 1
-        recorder.episodes(number, [episode(episode=FLUSH_ROWS + 1)])  # late, but not lost
+        recorder.episodes(number, [episode(episode=FLUSH_ROWS + 1)])  # reported after the end of the trial
     assert storage.episodes.count(study.episodes_key) == FLUSH_ROWS + 2
 
 
-def test_a_second_after_the_last_write_the_next_call_writes(
+def test_episodes_are_flushed_one_second_after_the_last_write(
     storage: StudyStorage, make_spec: Make, episode: MakeEpisode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = open_study(make_spec(), storage)
@@ -348,7 +352,7 @@ def test_a_second_after_the_last_write_the_next_call_writes(
         assert storage.episodes.count(study.episodes_key) == 2
 
 
-def test_calls_for_the_wrong_trial_are_refused(storage: StudyStorage, make_spec: Make, episode: MakeEpisode) -> None:
+def test_calls_for_unknown_or_ended_trials_raise(storage: StudyStorage, make_spec: Make, episode: MakeEpisode) -> None:
     with Recorder(open_study(make_spec(), storage)) as recorder:
         calls: list[Callable[[int], object]] = [
             lambda number: recorder.episodes(number, [episode()]),
@@ -369,10 +373,10 @@ def test_calls_for_the_wrong_trial_are_refused(storage: StudyStorage, make_spec:
         for call in calls[2:]:
             with pytest.raises(StudyError, match="trial 0 has ended already"):
                 call(number)
-        assert recorder.report(number, 10, 1.0)  # an ended trial that still reports is to stop
+        assert recorder.report(number, 10, 1.0)  # an ended trial that still reports has to stop
 
 
-def test_what_is_not_json_is_refused_before_anything_is_written(storage: StudyStorage, make_spec: Make) -> None:
+def test_values_that_are_not_json_raise_before_anything_is_written(storage: StudyStorage, make_spec: Make) -> None:
     study = open_study(make_spec(), storage)
     with Recorder(study) as recorder:
         number = number_of(recorder)
@@ -386,7 +390,9 @@ def test_what_is_not_json_is_refused_before_anything_is_written(storage: StudySt
     assert states(study) == ["COMPLETE"]
 
 
-def test_closing_ends_what_runs_and_is_idempotent(storage: StudyStorage, make_spec: Make, episode: MakeEpisode) -> None:
+def test_close_requeues_running_trials_and_is_idempotent(
+    storage: StudyStorage, make_spec: Make, episode: MakeEpisode
+) -> None:
     study = open_study(make_spec(), storage)
     recorder = Recorder(study)
     number = number_of(recorder)
@@ -398,8 +404,8 @@ def test_closing_ends_what_runs_and_is_idempotent(storage: StudyStorage, make_sp
     assert storage.episodes.count(study.episodes_key) == 1
 
 
-def test_closing_leaves_a_trial_that_was_told_already(storage: StudyStorage, make_spec: Make) -> None:
-    # An interrupt between the storage's write and the recorder's own bookkeeping.
+def test_close_keeps_a_trial_that_is_complete_in_the_storage(storage: StudyStorage, make_spec: Make) -> None:
+    # An interrupt between the write to the storage and the bookkeeping of the recorder.
     study = open_study(make_spec(), storage)
     recorder = Recorder(study)
     study.study.tell(number_of(recorder), 1.0)
@@ -408,14 +414,14 @@ def test_closing_leaves_a_trial_that_was_told_already(storage: StudyStorage, mak
     assert "reason" not in study.trials()[0].user_attrs
 
 
-def test_an_interrupted_plan_row_is_handed_out_again(storage: StudyStorage, make_spec: Make) -> None:
+def test_interrupted_plan_row_is_proposed_again(storage: StudyStorage, make_spec: Make) -> None:
     rows = [{"learning_rate": rate} for rate in RATES[:2]]
     with Recorder(open_study(make_spec(trials=rows), storage)) as recorder:
         recorder.interrupted(number_of(recorder))
         assert run_all(recorder) == rows
 
 
-def test_an_interrupted_trial_goes_on(storage: StudyStorage, make_spec: Make) -> None:
+def test_interrupted_trial_is_resumed(storage: StudyStorage, make_spec: Make) -> None:
     study = open_study(make_spec(n_trials=2), storage)
     with Recorder(study) as recorder:
         recorder.interrupted(number_of(recorder))
@@ -423,19 +429,19 @@ def test_an_interrupted_trial_goes_on(storage: StudyStorage, make_spec: Make) ->
     assert states(study) == ["COMPLETE", "COMPLETE"]
 
 
-def test_a_trial_that_died_before_all_its_parameters_were_drawn_gets_the_others(
-    storage: StudyStorage, make_spec: Make
-) -> None:
+def test_trial_with_missing_parameters_gets_the_others_when_resumed(storage: StudyStorage, make_spec: Make) -> None:
     spec = make_spec(n_trials=1, params={"learning_rate": "1e-5:1e-1:log", "gamma": "0.9:0.99"})
     study = open_study(spec, storage)
-    study.study.ask().suggest_float("learning_rate", 1e-5, 1e-1, log=True)  # and then it dies
+    study.study.ask().suggest_float(
+        "learning_rate", 1e-5, 1e-1, log=True
+    )  # the process is killed before it draws gamma
     with Recorder(open_study(spec, storage)) as recorder:
         [params] = run_all(recorder)
     assert set(params) == {"learning_rate", "gamma"}
     assert states(study) == ["COMPLETE"]
 
 
-def test_trials_enqueued_by_hand_are_run_first(storage: StudyStorage, make_spec: Make) -> None:
+def test_enqueued_trials_are_run_first(storage: StudyStorage, make_spec: Make) -> None:
     study = open_study(make_spec(n_trials=2), storage)
     study.study.enqueue_trial({"learning_rate": 0.0123})
     with Recorder(open_study(make_spec(n_trials=1, name="b"), storage)) as recorder:
@@ -446,7 +452,7 @@ def test_trials_enqueued_by_hand_are_run_first(storage: StudyStorage, make_spec:
     assert len(seen) == 2
 
 
-def test_threads_may_share_a_recorder(storage: StudyStorage, make_spec: Make, episode: MakeEpisode) -> None:
+def test_threads_share_a_recorder(storage: StudyStorage, make_spec: Make, episode: MakeEpisode) -> None:
     study = open_study(make_spec(n_trials=40, sampler="random"), storage)
     errors: list[BaseException] = []
     with Recorder(study) as recorder:
@@ -469,14 +475,14 @@ def test_threads_may_share_a_recorder(storage: StudyStorage, make_spec: Make, ep
     assert [trial.value for trial in study.trials()] == [float(number) for number in range(40)]
 
 
-def test_seconds_counts_the_time_inside(storage: StudyStorage, make_spec: Make) -> None:
+def test_seconds_measures_the_time_inside_the_recorder(storage: StudyStorage, make_spec: Make) -> None:
     with Recorder(open_study(make_spec(n_trials=3), storage)) as recorder:
         before = recorder.seconds
         run_all(recorder)
         assert 0 < recorder.seconds - before < 30
 
 
-def test_a_trial_that_goes_on_is_judged_by_what_it_reports_now(storage: StudyStorage, make_spec: Make) -> None:
+def test_resumed_trial_is_compared_by_its_new_reports(storage: StudyStorage, make_spec: Make) -> None:
     spec = make_spec(
         trials=[{"learning_rate": rate} for rate in RATES[:3]], pruner="keep-top", pruner_kwargs={"at": 600, "keep": 1}
     )
@@ -486,7 +492,7 @@ def test_a_trial_that_goes_on_is_judged_by_what_it_reports_now(storage: StudySto
         number_of(recorder)
     assert recorder.rung(200, {number: {0: 1.0} for number in range(3)}) == set()
     recorder.report(0, 600, 3.0)
-    die(study)  # before the others have reported there
+    die(study)  # before the other trials have reported at 600
     with Recorder(open_study(spec, storage)) as recorder:
         for _ in range(3):
             number_of(recorder)

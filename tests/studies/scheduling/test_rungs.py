@@ -1,4 +1,4 @@
-"""Pruners that judge at rungs."""
+"""Pruners that compare trials at rungs: keep-top, Hyperband, race and sequential test."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from studies.spec.spec import StudySpec
 Make = Callable[..., StudySpec]
 
 
-def together(
+def pruning_steps(
     pruner: RungPruner, values: list[Any], rows: list[dict[str, Any]] | None = None, direction: str = "maximize"
 ) -> list[int]:
-    """At which step trials are pruned that go together and are worth the same at 10, 20, 40 and 80; 0: never."""
+    """Return the step at which each concurrent trial is pruned, of 10, 20, 40 and 80 with equal values; 0: never."""
     study = optuna.create_study(direction=direction, pruner=pruner)
     for row in rows or [{}] * len(values):
         study.enqueue_trial(row)
@@ -53,22 +53,22 @@ def together(
     return ends
 
 
-def test_keep_top_keeps_the_best_few_after_a_while() -> None:
-    assert together(KeepTopPruner(20, 2), [3.0, 0.0, 7.0, 6.0]) == [20, 20, 0, 0]
-    assert together(KeepTopPruner(20, 2), [3.0, 0.0, 7.0, 6.0], direction="minimize") == [0, 0, 20, 20]
+def test_keep_top_prunes_all_but_the_best_at_its_step() -> None:
+    assert pruning_steps(KeepTopPruner(20, 2), [3.0, 0.0, 7.0, 6.0]) == [20, 20, 0, 0]
+    assert pruning_steps(KeepTopPruner(20, 2), [3.0, 0.0, 7.0, 6.0], direction="minimize") == [0, 0, 20, 20]
 
 
-def test_brackets_of_hyperband_have_the_sizes_of_the_paper() -> None:
+def test_hyperband_brackets_have_the_sizes_of_the_paper() -> None:
     # R = 81, r = 1, factor 3: brackets of 81, 34, 15, 8 and 5 candidates (Li et al. 2018, table 1: s = 4 ... 0).
     pruner = HyperbandPruner(1, 81, 3)
     sizes = Counter(pruner.bracket_of(number) for number in range(81 + 34 + 15 + 8 + 5))
     assert [sizes[bracket] for bracket in range(5)] == [81, 34, 15, 8, 5]
 
 
-def test_hyperband_compares_within_brackets_and_spares_the_last_one() -> None:
-    pruner = HyperbandPruner(10, 40, 2)  # brackets that halve from 10, from 20, and not at all
+def test_hyperband_compares_within_brackets_and_spares_the_last() -> None:
+    pruner = HyperbandPruner(10, 40, 2)  # three brackets: halving from step 10, halving from step 20, no pruning
     values = [float(number) for number in range(14)]
-    ends = together(pruner, values)
+    ends = pruning_steps(pruner, values)
     for bracket, first in ((0, 10), (1, 20)):
         own = [ends[number] for number in range(14) if pruner.bracket_of(number) == bracket]
         assert min(end for end in own if end) == first
@@ -76,32 +76,41 @@ def test_hyperband_compares_within_brackets_and_spares_the_last_one() -> None:
     assert {ends[number] for number in range(14) if pruner.bracket_of(number) == 2} == {0}
 
 
-def test_in_a_race_as_many_go_on_as_there_is_left_of_the_runs() -> None:
+def test_race_keeps_the_share_of_trials_equal_to_the_remaining_budget() -> None:
     values = [float(number) for number in range(10)]
-    ends = [10, 20, 40, 40, 40, 0, 0, 0, 0, 0]  # an eighth has been seen: 9 of 10 go on; a quarter: 8; half: 5
-    assert together(RacePruner([10, 20, 40], 80), values) == ends
+    ends = [10, 20, 40, 40, 40, 0, 0, 0, 0, 0]  # after 1/8 of the budget 9 of 10 continue, after 1/4 8, after 1/2 5
+    assert pruning_steps(RacePruner([10, 20, 40], 80), values) == ends
     turned = [-value for value in values]
-    assert together(RacePruner([10, 20, 40], 80), turned, direction="minimize") == ends
+    assert pruning_steps(RacePruner([10, 20, 40], 80), turned, direction="minimize") == ends
 
 
-def test_a_test_ends_trials_that_their_seeds_tell_from_the_best() -> None:
+def test_sequential_test_prunes_trials_significantly_below_the_best() -> None:
     values = [(0.0, 1.0, 2.0), (49.0, 50.0, 51.0), (48.0, 50.0, 52.0), (47.0, 50.0, 53.0)]
     pruner = SequentialTestPruner([10, 20], 80)
-    assert together(pruner, values) == [10, 0, 0, 0]
-    assert together(pruner, [tuple(-v for v in own) for own in values], direction="minimize") == [10, 0, 0, 0]
+    assert pruning_steps(pruner, values) == [10, 0, 0, 0]
+    assert pruning_steps(pruner, [tuple(-v for v in own) for own in values], direction="minimize") == [10, 0, 0, 0]
 
 
-def test_a_race_for_each_optimizer_judges_each_at_its_best() -> None:
+def test_race_per_optimizer_compares_trials_of_one_optimizer() -> None:
     rows = [{"optimizer": name, "learning_rate": rate} for name in ("adam", "sgd") for rate in (1e-5, 1e-4, 1e-1)]
     bad, good, best = (0.0, 1.0, 2.0), (9.0, 10.0, 11.0), (99.0, 100.0, 101.0)
     values = [bad, best, good, bad, good, bad]
-    assert together(SequentialTestPruner([40], 80, per="optimizer"), values, rows) == [0, 0, 40, 0, 0, 40]
-    assert together(SequentialTestPruner([40], 80), values, rows) == [0, 0, 40, 40, 40, 40]  # the next lower one stays
-    assert together(RacePruner([40], 80, per="optimizer"), values, rows) == [0] * 6  # three of each stay in any case
-    assert together(RacePruner([40], 80), values, rows) == [0, 0, 0, 40, 40, 40]
+    assert pruning_steps(SequentialTestPruner([40], 80, per="optimizer"), values, rows) == [0, 0, 40, 0, 0, 40]
+    assert pruning_steps(SequentialTestPruner([40], 80), values, rows) == [
+        0,
+        0,
+        40,
+        40,
+        40,
+        40,
+    ]  # the best trial and its next lower neighbour stay
+    assert (
+        pruning_steps(RacePruner([40], 80, per="optimizer"), values, rows) == [0] * 6
+    )  # at least three trials per optimizer stay
+    assert pruning_steps(RacePruner([40], 80), values, rows) == [0, 0, 0, 40, 40, 40]
 
 
-def test_the_recorder_keeps_single_seeds_at_rungs_for_a_race(make_spec: Make) -> None:
+def test_recorder_stores_seed_values_at_rungs_of_a_race(make_spec: Make) -> None:
     rows = tuple({"learning_rate": 10.0**-k} for k in range(1, 11))
     spec = make_spec(trials=rows, n_trials=10, params={}, seeds=(0, 1, 2), env_steps=1000, n_reports=20, pruner="race")
     study = open_study(spec)
@@ -110,13 +119,13 @@ def test_the_recorder_keeps_single_seeds_at_rungs_for_a_race(make_spec: Make) ->
         for mark in spec.report_marks[:2]:  # 50 and 100: the first rung is a tenth
             own = {number: {seed: 100.0 * number + seed for seed in (0, 1, 2)} for number in numbers}
             behind = recorder.rung(mark, own)
-        assert behind == {0}  # a tenth of them
+        assert behind == {0}  # one tenth of the trials
         kept = study.all_trials()[1].user_attrs[RUNG_ATTR]
         assert kept == {"100": {"0": 100.0, "1": 101.0, "2": 102.0}}
 
 
 @pytest.mark.parametrize(
-    ("kwargs", "said"),
+    ("kwargs", "message"),
     [
         ({"rungs": []}, "ascending"),
         ({"rungs": [20, 10]}, "ascending"),
@@ -126,12 +135,12 @@ def test_the_recorder_keeps_single_seeds_at_rungs_for_a_race(make_spec: Make) ->
     ],
 )
 @pytest.mark.parametrize("name", RACES)
-def test_wrong_arguments_of_a_race_are_refused(make_spec: Make, name: str, kwargs: dict[str, Any], said: str) -> None:
-    with pytest.raises(StudyError, match=said):
+def test_invalid_race_arguments_raise(make_spec: Make, name: str, kwargs: dict[str, Any], message: str) -> None:
+    with pytest.raises(StudyError, match=message):
         make_pruner(name, kwargs, make_spec(env_steps=1000))
 
 
-def test_a_wrong_level_is_refused(make_spec: Make) -> None:
+def test_invalid_level_raises(make_spec: Make) -> None:
     with pytest.raises(StudyError, match="it must be above 0 and below 1"):
         make_pruner("sequential-test", {"level": 1.0}, make_spec(env_steps=1000))
     with pytest.raises(StudyError, match="level"):
@@ -139,22 +148,22 @@ def test_a_wrong_level_is_refused(make_spec: Make) -> None:
 
 
 @pytest.mark.parametrize("name", ["race", "sequential-test", "keep-top", "hyperband", "successive-halving"])
-def test_rungs_need_a_budget_in_steps(make_spec: Make, name: str) -> None:
+def test_rung_pruners_require_a_budget_in_steps(make_spec: Make, name: str) -> None:
     with pytest.raises(StudyError, match="give the budget as env_steps"):
         make_pruner(name, {}, make_spec(env_steps=None, episodes=50))
 
 
-def test_only_trials_that_reported_at_the_same_rung_are_compared() -> None:
+def test_only_trials_that_reported_at_the_rung_are_compared() -> None:
     study = optuna.create_study(direction="maximize", pruner=KeepTopPruner(20, 1))
     old = study.ask()
     old.report(100.0, 20)
-    study.tell(old, state=TrialState.FAIL)  # it failed, and may be tried again: it takes nobody's place
+    study.tell(old, state=TrialState.FAIL)  # a failed trial may be retried, so it does not count as a competitor
     trial = study.ask()
     trial.report(1.0, 20)
     assert not trial.should_prune()
     study = optuna.create_study(direction="maximize", pruner=RacePruner([10, 40], 80))
     late = study.ask()
-    late.report(100.0, 50)  # by its first report it is beyond the rung at 10 already
+    late.report(100.0, 50)  # its first report is past the rung at 10
     trials = [study.ask() for _ in range(2)]
     for trial in trials:
         trial.set_user_attr(RUNG_ATTR, {"10": {"0": 1.0, "1": 1.1}})
@@ -163,7 +172,7 @@ def test_only_trials_that_reported_at_the_same_rung_are_compared() -> None:
 
 
 @pytest.mark.parametrize("name", RACES)
-def test_a_race_for_a_parameter_that_is_not_searched_is_refused(make_spec: Make, name: str) -> None:
+def test_race_per_unsearched_parameter_raises(make_spec: Make, name: str) -> None:
     with pytest.raises(StudyError, match="race per 'optimiser'"):
         make_pruner(name, {"per": "optimiser"}, make_spec(env_steps=1000))
     with pytest.raises(StudyError, match="cannot wrap a race"):

@@ -1,3 +1,5 @@
+"""Samplers and pruners by name: their arguments, missing packages, and the decisions of each pruner."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -29,7 +31,7 @@ Make = Callable[..., StudySpec]
 
 
 @pytest.mark.parametrize("name", runnable(SAMPLERS))
-def test_every_sampler_proposes(name: str, make_spec: Make) -> None:
+def test_every_sampler_proposes_distinct_values_in_range(name: str, make_spec: Make) -> None:
     needs(name)
     sampler = make_sampler(name, {}, 0, make_spec())
     study = optuna.create_study(sampler=sampler)
@@ -43,8 +45,8 @@ def test_every_sampler_proposes(name: str, make_spec: Make) -> None:
 
 
 @pytest.mark.parametrize("name", runnable(["cmaes", "gp"]))
-def test_a_sampler_with_a_package_of_its_own_learns_with_it(name: str, make_spec: Make) -> None:
-    """What it proposes depends on the results: it went to the other end where these are turned round."""
+def test_sampler_with_extra_package_learns_from_values(name: str, make_spec: Make) -> None:
+    """Proposals depend on the values: with the objective negated, the sampler converges to the other end."""
     needs(name)
     ends = []
     for sign in (1, -1):
@@ -61,35 +63,35 @@ def test_a_sampler_with_a_package_of_its_own_learns_with_it(name: str, make_spec
 @pytest.mark.parametrize(
     ("name", "package"), [("cmaes", "cmaes"), ("CmaEsSampler", "cmaes"), ("gp", "torch"), ("GPSampler", "torch")]
 )
-def test_a_sampler_whose_package_is_missing_says_what_to_install(
+def test_sampler_with_missing_package_names_the_extra_to_install(
     name: str, package: str, make_spec: Make, storage: StudyStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda asked, *_: None if asked == package else there(asked))
-    told = (
+    message = (
         rf"the sampler '{name}' needs the package '{package}', which is not installed: "
         r"pip install 'agentfinder\[samplers\]'\."
     )
-    with pytest.raises(StudyError, match=told):
+    with pytest.raises(StudyError, match=message):
         make_sampler(name, {}, 0, make_spec())
-    with pytest.raises(StudyError, match=told):
+    with pytest.raises(StudyError, match=message):
         open_study(make_spec(sampler=name), storage)
     assert storage.optuna.get_all_studies() == [], "nothing is made before it is refused"
 
 
-def test_that_extra_installs_them() -> None:
+def test_samplers_extra_lists_all_sampler_packages() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     named = [requirement.partition(">")[0] for requirement in project["optional-dependencies"]["samplers"]]
     assert set(named) == set(_PACKAGES.values())
 
 
 @pytest.mark.parametrize("name", ["TPESampler", "tpesampler", "TPE", "Tpe-Sampler"])
-def test_optunas_own_names_are_accepted(name: str, make_spec: Make) -> None:
+def test_optuna_class_names_of_samplers_are_accepted(name: str, make_spec: Make) -> None:
     assert isinstance(make_sampler(name, {"n_startup_trials": 2}, 0, make_spec()), optuna.samplers.TPESampler)
     assert make_spec(sampler=name).sampler == name
 
 
-def test_sampler_arguments_are_checked(make_spec: Make) -> None:
+def test_invalid_sampler_arguments_raise(make_spec: Make) -> None:
     with pytest.raises(StudyError, match="'n_startup_trials'"):
         make_sampler("tpe", {"n_startup": 3}, 0, make_spec())
     with pytest.raises(StudyError, match="from the study"):
@@ -99,28 +101,28 @@ def test_sampler_arguments_are_checked(make_spec: Make) -> None:
 
 
 NEVER = [None, None, None]
-STOPS = {
+PRUNED_AT = {
     "none": NEVER,
     "nop": NEVER,
     "NopPruner": NEVER,
     "race": [200, 200, 300],
-    "sequential-test": NEVER,  # a trial of one seed cannot be told from others: test_sequential_test.py has several
-    "median": [500] * 3,  # half of the budget
+    "sequential-test": NEVER,  # needs several seeds: see test_sequential_test.py
+    "median": [500] * 3,  # at half of the budget
     "MedianPruner": [500] * 3,
     "percentile": [500] * 3,
-    "successive-halving": [100] * 3,  # the first report after a sixteenth
+    "successive-halving": [100] * 3,  # at the first report after a sixteenth of the budget
     "SuccessiveHalvingPruner": [100] * 3,
     "sha": [100] * 3,
-    "hyperband": [100, 100, 200],  # in brackets
+    "hyperband": [100, 100, 200],  # depends on the bracket
     "keep-top": [300] * 3,
-    "patient": [700] * 3,  # falling for more than five reports
+    "patient": [700] * 3,  # after more than five falling reports
     "threshold": [100] * 3,
 }
-"""Pruner -> the step at which it stops each of three trials that fall behind, of 1,000 steps."""
+"""Pruner -> the step (of 1,000) at which it prunes each of three trials that fall behind."""
 
 
 @pytest.mark.parametrize("name", [*PRUNERS, "MedianPruner", "SuccessiveHalvingPruner", "nop", "NopPruner"])
-def test_every_pruner_stops_what_falls_behind_and_nothing_that_leads(name: str, make_spec: Make) -> None:
+def test_every_pruner_prunes_trials_that_fall_behind_and_no_leader(name: str, make_spec: Make) -> None:
     kwargs = {"lower": 0.0} if name == "threshold" else {}
     study = optuna.create_study(direction="maximize", pruner=make_pruner(name, kwargs, make_spec()))
 
@@ -135,22 +137,22 @@ def test_every_pruner_stops_what_falls_behind_and_nothing_that_leads(name: str, 
         return None
 
     for number in range(6):
-        assert stopped_at(lambda step, worth=number: worth + step / 100) is None  # each one is better than those before
+        assert (
+            stopped_at(lambda step, worth=number: worth + step / 100) is None
+        )  # each trial is better than all earlier ones
     assert [stopped_at(lambda step: 20.0 + step) for _ in range(2)] == [None, None]
-    assert [stopped_at(lambda step: -5.0 - step / 100) for _ in range(3)] == STOPS[name]
+    assert [stopped_at(lambda step: -5.0 - step / 100) for _ in range(3)] == PRUNED_AT[name]
 
 
 @pytest.mark.parametrize("name", ["wilcoxon", "WilcoxonPruner"])
-def test_a_pruner_that_was_withdrawn_is_refused_with_the_reason(name: str, make_spec: Make) -> None:
+def test_withdrawn_pruner_raises_with_the_reason(name: str, make_spec: Make) -> None:
     assert name not in PRUNERS
     for own, kwargs in ((name, {}), ("patient", {"wrapped": name})):
         with pytest.raises(StudyError, match=r"points of one learning curve for independent .* Use 'race'"):
             make_pruner(own, kwargs, make_spec())
 
 
-def test_a_stored_study_with_a_withdrawn_pruner_is_read_and_runs_with_another_one(
-    storage: StudyStorage, make_spec: Make
-) -> None:
+def test_stored_study_with_withdrawn_pruner_runs_with_another_pruner(storage: StudyStorage, make_spec: Make) -> None:
     with open_study(make_spec(), storage) as study:
         kept = {**study.spec.to_json_dict(), "pruner": "wilcoxon"}
         study.study.set_user_attr(SPEC_ATTR, kept)
@@ -162,7 +164,7 @@ def test_a_stored_study_with_a_withdrawn_pruner_is_read_and_runs_with_another_on
         assert study.spec.pruner == "median"
 
 
-def test_pruner_arguments_are_checked(make_spec: Make) -> None:
+def test_invalid_pruner_arguments_raise(make_spec: Make) -> None:
     with pytest.raises(StudyError, match="'n_warmup_steps'"):
         make_pruner("median", {"n_warmup": 3}, make_spec())
     with pytest.raises(StudyError, match="percentile"):
@@ -195,7 +197,7 @@ def verdict(
     return trial.should_prune()
 
 
-def test_our_median_agrees_with_optunas_where_steps_coincide() -> None:
+def test_equal_steps_pruner_agrees_with_optuna_where_steps_coincide() -> None:
     rng = np.random.default_rng(0)
     outcomes = []
     for _ in range(60):
@@ -207,37 +209,37 @@ def test_our_median_agrees_with_optunas_where_steps_coincide() -> None:
         ours = EqualStepsPruner(percentile, n_startup_trials=4, n_warmup_steps=15)
         outcomes.append(verdict(ours, others, own, direction=direction))
         assert outcomes[-1] == verdict(theirs, others, own, direction=direction)
-    assert len(set(outcomes)) == 2  # otherwise nothing was compared
+    assert len(set(outcomes)) == 2  # both verdicts occur
 
 
-def test_other_trials_are_read_between_their_steps() -> None:
+def test_values_of_other_trials_are_interpolated_between_reports() -> None:
     others = [{0: 0.0, 100: 100.0}] * 4
     assert verdict(EqualStepsPruner(n_warmup_steps=0), others, {50: 49.0})
     assert not verdict(EqualStepsPruner(n_warmup_steps=0), others, {50: 51.0})
-    assert not verdict(EqualStepsPruner(n_warmup_steps=0), others, {150: 1.0})  # nobody got that far
+    assert not verdict(EqualStepsPruner(n_warmup_steps=0), others, {150: 1.0})  # no other trial has reached this step
 
 
-def test_nobody_is_pruned_early() -> None:
+def test_no_trial_is_pruned_during_warmup() -> None:
     others = [{10: 9.0, 100: 9.0}] * 4
     assert not verdict(EqualStepsPruner(n_warmup_steps=50), others, {49: 0.0})
     assert verdict(EqualStepsPruner(n_warmup_steps=50), others, {50: 0.0})
-    assert not verdict(EqualStepsPruner(), others, {49: 0.0})  # half of the usual length, 50
+    assert not verdict(EqualStepsPruner(), others, {49: 0.0})  # the default warm-up: half of the usual length, 50
     assert verdict(EqualStepsPruner(), others, {51: 0.0})
-    assert not verdict(EqualStepsPruner(n_warmup_steps=50), others[:3], {60: 0.0})  # fewer than 4 complete
+    assert not verdict(EqualStepsPruner(n_warmup_steps=50), others[:3], {60: 0.0})  # fewer than 4 complete trials
     assert verdict(EqualStepsPruner(n_warmup_steps=0), others, {60: math.nan})
 
 
-def test_the_median_waits_for_half_of_the_budget(make_spec: Make) -> None:
+def test_median_pruner_warms_up_for_half_of_the_budget(make_spec: Make) -> None:
     pruner = make_pruner("median", {}, make_spec(env_steps=1000))
     others = [dict.fromkeys(range(100, 1100, 100), 9.0)] * 4
     assert not verdict(pruner, others, {400: 0.0})
     assert verdict(pruner, others, {500: 0.0})
 
 
-def together(
+def pruning_steps(
     pruner: optuna.pruners.BasePruner, curves: list[dict[int, float]], direction: str = "maximize"
 ) -> list[int]:
-    """At which of their steps trials are pruned that go from step to step together; 0 for those that are not."""
+    """Return the step at which each of several concurrent trials is pruned; 0 for trials that are not."""
     study = optuna.create_study(direction=direction, pruner=pruner)
     trials = [study.ask() for _ in curves]
     ends = [0] * len(curves)
@@ -252,34 +254,34 @@ def together(
     return ends
 
 
-def test_halving_keeps_the_best_of_each_rung_in_whatever_order_they_stand() -> None:
-    # 8 trials, rungs at 10, 20 and 40, halved each time: 4, 2 and 1 go on.
+def test_halving_keeps_the_best_of_each_rung_in_any_order() -> None:
+    # 8 trials, rungs at 10, 20 and 40, halved each time: 4, 2 and 1 continue.
     curves = [dict.fromkeys((10, 20, 40, 80), float(value)) for value in (3, 0, 7, 1, 6, 2, 5, 4)]
-    assert together(HalvingPruner(10, 2), curves) == [10, 10, 0, 10, 40, 10, 20, 20]
-    assert together(HalvingPruner(10, 2), curves[::-1]) == [20, 20, 10, 40, 10, 0, 10, 10]
+    assert pruning_steps(HalvingPruner(10, 2), curves) == [10, 10, 0, 10, 40, 10, 20, 20]
+    assert pruning_steps(HalvingPruner(10, 2), curves[::-1]) == [20, 20, 10, 40, 10, 0, 10, 10]
 
 
-def test_halving_minimises_too_and_looks_at_rungs_only() -> None:
+def test_halving_minimizes_and_prunes_at_rungs_only() -> None:
     curves = [dict.fromkeys((5, 12, 15, 30), float(value)) for value in range(6)]
-    # Rungs at 10 and 30, a third each: 2, then 1. The first report at or after 10 is at 12.
-    assert together(HalvingPruner(10, 3), curves, "minimize") == [0, 30, 12, 12, 12, 12]
+    # Rungs at 10 and 30 keep a third each: 2 trials, then 1. The first report at or after 10 is at 12.
+    assert pruning_steps(HalvingPruner(10, 3), curves, "minimize") == [0, 30, 12, 12, 12, 12]
 
 
-def test_halving_never_keeps_what_is_no_number() -> None:
-    assert together(HalvingPruner(10, 2), [{10: math.nan}, {10: 1.0}]) == [10, 0]
+def test_halving_prunes_nan() -> None:
+    assert pruning_steps(HalvingPruner(10, 2), [{10: math.nan}, {10: 1.0}]) == [10, 0]
 
 
-def test_halving_keeps_all_that_are_equal() -> None:
-    assert together(HalvingPruner(10, 2), [{10: 1.0}] * 4) == [0, 0, 0, 0]
+def test_halving_keeps_all_trials_of_equal_value() -> None:
+    assert pruning_steps(HalvingPruner(10, 2), [{10: 1.0}] * 4) == [0, 0, 0, 0]
 
 
-def test_the_median_prunes_among_trials_that_run_together() -> None:
+def test_median_pruner_prunes_concurrent_trials() -> None:
     curves = [dict.fromkeys((10, 20, 30), float(value)) for value in range(6)]
-    # The median of 0 to 5 without the trial itself: below it are 0, 1 and 2, and nobody else later.
-    assert together(EqualStepsPruner(n_warmup_steps=20), curves) == [20, 20, 20, 0, 0, 0]
+    # The median of 0 to 5 without the trial itself: 0, 1 and 2 are below it, and no other trial is at later steps.
+    assert pruning_steps(EqualStepsPruner(n_warmup_steps=20), curves) == [20, 20, 20, 0, 0, 0]
 
 
-def test_what_was_pruned_still_counts() -> None:
-    """Otherwise the median would rise with each pruning, until one is left."""
+def test_pruned_trials_count_towards_the_median() -> None:
+    """If they did not, the median would rise with each pruned trial until one is left."""
     curves = [{10: float(value), 20: 10.0 + value} for value in range(8)]
-    assert together(EqualStepsPruner(n_warmup_steps=10), curves) == [10, 10, 10, 10, 0, 0, 0, 0]
+    assert pruning_steps(EqualStepsPruner(n_warmup_steps=10), curves) == [10, 10, 10, 10, 0, 0, 0, 0]

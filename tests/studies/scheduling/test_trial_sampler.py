@@ -1,3 +1,5 @@
+"""Proposals are a function of the seed and the trial number, however often a study is resumed or killed."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -17,7 +19,8 @@ SPACE = {"learning_rate": "1e-5:1e-1:log", "gamma": "0.9:0.99", "gae_lambda": "0
 
 
 def run(make_spec: Make, storage: StudyStorage, name: str, sampler: str, sessions: list[int]) -> list[dict[str, Any]]:
-    """What is proposed, by sessions that end after so many trials in all; a trial's value follows from its rate."""
+    """Return the parameters proposed by sessions that end at these total numbers of trials; the value of a trial is its
+    learning rate."""
     for total in sessions:
         spec = make_spec(name=name, params=SPACE, n_trials=total, sampler=sampler, seed=7)
         with open_study(spec, storage) as study, Recorder(study) as recorder:
@@ -30,7 +33,7 @@ def run(make_spec: Make, storage: StudyStorage, name: str, sampler: str, session
 
 
 @pytest.mark.parametrize("sampler", ["random", "tpe", "qmc", "nsgaii"])
-def test_a_study_that_goes_on_proposes_what_it_would_have_proposed(
+def test_resumed_study_proposes_the_same_parameters_as_an_uninterrupted_one(
     sampler: str, storage: StudyStorage, make_spec: Make
 ) -> None:
     whole = run(make_spec, storage, "whole", sampler, [14])
@@ -41,7 +44,7 @@ def test_a_study_that_goes_on_proposes_what_it_would_have_proposed(
 
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
 @pytest.mark.parametrize("n_set", [1, 2])
-def test_a_process_that_dies_between_two_parameters_changes_none_of_them(
+def test_crash_between_two_parameters_changes_no_proposal(
     sampler: str, n_set: int, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = run(make_spec, storage, "whole", sampler, [14])

@@ -1,3 +1,5 @@
+"""Plans: grids of trials, and the rows of a plan that are still pending."""
+
 from __future__ import annotations
 
 import math
@@ -9,7 +11,7 @@ from studies.spec.plan import grid_rows, pending_rows, row_key
 from studies.spec.spaces import Choice, Fixed, FloatRange, IntRange
 
 
-def test_pending_keeps_the_order_and_counts_repeats() -> None:
+def test_pending_rows_keep_the_order_and_count_repeats() -> None:
     plan = [{"a": 1}, {"a": 2}, {"a": 1}, {"b": "x", "a": 1}]
     assert pending_rows(plan, []) == plan
     assert pending_rows(plan, [{"a": 1}]) == plan[1:]
@@ -17,12 +19,12 @@ def test_pending_keeps_the_order_and_counts_repeats() -> None:
     assert pending_rows(plan, plan) == []
 
 
-def test_floats_are_told_apart_to_the_last_digit() -> None:
+def test_row_key_distinguishes_floats_to_the_last_digit() -> None:
     assert row_key({"x": 0.1 + 0.2}) != row_key({"x": 0.3})
     assert row_key({"x": 1e-3, "y": 1}) == row_key({"y": 1, "x": 0.001})
 
 
-def test_a_grid_has_every_combination_once_in_a_seeded_order() -> None:
+def test_grid_has_every_combination_once_in_a_seeded_order() -> None:
     spaces = {"a": Choice(("x", "y")), "b": IntRange(1, 5, step=2), "c": Fixed(7), "d": FloatRange(0.0, 0.3, step=0.1)}
     rows = grid_rows(spaces, {}, seed=0)
     assert len(rows) == 2 * 3 * 1 * 4
@@ -32,7 +34,7 @@ def test_a_grid_has_every_combination_once_in_a_seeded_order() -> None:
     assert rows != grid_rows(spaces, {}, seed=1)
 
 
-def test_points_of_ranges() -> None:
+def test_grid_points_of_ranges_are_evenly_spaced() -> None:
     log = sorted(row["x"] for row in grid_rows({"x": FloatRange(1e-4, 1e-2, log=True)}, {"points": 3}, 0))
     assert log[0] == 1e-4
     assert math.isclose(log[1], 1e-3)
@@ -41,7 +43,7 @@ def test_points_of_ranges() -> None:
     assert linear == [0.0, 0.25, 0.5, 0.75, 1.0]
 
 
-def test_impossible_grids() -> None:
+def test_invalid_grids_raise() -> None:
     with pytest.raises(StudyError, match="not a grid"):
         grid_rows({"x": FloatRange(0.0, 1.0)}, {}, 0)
     with pytest.raises(StudyError, match="'points'"):

@@ -1,3 +1,5 @@
+"""Search spaces: parsing, distributions of Optuna, and values of a space."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -54,11 +56,11 @@ from studies.spec.spaces import (
         (FloatRange(0.0, 1.0), FloatRange(0.0, 1.0)),
     ],
 )
-def test_every_way_to_write_a_space(value: Any, expected: Space) -> None:
+def test_parse_space_accepts_every_notation(value: Any, expected: Space) -> None:
     assert parse_space(value) == expected
 
 
-def test_log_and_integer_settle_what_the_text_leaves_open() -> None:
+def test_log_and_integer_arguments_complete_the_text() -> None:
     assert parse_space("1e-4:1e-2", log=True) == FloatRange(1e-4, 1e-2, log=True)
     assert parse_space("1:10", integer=False) == FloatRange(1.0, 10.0)
     assert parse_space("1e3:1e4", integer=True) == IntRange(1000, 10000)
@@ -90,23 +92,23 @@ def test_log_and_integer_settle_what_the_text_leaves_open() -> None:
         (object(), ["not a search space"]),
     ],
 )
-def test_a_wrong_space_says_what_is_wrong(value: Any, words: list[str]) -> None:
+def test_invalid_space_names_value_and_allowed_form(value: Any, words: list[str]) -> None:
     with pytest.raises(StudyError) as error:
         parse_space(value)
     for word in words:
         assert word in str(error.value)
 
 
-def test_integer_refuses_fractions() -> None:
+def test_integer_space_rejects_fractions() -> None:
     with pytest.raises(StudyError, match="whole"):
         parse_space("0.5:3", integer=True)
 
 
-def test_steps_are_decimal_not_binary() -> None:
+def test_step_division_uses_decimal_arithmetic() -> None:
     assert FloatRange(0.1, 0.7, step=0.2).step == 0.2  # 0.7 - 0.1 is not 3 * 0.2 in binary
 
 
-def test_distributions() -> None:
+def test_spaces_become_optuna_distributions() -> None:
     assert distribution(FloatRange(1e-5, 1e-1, log=True)) == FloatDistribution(1e-5, 1e-1, log=True)
     assert distribution(IntRange(2, 8, step=2)) == IntDistribution(2, 8, step=2)
     assert distribution(Choice(("a", "b"))) == CategoricalDistribution(("a", "b"))
@@ -117,7 +119,7 @@ def test_distributions() -> None:
     assert distribution(Fixed(True)) == CategoricalDistribution((True,))
 
 
-def test_lists_live_in_optuna_as_text_and_come_back_as_lists() -> None:
+def test_list_choices_are_stored_as_text_and_decoded_to_lists() -> None:
     space = Choice(([64, 64], [32], "mlp"))
     stored = distribution(space)
     assert isinstance(stored, CategoricalDistribution)
@@ -126,12 +128,12 @@ def test_lists_live_in_optuna_as_text_and_come_back_as_lists() -> None:
     assert encode("text") == "text"
 
 
-def test_settle_gives_the_spaces_own_type_and_refuses_what_lies_outside() -> None:
+def test_settle_converts_to_the_type_of_the_space_and_rejects_values_outside() -> None:
     lr = FloatRange(1e-5, 1.0, log=True)
     assert settle(lr, 1) == 1.0
     assert isinstance(settle(lr, 1), float)
     assert settle(IntRange(1, 9), 4.0) == 4
-    assert settle(lr, 1.0 + 1e-12) == 1.0 + 1e-12  # a computed end of a grid, kept exactly
+    assert settle(lr, 1.0 + 1e-12) == 1.0 + 1e-12  # a rounding error at the end of a grid is kept
     for space, value in ((lr, 2.0), (lr, True), (lr, "x"), (IntRange(1, 9), 4.5), (Choice(("a",)), "b"), (Fixed(1), 2)):
         with pytest.raises(StudyError):
             settle(space, value)
@@ -148,10 +150,10 @@ finite = st.floats(-1e6, 1e6)
         st.one_of(st.none(), st.booleans(), st.text(), st.lists(st.integers())).map(Fixed),
     )
 )
-def test_spaces_survive_json(space: Space) -> None:
+def test_space_round_trips_through_json(space: Space) -> None:
     assert parse_space(space.model_dump(mode="json")) == space
 
 
-def test_a_comma_inside_parentheses_separates_no_choices() -> None:
+def test_comma_inside_parentheses_does_not_separate_choices() -> None:
     space = parse_space("sgd(momentum=0.9,nesterov=true),adam")
     assert space == Choice(values=("sgd(momentum=0.9,nesterov=true)", "adam"))

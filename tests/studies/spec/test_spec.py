@@ -1,3 +1,5 @@
+"""StudySpec: defaults, validation, plans, and TOML files."""
+
 from __future__ import annotations
 
 import json
@@ -15,7 +17,7 @@ from studies.spec.spec_file import key_lines
 Make = Callable[..., StudySpec]
 
 
-def test_a_spec_survives_json(make_spec: Make) -> None:
+def test_spec_round_trips_through_json(make_spec: Make) -> None:
     spec = make_spec(
         params={"learning_rate": "1e-5:1:log", "n_steps": [64, 128], "gamma": "0:1", "net": [[64], [32, 32]]},
         fixed={"tau": 0.005},
@@ -26,7 +28,7 @@ def test_a_spec_survives_json(make_spec: Make) -> None:
     assert StudySpec.from_json_dict(json.loads(json.dumps(spec.to_json_dict()))) == spec
 
 
-def test_defaults_are_those_of_the_contract() -> None:
+def test_spec_defaults() -> None:
     spec = StudySpec(name="s", agents="ppo", env="E", env_steps=10)
     assert (spec.storage, spec.n_trials, spec.seeds, spec.n_reports) == ("sqlite:///finder.db", 20, (0, 1, 2), 20)
     assert (spec.metric, spec.direction, spec.sampler, spec.pruner) == ("return", "maximize", "tpe", "median")
@@ -71,20 +73,20 @@ def test_defaults_are_those_of_the_contract() -> None:
         ({"agents": ("a", "b"), "params": {"agent": ["a", "c"]}}, ["agent"]),
     ],
 )
-def test_a_wrong_spec_says_what_is_wrong(make_spec: Make, changes: dict[str, Any], words: list[str]) -> None:
+def test_invalid_spec_names_field_and_value(make_spec: Make, changes: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(StudyError) as error:
         make_spec(**changes)
     for word in words:
         assert word in str(error.value)
 
 
-def test_every_mistake_is_named_at_once(make_spec: Make) -> None:
+def test_invalid_spec_reports_all_errors_in_one_message(make_spec: Make) -> None:
     with pytest.raises(StudyError) as error:
         make_spec(n_trials=0, seeds=(), metric="x")
     assert all(field in str(error.value) for field in ("n_trials", "seeds", "metric"))
 
 
-def test_seeds_may_be_a_number(make_spec: Make) -> None:
+def test_seeds_accept_a_number_of_seeds(make_spec: Make) -> None:
     assert make_spec(seeds=2).seeds == (0, 1)
     assert make_spec(seeds=[2]).seeds == (2,)
     with pytest.raises(StudyError, match="seeds: 0 is not a number of seeds"):
@@ -94,17 +96,17 @@ def test_seeds_may_be_a_number(make_spec: Make) -> None:
 @pytest.mark.parametrize(
     ("written", "read"), [("None", "none"), (" Mirrored: 2", "mirrored:2"), ("mirrored", "mirrored")]
 )
-def test_a_strategy_has_one_spelling(make_spec: Make, written: str, read: str) -> None:
+def test_strategy_spelling_is_normalized(make_spec: Make, written: str, read: str) -> None:
     spec = make_spec(strategy=written, executor="inline" if read == "none" else "process")
     assert spec.strategy == StudySpec.from_json_dict(spec.to_json_dict()).strategy == read
 
 
-def test_several_agents_are_searched(make_spec: Make) -> None:
+def test_several_agents_become_a_searched_parameter(make_spec: Make) -> None:
     assert make_spec(agents=("dqn", "ppo")).search_space()["agent"] == Choice(("dqn", "ppo"))
     assert "agent" not in make_spec().search_space()
 
 
-def test_a_plan_sets_its_length_and_its_spaces(make_spec: Make) -> None:
+def test_plan_determines_n_trials_and_search_space(make_spec: Make) -> None:
     spec = make_spec(
         params={},
         trials=[
@@ -123,7 +125,7 @@ def test_a_plan_sets_its_length_and_its_spaces(make_spec: Make) -> None:
     assert StudySpec.from_json_dict(spec.to_json_dict()) == spec
 
 
-def test_report_marks_are_even_and_end_with_the_budget(make_spec: Make) -> None:
+def test_report_marks_are_evenly_spaced_and_end_at_the_budget(make_spec: Make) -> None:
     assert make_spec(env_steps=100, n_reports=4).report_marks == (25, 50, 75, 100)
     assert make_spec(env_steps=3, n_reports=10).report_marks == (1, 2, 3)
     assert make_spec(env_steps=None, episodes=7, n_reports=2).report_marks == (4, 7)
@@ -147,7 +149,7 @@ gamma = 0.99
 """
 
 
-def test_toml(tmp_path: Path) -> None:
+def test_spec_is_read_from_toml(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text(TOML.replace("note = 3\n", ""))
     spec = StudySpec.from_toml(path)
@@ -170,7 +172,7 @@ def test_toml(tmp_path: Path) -> None:
         ("[params]", "[parms]", ["line 7", "'parms'", "'params'"]),
     ],
 )
-def test_a_wrong_toml_names_file_key_and_line(tmp_path: Path, before: str, after: str, words: list[str]) -> None:
+def test_invalid_toml_names_file_key_and_line(tmp_path: Path, before: str, after: str, words: list[str]) -> None:
     path = tmp_path / "study.toml"
     text = TOML if before == "note = 3" else TOML.replace("note = 3\n", "\n")
     path.write_text(text.replace(before, after))
@@ -180,13 +182,13 @@ def test_a_wrong_toml_names_file_key_and_line(tmp_path: Path, before: str, after
         assert word in str(error.value)
 
 
-def test_a_missing_toml_is_named(tmp_path: Path) -> None:
+def test_missing_toml_raises(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="no file"):
         StudySpec.from_toml(tmp_path / "none.toml")
     with pytest.raises(StudyError, match="cannot be read"):
         StudySpec.from_toml(tmp_path)
 
 
-def test_key_lines_skip_multi_line_strings_and_count_tables() -> None:
+def test_key_lines_skip_multiline_strings_and_count_tables() -> None:
     lines = key_lines('a = """\nb = 1\n"""\nc.d = 2\n[[t]]\nx = 1\n[[t]]\nx = 2\n')
     assert lines == {"a": 1, "c": 4, "c.d": 4, "t": 5, "t.0": 5, "t.0.x": 6, "t.1": 7, "t.1.x": 8}

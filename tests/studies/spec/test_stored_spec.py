@@ -1,4 +1,4 @@
-"""Specs that other versions wrote: each fails by itself, and says why."""
+"""Stored specs of other versions: an unreadable spec affects its own study only, with a clear message."""
 
 from __future__ import annotations
 
@@ -22,21 +22,24 @@ from studies.study.study import load_study
 Make = Callable[..., StudySpec]
 
 
-def later(stored: dict[str, Any]) -> dict[str, Any]:
+def of_later_version(stored: dict[str, Any]) -> dict[str, Any]:
     return {VERSION_ATTR: SPEC_VERSION + 1, SPEC_ATTR: {**stored, "horizons": [1, 2]}}
 
 
-STRANGE: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
-    (later, f"later version of Finder .spec version {SPEC_VERSION + 1}, this one reads up to {SPEC_VERSION}"),
+UNREADABLE: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
+    (
+        of_later_version,
+        f"later version of Finder .spec version {SPEC_VERSION + 1}, this one reads up to {SPEC_VERSION}",
+    ),
     (lambda stored: {SPEC_ATTR: {**stored, "horizons": [1, 2]}}, "unknown key 'horizons'"),
     (lambda stored: {SPEC_ATTR: {**stored, "env_steps": "many", "agents": 3}}, "env_steps"),
     (lambda stored: {SPEC_ATTR: [1, 2]}, "not a mapping"),
 ]
 
 
-@pytest.mark.parametrize(("change", "told"), STRANGE)
-def test_one_that_cannot_be_read_fails_alone(
-    storage: StudyStorage, make_spec: Make, change: Any, told: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("change", "message"), UNREADABLE)
+def test_unreadable_spec_affects_its_own_study_only(
+    storage: StudyStorage, make_spec: Make, change: Any, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with open_study(make_spec(name="good"), storage):
         pass
@@ -49,10 +52,10 @@ def test_one_that_cannot_be_read_fails_alone(
     assert (good.name, good.unreadable) == ("good", "")
     assert strange.name == "strange"
     assert "'strange'" in strange.unreadable
-    with pytest.raises(StudyError, match=told) as caught:
+    with pytest.raises(StudyError, match=message) as caught:
         load_study("strange", storage)
     assert str(caught.value) == strange.unreadable
-    with pytest.raises(StudyError, match=told):
+    with pytest.raises(StudyError, match=message):
         open_study(make_spec(name="strange"), storage)
     with caplog.at_level(logging.WARNING):
         assert FigureKeeper(storage).look() == ["good"]
@@ -66,7 +69,7 @@ def test_one_that_cannot_be_read_fails_alone(
     assert study_id is not None
 
 
-def test_one_of_before_is_read(make_spec: Make) -> None:
+def test_spec_without_version_is_read(make_spec: Make) -> None:
     spec = make_spec()
     assert read_spec({SPEC_ATTR: spec.to_json_dict()}, "a study") == spec
 
