@@ -1,4 +1,4 @@
-"""A study's conclusion in three lines: safe, a tie, or not safe with what would make it so."""
+"""Conclusion of a study in three lines: safe, tie or not safe, with the remedies that would make it safe."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def spec_of(rows: Sequence[Mapping[str, Any]] | None = None, **fields: Any) -> S
     return StudySpec(**given)
 
 
-def concluded(spec: StudySpec, values: Values, *, spread: float = 1.0, further: float = 0.0) -> OpenStudy:
-    """A study whose trials are worth so much, each confirmation by `further` more than its trial."""
+def finished_study(spec: StudySpec, values: Values, *, spread: float = 1.0, further: float = 0.0) -> OpenStudy:
+    """Return a study whose trials have these values, and whose confirmations are better by `further`."""
     study = open_study(spec)
     worth: dict[int, float] = {}
     with Recorder(study) as recorder:
@@ -54,8 +54,8 @@ def options(found: Conclusion) -> dict[str, Any]:
     return found.remedies[0].options
 
 
-def test_a_clear_winner_is_safe() -> None:
-    study = concluded(spec_of(), (0.0, 10.0, 100.0, 20.0, 0.0))
+def test_clear_winner_is_safe() -> None:
+    study = finished_study(spec_of(), (0.0, 10.0, 100.0, 20.0, 0.0))
     found = conclusion(study)
     assert found.status == "safe"
     assert found.safe
@@ -67,8 +67,8 @@ def test_a_clear_winner_is_safe() -> None:
     assert found.reasons == ()
 
 
-def test_rates_that_are_all_as_good_are_safe() -> None:
-    found = conclusion(concluded(spec_of(), (0.0, 500.0, 500.0, 500.0, 400.0), spread=0.5))
+def test_equally_good_rates_are_safe() -> None:
+    found = conclusion(finished_study(spec_of(), (0.0, 500.0, 500.0, 500.0, 400.0), spread=0.5))
     assert found.status == "safe"
     assert (
         "2 other trials cannot be distinguished from it, and may be better by at most 1% of the range"
@@ -76,7 +76,7 @@ def test_rates_that_are_all_as_good_are_safe() -> None:
     )
 
 
-def test_what_left_a_race_is_part_of_the_range() -> None:
+def test_pruned_trials_count_towards_the_range_of_values() -> None:
     study = open_study(spec_of(confirm=0, pruner="race"))
     with Recorder(study) as recorder:
         for value in (10.0, 480.0, 490.0, 485.0, 20.0):
@@ -93,9 +93,9 @@ def test_what_left_a_race_is_part_of_the_range() -> None:
     assert "may be better by at most " in found.certainty
 
 
-def test_a_tie_names_the_other_and_what_would_settle_it() -> None:
+def test_tie_names_the_other_trial_and_a_remedy() -> None:
     rows = [{"optimizer": name} for name in ("adam", "rmsprop", "sgd")]
-    study = concluded(spec_of(rows, kind="opt"), (60.0, 58.0, 0.0), spread=12.0)
+    study = finished_study(spec_of(rows, kind="opt"), (60.0, 58.0, 0.0), spread=12.0)
     found = conclusion(study)
     assert found.status == "tie"
     assert found.lines[2].startswith("tie: with 1 other trial, #1, optimizer rmsprop; it may be better by up to ")
@@ -105,18 +105,18 @@ def test_a_tie_names_the_other_and_what_would_settle_it() -> None:
     assert options(found) == wanted
 
 
-def test_where_a_tie_could_cost_everything_no_share_is_given() -> None:
+def test_tie_without_distinguishable_trials_gives_no_cost() -> None:
     rows = [{"agent": "ppo"}, {"agent": "dqn"}]
     spec = spec_of(rows, kind="agents", agents=("ppo", "dqn"), confirm=0)
-    found = conclusion(concluded(spec, (50.0, 48.0), spread=20.0))
+    found = conclusion(finished_study(spec, (50.0, 48.0), spread=20.0))
     assert found.lines[2] == "tie: with 1 other trial, #1, agent dqn; nothing distinguishes them"
 
 
 @pytest.mark.parametrize(
     ("values", "rates"), [((100.0, 60, 10, 0, 0), [1e-7, 1e-6]), ((0.0, 0, 10, 60, 100), [1.0, 10.0])]
 )
-def test_at_an_edge_further_rates_make_it_safe(values: Values, rates: list[float]) -> None:
-    found = conclusion(concluded(spec_of(), values))
+def test_best_rate_at_an_edge_needs_further_rates(values: Values, rates: list[float]) -> None:
+    found = conclusion(finished_study(spec_of(), values))
     assert found.status == "not safe"
     assert "ones may be better" in found.lines[2]
     assert options(found)["rates"] == pytest.approx(rates)
@@ -124,70 +124,70 @@ def test_at_an_edge_further_rates_make_it_safe(values: Values, rates: list[float
 
 
 @pytest.mark.parametrize(("best", "rates"), [(3, [1e-5, 1e-4]), (5, [1.0, 10.0])])
-def test_at_the_edge_of_one_optimizer_only_its_own_rates_count(best: int, rates: list[float]) -> None:
-    """The rates of another optimizer lie elsewhere, and further ones of it would settle nothing."""
+def test_edge_is_that_of_the_rates_of_the_same_optimizer(best: int, rates: list[float]) -> None:
+    """Further rates of another optimizer would not extend the range of the best one."""
     rows = [
         *({"optimizer": "adam", "learning_rate": rate} for rate in (1e-5, 1e-4, 1.0)),
         *({"optimizer": "sgd(momentum=0.9)", "learning_rate": rate} for rate in (1e-3, 1e-2, 1e-1)),
     ]
-    found = conclusion(concluded(spec_of(rows, kind="opt"), [100.0 if i == best else float(i) for i in range(6)]))
+    found = conclusion(finished_study(spec_of(rows, kind="opt"), [100.0 if i == best else float(i) for i in range(6)]))
     assert "rate that was tried" in found.lines[2]
     assert options(found) == {"optimizers": ["sgd(momentum=0.9)"], "learning_rates": pytest.approx(rates)}
 
 
-def test_a_sampled_rate_at_the_edge_asks_for_a_wider_range() -> None:
+def test_sampled_rate_at_the_edge_needs_a_wider_range() -> None:
     rows = [{"learning_rate": rate} for rate in RATES]
-    found = conclusion(concluded(spec_of(rows, kind="tune"), (0.0, 0.0, 10.0, 60.0, 100.0)))
+    found = conclusion(finished_study(spec_of(rows, kind="tune"), (0.0, 0.0, 10.0, 60.0, 100.0)))
     assert options(found) == {"space": {"learning_rate": "1e-05:10:log"}, "study_name": "s-wider"}
 
 
-def test_one_seed_needs_three() -> None:
-    found = conclusion(concluded(spec_of(seeds=(0,), confirm=0), (0.0, 10.0, 100.0, 20.0, 0.0)))
+def test_one_seed_is_not_safe_and_needs_three() -> None:
+    found = conclusion(finished_study(spec_of(seeds=(0,), confirm=0), (0.0, 10.0, 100.0, 20.0, 0.0)))
     assert found.status == "not safe"
     assert options(found) == {"seeds": 3, "study_name": "s-3-seeds"}
     assert sum("one seed" in reason.text for reason in found.reasons) == 1
-    assert not any("--" in reason.text for reason in found.reasons)  # flags are the words of one interface only
+    assert not any("--" in reason.text for reason in found.reasons)  # reasons name no command-line flags
 
 
-def test_what_was_not_confirmed_is_not_safe() -> None:
-    found = conclusion(concluded(spec_of(confirm=0), (0.0, 10.0, 100.0, 20.0, 0.0)))
+def test_unconfirmed_pick_is_not_safe() -> None:
+    found = conclusion(finished_study(spec_of(confirm=0), (0.0, 10.0, 100.0, 20.0, 0.0)))
     assert found.status == "not safe"
     assert found.lines[1].startswith("return 100 ± 1 in the search, over 3 seeds")
     assert "it was not confirmed on further seeds" in found.lines[2]
     assert options(found) == {"confirm": 3}
 
 
-def test_the_better_of_two_agents_needs_no_confirmation() -> None:
+def test_comparison_of_two_agents_needs_no_confirmation() -> None:
     rows = [{"agent": "ppo"}, {"agent": "dqn"}]
-    found = conclusion(concluded(spec_of(rows, kind="agents", agents=("ppo", "dqn"), confirm=0), (100.0, 20.0)))
+    found = conclusion(finished_study(spec_of(rows, kind="agents", agents=("ppo", "dqn"), confirm=0), (100.0, 20.0)))
     assert found.lines[0] == "agent ppo"
     assert found.lines[2] == "safe: no other trial may be as good, with 95% confidence"
 
 
-def test_a_search_that_is_not_done_is_not_safe() -> None:
-    found = conclusion(concluded(spec_of(), (0.0, 10.0, 100.0, 20.0)))
+def test_unfinished_search_is_not_safe() -> None:
+    found = conclusion(finished_study(spec_of(), (0.0, 10.0, 100.0, 20.0)))
     assert found.lines[2] == "not safe: 4 of 5 trials done: this may change"
     assert found.remedies[0] == Remedy(purpose="runs the rest")
-    killed = conclusion(concluded(spec_of(), (0.0, 10.0, 100.0, 20.0, None)))
+    killed = conclusion(finished_study(spec_of(), (0.0, 10.0, 100.0, 20.0, None)))
     assert killed.status == "safe", "a failed trial is done; the rate that was not tried lies beyond one that is worse"
 
 
-def test_noise_asks_for_seeds_or_longer_runs() -> None:
-    found = conclusion(concluded(spec_of(), (50.0, 52.0, 49.0, 51.0, 48.0), spread=40.0))
+def test_indistinguishable_rates_need_longer_runs() -> None:
+    found = conclusion(finished_study(spec_of(), (50.0, 52.0, 49.0, 51.0, 48.0), spread=40.0))
     assert found.status == "not safe"
     assert "no rate was distinguishable from another" in found.lines[2]
     assert options(found) == {"env_steps": 2000, "study_name": "s-2000-steps"}
 
 
-def test_without_a_pick_it_says_why() -> None:
+def test_no_pick_states_the_reason() -> None:
     found = conclusion(open_study(spec_of()))
     assert (found.status, found.safe) == ("no pick", False)
     assert found.lines[0] == "no pick for ppo on CartPole-v1"
     assert found.lines[1].startswith("no pick: no trial is complete")
 
 
-def test_for_scripts() -> None:
-    study = concluded(spec_of(confirm=0), (0.0, 10.0, 100.0, 20.0, 0.0))
+def test_pick_json_has_status_reasons_and_remedies() -> None:
+    study = finished_study(spec_of(confirm=0), (0.0, 10.0, 100.0, 20.0, 0.0))
     data = pick_json(study, best(study))
     assert (data["safe"], data["status"], data["complete"]) == (False, "not safe", True)
     assert data["reasons"] == ["it was not confirmed on further seeds, and the best of several values is optimistic"]
@@ -197,12 +197,12 @@ def test_for_scripts() -> None:
     assert data["value"] == best(study).value, "what was there before is there as before"
 
 
-def test_names_of_further_studies_do_not_grow() -> None:
+def test_suffixes_of_study_names_are_replaced() -> None:
     assert more_seeds(spec_of(name="s-3-seeds"), 6).options["study_name"] == "s-6-seeds"
     assert longer_runs(spec_of(name="s-6-seeds"), 2000).options["study_name"] == "s-2000-steps"
 
 
-def test_a_tie_is_settled_by_confirming_those_that_are_level() -> None:
+def test_remedy_of_a_tie_confirms_the_tied_trials() -> None:
     spec = spec_of()
     assert for_tie(spec, 10, n_tied=2, all_confirmed=True).options == {"confirm_seeds": 7}
     assert for_tie(spec, 10, n_tied=4, all_confirmed=False).options == {"confirm": 5, "confirm_seeds": 7}
@@ -212,7 +212,7 @@ def test_a_tie_is_settled_by_confirming_those_that_are_level() -> None:
         assert for_tie(spec, impossible, n_tied=1, all_confirmed=True).options["env_steps"] == 2000
 
 
-def test_runs_that_are_long_enough_for_the_horizon() -> None:
+def test_remedy_for_short_runs_is_the_shortest_sufficient_length() -> None:
     candidates = [
         Candidate(label=str(i), params={"learning_rate": rate}, seed_values=(value - 1, value, value + 1), number=i)
         for i, (rate, value) in enumerate(zip(RATES, (0.0, 10.0, 100.0, 20.0, 0.0), strict=True))
@@ -232,14 +232,14 @@ def test_runs_that_are_long_enough_for_the_horizon() -> None:
     assert (enough.cause, half.cause) == ("", "short runs")
 
 
-def test_runs_longer_than_the_horizon_are_answered_by_runs_of_its_length() -> None:
-    found = conclusion(concluded(spec_of(horizon=10), (0.0, 10.0, 100.0, 20.0, 0.0)))
+def test_remedy_for_runs_longer_than_the_horizon_is_its_length() -> None:
+    found = conclusion(finished_study(spec_of(horizon=10), (0.0, 10.0, 100.0, 20.0, 0.0)))
     assert found.lines[2].startswith("not safe: runs of 1,000 environment steps are too short to predict one of 10")
     assert found.lines[2].endswith("Train as long as that")
     assert options(found) == {"env_steps": 10, "study_name": "s-10-steps"}
 
 
-def test_remedies_in_words() -> None:
+def test_remedy_text_lists_the_options() -> None:
     assert remedy_text(Remedy(purpose="runs the rest")) == "the same search again"
     assert remedy_text(more_seeds(spec_of(), 6)) == "the same search with seeds=6, study_name='s-6-seeds'"
     wider = Remedy(changes=(("space", (("gamma", "0.9:0.999"),)),))

@@ -1,4 +1,4 @@
-"""Which learning rate: its interval, whether it is safe, and what it becomes for a longer run; by hand."""
+"""Estimate of the best learning rate: its interval, its safety, and its correction for longer runs; by hand."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from studies.statistics.drift import measured
 RATES = [1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
 
 
-def found(
+def estimated(
     centers: list[float], spread: float = 1.0, pick: int | None = None, **more: Any
 ) -> LearningRateEstimate | None:
-    """What is found of five rates whose three seeds are worth this, more or less."""
+    """Return the estimate from five rates whose three seeds lie at each center and one `spread` beside it."""
     candidates = [
         Candidate(
             label=str(i),
@@ -35,19 +35,19 @@ def found(
     )
 
 
-def test_the_best_rate_lies_between_the_neighbours_of_those_that_may_be_it() -> None:
-    finding = found([0.0, 10.0, 100.0, 20.0, 0.0])
+def test_interval_reaches_halfway_to_the_neighbours_of_the_best_rate() -> None:
+    finding = estimated([0.0, 10.0, 100.0, 20.0, 0.0])
     assert finding is not None
     assert (finding.tested, finding.suggested, finding.edge, finding.why_unsafe) == (1e-3, 1e-3, "", "")
-    # Halfway to its neighbours; 2.5% of a decade are cut off on either side.
+    # Halfway to the neighbours, less 2.5% of a decade on either side.
     assert (math.log10(finding.low), math.log10(finding.high)) == pytest.approx((-3.475, -2.525), abs=0.02)
     assert finding.decades == pytest.approx(0.95, abs=0.03)
     assert finding.cost == 0.0
     assert not finding.corrected
 
 
-def test_rates_that_cannot_be_told_from_the_best_widen_it() -> None:
-    finding = found([0.0, 10.0, 99.5, 100.0, 0.0])
+def test_tied_rates_widen_the_interval() -> None:
+    finding = estimated([0.0, 10.0, 99.5, 100.0, 0.0])
     assert finding is not None
     assert (math.log10(finding.low), math.log10(finding.high)) == pytest.approx((-3.45, -1.55), abs=0.05)
     assert 0 < finding.cost < 0.05
@@ -58,70 +58,70 @@ def test_rates_that_cannot_be_told_from_the_best_widen_it() -> None:
     ("centers", "edge", "beyond"),
     [([100.0, 10, 0, 0, 0], "lowest", "lower"), ([0.0, 0, 0, 10, 100], "highest", "higher")],
 )
-def test_the_best_at_an_edge_is_no_safe_suggestion(centers: list[float], edge: str, beyond: str) -> None:
-    finding = found(centers)
+def test_best_rate_at_an_edge_is_not_safe(centers: list[float], edge: str, beyond: str) -> None:
+    finding = estimated(centers)
     assert finding is not None
     assert finding.edge == edge
     assert f"is the {edge} rate that was tried: {beyond} ones may be better" in finding.why_unsafe
     assert finding.to_json()["safe"] is False
 
 
-def test_where_nothing_is_told_apart_nothing_is_suggested() -> None:
-    finding = found([50.0, 52.0, 49.0, 51.0, 48.0], spread=40.0, pick=2)
+def test_indistinguishable_rates_are_not_safe() -> None:
+    finding = estimated([50.0, 52.0, 49.0, 51.0, 48.0], spread=40.0, pick=2)
     assert finding is not None
     assert "no rate was distinguishable from another" in finding.why_unsafe
 
 
-def test_where_the_interval_is_wide_and_it_matters_nothing_is_suggested() -> None:
-    finding = found([0.0, 60.0, 70.0, 65.0, 60.0], spread=12.0, pick=2)
+def test_wide_interval_with_a_cost_is_not_safe() -> None:
+    finding = estimated([0.0, 60.0, 70.0, 65.0, 60.0], spread=12.0, pick=2)
     assert finding is not None
     assert finding.decades > 2
     assert "the best rate lies anywhere between" in finding.why_unsafe
 
 
-def test_a_wide_plateau_is_safe() -> None:
-    finding = found([0.0, 500.0, 500.0, 500.0, 500.0], spread=1.0, pick=2)
+def test_wide_plateau_is_safe() -> None:
+    finding = estimated([0.0, 500.0, 500.0, 500.0, 500.0], spread=1.0, pick=2)
     assert finding is not None
     assert finding.decades > 2.5
     assert finding.why_unsafe == ""
 
 
-def test_the_best_rate_lies_on_this_side_of_one_that_failed() -> None:
+def test_failed_rates_limit_the_interval() -> None:
     left = [PrunedEstimate(params={"learning_rate": rate}, value=math.nan) for rate in (2e-3, 5e-4)]
-    finding = found([0.0, 10.0, 100.0, 20.0, 0.0], left=left)
+    finding = estimated([0.0, 10.0, 100.0, 20.0, 0.0], left=left)
     assert finding is not None
     ends = math.sqrt(5e-4 * 1e-3), math.sqrt(2e-3 * 1e-3)
     assert (finding.low, finding.high) == pytest.approx(ends, rel=0.05)
 
 
-def test_where_the_interval_comes_to_the_last_rate_it_goes_on_to_the_next_one_that_was_pruned() -> None:
+def test_interval_at_the_last_rate_extends_to_the_next_pruned_rate() -> None:
     left = [PrunedEstimate(params={"learning_rate": rate}, value=90.0) for rate in (1e-7, 1e-6, 0.5, 1.0)]
-    finding = found([100.0, 99.0, 100.0, 99.0, 100.0], spread=20.0, left=left)
+    finding = estimated([100.0, 99.0, 100.0, 99.0, 100.0], spread=20.0, left=left)
     assert finding is not None
     assert (finding.low, finding.high) == pytest.approx((1e-6, 0.5))
-    inside = found([0.0, 10.0, 100.0, 20.0, 0.0], left=left)
-    alone = found([0.0, 10.0, 100.0, 20.0, 0.0])
+    inside = estimated([0.0, 10.0, 100.0, 20.0, 0.0], left=left)
+    alone = estimated([0.0, 10.0, 100.0, 20.0, 0.0])
     assert inside is not None
     assert alone is not None
     assert (inside.low, inside.high) == pytest.approx((alone.low, alone.high), rel=0.1)
 
 
-def test_rates_are_told_apart_where_one_was_told_when_it_left() -> None:
+def test_clearly_worse_pruned_rate_makes_rates_distinguishable() -> None:
     values = [100.0, 99.0, 100.5, 99.5, 100.2]
-    for told in (False, True):
+    for is_worse in (False, True):
         left = [
-            PrunedEstimate(params={"learning_rate": rate}, value=5.0, error=8.0, df=4, clearly_worse=told)
+            PrunedEstimate(params={"learning_rate": rate}, value=5.0, error=8.0, df=4, clearly_worse=is_worse)
             for rate in (1e-6, 1.0)
         ]
-        finding = found(values, spread=5.0, left=left)
+        finding = estimated(values, spread=5.0, left=left)
         assert finding is not None
-        assert finding.told_apart is told
+        assert finding.told_apart is is_worse
 
 
-def test_for_a_longer_run_the_rate_falls_and_less_is_known() -> None:
-    finding = found([0.0, 10.0, 100.0, 20.0, 0.0], env_steps=50_000, horizon=200_000)
+def test_longer_horizon_lowers_the_rate_and_widens_the_interval() -> None:
+    finding = estimated([0.0, 10.0, 100.0, 20.0, 0.0], env_steps=50_000, horizon=200_000)
     assert finding is not None
-    # A factor of 4 is 0.602 decades: 0.452 down, give or take 1.96 * 0.301 together with half a decade of the grid.
+    # A factor of 4 is 0.602 decades: 0.452 lower, ±1.96 * 0.301 combined with half a decade of the grid.
     assert finding.corrected
     assert finding.suggested == pytest.approx(10 ** (-3 - 0.75 * math.log10(4)), rel=0.06)
     reach = math.hypot(0.475, 1.96 * 0.5 * math.log10(4))
@@ -130,9 +130,9 @@ def test_for_a_longer_run_the_rate_falls_and_less_is_known() -> None:
     assert finding.why_unsafe == ""
 
 
-def test_less_is_known_of_optimizers_on_which_the_drift_was_not_measured() -> None:
+def test_interval_is_wider_for_optimizers_without_measured_drift() -> None:
     centers, more = [0.0, 10.0, 100.0, 20.0, 0.0], {"env_steps": 50_000, "horizon": 200_000}
-    known, unknown = found(centers, **more), found(centers, **more, drift_known=False)
+    known, unknown = estimated(centers, **more), estimated(centers, **more, drift_known=False)
     assert known is not None
     assert unknown is not None
     assert unknown.suggested == known.suggested
@@ -154,23 +154,23 @@ def test_less_is_known_of_optimizers_on_which_the_drift_was_not_measured() -> No
         ("adagrad", None, False),
     ],
 )
-def test_on_which_optimizers_the_drift_was_measured(optimizer: str, arguments: Any, known: bool) -> None:
+def test_drift_is_measured_for_adam_lion_and_sgd_with_momentum(optimizer: str, arguments: Any, known: bool) -> None:
     assert measured(optimizer, arguments) is known
 
 
-def test_for_a_much_longer_run_nothing_is_safe() -> None:
-    finding = found([0.0, 10.0, 100.0, 20.0, 0.0], env_steps=50_000, horizon=5_000_000)
+def test_much_longer_horizon_is_not_safe() -> None:
+    finding = estimated([0.0, 10.0, 100.0, 20.0, 0.0], env_steps=50_000, horizon=5_000_000)
     assert finding is not None
     assert "runs of 50,000 environment steps are too short to predict one of 5,000,000" in finding.why_unsafe
 
 
-def test_runs_as_long_as_the_horizon_need_no_correction() -> None:
-    finding = found([0.0, 10.0, 100.0, 20.0, 0.0], env_steps=50_000, horizon=50_000)
+def test_runs_of_the_horizon_are_not_corrected() -> None:
+    finding = estimated([0.0, 10.0, 100.0, 20.0, 0.0], env_steps=50_000, horizon=50_000)
     assert finding is not None
     assert not finding.corrected
 
 
-def test_one_seed_each_is_no_safe_suggestion() -> None:
+def test_one_seed_per_rate_is_not_safe() -> None:
     ranked = rank(
         [
             Candidate(label=str(i), params={"learning_rate": rate}, seed_values=(float(i == 2),), number=i)
@@ -183,26 +183,26 @@ def test_one_seed_each_is_no_safe_suggestion() -> None:
     assert finding.to_json()["cost"] is None
 
 
-def test_nothing_is_found_without_rates_or_with_one() -> None:
+def test_estimate_needs_two_learning_rates() -> None:
     plain = rank([Candidate(label="a", params={"gamma": 0.9}, seed_values=(1.0, 2.0))])
     assert estimate_learning_rate(plain, [], plain[0]) is None
     one = rank([Candidate(label="a", params={"learning_rate": 0.1}, seed_values=(1.0, 2.0))])
     assert estimate_learning_rate(one, [], one[0]) is None
 
 
-def test_one_candidate_that_explodes_hides_nothing() -> None:
-    usual = found([0.0, 10.0, 100.0, 20.0, 0.0])
-    exploded = found([0.0, 10.0, 100.0, 20.0, -1e8])
+def test_outlier_does_not_change_the_estimate() -> None:
+    usual = estimated([0.0, 10.0, 100.0, 20.0, 0.0])
+    exploded = estimated([0.0, 10.0, 100.0, 20.0, -1e8])
     assert usual is not None
     assert exploded is not None
     assert exploded.told_apart
     assert (exploded.low, exploded.high) == pytest.approx((usual.low, usual.high), rel=0.2)
-    noisy = found([50.0, 52.0, 49.0, 51.0, -1e8], spread=40.0, pick=2)
+    noisy = estimated([50.0, 52.0, 49.0, 51.0, -1e8], spread=40.0, pick=2)
     assert noisy is not None
     assert noisy.why_unsafe != "", "the range that an outlier has is not what choices cost"
 
 
-def test_failures_alone_tell_nothing_apart() -> None:
+def test_failed_rates_alone_do_not_make_rates_distinguishable() -> None:
     one = rank([Candidate(label="a", params={"learning_rate": 1e-3}, seed_values=(1.0, 2.0, 3.0))])
     left = [PrunedEstimate(params={"learning_rate": rate}, value=math.nan) for rate in (1e-5, 1e-4, 1e-2)]
     finding = estimate_learning_rate(one, left, one[0])
@@ -211,7 +211,7 @@ def test_failures_alone_tell_nothing_apart() -> None:
     assert "only one rate came to its end" in finding.why_unsafe
 
 
-def test_an_optimizer_with_a_schedule_switches_nothing_off_for_the_others() -> None:
+def test_optimizer_with_a_schedule_does_not_affect_the_other_candidates() -> None:
     candidates = [
         Candidate(
             label=str(i),
@@ -232,7 +232,7 @@ def test_an_optimizer_with_a_schedule_switches_nothing_off_for_the_others() -> N
     assert estimate_learning_rate(ranked, [], next(each for each in ranked if each.number == 9)) is None
 
 
-def test_what_a_choice_costs_is_the_same_in_both_directions() -> None:
+def test_cost_of_choice_is_symmetric_in_the_direction() -> None:
     seeds = {0: (490.0, 495.0, 500.0), 1: (500.0, 500.0, 500.0), 2: (0.0, 1.0, 2.0)}
     costs = []
     for direction, sign in (("maximize", 1.0), ("minimize", -1.0)):

@@ -1,3 +1,5 @@
+"""The recommendation of a study: best trial, refusals, range tests, and the optimizer of the pick."""
+
 from __future__ import annotations
 
 import json
@@ -29,7 +31,7 @@ def record(study: OpenStudy, values: Sequence[Sequence[float]], **configuration:
     return study
 
 
-def test_the_best_mean_is_picked_in_its_direction(storage: StudyStorage, make_spec: Make) -> None:
+def test_best_picks_the_best_value_in_the_direction_of_the_metric(storage: StudyStorage, make_spec: Make) -> None:
     values = [(1.0, 3.0), (25.0, 27.0), (14.0, 14.0)]
     pick = best(record(open_study(make_spec(name="up"), storage), values))
     assert (pick.trial, pick.value, pick.n_seeds, pick.seed_values) == (1, 26.0, 2, {0: 25.0, 1: 27.0})
@@ -37,13 +39,13 @@ def test_the_best_mean_is_picked_in_its_direction(storage: StudyStorage, make_sp
     assert best(record(open_study(make_spec(name="down", metric="loss"), storage), values)).trial == 0
 
 
-def test_equal_means_go_to_the_lower_spread_then_to_the_earlier_trial(storage: StudyStorage, make_spec: Make) -> None:
+def test_equal_values_pick_the_lower_spread_then_the_earlier_trial(storage: StudyStorage, make_spec: Make) -> None:
     spec = make_spec(params={"gamma": "0.9:0.99"})
     study = record(open_study(spec, storage), [(1.0, 9.0), (4.0, 6.0), (6.0, 4.0), (4.9, 4.9)])
     assert best(study).trial == 1
 
 
-def test_pruned_and_failed_trials_are_never_picked(storage: StudyStorage, make_spec: Make) -> None:
+def test_pruned_and_failed_trials_are_not_picked(storage: StudyStorage, make_spec: Make) -> None:
     study = open_study(make_spec(), storage)
     with Recorder(study) as recorder:
         recorder.pruned(recorder.ask().number, 100, 99.0)  # type: ignore[union-attr]
@@ -52,10 +54,10 @@ def test_pruned_and_failed_trials_are_never_picked(storage: StudyStorage, make_s
         with pytest.raises(StudyError, match=r"\(1 pruned, 1 failed\)\. The last failure: it diverged\. Mend"):
             best(study)
         recorder.completed(recorder.ask().number, 1.0)  # type: ignore[union-attr]
-    assert best(study).trial == 2  # the one that was interrupted, and went on
+    assert best(study).trial == 2  # the interrupted and resumed trial
 
 
-def test_a_pick_is_json(storage: StudyStorage, make_spec: Make) -> None:
+def test_pick_is_json(storage: StudyStorage, make_spec: Make) -> None:
     spec = make_spec(params={"net": [[64], [32, 32]]})
     pick = best(record(open_study(spec, storage), [(2.0,)], env_kwargs={"g": 1}, optimizers={"default": {"x": 1}}))
     data = json.loads(json.dumps(pick.to_json(), allow_nan=False))
@@ -67,7 +69,7 @@ def test_a_pick_is_json(storage: StudyStorage, make_spec: Make) -> None:
     assert (data["study"], data["trial"], data["value"], data["n_seeds"]) == ("a study", 0, 2.0, 1)
 
 
-def test_a_trial_without_a_configuration_is_still_a_pick(storage: StudyStorage, make_spec: Make) -> None:
+def test_trial_without_configuration_can_be_picked(storage: StudyStorage, make_spec: Make) -> None:
     study = open_study(make_spec(), storage)
     with Recorder(study) as recorder:
         recorder.completed(recorder.ask().number, 3.0)  # type: ignore[union-attr]
@@ -75,7 +77,7 @@ def test_a_trial_without_a_configuration_is_still_a_pick(storage: StudyStorage, 
     assert (pick.agent, pick.env, pick.value, pick.n_seeds, pick.configuration) == ("ppo", "CartPole-v1", 3.0, 1, {})
 
 
-def test_a_pick_is_json_with_each_thing_once(storage: StudyStorage, make_spec: Make) -> None:
+def test_pick_json_has_every_setting_once(storage: StudyStorage, make_spec: Make) -> None:
     settings = {"optimizers": {"default": {"x": 1}}, "seeds": [0], "versions": {"keras": "3"}, "env_steps": 1000}
     data = best(record(open_study(make_spec(), storage), [(2.0,)], **settings)).to_json()
     assert "configuration" not in data
@@ -84,23 +86,23 @@ def test_a_pick_is_json_with_each_thing_once(storage: StudyStorage, make_spec: M
     assert (data["kind"], data["metric"]) == ("tune", "return")
 
 
-def test_a_pick_prints_as_one_line(storage: StudyStorage, make_spec: Make) -> None:
+def test_pick_repr_is_one_line(storage: StudyStorage, make_spec: Make) -> None:
     several = record(open_study(make_spec(trials=[{"learning_rate": 1e-3}], params={}), storage), [(482.6, 504.7)])
-    told = "return 494 ± 16 over 2 seeds; expected 350 to 630 (95%)"
-    assert repr(best(several)) == f"learning_rate 1e-3: {told} (trial #0 of a study)"
+    estimate = "return 494 ± 16 over 2 seeds; expected 350 to 630 (95%)"
+    assert repr(best(several)) == f"learning_rate 1e-3: {estimate} (trial #0 of a study)"
     one = record(open_study(make_spec(name="one", trials=[{"learning_rate": 1.0}], params={}), storage), [(21.56,)])
     assert str(best(one)) == "learning_rate 1: return 21.56 over 1 seed (trial #0 of one)"
 
 
 class TestNoPick:
-    """A value that says nothing of what was varied is no reason to pick anything."""
+    """Studies whose values do not depend on the searched parameters give no pick."""
 
     def trials(
-        self, study: OpenStudy, courses: Sequence[Sequence[float]], losses: Sequence[float | None], value: float = 2.0
+        self, study: OpenStudy, curves: Sequence[Sequence[float]], losses: Sequence[float | None], value: float = 2.0
     ) -> OpenStudy:
-        """Trials with these episodes' returns and losses and, all, the same value."""
+        """Record trials with these returns and losses of episodes, all with the same value."""
         with Recorder(study) as recorder:
-            for returns, loss in zip(courses, losses, strict=True):
+            for returns, loss in zip(curves, losses, strict=True):
                 ask = recorder.ask()
                 assert ask is not None
                 records = [
@@ -114,22 +116,20 @@ class TestNoPick:
                 recorder.completed(ask.number, value, {0: value})
         return study
 
-    def test_all_went_exactly_the_same(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_identical_trials_raise(self, storage: StudyStorage, make_spec: Make) -> None:
         study = self.trials(open_study(make_spec(), storage), [(1.0, 2.0)] * 3, [0.5, 0.4, 0.3])
         with pytest.raises(StudyError, match=r"exactly the same: what was varied \(learning_rate\) had no effect"):
             best(study)
 
-    def test_the_same_value_by_another_way_is_a_tie_and_no_refusal(
-        self, storage: StudyStorage, make_spec: Make
-    ) -> None:
+    def test_equal_values_of_different_curves_are_a_tie(self, storage: StudyStorage, make_spec: Make) -> None:
         study = self.trials(open_study(make_spec(), storage), [(1.0, 2.0), (0.5, 2.0)], [0.5, 0.5])
         assert best(study).trial == 0
 
-    def test_losses_are_what_counts_where_losses_are_judged(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_metric_loss_compares_losses(self, storage: StudyStorage, make_spec: Make) -> None:
         study = open_study(make_spec(metric="loss"), storage)
         assert why_no_pick(self.trials(study, [(1.0,), (1.0,)], [0.5, 0.4])) == ""
 
-    def test_no_gradient_step(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_trials_without_gradient_step_raise(self, storage: StudyStorage, make_spec: Make) -> None:
         study = self.trials(open_study(make_spec(), storage), [(1.0, 2.0), (3.0, 4.0)], [None, None])
         with pytest.raises(
             StudyError, match=r"no gradient step was made within this budget.*give each run more environment steps"
@@ -138,13 +138,11 @@ class TestNoPick:
         by_episodes = open_study(make_spec(name="episodes", env_steps=None, episodes=2), storage)
         assert why_no_pick(self.trials(by_episodes, [(1.0,)], [None])).endswith("give each run more episodes.")
 
-    def test_one_trial_that_learned_is_enough(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_one_trial_with_gradient_steps_suffices(self, storage: StudyStorage, make_spec: Make) -> None:
         study = self.trials(open_study(make_spec(), storage), [(1.0, 2.0), (3.0, 4.0)], [None, 0.5])
         assert why_no_pick(study) == ""
 
-    def test_one_that_never_learned_is_not_the_pick_however_good_it_was_by_chance(
-        self, storage: StudyStorage, make_spec: Make
-    ) -> None:
+    def test_trial_without_learning_is_not_picked(self, storage: StudyStorage, make_spec: Make) -> None:
         study = open_study(make_spec(), storage)
         with Recorder(study) as recorder:
             for value, extra in ((1.0, {}), (9.0, {"learned": False}), (2.0, {})):
@@ -153,7 +151,7 @@ class TestNoPick:
                 recorder.completed(ask.number, value, {0: value, 1: value, 2: value + 0.1}, extra)
         assert best(study).trial == 2
 
-    def test_a_value_without_recorded_episodes_is_believed(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_value_without_recorded_episodes_is_accepted(self, storage: StudyStorage, make_spec: Make) -> None:
         assert why_no_pick(record(open_study(make_spec(), storage), [(1.0,)])) == ""
 
 
@@ -167,30 +165,30 @@ class TestRangeTest:
                 recorder.completed(ask.number, 9.0, {0: 9.0}, {"range_test": test})
         return study
 
-    def test_the_pick_is_the_rate_that_is_suggested(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_pick_is_the_suggested_rate(self, storage: StudyStorage, make_spec: Make) -> None:
         pick = best(self.study(storage, make_spec, {"suggestion": 1e-3, "optimizer": "all"}, {"suggestion": None}))
         assert (pick.trial, pick.params) == (0, {"learning_rate": 1e-3})
         assert repr(pick) == "learning_rate 1e-3: suggested by the range test (trial #0 of a study)"
         data = json.loads(json.dumps(pick.to_json(), allow_nan=False))
         assert (data["params"], data["value"], data["seed_values"]) == ({"learning_rate": 1e-3}, None, {})
 
-    def test_the_rate_of_one_optimizer_of_several(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_suggested_rate_belongs_to_its_optimizer(self, storage: StudyStorage, make_spec: Make) -> None:
         pick = best(self.study(storage, make_spec, {"suggestion": 0.1, "optimizer": "critic"}))
         assert pick.params == {"critic.learning_rate": 0.1}
 
-    def test_without_a_suggestion_there_is_no_pick(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_range_test_without_suggestion_raises(self, storage: StudyStorage, make_spec: Make) -> None:
         with pytest.raises(StudyError, match="suggests no learning rate"):
             best(self.study(storage, make_spec, {"suggestion": None, "optimizer": "all"}))
 
 
 @pytest.mark.real
-@pytest.mark.filterwarnings("ignore")  # importing Keras's backend warns of its own affairs
-def test_the_optimizer_of_the_pick_is_fresh_and_has_its_learning_rate(storage: StudyStorage, make_spec: Make) -> None:
+@pytest.mark.filterwarnings("ignore")  # importing the Keras backend raises unrelated warnings
+def test_best_optimizer_is_new_and_has_the_learning_rate_of_the_pick(storage: StudyStorage, make_spec: Make) -> None:
     keras = pytest.importorskip("keras")
     serialized = {
         "default": keras.optimizers.serialize(keras.optimizers.AdamW(0.0123, weight_decay=0.02)),
         "critic": keras.optimizers.serialize(keras.optimizers.SGD(0.5, momentum=0.9)),
-        "actor": keras.optimizers.serialize(keras.optimizers.Lamb(0.25)),  # keras.optimizers.deserialize gives a text
+        "actor": keras.optimizers.serialize(keras.optimizers.Lamb(0.25)),  # keras.optimizers.deserialize returns a str
     }
     record(open_study(make_spec(), storage), [(1.0,)], optimizers=serialized)
     optimizer = best_optimizer("a study", storage)

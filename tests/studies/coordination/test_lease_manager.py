@@ -1,4 +1,4 @@
-"""Who holds what of a study: leases, their owners, and what becomes of them."""
+"""Leases on trials and studies: acquiring, renewing, losing and taking over; owners; several recorders of a study."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from studies.storage.storage import StudyStorage
 Make = Callable[..., StudySpec]
 
 
-def elsewhere(**changes: Any) -> Owner:
-    """A process of another machine, of which nobody here knows whether it lives."""
+def on_another_machine(**changes: Any) -> Owner:
+    """Return the owner of a process on another machine, whose state is unknown here."""
     return Owner.new()._replace(machine="another", host="far", **changes)
 
 
@@ -38,7 +38,7 @@ def hold(storage: StudyStorage, number: int, owner: Owner, seconds: float = LEAS
 
 
 class TestEveryStorage:
-    def test_one_of_two_takes_it_and_gives_it_back(self, storage: StudyStorage) -> None:
+    def test_lease_has_one_holder_until_it_is_released(self, storage: StudyStorage) -> None:
         with LeaseManager(storage.leases, "s") as one, LeaseManager(storage.leases, "s") as other:
             assert one.acquire(0) is None
             assert one.acquire(0) is None, "what is ours stays ours"
@@ -52,15 +52,15 @@ class TestEveryStorage:
             assert other.acquire(0) is None
         assert storage.leases.held("s") == {}
 
-    def test_time_is_the_databases(self, storage: StudyStorage) -> None:
+    def test_deadlines_use_the_clock_of_the_database(self, storage: StudyStorage) -> None:
         before = time.time()
-        hold(storage, 3, elsewhere(), 40.0)
+        hold(storage, 3, on_another_machine(), 40.0)
         lease = storage.leases.held("s")[3]
         after = time.time()
         assert before - 1 <= lease.deadline - 40 <= after + 1  # databases may round to seconds
         assert 40 - (after - before) - 1 <= lease.seconds_left <= 40
 
-    def test_renewing_tells_what_is_still_held(self, storage: StudyStorage) -> None:
+    def test_renew_returns_the_leases_that_are_still_held(self, storage: StudyStorage) -> None:
         own, other = str(Owner.new()), str(Owner.new())
         for number, owner in enumerate([own, own, other]):
             assert storage.leases.take("s", number, owner, 1.0)
@@ -71,15 +71,15 @@ class TestEveryStorage:
         storage.leases.delete("s")
         assert storage.leases.held("s") == {}
 
-    def test_a_takeover_needs_the_lease_as_it_was_read(self, storage: StudyStorage) -> None:
-        hold(storage, 0, elsewhere(), -1.0)
+    def test_takeover_fails_if_the_lease_was_renewed_since_it_was_read(self, storage: StudyStorage) -> None:
+        hold(storage, 0, on_another_machine(), -1.0)
         read = storage.leases.held("s")[0]
         assert storage.leases.renew("s", read.owner, 1.0) == {0}
         assert not storage.leases.take("s", 0, str(Owner.new()), 60.0, instead_of=read), "it was renewed meanwhile"
         again = storage.leases.held("s")[0]
         assert storage.leases.take("s", 0, str(Owner.new()), 60.0, instead_of=again)
 
-    def test_planning_is_for_one_at_a_time(self, storage: StudyStorage) -> None:
+    def test_planning_lease_is_exclusive(self, storage: StudyStorage) -> None:
         inside, most, done = 0, 0, 0
 
         def plan() -> None:
@@ -94,7 +94,7 @@ class TestEveryStorage:
                         done += 1
 
         threads = [threading.Thread(target=plan) for _ in range(3)]
-        if storage.url == "memory":  # nobody shares it
+        if storage.url == "memory":  # storage in memory is not shared
             threads = threads[:1]
         for thread in threads:
             thread.start()
@@ -103,23 +103,25 @@ class TestEveryStorage:
         assert (most, done) == (1, 5 * len(threads))
 
 
-def test_a_dead_process_of_this_machine_holds_nothing(storage: StudyStorage) -> None:
+def test_lease_of_a_dead_process_on_this_machine_can_be_taken(storage: StudyStorage) -> None:
     hold(storage, 0, Owner.new()._replace(pid=NO_PROCESS))
     with LeaseManager(storage.leases, "s") as own:
         assert own.held_by_others() == {}
         assert own.acquire(0) is None
 
 
-def test_a_process_id_that_was_given_anew_is_another_process(storage: StudyStorage) -> None:
+def test_reused_process_id_is_another_owner(storage: StudyStorage) -> None:
     hold(storage, 0, Owner.new()._replace(started="1"))
     with LeaseManager(storage.leases, "s") as own:
         assert own.acquire(0) is None
 
 
-def test_of_another_machine_only_time_tells(storage: StudyStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_lease_of_another_machine_is_watched_before_takeover(
+    storage: StudyStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lease_manager, "WATCH_SECONDS", 0.3)
-    hold(storage, 0, elsewhere(pid=NO_PROCESS), LEASE_SECONDS)
-    hold(storage, 1, elsewhere(pid=NO_PROCESS), -1e4)
+    hold(storage, 0, on_another_machine(pid=NO_PROCESS), LEASE_SECONDS)
+    hold(storage, 1, on_another_machine(pid=NO_PROCESS), -1e4)
     with LeaseManager(storage.leases, "s") as own:
         assert own.acquire(0) is not None
         assert own.acquire(1) is not None, "the database may have been away: it is watched for a while"
@@ -128,9 +130,9 @@ def test_of_another_machine_only_time_tells(storage: StudyStorage, monkeypatch: 
         assert own.acquire(1) is None
 
 
-def test_who_is_watched_and_renews_keeps_what_it_has(storage: StudyStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lease_renewed_while_watched_is_kept(storage: StudyStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_manager, "WATCH_SECONDS", 0.2)
-    slow = elsewhere()
+    slow = on_another_machine()
     hold(storage, 0, slow, -5.0)
     with LeaseManager(storage.leases, "s") as own:
         assert own.acquire(0) is not None
@@ -139,7 +141,7 @@ def test_who_is_watched_and_renews_keeps_what_it_has(storage: StudyStorage, monk
         assert own.acquire(0) is not None
 
 
-def test_what_is_held_is_renewed(storage: StudyStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_held_leases_are_renewed_by_a_thread(storage: StudyStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_manager, "RENEW_SECONDS", 0.05)
     with LeaseManager(storage.leases, "s") as own:
         own.acquire(0)
@@ -151,12 +153,12 @@ def test_what_is_held_is_renewed(storage: StudyStorage, monkeypatch: pytest.Monk
         assert storage.leases.held("s")[0].deadline > begun
 
 
-def test_what_was_taken_while_we_were_away_is_told(storage: StudyStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pop_lost_returns_leases_that_were_taken_over(storage: StudyStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_manager, "RENEW_SECONDS", 0.05)
     with LeaseManager(storage.leases, "s") as own:
         own.acquire(0)
         own.acquire(1)
-        storage.leases.take("s", 0, str(elsewhere()), 60.0, instead_of=storage.leases.held("s")[0])
+        storage.leases.take("s", 0, str(on_another_machine()), 60.0, instead_of=storage.leases.held("s")[0])
         own.start_renewing()
         deadline = time.monotonic() + 30
         while not (lost := own.pop_lost()) and time.monotonic() < deadline:
@@ -167,25 +169,27 @@ def test_what_was_taken_while_we_were_away_is_told(storage: StudyStorage, monkey
         assert not own.holds(0)
 
 
-def test_who_planned_while_it_was_away_hears_of_it(storage: StudyStorage) -> None:
+def test_lost_planning_lease_raises_on_exit(storage: StudyStorage) -> None:
     with LeaseManager(storage.leases, "s") as own:
         planning = own.planning()
         planning.__enter__()
-        storage.leases.take("s", PLANNING, str(elsewhere()), 60.0, instead_of=storage.leases.held("s")[PLANNING])
+        storage.leases.take(
+            "s", PLANNING, str(on_another_machine()), 60.0, instead_of=storage.leases.held("s")[PLANNING]
+        )
         with pytest.raises(LeaseLostError):
             planning.__exit__(None, None, None)
 
 
-def test_owners_are_read_as_they_were_written() -> None:
+def test_owner_round_trips_through_text() -> None:
     own = Owner.new()
     assert Owner.read(str(own)) == own
     assert own.is_this_process
     assert not own.is_dead
-    assert not elsewhere(pid=NO_PROCESS).is_dead
+    assert not on_another_machine(pid=NO_PROCESS).is_dead
     assert len(str(own)) < 255
 
 
-def test_another_process_is_known_to_live_and_to_be_dead() -> None:
+def test_owner_detects_living_and_dead_processes() -> None:
     code = "from studies.coordination.owner import Owner; import sys; print(Owner.new(), flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -200,10 +204,10 @@ def test_another_process_is_known_to_live_and_to_be_dead() -> None:
 
 
 @pytest.mark.parametrize("storage_url", [pytest.param("postgresql", marks=pytest.mark.real)], indirect=True)
-class TestSeveralProcesses:
-    """Several recorders of one study, as processes on several machines have them."""
+class TestSeveralRecorders:
+    """Several recorders of one study, as on several machines."""
 
-    def test_a_plan_is_shared_out_and_nothing_is_done_twice(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_plan_is_divided_between_recorders_without_duplicates(self, storage: StudyStorage, make_spec: Make) -> None:
         rows = [{"learning_rate": 10.0**-k} for k in range(1, 7)]
         lead = Recorder(open_study(make_spec(params={}, trials=rows), storage))
         helper = Recorder(join_study("a study", storage))
@@ -218,7 +222,7 @@ class TestSeveralProcesses:
         lead.close()
         helper.close()
 
-    def test_a_living_trial_is_never_taken_away(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_running_trial_is_not_taken_over(self, storage: StudyStorage, make_spec: Make) -> None:
         lead = Recorder(open_study(make_spec(n_trials=1), storage))
         slow = lead.ask()
         assert slow is not None
@@ -228,7 +232,7 @@ class TestSeveralProcesses:
         lead.completed(slow.number, 1.0)
         lead.close()
 
-    def test_the_trial_of_a_dead_process_goes_on_elsewhere(
+    def test_trial_of_a_dead_process_is_resumed_by_another(
         self, storage: StudyStorage, make_spec: Make, episode: Callable[..., EpisodeRecord]
     ) -> None:
         study = open_study(make_spec(n_trials=1), storage)
@@ -246,7 +250,7 @@ class TestSeveralProcesses:
             helper.completed(again.number, 2.0)
             assert storage.episodes.curve(study.episodes_key, 0) == []
 
-    def test_who_was_away_is_not_heard(
+    def test_recorder_with_a_lost_lease_cannot_write(
         self,
         storage: StudyStorage,
         make_spec: Make,
@@ -254,25 +258,27 @@ class TestSeveralProcesses:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setattr(lease_manager, "RENEW_SECONDS", 0.05)
-        asleep = open_study(make_spec(n_trials=1), storage)
-        sleeper = Recorder(asleep)
-        ask = sleeper.ask()
+        study = open_study(make_spec(n_trials=1), storage)
+        recorder = Recorder(study)
+        ask = recorder.ask()
         assert ask is not None
         deadline = time.monotonic() + 30
         taken = False
-        while not taken and time.monotonic() < deadline:  # the sleeper may renew its lease between these two
-            read = storage.leases.held(asleep.episodes_key)[ask.number]
-            taken = storage.leases.take(asleep.episodes_key, ask.number, str(elsewhere()), 60.0, instead_of=read)
+        while not taken and time.monotonic() < deadline:  # the recorder may renew its lease between these two calls
+            read = storage.leases.held(study.episodes_key)[ask.number]
+            taken = storage.leases.take(
+                study.episodes_key, ask.number, str(on_another_machine()), 60.0, instead_of=read
+            )
         assert taken
-        while ask.number not in sleeper.rung(100, {ask.number: {0: 1.0}}) and time.monotonic() < deadline:
+        while ask.number not in recorder.rung(100, {ask.number: {0: 1.0}}) and time.monotonic() < deadline:
             time.sleep(0.05)
-        sleeper.episodes(ask.number, [episode()])
-        sleeper.completed(ask.number, 9.0)
-        sleeper.close()
-        assert [trial.state.name for trial in asleep.trials()] == ["RUNNING"], "it is the other one's"
-        assert storage.episodes.curve(asleep.episodes_key, ask.number) == []
+        recorder.episodes(ask.number, [episode()])
+        recorder.completed(ask.number, 9.0)
+        recorder.close()
+        assert [trial.state.name for trial in study.trials()] == ["RUNNING"], "it is the other one's"
+        assert storage.episodes.curve(study.episodes_key, ask.number) == []
 
-    def test_rows_that_the_lead_adds_are_found(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_worker_sees_rows_added_by_the_lead(self, storage: StudyStorage, make_spec: Make) -> None:
         rows = [{"learning_rate": 1e-3}]
         lead = Recorder(open_study(make_spec(params={}, trials=rows), storage))
         first = lead.ask()
@@ -288,7 +294,7 @@ class TestSeveralProcesses:
             assert not lead.is_led_elsewhere
         lead.close()
 
-    def test_a_worker_leaves_something_for_others(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_share_leaves_trials_for_other_workers(self, storage: StudyStorage, make_spec: Make) -> None:
         open_study(make_spec(n_trials=12), storage).close()
         one, other = Recorder(join_study("a study", storage)), Recorder(join_study("a study", storage))
         assert one.share == 6
@@ -300,11 +306,11 @@ class TestSeveralProcesses:
         with open_study(make_spec(n_trials=12), storage) as study, Recorder(study) as lead:
             assert lead.share is None
 
-    def test_two_do_not_lead(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_second_lead_raises(self, storage: StudyStorage, make_spec: Make) -> None:
         open_study(make_spec(), storage)
         key = open_study(make_spec(), storage).episodes_key
         with storage.episodes.engine.begin() as connection:  # type: ignore[attr-defined]
-            other = str(elsewhere(pid=7))
+            other = str(on_another_machine(pid=7))
             connection.execute(sa.update(lease_rows).where(lease_rows.c.number == STUDY).values(owner=other))
         assert STUDY in storage.leases.held(key)
         with pytest.raises(Exception, match=r"being run by process 7 on far: help it \(finder worker 'a study'"):

@@ -1,4 +1,4 @@
-"""Processes that are really cut off for longer than their leases, and come back: stopped, and without network."""
+"""Real processes that are stopped (SIGSTOP) or disconnected for longer than their leases, and then resume."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_manager, "WATCH_SECONDS", 0.2)
 
 
-def asked(recorder: Recorder) -> Ask:
-    """Waits until a lease is over."""
+def ask_until_free(recorder: Recorder) -> Ask:
+    """Ask for a trial until a lease has expired."""
     deadline = time.monotonic() + 60
     while (ask := recorder.ask()) is None:
         assert time.monotonic() < deadline
@@ -69,8 +69,8 @@ def asked(recorder: Recorder) -> Ask:
     return ask
 
 
-def joined(storage: StudyStorage) -> OpenStudy:
-    """Joins a study; one in a file when the lease of the process that had it is over."""
+def join_until_free(storage: StudyStorage) -> OpenStudy:
+    """Join a study; for a study in a file, retry until the lease of its former process has expired."""
     deadline = time.monotonic() + 60
     while True:
         try:
@@ -80,8 +80,8 @@ def joined(storage: StudyStorage) -> OpenStudy:
             time.sleep(0.1)
 
 
-def rows(study: OpenStudy, number: int) -> Any:
-    """Everything that is stored of a trial, as it is stored."""
+def stored_rows(study: OpenStudy, number: int) -> Any:
+    """Return everything that is stored of a trial, as text."""
     trial = study.all_trials()[number]
     parts = (trial.state, trial.values, trial.params, trial.user_attrs, trial.system_attrs, trial.intermediate_values)
     times = (trial.datetime_start, trial.datetime_complete)
@@ -97,15 +97,15 @@ def run_half(recorder: Recorder, number: int) -> None:
 
 
 @contextlib.contextmanager
-def held(url: str, write: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that holds a trial."""
-    with running_held([HOLD, url, write]) as process:
+def holding_process(url: str, write: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a process that holds a trial."""
+    with running_script([HOLD, url, write]) as process:
         yield process
 
 
 @contextlib.contextmanager
-def running_held(words: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """A script that says so when it holds something."""
+def running_script(words: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """Run a script that prints "holding" once it holds a lease."""
     command = [sys.executable, "-c", *words]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, text=True, cwd=ROOT, **pipes) as process:
@@ -114,7 +114,7 @@ def running_held(words: list[str]) -> Iterator[subprocess.Popen[str]]:
             assert process.stdout.readline() == "holding\n"
             yield process
         finally:
-            process.kill()  # a stopped one too
+            process.kill()  # also a stopped process
 
 
 @pytest.mark.real
@@ -130,26 +130,26 @@ def running_held(words: list[str]) -> Iterator[subprocess.Popen[str]]:
     ],
     indirect=True,
 )
-def test_a_process_that_was_stopped_overwrites_nothing(
+def test_stopped_process_overwrites_nothing_after_it_resumes(
     storage_url: str, make_spec: Make, write: str, meanwhile: str, request: pytest.FixtureRequest
 ) -> None:
     storage = request.getfixturevalue("storage")
     with open_study(make_spec(n_trials=1), storage):
         pass
-    with held(storage_url, write) as stopped:
+    with holding_process(storage_url, write) as stopped:
         os.kill(stopped.pid, signal.SIGSTOP)
-        study = joined(storage)
+        study = join_until_free(storage)
         with Recorder(study) as successor:
-            number = asked(successor).number
+            number = ask_until_free(successor).number
             run_half(successor, number)
             if meanwhile == "has ended it":
                 successor.completed(number, 2.0, {0: 2.0})
-            before = rows(study, number)
+            before = stored_rows(study, number)
             os.kill(stopped.pid, signal.SIGCONT)
-            out, told = stopped.communicate("\n", timeout=120)
-            assert (stopped.returncode, out) == (0, "closed\n"), told
-            assert ("continues in another process" in told) == (write != "nothing")
-            assert rows(study, number) == before
+            out, errors = stopped.communicate("\n", timeout=120)
+            assert (stopped.returncode, out) == (0, "closed\n"), errors
+            assert ("continues in another process" in errors) == (write != "nothing")
+            assert stored_rows(study, number) == before
             if meanwhile == "runs it":
                 successor.completed(number, 2.0, {0: 2.0})
     (trial,) = study.trials()
@@ -158,7 +158,7 @@ def test_a_process_that_was_stopped_overwrites_nothing(
     assert [each.episode_return for each in storage.episodes.curve(study.episodes_key, number)] == [2.0]
 
 
-WRITES = """
+WRITE = """
 import sys
 from studies.coordination import lease_manager
 from studies.storage import server_timeouts
@@ -178,26 +178,26 @@ with fenced(study.leases.fence((number,))), study.storage.episodes.engine.begin(
 
 @pytest.mark.real
 @pytest.mark.parametrize("storage_url", ["postgresql", "mysql"], indirect=True)
-def test_a_process_that_was_stopped_in_the_middle_of_a_write_keeps_nobody_waiting(
+def test_process_stopped_during_a_transaction_does_not_block_others(
     storage_url: str, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its transaction has locks, which the server would keep for it."""
+    """The server has to release the locks of the open transaction."""
     with open_study(make_spec(n_trials=1), storage):
         pass
-    with running_held([WRITES, storage_url]) as stopped:
+    with running_script([WRITE, storage_url]) as stopped:
         os.kill(stopped.pid, signal.SIGSTOP)
-        with joined(storage) as study, Recorder(study) as successor:
-            number = asked(successor).number
+        with join_until_free(storage) as study, Recorder(study) as successor:
+            number = ask_until_free(successor).number
             run_half(successor, number)
             successor.completed(number, 2.0, {0: 2.0})
-            before = rows(study, number)
+            before = stored_rows(study, number)
             os.kill(stopped.pid, signal.SIGCONT)
             stopped.communicate("\n", timeout=120)
-            assert rows(study, number) == before
+            assert stored_rows(study, number) == before
 
 
 class Server:
-    """A proxy that can be away, and come back at the same port."""
+    """A proxy that can be stopped, and started again at the same port."""
 
     def __init__(self, storage: Any) -> None:
         self._storage = storage
@@ -223,29 +223,29 @@ def servers(tmp_path: Path) -> Iterator[tuple[Server, Server]]:
 
 
 @pytest.mark.real
-def test_a_write_that_waited_for_the_network_is_refused_when_another_process_has_the_trial(
+def test_write_delayed_by_the_network_is_rejected_after_a_takeover(
     servers: tuple[Server, Server], make_spec: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lease_manager, "LEASE_SECONDS", 1.0)
     monkeypatch.setattr(lease_manager, "RENEW_SECONDS", 3600.0)
-    own, theirs = servers
-    with open_storage(own.url) as cut_off, open_storage(theirs.url) as storage:
-        first = Recorder(open_study(make_spec(n_trials=1), cut_off))
-        number = asked(first).number
+    own, other = servers
+    with open_storage(own.url) as disconnected, open_storage(other.url) as storage:
+        first = Recorder(open_study(make_spec(n_trials=1), disconnected))
+        number = ask_until_free(first).number
         first.started(number, {"of": "the one that was cut off"})
         own.stop()
         late = threading.Thread(target=first.completed, args=(number, 9.0, {0: 9.0}))
         late.start()
         study = join_study("a study", storage)
         with Recorder(study) as successor:
-            assert asked(successor).number == number
+            assert ask_until_free(successor).number == number
             run_half(successor, number)
-            before = rows(study, number)
+            before = stored_rows(study, number)
             assert late.is_alive(), "it waits for its storage"
             own.start()
             late.join(timeout=60)
             assert not late.is_alive()
-            assert rows(study, number) == before
+            assert stored_rows(study, number) == before
             successor.completed(number, 2.0, {0: 2.0})
         first.close()
         (trial,) = study.trials()

@@ -1,4 +1,4 @@
-"""Imports, killed processes and costs: what only a real process can show."""
+"""Costs of importing and recording, and studies of killed processes; with real processes."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def python(program: str, *arguments: str) -> str:
     return done.stdout
 
 
-def test_importing_the_package_costs_nothing() -> None:
+def test_import_of_studies_loads_no_heavy_package() -> None:
     heavy = ("optuna", "sqlalchemy", "plotly", "pandas", "pydantic", "numpy", "tensorflow", "keras")
     program = "import sys, studies; print([name for name in sys.argv[1:] if name in sys.modules])"
     assert python(program, *heavy).strip() == "[]"
 
 
-def test_nothing_but_the_optimizer_needs_tensorflow() -> None:
+def test_public_names_of_studies_load_no_tensorflow() -> None:
     program = (
         "import sys, studies\n"
         "for name in studies.__all__: getattr(studies, name)\n"
@@ -48,7 +48,7 @@ def test_nothing_but_the_optimizer_needs_tensorflow() -> None:
     assert python(program).strip() == "[]"
 
 
-def test_every_public_name_is_there() -> None:
+def test_public_names_of_studies_exist() -> None:
     import studies
 
     assert {getattr(studies, name).__name__ for name in ("open_study", "Recorder")} == {"open_study", "Recorder"}
@@ -73,7 +73,7 @@ time.sleep(600)
 
 
 @pytest.mark.real
-def test_a_run_that_is_killed_goes_on_and_one_that_lives_is_left_alone(tmp_path: Path) -> None:
+def test_killed_study_resumes_and_running_study_cannot_be_opened(tmp_path: Path) -> None:
     toml = tmp_path / "study.toml"
     url = f"sqlite:///{tmp_path}/finder.db"
     toml.write_text(
@@ -89,7 +89,7 @@ def test_a_run_that_is_killed_goes_on_and_one_that_lives_is_left_alone(tmp_path:
         spec = StudySpec.from_toml(toml)
         with pytest.raises(StudyError, match=f"process {child.pid}"):
             open_study(spec)
-        assert list_studies(url)[0].n_running == 1  # reading is allowed, and changes nothing
+        assert list_studies(url)[0].n_running == 1  # reading is allowed while the study runs
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
     finally:
@@ -106,10 +106,10 @@ def test_a_run_that_is_killed_goes_on_and_one_that_lives_is_left_alone(tmp_path:
 
 
 @pytest.mark.slow
-def test_recording_costs_a_bounded_number_of_statements(
+def test_recording_uses_a_bounded_number_of_statements(
     tmp_path: Path, make_spec: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the number of trials: a report is a few statements, and episodes are written many at a time."""
+    """A report takes a few statements and episodes are written in batches, independent of the number of trials."""
     spec = make_spec(
         storage=f"{tmp_path}/finder.db",
         env_steps=50_000,
@@ -120,9 +120,9 @@ def test_recording_costs_a_bounded_number_of_statements(
     )
     monkeypatch.setattr(
         "studies.recording.writer.time.monotonic", lambda: 0.0
-    )  # so that no batch is written for its age
+    )  # so that no batch is flushed because of its age
     counted: Counter[str] = Counter()
-    recording = threading.current_thread()  # another one renews leases
+    recording = threading.current_thread()  # the renewal of leases runs in another thread
 
     def count(_connection: Any, _cursor: Any, statement: str, _parameters: Any, _context: Any, _many: bool) -> None:
         if threading.current_thread() is recording:

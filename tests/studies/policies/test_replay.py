@@ -1,4 +1,4 @@
-"""Tables of finished runs, policies, and what a replay says of them."""
+"""Tables of finished runs, search policies, and the costs, regrets and coverages that a replay measures."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def table_of(values: Any, **kwargs: Any) -> RunTable:
 
 
 def rates_table(n_seeds: int = 10, noise: float = 1.0, seed: int = 0) -> RunTable:
-    """Two optimizers, nine rates each, best at 1e-3 of the first one; higher rates look better early on."""
+    """Return a table of two optimizers with nine rates each; the best is 1e-3 of the first, higher rates lead early."""
     rng = np.random.default_rng(seed)
     marks = tuple(range(5, 101, 5))
     shares = np.array(marks) / 100
@@ -58,7 +58,7 @@ def rates_table(n_seeds: int = 10, noise: float = 1.0, seed: int = 0) -> RunTabl
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_a_table_is_read_from_a_file(tmp_path: Path, suffix: str):
+def test_table_is_read_from_a_file(tmp_path: Path, suffix: str):
     frame = frame_of(np.arange(12.0).reshape(2, 3, 2), [{"lr": 0.1}, {"lr": 0.2}]).sample(frac=1, random_state=0)
     path = tmp_path / f"runs.{suffix}"
     frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
@@ -71,7 +71,7 @@ def test_a_table_is_read_from_a_file(tmp_path: Path, suffix: str):
     assert table.params[at] == {"lr": 0.2}
 
 
-def test_runs_that_diverged_count_as_the_worst_at_that_mark():
+def test_diverged_runs_count_as_the_worst_at_their_mark():
     table = table_of([[[1.0, np.nan]], [[5.0, 7.0]], [[3.0, np.inf]], [[0.0, 9.0]]])
     np.testing.assert_array_equal(table.values[:, 0, 1], [7.0, 7.0, 7.0, 9.0])
 
@@ -89,14 +89,14 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("spoil", "told"), BAD)
-def test_what_is_no_table_is_refused(spoil: Any, told: str):
+@pytest.mark.parametrize(("corrupt", "message"), BAD)
+def test_invalid_table_raises(corrupt: Any, message: str):
     frame = frame_of(np.arange(12.0).reshape(2, 3, 2))
-    with pytest.raises(StudyError, match=told):
-        RunTable.of_frame(spoil(frame))
+    with pytest.raises(StudyError, match=message):
+        RunTable.of_frame(corrupt(frame))
 
 
-def test_files_that_cannot_be_read(tmp_path: Path):
+def test_unreadable_files_raise(tmp_path: Path):
     with pytest.raises(StudyError, match="there is no table"):
         RunTable.read(tmp_path / "nothing.csv")
     with pytest.raises(StudyError, match=r"neither a .csv nor a .parquet"):
@@ -106,17 +106,17 @@ def test_files_that_cannot_be_read(tmp_path: Path):
         RunTable.read(tmp_path / "text.parquet")
 
 
-# --- what a policy may do, and what it costs
+# --- rules and costs of policies
 
 
-def test_costs_are_counted_in_whole_runs_and_only_once():
+def test_cost_counts_whole_runs_once():
     table = table_of(np.zeros((3, 4, 2)))
 
     def policy(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
         assert problem.shares == (0.5, 1.0)
         yield Round(runs=[(0, 0), (1, 0)], mark=0)
         yield Round(runs=[(1, 0)], mark=1)
-        yield Round(runs=[(1, 0), (2, 3)], mark=1)  # the first is at its end and costs nothing more
+        yield Round(runs=[(1, 0), (2, 3)], mark=1)  # the first run is complete and costs nothing more
         return Decision(pick=1)
 
     decision, cost = run_policy(table, policy, budget=10, rng=np.random.default_rng(0))
@@ -126,7 +126,7 @@ def test_costs_are_counted_in_whole_runs_and_only_once():
         run_policy(table, policy, budget=2, rng=np.random.default_rng(0))
 
 
-def test_a_run_that_was_given_up_does_not_come_back():
+def test_abandoned_run_cannot_be_continued():
     def policy(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
         yield Round(runs=[(0, 0), (1, 0)], mark=0)
         yield Round(runs=[(1, 0)], mark=1)
@@ -137,7 +137,7 @@ def test_a_run_that_was_given_up_does_not_come_back():
         run_policy(table_of(np.zeros((2, 2, 2))), policy, budget=10, rng=np.random.default_rng(0))
 
 
-def test_regret_is_measured_on_seeds_that_the_policy_did_not_see():
+def test_regret_is_measured_on_held_out_seeds():
     values = np.zeros((3, 4, 1))
     values[0] = 10.0
     values[1] = 9.0
@@ -145,8 +145,8 @@ def test_regret_is_measured_on_seeds_that_the_policy_did_not_see():
 
     def policy(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
         assert problem.n_seeds == 2
-        told = yield Round(runs=[(1, 0), (1, 1)], mark=0)
-        seen.extend(told.values())
+        message = yield Round(runs=[(1, 0), (1, 1)], mark=0)
+        seen.extend(message.values())
         return Decision(pick=1)
 
     result = replay(table_of(values, marks=(100,)), policy, budget=2, rng=np.random.default_rng(0))
@@ -155,11 +155,11 @@ def test_regret_is_measured_on_seeds_that_the_policy_did_not_see():
     assert np.isnan(result.decades)
 
 
-def test_coverage_counts_intervals_that_hold_what_the_pick_is_worth():
+def test_coverage_counts_intervals_that_contain_the_value_of_the_pick():
     values = np.zeros((2, 4, 1))
     values[1, :, 0] = [0.0, 1.0, 2.0, 9.0]  # the middle half: 1 and 2
 
-    def stating(low: float, high: float) -> Any:
+    def policy_with_interval(low: float, high: float) -> Any:
         def policy(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
             assert problem.n_seeds == 2
             yield Round(runs=[(1, 0)], mark=0)
@@ -168,30 +168,30 @@ def test_coverage_counts_intervals_that_hold_what_the_pick_is_worth():
         return policy
 
     table = table_of(values, marks=(100,))
-    assert coverage(table, stating(1.5, 1.6), budget=2, n=5) == 1.0
-    assert coverage(table, stating(1.6, 9.0), budget=2, n=5) == 0.0
+    assert coverage(table, policy_with_interval(1.5, 1.6), budget=2, n=5) == 1.0
+    assert coverage(table, policy_with_interval(1.6, 9.0), budget=2, n=5) == 0.0
     assert coverage(table, make_policy("random"), budget=2, n=5) is None
 
 
 @pytest.mark.parametrize("name", ["race", pytest.param("default", marks=pytest.mark.slow)])
-def test_stated_intervals_hold_in_95_of_100_cases(name: str):
+def test_intervals_of_policies_have_nominal_coverage(name: str):
     table = rates_table(noise=8.0)
     assert 0.88 <= coverage(table, make_policy(name), budget=60.0, n=150) <= 1.0
 
 
-def test_the_default_search_races_and_confirms():
+def test_default_policy_races_and_confirms():
     table = rates_table(n_seeds=16, noise=4.0)
-    told = [replay(table, make_policy("default"), budget=200.0, rng=np.random.default_rng(i)) for i in range(20)]
-    costs = [each.cost - 15 for each in told]  # three finalists on five further seeds
+    message = [replay(table, make_policy("default"), budget=200.0, rng=np.random.default_rng(i)) for i in range(20)]
+    costs = [each.cost - 15 for each in message]  # confirmation: three finalists on five further seeds
     assert max(costs) < 0.67 * 3 * len(table.configs), "most leave before their ends"
-    assert np.mean([each.regret <= 0.05 for each in told]) > 0.8
-    rates = [each.decision.rate for each in told]
+    assert np.mean([each.regret <= 0.05 for each in message]) > 0.8
+    rates = [each.decision.rate for each in message]
     assert np.mean([rate.low <= 1e-3 <= rate.high for rate in rates]) > 0.85
 
 
-def test_where_neighbours_are_as_good_the_best_rate_is_in_their_middle():
+def test_best_rate_of_a_plateau_is_its_middle():
     params = [{"learning_rate": 10.0**power} for power in (-5, -4, -3, -2, -1)]
-    values = np.array([0.0, 99.5, 99.0, 100.0, 50.0])[:, None, None].repeat(4, axis=1)  # as good from 1e-4 to 1e-2
+    values = np.array([0.0, 99.5, 99.0, 100.0, 50.0])[:, None, None].repeat(4, axis=1)  # a plateau from 1e-4 to 1e-2
 
     def policy(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
         yield Round(runs=[(0, 0)], mark=0)
@@ -201,7 +201,7 @@ def test_where_neighbours_are_as_good_the_best_rate_is_in_their_middle():
     assert replay(table, policy, budget=1, rng=np.random.default_rng(0)).decades == pytest.approx(-1.0)
 
 
-def test_the_distance_to_the_best_rate_is_told_in_decades():
+def test_distance_to_the_best_rate_is_in_decades():
     table = rates_table(noise=0.0)
 
     def policy(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
@@ -215,7 +215,7 @@ def test_the_distance_to_the_best_rate_is_told_in_decades():
 
 
 def replays(table: RunTable, policy: Any, budget: float, n: int) -> list[Any]:
-    """So many replays."""
+    """Return the results of `n` replays."""
     found = list(replay_often(table, policy, budget=budget, n=n))
     assert len(found) == n
     return found
@@ -223,7 +223,7 @@ def replays(table: RunTable, policy: Any, budget: float, n: int) -> list[Any]:
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
 @pytest.mark.parametrize("budget", [1.0, 3.7, 18.0, 90.0])
-def test_policies_keep_to_their_budget(name: str, budget: float):
+def test_policies_stay_within_their_budget(name: str, budget: float):
     table = rates_table()
     for result in replays(table, make_policy(name), budget=budget, n=5):
         assert result.cost <= budget + 1e-6
@@ -231,23 +231,23 @@ def test_policies_keep_to_their_budget(name: str, budget: float):
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
-def test_policies_do_with_few_seeds(name: str):
+def test_policies_work_with_few_seeds(name: str):
     table = rates_table(n_seeds=4)
     for result in replays(table, make_policy(name), budget=40.0, n=5):
         assert result.cost <= 40.0 + 1e-6
 
 
-def test_halving_spends_what_it_has():
+def test_halving_uses_most_of_its_budget():
     for result in replays(rates_table(), make_policy("halving"), budget=40.0, n=5):
         assert result.cost > 25.0
 
 
-def test_a_budget_below_one_run_is_refused():
+def test_budget_below_one_run_raises():
     with pytest.raises(StudyError, match="a search needs at least 1"):
         replay(rates_table(), make_policy("race"), budget=0.5, rng=np.random.default_rng(0))
 
 
-def test_marks_at_which_no_episode_has_ended_are_left_out():
+def test_marks_without_finished_episodes_are_dropped():
     values = np.full((2, 2, 3), np.nan)
     values[0, :, 1:] = 5.0
     values[1, :, 2] = 9.0
@@ -257,21 +257,21 @@ def test_marks_at_which_no_episode_has_ended_are_left_out():
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
-def test_policies_do_without_learning_rates(name: str):
+def test_policies_work_without_learning_rates(name: str):
     table = table_of(np.arange(24.0).reshape(6, 4, 1).repeat(2, axis=2))
     for result in replays(table, make_policy(name), budget=9.0, n=5):
         assert result.cost <= 9.0 + 1e-6
 
 
 @pytest.mark.parametrize("name", ["grid", "race", "keep-top", "halving"])
-def test_with_a_large_budget_and_no_noise_the_best_is_found(name: str):
+def test_policies_find_the_best_with_a_large_budget_and_no_noise(name: str):
     table = rates_table(noise=0.0)
     for result in replays(table, make_policy(name), budget=90.0, n=3):
         assert table.params[result.decision.pick] == {"optimizer": "adam", "learning_rate": pytest.approx(1e-3)}
         assert result.regret == pytest.approx(0.0)
 
 
-def test_the_race_beats_chance_where_there_is_noise():
+def test_race_beats_random_search_under_noise():
     table = rates_table(noise=8.0)
 
     def regret(name: str) -> float:
@@ -280,6 +280,6 @@ def test_the_race_beats_chance_where_there_is_noise():
     assert regret("race") < 0.5 * regret("random")
 
 
-def test_an_unknown_policy_names_the_nearest():
+def test_unknown_policy_suggests_the_nearest_name():
     with pytest.raises(StudyError, match="race"):
         make_policy("rase")

@@ -1,4 +1,4 @@
-"""Between which numbers returns lie, from the episodes of a study and what is declared of its environment."""
+"""Bounds of returns, from the recorded episodes and the declared limits of the environment."""
 
 from __future__ import annotations
 
@@ -23,45 +23,45 @@ from studies.storage.storage import StudyStorage
 Make = Callable[..., StudySpec]
 
 
-def seen(lowest: float, highest: float, **more: Any) -> ReturnExtremes:
+def extremes(lowest: float, highest: float, **more: Any) -> ReturnExtremes:
     settings = {"n_lowest": 0, "n_highest": 0, "least_per_step": -1.0, "most_per_step": 2.0, **more}
     return ReturnExtremes(lowest, highest, **settings)
 
 
-def test_the_same_reward_a_step_and_a_step_limit_bound_returns() -> None:
-    cartpole = seen(8.0, 480.0, least_per_step=1.0, most_per_step=1.0)
+def test_constant_reward_per_step_and_step_limit_bound_returns() -> None:
+    cartpole = extremes(8.0, 480.0, least_per_step=1.0, most_per_step=1.0)
     assert bounds_of(cartpole, step_limit=500) == (1.0, 500.0)
     assert bounds_of(cartpole) == (1.0, math.inf)
-    mountain_car = seen(-200.0, -90.0, least_per_step=-1.0, most_per_step=-1.0)
+    mountain_car = extremes(-200.0, -90.0, least_per_step=-1.0, most_per_step=-1.0)
     assert bounds_of(mountain_car, step_limit=200) == (-200.0, -1.0)
 
 
-def test_what_several_runs_had_exactly_is_the_most_or_the_least_there_is() -> None:
-    assert bounds_of(seen(-500.0, -63.0, n_lowest=9, n_highest=1)) == (-500.0, math.inf)
-    assert bounds_of(seen(0.0, 1.0, n_lowest=9, n_highest=9)) == (0.0, 1.0)
-    assert bounds_of(seen(0.0, 1.0, n_lowest=2, n_highest=2)) == NO_BOUNDS
+def test_extremes_reached_by_several_runs_are_bounds() -> None:
+    assert bounds_of(extremes(-500.0, -63.0, n_lowest=9, n_highest=1)) == (-500.0, math.inf)
+    assert bounds_of(extremes(0.0, 1.0, n_lowest=9, n_highest=9)) == (0.0, 1.0)
+    assert bounds_of(extremes(0.0, 1.0, n_lowest=2, n_highest=2)) == NO_BOUNDS
 
 
-def test_where_the_threshold_lies_above_everything_seen_more_is_possible() -> None:
-    stuck = seen(-100.0, 10.0, n_lowest=3, n_highest=9)
+def test_reward_threshold_above_the_highest_return_removes_the_bound() -> None:
+    stuck = extremes(-100.0, 10.0, n_lowest=3, n_highest=9)
     assert bounds_of(stuck, reward_threshold=90.0) == (-100.0, math.inf)
     assert bounds_of(stuck, reward_threshold=10.0) == (-100.0, 10.0)
 
 
-def test_nothing_is_known_where_all_episodes_returned_the_same() -> None:
-    assert bounds_of(seen(0.0, 0.0, n_lowest=9, n_highest=9), step_limit=100) == NO_BOUNDS
+def test_equal_returns_give_no_bounds() -> None:
+    assert bounds_of(extremes(0.0, 0.0, n_lowest=9, n_highest=9), step_limit=100) == NO_BOUNDS
 
 
-def test_intervals_do_not_reach_beyond_what_is_possible() -> None:
+def test_intervals_are_clipped_to_the_bounds() -> None:
     ranked = rank([Candidate(label="a", params={}, seed_values=(300.0, 495.0, 490.0))])
     assert ranked[0].high > 600
-    [cut] = within(ranked, bounds_of(seen(8.0, 500.0, least_per_step=1.0, most_per_step=1.0), step_limit=500))
-    assert (cut.low, cut.high) == (max(1.0, ranked[0].low), 500.0)
-    assert cut.value == ranked[0].value
+    [clipped] = within(ranked, bounds_of(extremes(8.0, 500.0, least_per_step=1.0, most_per_step=1.0), step_limit=500))
+    assert (clipped.low, clipped.high) == (max(1.0, ranked[0].low), 500.0)
+    assert clipped.value == ranked[0].value
 
 
 def short_study(storage: StudyStorage, make_spec: Make, limits: dict[str, Any] | None) -> Any:
-    """Three rates on CartPole-v1 whose two seeds differ by much."""
+    """Return a study of three rates on CartPole-v1 whose two seeds differ widely."""
     rows = [{"learning_rate": rate} for rate in (1e-4, 1e-3, 1e-2)]
     study = open_study(make_spec(kind="lr", params={}, trials=rows, seeds=(0, 1), confirm=0), storage)
     with Recorder(study) as recorder:
@@ -83,7 +83,7 @@ def short_study(storage: StudyStorage, make_spec: Make, limits: dict[str, Any] |
     return study
 
 
-def test_the_interval_of_a_pick_ends_where_episodes_do(storage: StudyStorage, make_spec: Make) -> None:
+def test_interval_of_a_pick_ends_at_the_step_limit(storage: StudyStorage, make_spec: Make) -> None:
     limits = {"env_limits": {"max_episode_steps": 500, "reward_threshold": 475.0}}
     study = short_study(storage, make_spec, limits)
     assert return_bounds(study) == (1.0, 500.0)
@@ -92,7 +92,7 @@ def test_the_interval_of_a_pick_ends_where_episodes_do(storage: StudyStorage, ma
     assert all(each.high <= 500 and each.low >= 1 for each in verdict(study).ranked)
 
 
-def test_studies_of_before_have_no_limits_and_intervals_as_before(storage: StudyStorage, make_spec: Make) -> None:
+def test_study_without_declared_limits_has_unclipped_intervals(storage: StudyStorage, make_spec: Make) -> None:
     study = short_study(storage, make_spec, None)
     assert return_bounds(study) == (1.0, math.inf)
     assert best(study).high > 500
@@ -104,7 +104,9 @@ def test_losses_have_no_bounds(storage: StudyStorage, make_spec: Make) -> None:
 
 
 class TestEveryStorage:
-    def test_the_returns_that_were_seen(self, storage: StudyStorage, episode: Callable[..., EpisodeRecord]) -> None:
+    def test_return_extremes_match_a_calculation_by_hand(
+        self, storage: StudyStorage, episode: Callable[..., EpisodeRecord]
+    ) -> None:
         table = storage.episodes
         assert table.return_extremes("s") is None
         values = {(0, 0): [1.0] * 3 + [9.0] * 3, (0, 1): [1.0] * 2 + [9.0] * 4, (1, 0): [9.0] * 3 + [math.nan]}
@@ -114,4 +116,4 @@ class TestEveryStorage:
         table.add("other", [(0, episode(episode_return=99.0))])
         expected = ReturnExtremes(1.0, 9.0, n_lowest=1, n_highest=3, least_per_step=0.5, most_per_step=4.5)
         assert table.return_extremes("s") == expected
-        assert EpisodeTable.return_extremes(table, "s") == expected  # what a storage does that has no database
+        assert EpisodeTable.return_extremes(table, "s") == expected  # the fallback for storages without a database

@@ -1,4 +1,4 @@
-"""Who stays in a race, against numbers worked out by hand."""
+"""Racing: scores and surviving candidates, against numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from studies.statistics.rate_curve import log10_rate
 
 
 def curve(values: list[float | None], group: str = "adam", spread: float = 0.1) -> list[Racer]:
-    """Racers half a decade apart from 1e-4 on, three seeds each; None is out of the race."""
+    """Return racers at steps of half a decade from 1e-4, with three seeds each; None has left the race."""
     return [
         Racer(
             values=() if value is None else (value - spread, value, value + spread), group=group, position=-4 + 0.5 * i
@@ -21,78 +21,78 @@ def curve(values: list[float | None], group: str = "adam", spread: float = 0.1) 
     ]
 
 
-def test_the_best_rate_falls_as_runs_get_longer() -> None:
+def test_best_rate_falls_with_the_length_of_runs() -> None:
     assert drift(0.1) == pytest.approx((-0.75, 0.5))
     assert drift(1.0) == (0.0, 0.0)
-    assert drift(10.0) == pytest.approx((0.75, 0.5))  # the run that follows is shorter
+    assert drift(10.0) == pytest.approx((0.75, 0.5))  # a shorter run
 
 
 def test_scores_are_smoothed_over_neighbouring_rates() -> None:
-    # Half a decade away exp(-0.5 (0.5 / 0.3)^2) = 0.249 as much, a decade away 0.004: (8 * 0.249) / 1.502 and so on.
-    # Three seeds of its own count for three fifths, the curve for two: 0.6 * 8 + 0.4 * 5.324.
+    # Weights: exp(-0.5 (0.5 / 0.3)^2) = 0.249 at half a decade, 0.004 at a decade: (8 * 0.249) / 1.502 and so on.
+    # Its three seeds have a weight of three fifths, the curve two fifths: 0.6 * 8 + 0.4 * 5.324.
     found = scores(curve([0.0, 0.0, 8.0, 0.0]), 1.0)
     assert [found[i] for i in range(4)] == pytest.approx([0.010, 0.531, 6.930, 0.637], abs=1e-3)
 
 
-def test_scores_are_read_where_the_curve_will_be() -> None:
-    # After a tenth of the run it still moves by 0.75 decades: 1e-4 is worth what is halfway from 10^-3.5 to 10^-3 now.
+def test_scores_are_read_at_the_predicted_position_of_the_curve() -> None:
+    # After a tenth of the run the curve still moves by 0.75 decades: 1e-4 scores as halfway from 10^-3.5 to 10^-3 now.
     found = scores(curve([0.0, 0.0, 8.0, 0.0]), 0.1)
     now = [0.025, 1.328, 5.324, 1.592]
     later = [(now[1] + now[2]) / 2, (now[2] + now[3]) / 2, now[3], now[3]]
-    # By how much each is better than the curve says at its own place, three fifths of that stay.
+    # Three fifths of the difference between each value and the curve at its position remain.
     later = [value + 0.6 * (own - curve) for value, own, curve in zip(later, [0.0, 0.0, 8.0, 0.0], now, strict=True)]
     assert [found[i] for i in range(4)] == pytest.approx(later, abs=1e-3)
 
 
-def test_a_neighbour_that_is_out_counts_as_the_worst() -> None:
-    there = scores(curve([2.0, None, 8.0]), 1.0)
+def test_pruned_neighbour_counts_as_the_worst() -> None:
+    found = scores(curve([2.0, None, 8.0]), 1.0)
     near, far = math.exp(-0.5 * (0.5 / 0.3) ** 2), math.exp(-0.5 * (1 / 0.3) ** 2)
     whole = 1 + near + far
     low, high = (2 + 2 * near + 8 * far) / whole, (8 + 2 * near + 2 * far) / whole
-    assert there == pytest.approx({0: 0.6 * 2 + 0.4 * low, 2: 0.6 * 8 + 0.4 * high})
+    assert found == pytest.approx({0: 0.6 * 2 + 0.4 * low, 2: 0.6 * 8 + 0.4 * high})
 
 
-def test_candidates_without_rates_stand_for_themselves() -> None:
+def test_candidates_without_rates_are_not_smoothed() -> None:
     racers = [Racer(values=(value,)) for value in (1.0, 5.0, 3.0)]
     assert scores(racers, 0.1) == {0: 1.0, 1: 5.0, 2: 3.0}
 
 
-def test_as_many_stay_as_there_is_left_of_the_runs() -> None:
+def test_share_of_survivors_is_the_remaining_share_of_the_run() -> None:
     racers = [Racer(values=(float(i),)) for i in range(10)]
     assert staying(racers, 0.1) == list(range(1, 10))
     assert staying(racers, 0.5) == [5, 6, 7, 8, 9]
     assert staying(racers, 0.7) == [7, 8, 9]
-    assert staying(racers, 0.99) == [7, 8, 9]  # three at least
+    assert staying(racers, 0.99) == [7, 8, 9]  # at least three
 
 
-def test_those_that_are_out_count_for_how_many_stay() -> None:
+def test_pruned_candidates_count_towards_the_share_of_survivors() -> None:
     racers = [Racer(values=(float(i),) if i >= 4 else ()) for i in range(10)]
-    assert staying(racers, 0.3) == [4, 5, 6, 7, 8, 9]  # seven of ten, and only six are there
+    assert staying(racers, 0.3) == [4, 5, 6, 7, 8, 9]  # seven of ten, but only six are left
     assert staying(racers, 0.5) == [5, 6, 7, 8, 9]
 
 
-def test_those_that_are_equal_to_the_last_one_stay() -> None:
+def test_candidates_equal_to_the_last_survivor_stay() -> None:
     assert staying([Racer(values=(value,)) for value in (1.0, 0.0, 0.0, 0.0, 0.0, 2.0)], 0.5) == [0, 1, 2, 3, 4, 5]
-    # Also along a curve, where sums of equal numbers differ in their last digits.
+    # Also on a curve, where sums of equal numbers differ by rounding.
     assert staying(curve([-200.0] * 12, spread=0.0), 0.7) == list(range(12))
 
 
-def test_a_rate_below_the_best_may_stay_where_one_above_leaves() -> None:
+def test_rate_below_the_best_stays_where_an_equal_rate_above_leaves() -> None:
     values = [0.0, 50.0, 50.0, 90.0, 95.0, 90.0, 50.0, 0.0]
-    # After 30% of the runs the best rate still moves down by 0.39 decades. So 1e-4 will be worth about what 10^-3.6 is
-    # now, 34 on the curve less 0.6 * 10 for its own seeds; and 10^-1 what 10^-0.6 is now, 18 and 1.
+    # After 30% of the runs the best rate still moves down by 0.39 decades. So 1e-4 will score about as 10^-3.6 now, 34
+    # on the curve less 0.6 * 10 for its seeds; and 10^-1 as 10^-0.6 now, 18 and 1.
     assert staying(curve(values), 0.3) == [0, 1, 2, 3, 4, 5]
     assert staying(curve(values), 0.5) == [2, 3, 4, 5]
 
 
-def test_rates_of_another_optimizer_are_no_neighbours() -> None:
+def test_rates_of_another_optimizer_are_not_neighbours() -> None:
     racers = [*curve([0.0, 80.0, 90.0]), *curve([0.0, 80.0, 0.0], "sgd")]
     found = scores(racers, 1.0)
     assert found[1] > found[4], "the one beside 90 is worth more than the one beside 0"
     assert found[0] == pytest.approx(found[3], abs=0.2), "a decade away it says next to nothing"
 
 
-def test_seeds_that_are_no_numbers_count_as_the_worst() -> None:
+def test_nan_seeds_count_as_the_worst() -> None:
     racers = [
         Racer(values=(math.nan, 100.0, 101.0)),
         Racer(values=(99.0, 100.0, 101.0)),
@@ -101,11 +101,11 @@ def test_seeds_that_are_no_numbers_count_as_the_worst() -> None:
     assert scores(racers, 1.0) == pytest.approx({0: (100 + 101 - 5) / 3, 1: 100.0, 2: -4.0})
 
 
-def test_one_that_is_alone_stays() -> None:
+def test_single_candidate_stays() -> None:
     assert staying(curve([None, 3.0, None]), 0.5) == [1]
     assert staying(curve([None, None]), 0.5) == []
 
 
 @pytest.mark.parametrize("rate", [None, "adam", True, 0, -1.0, math.nan])
-def test_what_is_no_rate_has_no_position(rate: object) -> None:
+def test_invalid_rate_has_no_position(rate: object) -> None:
     assert math.isnan(log10_rate(rate))

@@ -1,4 +1,4 @@
-"""Where the curve of values over learning rates is highest."""
+"""The peak of the curve of values over learning rates, and its interval."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ def known(centers: list[float], error: float) -> Estimates:
     return Estimates(centers=np.array(centers), errors=np.full(n, error), df=np.full(n, 10.0), counts=np.full(n, 3.0))
 
 
-def test_what_is_nearer_says_more() -> None:
+def test_smoothing_weights_fall_with_distance() -> None:
     weights = smoothing([-4.0, -3.5, -3.0])
     assert weights.sum(axis=1) == pytest.approx([1.0, 1.0, 1.0])
     assert weights[0, 1] / weights[0, 0] == pytest.approx(math.exp(-0.5 * (0.5 / 0.3) ** 2))
 
 
-def test_without_noise_the_peak_is_within_the_cell_of_the_best_rate() -> None:
+def test_peak_without_noise_lies_in_the_cell_of_the_best_rate() -> None:
     found = peak(known([0.0, 1.0, 9.0, 1.0, 0.0], 1e-9), [-5.0, -4.5, -4.0, -3.5, -3.0])
     assert found.middle == pytest.approx(-4.0, abs=0.02)
-    assert (found.low, found.high) == pytest.approx((-4.25, -3.75))  # halfway to rates that are clearly worse
+    assert (found.low, found.high) == pytest.approx((-4.25, -3.75))  # halfway to the clearly worse rates
 
 
-def test_rates_that_lie_close_together_do_not_place_the_peak_between_them() -> None:
+def test_peak_of_clustered_rates_may_lie_outside_the_cluster() -> None:
     close = [math.log10(rate) for rate in (7.5e-4, 8.6e-4, 1.05e-3, 1.25e-3)]  # 0.22 decades
     found = peak(estimate([[119, 30, 208], [80, 60, 100], [90, 20, 130], [110, 100, 60]]), close)
     assert found.low <= math.log10(7.5e-4) - 0.2
     assert found.high >= math.log10(1.25e-3) + 0.2
 
 
-def test_noise_is_counted_rate_by_rate_before_a_cluster_ends_the_interval() -> None:
+def test_interval_of_a_noisy_cluster_reaches_beyond_it() -> None:
     positions = [-5.0, -4.0, -3.05, -3.0, -2.95, -2.0]
     noisy = peak(
         estimate([[0, 1, 2], [40, 50, 60], [200, 20, 110], [150, 130, 40], [90, 160, 80], [0, 1, 3]]), positions
@@ -44,29 +44,31 @@ def test_noise_is_counted_rate_by_rate_before_a_cluster_ends_the_interval() -> N
     assert noisy.high >= -2.7 - 1e-9
 
 
-def test_one_more_rate_is_not_known_beyond_the_last_one() -> None:
+def test_interval_extends_beyond_the_last_rate() -> None:
     found = peak(known([0.0, 1.0, 9.0], 1e-9), [-3.2, -3.1, -3.0])
-    assert found.high >= -3.0 + 0.28  # nothing was tried there, and the curve says about as much as of the last one
+    assert (
+        found.high >= -3.0 + 0.28
+    )  # no rate was tried beyond it, and the curve predicts about the same as at the last one
     assert found.low == pytest.approx(-3.05, abs=0.01)
 
 
-def test_noise_widens_it() -> None:
+def test_noise_widens_the_interval() -> None:
     found = peak(known([0.0, 8.0, 9.0, 8.0, 0.0], 4.0), [-5.0, -4.5, -4.0, -3.5, -3.0])
     assert found.low < -4.5
     assert found.high > -3.5
     assert found.middle == pytest.approx(-4.0, abs=0.1)
 
 
-def test_what_is_only_part_of_the_curve_is_never_its_peak() -> None:
+def test_fixed_points_are_never_the_peak() -> None:
     found = peak(known([5.0, 4.0], 1e-9), [-4.0, -3.5], fixed=[(-3.0, 100.0)])
     assert found.high < -3.25 + 1e-9  # although the smoothed curve is highest at -3
 
 
-def test_one_rate_is_where_it_is() -> None:
+def test_peak_of_one_rate_is_that_rate() -> None:
     assert peak(known([5.0], 1.0), [-4.0]) == (-4.0, -4.0, -4.0)
 
 
-def test_intervals_of_rates_that_cluster_hold_the_best_rate_beside_them() -> None:
+def test_intervals_of_clustered_rates_cover_the_best_rate() -> None:
     rng = np.random.default_rng(0)
     held = []
     for _ in range(100):
@@ -76,10 +78,10 @@ def test_intervals_of_rates_that_cluster_hold_the_best_rate_beside_them() -> Non
         seeds = truth[:, None] + rng.normal(scale=5.0, size=(4, 3))
         found = peak(estimate(seeds.tolist()), positions.tolist())
         held.append(found.low <= best <= found.high)
-    assert np.mean(held) >= 0.9  # 0.15 where the interval ends halfway to the next rate
+    assert np.mean(held) >= 0.9  # 0.15 with intervals that end halfway to the next rate
 
 
-def test_intervals_hold_the_best_rate_about_as_often_as_they_say() -> None:
+def test_intervals_have_their_nominal_coverage() -> None:
     rng = np.random.default_rng(0)
     positions = [-5 + 0.5 * i for i in range(9)]
     held = []

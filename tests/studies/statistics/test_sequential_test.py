@@ -1,4 +1,4 @@
-"""Who stays where a test decides, against numbers worked out by hand."""
+"""Sequential test: undecided candidates, against numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from studies.statistics.sequential_test import undecided
 
 
 def curve(values: list[float | None], group: str = "adam", spread: float = 0.1) -> list[Racer]:
-    """Racers half a decade apart from 1e-4 on, three seeds each; None is out of the race."""
+    """Return racers at steps of half a decade from 1e-4, with three seeds each; None has left the race."""
     return [
         Racer(
             values=() if value is None else (value - spread, value, value + spread), group=group, position=-4 + 0.5 * i
@@ -18,22 +18,22 @@ def curve(values: list[float | None], group: str = "adam", spread: float = 0.1) 
     ]
 
 
-def test_who_is_told_from_the_best_leaves_and_lower_rates_may_still_become_it() -> None:
+def test_significantly_worse_rates_leave_and_lower_rates_stay_early_on() -> None:
     values = [0.0, 1.0, 2.0, 50.0, 100.0, 3.0]  # the best is 1e-2
     assert undecided(curve(values), 1.0) == [4]
-    # With half of the run ahead it moves by 0.23 decades, give or take two times 0.15; the next one stays too.
+    # With half of the run ahead the best rate moves by 0.23 ± 2 * 0.15 decades; the next lower rate stays too.
     assert undecided(curve(values), 0.5) == [3, 4]
     assert undecided(curve(values), 0.3) == [3, 4]  # 0.39 + 2 * 0.26
     assert undecided(curve(values), 0.2) == [2, 3, 4]  # 0.52 + 2 * 0.35
     assert undecided(curve(values), 0.1) == [1, 2, 3, 4]  # 0.75 + 2 * 0.5
 
 
-def test_rates_of_another_optimizer_are_no_neighbours() -> None:
+def test_rates_of_another_optimizer_are_not_neighbours() -> None:
     racers = [*curve([0.0, 0.0, 90.0]), *curve([0.0, 100.0, 0.0], "sgd")]
     assert undecided(racers, 0.5) == [3, 4]
 
 
-def test_nobody_leaves_by_noise() -> None:
+def test_equal_candidates_rarely_leave() -> None:
     rng = np.random.default_rng(0)
     left = 0
     for _ in range(200):
@@ -42,6 +42,6 @@ def test_nobody_leaves_by_noise() -> None:
     assert left / (200 * 12) < 0.02
 
 
-def test_one_that_is_alone_stays() -> None:
+def test_single_candidate_stays() -> None:
     assert undecided(curve([None, 3.0, None]), 0.5) == [1]
     assert undecided(curve([None, None]), 0.5) == []

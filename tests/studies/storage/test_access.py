@@ -1,4 +1,4 @@
-"""Tokens, certificates and interfaces: who is let in, and who gets nothing."""
+"""Access to servers: tokens, TLS certificates, and the network interfaces that require them."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ SECONDS = 30
 
 
 @pytest.fixture(autouse=True)
-def no_token_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_token_in_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
     monkeypatch.delenv(AUTHORITY_VARIABLE, raising=False)
 
 
 class TestAccess:
     @pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "localhost", "::1"])
-    def test_this_machine_needs_no_token(self, host: str) -> None:
+    def test_loopback_needs_no_token(self, host: str) -> None:
         assert is_loopback(host)
         assert Access.of(host).token == ""
 
     @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "192.0.2.1", ""])
-    def test_other_machines_are_refused_without_one(self, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_other_interfaces_require_a_token(self, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(StudyError, match=r"set FINDER_TOKEN, or add --new-token .* or --insecure") as caught:
             Access.of(host)
         assert "\n" not in str(caught.value)
@@ -62,11 +62,11 @@ class TestAccess:
         monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
         assert Access.of(host).token == TOKEN
 
-    def test_a_host_that_is_no_address(self) -> None:
+    def test_unknown_host_raises(self) -> None:
         with pytest.raises(StudyError, match="not an address of this machine"):
             Access.of("no.such.host.invalid")
 
-    def test_contradictions(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_contradictory_options_raise(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(StudyError, match="--insecure is given"):
             Access.of("0.0.0.0", new_token=True, insecure=True)
         monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
@@ -75,13 +75,13 @@ class TestAccess:
         assert TOKEN not in str(caught.value)
 
     @pytest.mark.parametrize("token", ["short", "two words are none", "täuschend-ähnlich-aber-nicht"])
-    def test_no_token(self, monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+    def test_invalid_token_raises_without_showing_it(self, monkeypatch: pytest.MonkeyPatch, token: str) -> None:
         monkeypatch.setenv(TOKEN_VARIABLE, token)
         with pytest.raises(StudyError, match="16 or more ASCII characters") as caught:
             token_of_environment()
         assert token not in str(caught.value)
 
-    def test_who_is_admitted(self) -> None:
+    def test_only_the_exact_bearer_token_is_admitted(self) -> None:
         access = Access(token=TOKEN)
         assert access.admits(bearer(TOKEN))
         for wrong in ("", TOKEN, "Bearer ", bearer(TOKEN[:-1]), bearer(f"{TOKEN}x"), "Bearer \udc80"):
@@ -90,7 +90,7 @@ class TestAccess:
         assert TOKEN not in repr(access)
         assert TOKEN not in access.cookie
 
-    def test_certificates(self, tmp_path: Path) -> None:
+    def test_unusable_or_incomplete_certificate_raises(self, tmp_path: Path) -> None:
         strange = tmp_path / "strange.pem"
         strange.write_text("no certificate")
         with pytest.raises(StudyError, match="cannot be used"):
@@ -98,7 +98,7 @@ class TestAccess:
         with pytest.raises(StudyError, match="both a certificate and its key"):
             Access.of("127.0.0.1", certificate=strange)
 
-    def test_authorities(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_missing_certificate_authority_raises(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert authority_of_environment() is None
         monkeypatch.setenv(AUTHORITY_VARIABLE, str(tmp_path / "none.pem"))
         with pytest.raises(StudyError, match="give a PEM file"):
@@ -111,9 +111,9 @@ class Answer(NamedTuple):
     body: str
 
 
-def asked(access: Access, path: str = "/dashboard", query: str = "", form: str = "", **headers: str) -> Answer:
-    """What a gate before an application answers that says "inside"."""
-    told: list[Any] = []
+def request(access: Access, path: str = "/dashboard", query: str = "", form: str = "", **headers: str) -> Answer:
+    """Return the answer of a gate in front of an application that answers "inside"."""
+    started: list[Any] = []
 
     def inside(_environ: Any, start_response: Any) -> list[bytes]:
         start_response("200 OK", [])
@@ -123,56 +123,56 @@ def asked(access: Access, path: str = "/dashboard", query: str = "", form: str =
         "PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": "POST" if form else "GET", "SERVER_PORT": "8080",
         "wsgi.input": io.BytesIO(form.encode()), "CONTENT_LENGTH": str(len(form)), **headers,
     }  # fmt: skip
-    body = DashboardGate(inside, access)(environ, lambda status, pairs: told.extend((status, dict(pairs))))
-    return Answer(*told, b"".join(body).decode())
+    body = DashboardGate(inside, access)(environ, lambda status, pairs: started.extend((status, dict(pairs))))
+    return Answer(*started, b"".join(body).decode())
 
 
 class TestDashboardGate:
     access = Access(token=TOKEN)
 
-    def test_without_a_token_all_are_let_in(self) -> None:
-        assert asked(Access()).body == "inside"
+    def test_gate_without_token_admits_every_request(self) -> None:
+        assert request(Access()).body == "inside"
 
-    def test_a_program_sends_a_header(self) -> None:
-        assert asked(self.access, HTTP_AUTHORIZATION=bearer(TOKEN)).body == "inside"
-        refused = asked(self.access, HTTP_AUTHORIZATION=bearer("another-token-of-this-length"))
+    def test_authorization_header_is_accepted(self) -> None:
+        assert request(self.access, HTTP_AUTHORIZATION=bearer(TOKEN)).body == "inside"
+        refused = request(self.access, HTTP_AUTHORIZATION=bearer("another-token-of-this-length"))
         assert refused.status.startswith("401")
         assert "Authorization: Bearer TOKEN" in refused.body
 
-    def test_a_browser_keeps_a_cookie(self) -> None:
-        first = asked(self.access, path="/dashboard/studies/1", query=urlencode({"tab": "x", "token": TOKEN}))
+    def test_token_in_url_sets_a_cookie_and_redirects(self) -> None:
+        first = request(self.access, path="/dashboard/studies/1", query=urlencode({"tab": "x", "token": TOKEN}))
         assert first.status.startswith("303")
         assert first.headers["Location"] == "/dashboard/studies/1?tab=x"
         assert TOKEN not in str(first)
         cookie = first.headers["Set-Cookie"]
         assert re.search(r"; Path=/; HttpOnly; SameSite=Lax$", cookie)
-        assert asked(self.access, HTTP_COOKIE=f"other=1; {cookie.partition(';')[0]}").body == "inside"
-        assert asked(Access(token="another-token-of-this"), HTTP_COOKIE=cookie).status.startswith("401")
-        assert asked(self.access, HTTP_COOKIE="finder_8080=").status.startswith("401")
+        assert request(self.access, HTTP_COOKIE=f"other=1; {cookie.partition(';')[0]}").body == "inside"
+        assert request(Access(token="another-token-of-this"), HTTP_COOKIE=cookie).status.startswith("401")
+        assert request(self.access, HTTP_COOKIE="finder_8080=").status.startswith("401")
 
-    def test_a_person_types_it(self) -> None:
-        page = asked(self.access, HTTP_ACCEPT="text/html,*/*")
+    def test_login_page_accepts_the_token(self) -> None:
+        page = request(self.access, HTTP_ACCEPT="text/html,*/*")
         assert page.status.startswith("401")
         assert f'action="{LOGIN_PATH}"' in page.body
-        entered = asked(self.access, LOGIN_PATH, form=urlencode({"token": TOKEN}))
+        entered = request(self.access, LOGIN_PATH, form=urlencode({"token": TOKEN}))
         assert (entered.status[:3], entered.headers["Location"]) == ("303", "/dashboard")
-        mistyped = asked(self.access, LOGIN_PATH, form="token=wrong", HTTP_ACCEPT="text/html")
+        mistyped = request(self.access, LOGIN_PATH, form="token=wrong", HTTP_ACCEPT="text/html")
         assert mistyped.status.startswith("401")
         assert "not the token" in mistyped.body
         assert "Set-Cookie" not in mistyped.headers
 
     @pytest.mark.parametrize("path", ["//evil.example/x", "/\\evil.example", "/\r\nX: y"])
-    def test_nobody_is_sent_elsewhere(self, path: str) -> None:
-        to = asked(self.access, path, urlencode({"token": TOKEN})).headers["Location"]
+    def test_redirect_stays_on_the_same_host(self, path: str) -> None:
+        to = request(self.access, path, urlencode({"token": TOKEN})).headers["Location"]
         assert re.fullmatch(r"/[\w.%][^\\\r\n]*", to)
 
-    def test_logs_have_no_token(self) -> None:
+    def test_log_lines_contain_no_token(self) -> None:
         line = f'"GET /dashboard?token={TOKEN}&tab=x HTTP/1.1" 303 0'
         assert without_tokens(line) == '"GET /dashboard?token=***&tab=x HTTP/1.1" 303 0'
 
 
 @pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[str]:
+def protected(tmp_path: Path) -> Iterator[str]:
     """The address of a server with a token."""
     with open_storage(f"sqlite:///{tmp_path}/served.db") as opened:
         server, port = make_proxy(opened, "127.0.0.1", 0, Access(token=TOKEN))
@@ -182,21 +182,23 @@ def guarded(tmp_path: Path) -> Iterator[str]:
 
 
 class TestProxy:
-    def test_the_token_lets_in(self, guarded: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_valid_token_opens_the_storage(self, protected: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
-        with open_storage(guarded) as opened:
+        with open_storage(protected) as opened:
             assert opened.optuna.get_all_studies() == []
             assert opened.leases.take("a study", 0, "me", 60.0)
 
     @pytest.mark.parametrize("token", ["", "another-token-of-this-length"])
-    def test_a_wrong_one_gets_nothing(self, guarded: str, monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+    def test_wrong_token_is_rejected_for_every_call(
+        self, protected: str, monkeypatch: pytest.MonkeyPatch, token: str
+    ) -> None:
         monkeypatch.setenv(TOKEN_VARIABLE, token)
         with pytest.raises(StorageAwayError, match=r"UNAUTHENTICATED: .*FINDER_TOKEN") as caught:
-            open_storage(guarded)
+            open_storage(protected)
         assert "\n" not in str(caught.value)
         assert not token or token not in str(caught.value)
         sent = [("authorization", bearer(token))] if token else []
-        with grpc.insecure_channel(guarded.removeprefix("grpc://")) as channel:
+        with grpc.insecure_channel(protected.removeprefix("grpc://")) as channel:
             optuna = api_pb2_grpc.StorageServiceStub(channel)  # type: ignore[no-untyped-call]
             calls = [
                 lambda: optuna.GetAllStudies(api_pb2.GetAllStudiesRequest(), timeout=SECONDS, metadata=sent),
@@ -209,7 +211,7 @@ class TestProxy:
                     call()
                 assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
 
-    def test_servers_beyond_this_machine_are_refused_in_python_too(self, tmp_path: Path) -> None:
+    def test_make_proxy_and_make_dashboard_require_a_token(self, tmp_path: Path) -> None:
         with open_storage(f"sqlite:///{tmp_path}/served.db") as opened:
             with pytest.raises(StudyError, match="there is no token"):
                 make_proxy(opened, "0.0.0.0", 0)
@@ -217,7 +219,7 @@ class TestProxy:
                 make_dashboard(opened, "0.0.0.0", 0)
 
     @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
-    def test_tls(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_tls_requires_grpcs_and_a_known_authority(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("studies.storage.proxy_client.READY_SECONDS", 2.0)
         certificate, key = make_certificate(tmp_path)
         access = Access.of("127.0.0.1", certificate=certificate, key=key)
@@ -236,7 +238,7 @@ class TestProxy:
             finally:
                 server.stop(grace=1).wait()
 
-    def test_addresses_hold_no_token(self) -> None:
+    def test_storage_url_with_token_raises(self) -> None:
         assert parse_storage_url("grpcs://host").url == "grpcs://host:13000"
         with pytest.raises(StudyError, match="set FINDER_TOKEN") as caught:
             parse_storage_url(f"grpc://{TOKEN}@host:13000")

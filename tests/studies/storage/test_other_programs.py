@@ -1,4 +1,4 @@
-"""Trials of other Optuna programs in a study of ours: left alone, and said so."""
+"""Trials of other Optuna programs in a study: they are not touched, and a warning names them."""
 
 from __future__ import annotations
 
@@ -25,53 +25,51 @@ ROWS = [{"learning_rate": 1e-3}, {"learning_rate": 1e-2}]
 RATE = FloatDistribution(1e-5, 1e-1, log=True)
 
 
-def by_another_program(study: OpenStudy) -> optuna.Study:
+def opened_by_another_program(study: OpenStudy) -> optuna.Study:
     return optuna.load_study(study_name=study.name, storage=study.storage.optuna)
 
 
 class TestEveryStorage:
-    def test_a_trial_that_another_program_runs_is_left_alone(
+    def test_trial_run_by_another_program_is_not_touched(
         self, storage: StudyStorage, make_spec: Make, caplog: pytest.LogCaptureFixture
     ) -> None:
         study = open_study(make_spec(n_trials=1, confirm=0), storage)
-        theirs = by_another_program(study)
-        trial = theirs.ask({"learning_rate": RATE})
+        foreign = opened_by_another_program(study)
+        trial = foreign.ask({"learning_rate": RATE})
         with Recorder(study) as recorder:
             ask = recorder.ask()
             assert ask is not None
             assert ask.number != trial.number
-            assert theirs.get_trials()[trial.number].state == TrialState.RUNNING
+            assert foreign.get_trials()[trial.number].state == TrialState.RUNNING
             recorder.completed(ask.number, 2.0)
             assert recorder.ask() is None
             assert recorder.n_elsewhere == 0
         assert study_status(study).all_ended, "nobody waits for it"
         assert caplog.text.count(f"Trial {trial.number} is left alone: another Optuna program runs it.") == 1
-        theirs.tell(trial, 5.0)
-        assert theirs.get_trials()[trial.number].value == 5.0
+        foreign.tell(trial, 5.0)
+        assert foreign.get_trials()[trial.number].value == 5.0
 
-    def test_one_of_ours_that_waits_and_is_taken_by_another_program_is_its_own(
-        self, storage: StudyStorage, make_spec: Make
-    ) -> None:
+    def test_queued_trial_taken_by_another_program_belongs_to_it(self, storage: StudyStorage, make_spec: Make) -> None:
         spec = make_spec(n_trials=1)
         with open_study(spec, storage) as study, Recorder(study) as recorder:
             recorder.ask()
-        theirs = by_another_program(study)
-        assert theirs.ask().number == 0
+        foreign = opened_by_another_program(study)
+        assert foreign.ask().number == 0
         with open_study(spec, storage) as study, Recorder(study) as recorder:
             ask = recorder.ask()
             assert ask is not None
             assert ask.number == 1
-            theirs.tell(0, 5.0)
+            foreign.tell(0, 5.0)
         assert study.all_trials()[0].value == 5.0
 
-    def test_a_trial_with_an_unknown_parameter_is_no_candidate(
+    def test_trial_with_an_unknown_parameter_is_not_a_candidate(
         self, storage: StudyStorage, make_spec: Make, caplog: pytest.LogCaptureFixture
     ) -> None:
         study = open_study(
             make_spec(params={}, trials=[{"learning_rate": 1e-3}, {"learning_rate": 1e-2}], confirm=1), storage
         )
-        theirs = by_another_program(study)
-        theirs.tell(theirs.ask({"momentum": FloatDistribution(0.0, 1.0)}), 1e9)
+        foreign = opened_by_another_program(study)
+        foreign.tell(foreign.ask({"momentum": FloatDistribution(0.0, 1.0)}), 1e9)
         with Recorder(study) as recorder:
             asks = [ask for _ in range(2) if (ask := recorder.ask()) is not None]
             for value, ask in enumerate(asks, start=1):
@@ -84,22 +82,22 @@ class TestEveryStorage:
             assert recorder.n_to_confirm() == 0
         assert [trial.number for trial in study.trials()] == [ask.number for ask in asks]
         assert list_studies(storage)[0].best_value == 2.0
-        told = "it has the parameter momentum, which is not searched here (searched: learning_rate)"
-        assert caplog.text.count(told) == 1
+        message = "it has the parameter momentum, which is not searched here (searched: learning_rate)"
+        assert caplog.text.count(message) == 1
 
 
-def test_a_sampler_is_asked_while_others_may_plan(
+def test_sampler_runs_without_the_planning_lease(
     storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = open_study(make_spec(n_trials=2, sampler="tpe"), storage)
     held: list[set[int]] = []
     sample = TrialSampler.sample_independent
 
-    def slow(self: TrialSampler, *arguments: Any) -> Any:
+    def record_leases(self: TrialSampler, *arguments: Any) -> Any:
         held.append(set(storage.leases.held(study.episodes_key)))
         return sample(self, *arguments)
 
-    monkeypatch.setattr(TrialSampler, "sample_independent", slow)
+    monkeypatch.setattr(TrialSampler, "sample_independent", record_leases)
     with Recorder(study) as recorder:
         for number in range(2):
             ask = recorder.ask()

@@ -1,4 +1,4 @@
-"""The gRPC proxy: servers that do not answer, and calls that are refused for good."""
+"""The gRPC proxy: servers that do not answer, and calls that fail permanently."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ from studies.storage.proxy_messages import PATH
 from studies.storage.storage import StudyStorage, open_storage
 
 DEADLINE_SECONDS = 60
-"""After so long a call that should have ended hangs."""
+"""Seconds after which a call counts as hanging."""
 
 
-class Stopping:
-    """A served storage whose tables can be stopped: calls reach it and are not answered."""
+class Pausable:
+    """A served table that can be paused: calls arrive and are not answered."""
 
     def __init__(self, target: Any) -> None:
         self._target = target
-        self._goes_on = threading.Event()
-        self._goes_on.set()
+        self._running = threading.Event()
+        self._running.set()
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
 
         def call(*args: Any) -> Any:
-            assert self._goes_on.wait(DEADLINE_SECONDS)
+            assert self._running.wait(DEADLINE_SECONDS)
             return found(*args)
 
         return call
 
     def stop(self) -> None:
-        self._goes_on.clear()
+        self._running.clear()
 
-    def go_on(self) -> None:
-        self._goes_on.set()
+    def resume(self) -> None:
+        self._running.set()
 
 
 @pytest.fixture
-def stopping(tmp_path: Path) -> Iterator[tuple[str, Stopping]]:
+def pausable(tmp_path: Path) -> Iterator[tuple[str, Pausable]]:
     with open_storage(f"sqlite:///{tmp_path}/served.db") as opened:
-        tables = Stopping(opened.episodes)
+        tables = Pausable(opened.episodes)
         opened.episodes = tables  # type: ignore[assignment]
         server, port = make_proxy(opened, "127.0.0.1", 0)
         server.start()
         yield f"grpc://127.0.0.1:{port}", tables
-        tables.go_on()
+        tables.resume()
         server.stop(grace=1).wait()
 
 
@@ -69,11 +69,11 @@ def served(tmp_path: Path) -> Iterator[tuple[str, StudyStorage]]:
         server.stop(grace=1).wait()
 
 
-def refusing(code: grpc.StatusCode, details: str) -> tuple[grpc.Server, int, list[bytes]]:
-    """A server that answers the first call, and refuses all others; its port, and the calls that it gets."""
+def rejecting_server(code: grpc.StatusCode, details: str) -> tuple[grpc.Server, int, list[bytes]]:
+    """Return a server that answers the first call and rejects all others, its port, and the list of received calls."""
     calls: list[bytes] = []
 
-    class Refusing(grpc.GenericRpcHandler):  # type: ignore[misc]
+    class RejectAfterFirst(grpc.GenericRpcHandler):  # type: ignore[misc]
         def service(self, _details: Any) -> Any:
             def call(request: bytes, context: Any) -> bytes:
                 calls.append(request)
@@ -84,40 +84,42 @@ def refusing(code: grpc.StatusCode, details: str) -> tuple[grpc.Server, int, lis
             return grpc.unary_unary_rpc_method_handler(call)
 
     server = grpc.server(ThreadPoolExecutor(2))
-    server.add_generic_rpc_handlers((Refusing(),))
+    server.add_generic_rpc_handlers((RejectAfterFirst(),))
     return server, server.add_insecure_port("127.0.0.1:0"), calls
 
 
-class TestServersThatHang:
-    def test_a_running_study_gives_up_within_its_patience(
-        self, stopping: tuple[str, Stopping], monkeypatch: pytest.MonkeyPatch
+class TestHangingServer:
+    def test_running_study_fails_within_the_retry_limit(
+        self, pausable: tuple[str, Pausable], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv(RETRY_VARIABLE, "0.5")
-        url, tables = stopping
+        url, tables = pausable
         with open_storage(url) as opened:
             opened.retry_policy.begin(0.5)
             tables.stop()
             with pytest.raises(StorageAwayError, match=r"127\.0\.0\.1:\d+ has not answered for 0\.5 s"):
                 opened.episodes.count("a study")
             assert opened.retry_policy.is_over
-            assert opened.retry_policy.call_seconds <= 1  # what is tried while it ends costs little
+            assert opened.retry_policy.call_seconds <= 1  # calls while the study ends are short
 
-    def test_readers_get_one_clear_line(self, stopping: tuple[str, Stopping], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_reader_gets_an_error_of_one_line(
+        self, pausable: tuple[str, Pausable], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv(RETRY_VARIABLE, "0.3")
-        url, tables = stopping
+        url, tables = pausable
         with open_storage(url) as opened:
             tables.stop()
             with pytest.raises(StorageAwayError, match=r"has not answered") as caught:
                 opened.episodes.count("a study")
             assert "\n" not in str(caught.value)
-            tables.go_on()
+            tables.resume()
             assert opened.episodes.count("a study") == 0
 
-    def test_a_server_that_goes_on_is_waited_for(
-        self, stopping: tuple[str, Stopping], monkeypatch: pytest.MonkeyPatch
+    def test_call_is_retried_until_the_server_resumes(
+        self, pausable: tuple[str, Pausable], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("studies.database.retries.CALL_SECONDS", 0.2)
-        url, tables = stopping
+        url, tables = pausable
         with open_storage(url) as opened:
             opened.retry_policy.begin(DEADLINE_SECONDS)
             tables.stop()
@@ -125,11 +127,13 @@ class TestServersThatHang:
                 waiting = threads.submit(opened.episodes.count, "a study")
                 time.sleep(0.5)
                 assert not waiting.done()
-                tables.go_on()
+                tables.resume()
                 assert waiting.result(DEADLINE_SECONDS) == 0
 
-    def test_renewing_counts_as_silence(self, served: tuple[str, StudyStorage]) -> None:
-        """The time in which another thread was not answered is part of the patience."""
+    def test_silence_seen_by_another_thread_counts_towards_the_retry_limit(
+        self, served: tuple[str, StudyStorage]
+    ) -> None:
+        """The seconds for which another thread got no answer are subtracted from the retry limit."""
         url, _ = served
         with open_storage(url) as opened:
             opened.retry_policy.begin(30.0)
@@ -139,13 +143,13 @@ class TestServersThatHang:
             assert opened.retry_policy.call_seconds > 29
 
 
-class TestRefusedForGood:
+class TestPermanentFailures:
     @pytest.mark.parametrize(
         "code", ["UNAUTHENTICATED", "UNIMPLEMENTED", "INVALID_ARGUMENT", "PERMISSION_DENIED", "OUT_OF_RANGE"]
     )
     @pytest.mark.parametrize("running", [True, False])
-    def test_is_told_at_once_in_one_line(self, code: str, running: bool) -> None:
-        server, port, calls = refusing(grpc.StatusCode[code], "not for you")
+    def test_permanent_status_raises_at_once_in_one_line(self, code: str, running: bool) -> None:
+        server, port, calls = rejecting_server(grpc.StatusCode[code], "not for you")
         server.start()
         try:
             with open_storage(f"grpc://127.0.0.1:{port}") as opened:
@@ -159,7 +163,7 @@ class TestRefusedForGood:
         finally:
             server.stop(grace=0).wait()
 
-    def test_what_the_tables_cannot_do_is_refused_by_the_server(self, served: tuple[str, StudyStorage]) -> None:
+    def test_server_rejects_calls_that_are_no_methods_of_the_tables(self, served: tuple[str, StudyStorage]) -> None:
         url, _ = served
         with grpc.insecure_channel(url.removeprefix("grpc://")) as channel:
             call = channel.unary_unary(PATH)
@@ -173,7 +177,7 @@ class TestRefusedForGood:
                     call(request, timeout=DEADLINE_SECONDS)
                 assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT, request
 
-    def test_a_database_that_is_away_behind_the_server_is_waited_for(self, served: tuple[str, StudyStorage]) -> None:
+    def test_unavailable_database_behind_the_server_is_retried(self, served: tuple[str, StudyStorage]) -> None:
         url, behind = served
         table, failures = behind.episodes, iter([True, True])
 
@@ -189,8 +193,8 @@ class TestRefusedForGood:
             assert opened.episodes.count("a study") == 0
             assert next(failures, None) is None
 
-    def test_another_grpc_server_is_no_storage(self) -> None:
-        """Optuna's own server has none of our tables."""
+    def test_grpc_server_without_the_tables_raises(self) -> None:
+        """The proxy server of Optuna alone lacks the tables of episodes and leases."""
         server = grpc.server(ThreadPoolExecutor(2))
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
@@ -200,7 +204,7 @@ class TestRefusedForGood:
         finally:
             server.stop(grace=0).wait()
 
-    def test_nothing_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_unreachable_server_raises(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(proxy_client, "READY_SECONDS", 0.3)
         with pytest.raises(Exception, match=r"nothing answers at grpc://127\.0\.0\.1:1"):
             open_storage("grpc://127.0.0.1:1")

@@ -1,4 +1,4 @@
-"""Trials that are read quickly are those that Optuna reads."""
+"""QuickStorage reads the same trials as the RDBStorage of Optuna."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def trials() -> list[FrozenTrial]:
     return made
 
 
-def told(trial: FrozenTrial) -> str:
-    """Everything in a trial, however its attributes are ordered."""
+def canonical(trial: FrozenTrial) -> str:
+    """Return all fields of a trial as text, with sorted attributes."""
     return repr({name: sorted(each.items()) if isinstance(each, dict) else each for name, each in vars(trial).items()})
 
 
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.real)])
-def test_what_is_read_is_the_same(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_trials_equal_those_of_rdb_storage(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     url = f"sqlite:///{tmp_path}/s.db" if kind == "sqlite" else request.getfixturevalue("postgres")
-    quick, theirs = QuickStorage(url), RDBStorage(url)
+    quick, reference = QuickStorage(url), RDBStorage(url)
     study = optuna.create_study(storage=quick, study_name="quick")
     other = optuna.create_study(storage=quick, study_name="another")
     try:
@@ -50,14 +50,14 @@ def test_what_is_read_is_the_same(kind: str, tmp_path: Path, request: pytest.Fix
         study.add_trials(trials()[:1])
         infinite = quick.create_new_trial(study._study_id)
         quick.set_trial_state_values(infinite, TrialState.COMPLETE, [-math.inf])
-        ids = [trial._trial_id for trial in theirs.get_all_trials(study._study_id)]
+        ids = [trial._trial_id for trial in reference.get_all_trials(study._study_id)]
         for states in (None, (TrialState.RUNNING, TrialState.FAIL), ()):
             for named, after in ((set(), -1), ({ids[0], ids[3]}, ids[4]), (set(), ids[2]), (set(ids), ids[-1])):
-                wanted = theirs._get_trials(study._study_id, states, named, after)
+                wanted = reference._get_trials(study._study_id, states, named, after)
                 found = quick._get_trials(study._study_id, states, named, after)
-                assert [told(each) for each in found] == [told(each) for each in wanted]
+                assert [canonical(each) for each in found] == [canonical(each) for each in wanted]
         for trial_id in ids:
-            assert told(quick.get_trial(trial_id)) == told(theirs.get_trial(trial_id))
+            assert canonical(quick.get_trial(trial_id)) == canonical(reference.get_trial(trial_id))
         with pytest.raises(KeyError):
             quick.get_trial(10**6)
         with pytest.raises(KeyError):
@@ -66,11 +66,11 @@ def test_what_is_read_is_the_same(kind: str, tmp_path: Path, request: pytest.Fix
         for made in (study, other):
             quick.delete_study(made._study_id)
         quick.engine.dispose()
-        theirs.engine.dispose()
+        reference.engine.dispose()
 
 
 @pytest.mark.slow
-def test_more_trials_than_a_query_can_name(tmp_path: Path) -> None:
+def test_more_trial_ids_than_fit_in_a_query(tmp_path: Path) -> None:
     storage = QuickStorage(f"sqlite:///{tmp_path}/s.db")
     study = optuna.create_study(storage=storage)
     study.add_trials([create_trial(value=float(number)) for number in range(600)])

@@ -1,4 +1,4 @@
-"""Storages that can be read and not written, and names of files that mean something in URLs."""
+"""Read-only storages, and file names with characters that are special in URLs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def as_another_user() -> Iterator[None]:
 
 class TestUrlsOfFiles:
     @pytest.mark.parametrize("name", ["what?.db", "a%20b.db", "a b.db", "{SCHEMA_VERSION}.db", "a#b.db", "50%.db"])
-    def test_every_character_of_a_path_is_part_of_the_name(self, tmp_path: Path, name: str) -> None:
+    def test_path_characters_are_taken_literally(self, tmp_path: Path, name: str) -> None:
         with open_storage(str(tmp_path / name)):
             pass
         assert files_in(tmp_path) == {name}
@@ -47,24 +47,24 @@ class TestUrlsOfFiles:
         assert files_in(tmp_path) == {name}
 
     @pytest.mark.parametrize("name", ["what?.log", "a%20b.log"])
-    def test_journals_too(self, tmp_path: Path, name: str) -> None:
+    def test_journal_path_characters_are_taken_literally(self, tmp_path: Path, name: str) -> None:
         with open_storage(str(tmp_path / name)):
             pass
         assert files_in(tmp_path) == {name, f"{name}.episodes.db"}
 
     @pytest.mark.parametrize("scheme", ["sqlite", "journal"])
-    def test_percent_signs_of_urls_are_decoded(self, tmp_path: Path, scheme: str) -> None:
+    def test_percent_encoding_in_urls_is_decoded(self, tmp_path: Path, scheme: str) -> None:
         with open_storage(f"{scheme}:///{tmp_path}/a%20b%3F"):
             pass
         assert "a b?" in files_in(tmp_path)
 
-    def test_a_file_of_the_name_that_is_not_decoded_is_not_passed_over(self, tmp_path: Path) -> None:
+    def test_existing_file_with_the_undecoded_name_raises(self, tmp_path: Path) -> None:
         (tmp_path / "a%20b.db").touch()
         with pytest.raises(StudyError, match="could be two files"):
             open_storage(f"sqlite:///{tmp_path}/a%20b.db")
         assert files_in(tmp_path) == {"a%20b.db"}
 
-    def test_a_uri_of_sqlites_names_the_file_that_sqlite_opens(self, tmp_path: Path) -> None:
+    def test_sqlite_uri_names_the_file_that_sqlite_opens(self, tmp_path: Path) -> None:
         with open_storage(f"{tmp_path}/a b.db"):
             pass
         url = f"sqlite:///file:{tmp_path}/a%2520b.db?uri=true"
@@ -73,7 +73,7 @@ class TestUrlsOfFiles:
             pass
         assert files_in(tmp_path) == {"a b.db"}
 
-    def test_a_timeout_is_how_long_a_lock_is_waited_for(self, tmp_path: Path) -> None:
+    def test_timeout_option_sets_the_busy_timeout(self, tmp_path: Path) -> None:
         path = tmp_path / "finder.db"
         with open_storage(str(path)):
             pass
@@ -85,7 +85,7 @@ class TestUrlsOfFiles:
 
 
 @pytest.fixture(scope="module")
-def kept() -> Iterator[Path]:
+def recorded() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         make_study(f"sqlite:///{folder}/finder.db")
         make_study(f"journal:///{folder}/finder.log")
@@ -95,8 +95,8 @@ def kept() -> Iterator[Path]:
         yield Path(folder)
 
 
-def read_everything(url: str, folder: Path) -> None:
-    """Asserts that all that reads a study finds what was recorded."""
+def assert_readable(url: str, folder: Path) -> None:
+    """Assert that listing, loading, recommending and reporting find the recorded data."""
     [summary] = list_studies(url)
     assert (summary.name, summary.n_complete, summary.best_value) == (NAME, 3, 200.0)
     with load_study(NAME, url) as study:
@@ -105,8 +105,8 @@ def read_everything(url: str, folder: Path) -> None:
         assert "0.001" in write_report(study, folder / "report.html").read_text()
 
 
-def refuse_to_write(url: str) -> None:
-    """Asserts that all that would write says that it cannot."""
+def assert_writes_raise(url: str) -> None:
+    """Assert that deleting, joining and setting attributes raise."""
     with pytest.raises(StudyError, match="can only be read"):
         delete_study(NAME, url)
     with pytest.raises(StudyError, match="can only be read"):
@@ -121,33 +121,33 @@ class TestReadOnly:
         ["sqlite:///{}/finder.db?mode=ro", "sqlite:///file:{}/finder.db?mode=ro&uri=true"],
         ids=["mode=ro", "a URI of SQLite's"],
     )
-    def test_by_its_url(self, kept: Path, tmp_path: Path, url: str) -> None:
-        before = (kept / "finder.db").read_bytes()
-        read_everything(url.format(kept), tmp_path)
-        refuse_to_write(url.format(kept))
-        assert (kept / "finder.db").read_bytes() == before
+    def test_sqlite_with_mode_ro_is_read_only(self, recorded: Path, tmp_path: Path, url: str) -> None:
+        before = (recorded / "finder.db").read_bytes()
+        assert_readable(url.format(recorded), tmp_path)
+        assert_writes_raise(url.format(recorded))
+        assert (recorded / "finder.db").read_bytes() == before
 
-    def test_a_journal(self, kept: Path, tmp_path: Path) -> None:
-        before = (kept / "finder.log").read_bytes()
-        read_everything(f"journal:///{kept}/finder.log?mode=ro", tmp_path)
-        refuse_to_write(f"journal:///{kept}/finder.log?mode=ro")
-        assert (kept / "finder.log").read_bytes() == before
+    def test_journal_with_mode_ro_is_read_only(self, recorded: Path, tmp_path: Path) -> None:
+        before = (recorded / "finder.log").read_bytes()
+        assert_readable(f"journal:///{recorded}/finder.log?mode=ro", tmp_path)
+        assert_writes_raise(f"journal:///{recorded}/finder.log?mode=ro")
+        assert (recorded / "finder.log").read_bytes() == before
 
     @pytest.mark.real
     @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user for a moment")
     @pytest.mark.parametrize("name", ["finder.db", "finder.log"])
-    def test_of_another_user_in_a_directory_of_theirs(self, kept: Path, name: str) -> None:
+    def test_file_of_another_user_is_read_only(self, recorded: Path, name: str) -> None:
         with tempfile.TemporaryDirectory(dir="/tmp") as folder:
             Path(folder).chmod(0o777)
-            before = files_in(kept)
+            before = files_in(recorded)
             with as_another_user():
-                read_everything(str(kept / name), Path(folder))
-                refuse_to_write(str(kept / name))
-            assert files_in(kept) == before
+                assert_readable(str(recorded / name), Path(folder))
+                assert_writes_raise(str(recorded / name))
+            assert files_in(recorded) == before
 
     @pytest.mark.real
     @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user for a moment")
-    def test_changes_that_are_not_in_the_file_yet_are_not_left_out(self) -> None:
+    def test_unmerged_write_ahead_log_raises(self) -> None:
         with tempfile.TemporaryDirectory(dir="/tmp") as folder:
             path = Path(folder, "finder.db")
             make_study(f"sqlite:///{path}")
@@ -156,7 +156,7 @@ class TestReadOnly:
                 writer.execute("UPDATE studies SET study_name = 'renamed'")
                 writer.commit()
                 files = {each.name: each.read_bytes() for each in Path(folder).iterdir()}
-            for name in ("finder.db", "finder.db-wal"):  # as a process leaves them that was killed
+            for name in ("finder.db", "finder.db-wal"):  # the state after a killed process
                 Path(folder, name).write_bytes(files[name])
                 Path(folder, name).chmod(0o644)
             Path(folder, "finder.db-shm").unlink(missing_ok=True)
@@ -164,9 +164,9 @@ class TestReadOnly:
             with as_another_user(), pytest.raises(StudyError, match=r"has changes in finder\.db-wal beside it"):
                 list_studies(str(path))
 
-    def test_the_dashboard_shows_it_with_its_figures(self, kept: Path) -> None:
-        before = (kept / "finder.db").read_bytes()
-        with open_storage(f"sqlite:///{kept}/finder.db?mode=ro", create=False) as storage:
+    def test_dashboard_shows_a_read_only_study(self, recorded: Path) -> None:
+        before = (recorded / "finder.db").read_bytes()
+        with open_storage(f"sqlite:///{recorded}/finder.db?mode=ro", create=False) as storage:
             server = make_dashboard(storage, port=0)
             try:
                 [picked] = server.keeper.picks().values()  # type: ignore[attr-defined]
@@ -174,17 +174,17 @@ class TestReadOnly:
                 assert server.keeper.look() == []  # type: ignore[attr-defined]
             finally:
                 server.server_close()
-        assert (kept / "finder.db").read_bytes() == before
+        assert (recorded / "finder.db").read_bytes() == before
 
-    def test_tables_of_an_earlier_version_are_read(self, kept: Path, tmp_path: Path) -> None:
+    def test_tables_of_an_earlier_version_are_read(self, recorded: Path, tmp_path: Path) -> None:
         path = tmp_path / "finder.db"
-        path.write_bytes((kept / "finder.db").read_bytes())
+        path.write_bytes((recorded / "finder.db").read_bytes())
         change(path, "DROP TABLE finder_leases", "DELETE FROM finder_schema", "INSERT INTO finder_schema VALUES (1)")
-        read_everything(f"sqlite:///{path}?mode=ro", tmp_path)
+        assert_readable(f"sqlite:///{path}?mode=ro", tmp_path)
 
-    def test_a_newer_version_is_refused(self, kept: Path, tmp_path: Path) -> None:
+    def test_newer_schema_version_raises(self, recorded: Path, tmp_path: Path) -> None:
         path = tmp_path / "finder.db"
-        path.write_bytes((kept / "finder.db").read_bytes())
+        path.write_bytes((recorded / "finder.db").read_bytes())
         change(path, "UPDATE finder_schema SET version = 99")
         with pytest.raises(StudyError, match="schema 99"):
             list_studies(f"sqlite:///{path}?mode=ro")

@@ -1,4 +1,4 @@
-"""Passwords of storage URLs: in no repr, no message, no stored attribute."""
+"""Passwords of storage URLs appear in no repr, message or stored attribute."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHOWN = "postgresql+psycopg://me:***@127.0.0.1:1/db?sslpassword=***"
         ("mail me@home: x", "mail me@home: x", []),
     ],
 )
-def test_secrets_become_stars(text: str, shown: str, secrets: list[str]) -> None:
+def test_secrets_are_replaced_by_stars(text: str, shown: str, secrets: list[str]) -> None:
     assert redacted(text) == shown
     assert secrets_in(text) == secrets
 
@@ -38,7 +38,7 @@ def is_clean(text: str) -> bool:
     return "hunter2" not in text and "swordfish" not in text
 
 
-def test_what_is_shown_of_an_address(make_spec: Callable[..., StudySpec], tmp_path: Any) -> None:
+def test_repr_of_address_spec_and_storage_has_no_secret(make_spec: Callable[..., StudySpec], tmp_path: Any) -> None:
     address = parse_storage_url(URL)
     assert address.label == SHOWN
     assert "hunter2" in address.url
@@ -54,19 +54,19 @@ def test_what_is_shown_of_an_address(make_spec: Callable[..., StudySpec], tmp_pa
 @pytest.mark.parametrize(
     "url", ["me:hunter2@h/db", "postgresqll://me:hunter2@h/db", "mysql://me:hunter2@h:port/db", URL]
 )
-def test_errors(url: str) -> None:
+def test_errors_of_open_storage_have_no_secret(url: str) -> None:
     with pytest.raises(StudyError) as caught:
         open_storage(url)
     assert is_clean(str(caught.value))
 
 
-def test_mistakes_in_a_spec(make_spec: Callable[..., StudySpec]) -> None:
+def test_errors_of_a_spec_have_no_secret(make_spec: Callable[..., StudySpec]) -> None:
     with pytest.raises(StudyError) as caught:
         make_spec(storage=["one", URL])
     assert is_clean(str(caught.value))
 
 
-def test_the_exported_storage_is_known_by_its_label(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_label_redacts_the_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPTUNA_STORAGE", URL)
     assert default_label() == SHOWN
     monkeypatch.delenv("OPTUNA_STORAGE")

@@ -1,4 +1,4 @@
-"""Storages that are stopped, shut down or locked while a study is run: for a while, and for longer than it waits."""
+"""Storages that are stopped, shut down or locked while a study runs: shorter and longer than the retry limit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Make = Callable[..., StudySpec]
 ROOT = Path(__file__).parents[3]
 LIMIT_SECONDS = 3.0
 OVERHEAD_SECONDS = 10.0
-"""Within twice the limit and so many seconds a study has ended; what is more is waited for again and again."""
+"""A study ends within twice the retry limit plus this overhead; a longer time means repeated waits."""
 
 SERVE = """
 import sys, threading
@@ -56,7 +56,7 @@ for line in sys.stdin:
 
 
 class Served:
-    """A storage behind `finder serve`, as a process of its own that is stopped (SIGSTOP), and goes on."""
+    """A storage behind `finder serve`, in its own process, which is stopped (SIGSTOP) and continued."""
 
     def __init__(self, file: Path, processes: contextlib.ExitStack) -> None:
         self._file, self._processes = file, processes
@@ -70,11 +70,11 @@ class Served:
     def stop(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self._process.send_signal(signal.SIGCONT)
 
     def replace(self) -> None:
-        """It never goes on; another one serves the same file."""
+        """Kill the stopped server and serve the same file with another one."""
         self._process.kill()
         self._process.wait()
         self.start()
@@ -89,27 +89,27 @@ class Stopped:
         self._pids: list[int] = []
 
     def stop(self) -> None:
-        os.kill(self._server.pids[0], signal.SIGSTOP)  # first, so that no more are started
+        os.kill(self._server.pids[0], signal.SIGSTOP)  # the postmaster first, so that it starts no more processes
         self._pids = self._server.pids
         for pid in self._pids:
             os.kill(pid, signal.SIGSTOP)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         for pid in self._pids:
             os.kill(pid, signal.SIGCONT)
         self._pids = []
 
 
 class ShutDown:
-    """A PostgreSQL that is shut down, and started again."""
+    """A PostgreSQL that is shut down and started again."""
 
     def __init__(self, server: OwnPostgres) -> None:
         self.url = server.url
-        self.stop, self.go_on = server.stop, server.start
+        self.stop, self.resume = server.stop, server.start
 
 
 class Locked:
-    """A file that another process has locked, and gives free."""
+    """A SQLite file that another process locks and unlocks."""
 
     def __init__(self, url: str, file: Path, processes: contextlib.ExitStack) -> None:
         self.url, self._file = url, file
@@ -117,20 +117,20 @@ class Locked:
         command = [sys.executable, "-c", LOCK, str(file)]
         self._process = processes.enter_context(running(command, text=True, **pipes))
 
-    def _say(self, statement: str) -> None:
+    def _execute(self, statement: str) -> None:
         print(statement, file=self._process.stdin, flush=True)
         assert self._process.stdout.readline() == "done\n"
 
     def stop(self) -> None:
-        self._say("BEGIN EXCLUSIVE")
+        self._execute("BEGIN EXCLUSIVE")
 
-    def go_on(self) -> None:
-        self._say("COMMIT")
+    def resume(self) -> None:
+        self._execute("COMMIT")
 
 
 @pytest.fixture(params=["served", "stopped", "shut down", "locked", "locked journal"])
-def away(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    """A storage that can be away."""
+def unavailable(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    """A storage that can become unavailable."""
     with contextlib.ExitStack() as processes:
         if request.param == "served":
             storage: Any = Served(tmp_path / "served.db", processes)
@@ -146,11 +146,11 @@ def away(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
             yield storage
         finally:
             with contextlib.suppress(Exception):
-                storage.go_on()
+                storage.resume()
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _temporary_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FINDER_CHECKPOINTS", str(tmp_path / "checkpoints"))
     monkeypatch.setattr(lease_manager, "WATCH_SECONDS", 0.2)
 
@@ -161,8 +161,8 @@ def episode(number: int) -> EpisodeRecord:
     )
 
 
-def begun(spec: StudySpec) -> Recorder:
-    """Two trials that run, with an episode of each in the storage."""
+def start_trials(spec: StudySpec) -> Recorder:
+    """Return a recorder with two running trials, each with one stored episode."""
     recorder = Recorder(open_study(spec))
     for number in range(2):
         assert recorder.ask() is not None
@@ -172,8 +172,8 @@ def begun(spec: StudySpec) -> Recorder:
     return recorder
 
 
-def cut_off(recorder: Recorder) -> float:
-    """Both trials end while the storage is away; returns how long that took."""
+def end_trials(recorder: Recorder) -> float:
+    """End both trials while the storage is unavailable, and return the elapsed seconds."""
     began = time.monotonic()
     recorder.episodes(0, [episode(1)])
     with pytest.raises(StorageAwayError, match=f"has not answered for {LIMIT_SECONDS:g} s"):
@@ -184,8 +184,8 @@ def cut_off(recorder: Recorder) -> float:
     return time.monotonic() - began
 
 
-def check_written_later(spec: StudySpec, url: str, key: str) -> None:
-    """What ended meanwhile is written by the next one that runs the study, once."""
+def check_spool_is_written(spec: StudySpec, url: str, key: str) -> None:
+    """Check that the next process that runs the study writes the spooled results exactly once."""
     with open_study(StudySpec.from_json_dict({**spec.to_json_dict(), "storage": url})) as study:
         with Recorder(study) as recorder:
             assert recorder.ask() is None
@@ -193,43 +193,43 @@ def check_written_later(spec: StudySpec, url: str, key: str) -> None:
         trials = study.trials()
         assert [(each.state.name, each.value) for each in trials] == [("COMPLETE", 6.0), ("COMPLETE", 7.0)]
         assert [each.user_attrs["configuration"] for each in trials] == [{"of": "the first"}] * 2
-        told = [[each.episode for each in study.storage.episodes.curve(key, number)] for number in range(2)]
-        assert told == [[0, 1], [0]]
+        episodes = [[each.episode for each in study.storage.episodes.curve(key, number)] for number in range(2)]
+        assert episodes == [[0, 1], [0]]
 
 
 @pytest.mark.real
-class TestAwayForGood:
+class TestPermanentOutage:
     @pytest.mark.usefixtures("usual_signals")
-    def test_the_end_comes_in_time_and_what_ended_meanwhile_is_written_later(
-        self, away: Any, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+    def test_study_ends_within_the_retry_limit_and_results_are_written_later(
+        self, unavailable: Any, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv(RETRY_VARIABLE, str(LIMIT_SECONDS))
-        spec = make_spec(n_trials=2, storage=away.url, confirm=0)
-        recorder = begun(spec)
+        spec = make_spec(n_trials=2, storage=unavailable.url, confirm=0)
+        recorder = start_trials(spec)
         key = recorder._study.episodes_key
-        away.stop()
-        assert cut_off(recorder) < 2 * LIMIT_SECONDS + OVERHEAD_SECONDS
-        assert [each.number for each in Spool(away.url, key).read()] == [0, 1]
-        if isinstance(away, Served):
-            away.replace()
+        unavailable.stop()
+        assert end_trials(recorder) < 2 * LIMIT_SECONDS + OVERHEAD_SECONDS
+        assert [each.number for each in Spool(unavailable.url, key).read()] == [0, 1]
+        if isinstance(unavailable, Served):
+            unavailable.replace()
         else:
-            away.go_on()
-        check_written_later(spec, away.url, key)
+            unavailable.resume()
+        check_spool_is_written(spec, unavailable.url, key)
 
-    def test_a_renewal_that_is_not_answered_keeps_nobody_waiting(
+    def test_hanging_lease_renewal_does_not_block_the_end(
         self, tmp_path: Path, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv(RETRY_VARIABLE, "0.2")
         monkeypatch.setattr(lease_manager, "RENEW_SECONDS", 0.0)
         url = f"sqlite:///{tmp_path}/finder.db"
-        renews, goes_on = threading.Event(), threading.Event()
-        recorder = begun(make_spec(n_trials=2, storage=url, confirm=0))
+        renews, release = threading.Event(), threading.Event()
+        recorder = start_trials(make_spec(n_trials=2, storage=url, confirm=0))
         assert recorder._study.leases is not None
         table = recorder._study.leases._table
 
         def renew(*_: Any) -> set[int]:
             renews.set()
-            goes_on.wait()
+            release.wait()
             return set()
 
         def refuse(*_: Any) -> Any:
@@ -248,39 +248,39 @@ class TestAwayForGood:
         ending.start()
         ending.join(30)
         ended = not ending.is_alive()
-        goes_on.set()
+        release.set()
         ending.join()
         assert ended
 
 
 @pytest.mark.real
-class TestAwayForAWhile:
+class TestTemporaryOutage:
     @pytest.mark.usefixtures("usual_signals")
-    def test_what_is_written_meanwhile_is_there_once(
-        self, away: Any, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+    def test_results_written_during_the_outage_are_stored_once(
+        self, unavailable: Any, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(patience_module, "CALL_SECONDS", 1.0)  # each call is made several times
-        spec = make_spec(n_trials=2, storage=away.url, confirm=0)
-        recorder = begun(spec)
+        monkeypatch.setattr(patience_module, "CALL_SECONDS", 1.0)  # so that each call is retried several times
+        spec = make_spec(n_trials=2, storage=unavailable.url, confirm=0)
+        recorder = start_trials(spec)
         key = recorder._study.episodes_key
-        away.stop()
+        unavailable.stop()
         recorder.episodes(0, [episode(1)])
         late = threading.Thread(target=recorder.completed, args=(0, 6.0, {0: 6.0}))
         late.start()
         late.join(4.0)
         assert late.is_alive(), "it waits for its storage"
-        away.go_on()
+        unavailable.resume()
         late.join(120)
         assert not late.is_alive()
         recorder.completed(1, 7.0, {0: 7.0})
         assert recorder.spool_path is None
         recorder.close()
         recorder._study.close()
-        check_written_later(spec, away.url, key)
+        check_spool_is_written(spec, unavailable.url, key)
 
 
 class TestOptions:
-    def test_what_a_url_says_of_timeouts_is_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_timeouts_in_the_url_take_precedence(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(RETRY_VARIABLE, "20")
         retry_policy = RetryPolicy("a storage")
         mysql = options_of_server("mysql+pymysql://h/d?read_timeout=7", retry_policy)["connect_args"]
@@ -294,14 +294,12 @@ class TestOptions:
         assert session_timeouts(sa.create_engine("postgresql+psycopg://h/d")) == [idle]
 
     @pytest.mark.real
-    def test_a_statement_that_hangs_in_the_server_is_given_up_there(
-        self, postgres: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_postgresql_sessions_have_a_statement_timeout(self, postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(RETRY_VARIABLE, "20")
         with open_storage(postgres) as storage, storage.episodes.engine.begin() as connection:  # type: ignore[attr-defined]
             assert connection.execute(sa.text("SHOW statement_timeout")).scalar_one() == "1min"
 
-    def test_a_file_that_is_locked_is_waited_for_no_longer_than_a_study_waits(
+    def test_busy_timeout_is_at_most_the_retry_limit(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_spec: Make
     ) -> None:
         url = f"sqlite:///{tmp_path}/finder.db"
@@ -309,7 +307,7 @@ class TestOptions:
         monkeypatch.setenv(RETRY_VARIABLE, "2")
         with contextlib.closing(sqlite3.connect(tmp_path / "finder.db")) as connection:
             connection.execute("BEGIN EXCLUSIVE")
-            with load_study("a study", url) as study:  # who reads is not kept from it
+            with load_study("a study", url) as study:  # readers are not blocked
                 engine = study.storage.episodes.engine  # type: ignore[attr-defined]
                 with engine.connect() as own:
                     assert own.execute(sa.text("PRAGMA busy_timeout")).scalar_one() == 2000

@@ -1,3 +1,5 @@
+"""Opening storages: URLs, unusable files, servers, SQLite settings, and tables of older versions."""
+
 from __future__ import annotations
 
 import contextlib
@@ -34,7 +36,7 @@ from studies.storage.storage_url import check_file, parse_storage_url
         ("mysql+pymysql://u@h/d", "server", None),
     ],
 )
-def test_urls(url: str, kind: str, path: str | None) -> None:
+def test_storage_urls_are_parsed(url: str, kind: str, path: str | None) -> None:
     address = parse_storage_url(url)
     assert address.kind == kind
     assert address.path == (None if path is None else Path(path))
@@ -50,7 +52,7 @@ def test_urls(url: str, kind: str, path: str | None) -> None:
         ("mysql+mysqldb://h/d", "mysql+mysqldb://h/d"),
     ],
 )
-def test_a_url_without_a_driver_means_the_one_that_our_extras_install(url: str, meant: str) -> None:
+def test_url_without_a_driver_uses_the_driver_of_the_extras(url: str, meant: str) -> None:
     address = parse_storage_url(url)
     assert address.url == meant
     assert address.label == url.replace("secret", "***")
@@ -69,7 +71,7 @@ def test_a_url_without_a_driver_means_the_one_that_our_extras_install(url: str, 
         ("postgresql+nodriver://h/d", ["unknown database driver", "nodriver"]),
     ],
 )
-def test_a_wrong_url_says_what_is_wrong(url: str, words: list[str]) -> None:
+def test_invalid_url_names_the_problem(url: str, words: list[str]) -> None:
     with pytest.raises(StudyError) as error:
         open_storage(url)
     for word in words:
@@ -77,7 +79,7 @@ def test_a_wrong_url_says_what_is_wrong(url: str, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("ending", ["db", "log"])
-def test_files_that_cannot_be_used(tmp_path: Path, ending: str) -> None:
+def test_unusable_files_raise_and_are_not_changed(tmp_path: Path, ending: str) -> None:
     with pytest.raises(StudyError, match="make the directory"):
         open_storage(f"{tmp_path}/none/finder.{ending}")
     folder = tmp_path / f"folder.{ending}"
@@ -94,21 +96,21 @@ def test_files_that_cannot_be_used(tmp_path: Path, ending: str) -> None:
     assert not (tmp_path / f"new.{ending}").exists()
 
 
-def test_a_database_is_no_journal(tmp_path: Path) -> None:
+def test_sqlite_file_opened_as_journal_raises(tmp_path: Path) -> None:
     with open_storage(f"sqlite:///{tmp_path}/finder.db"):
         pass
     with pytest.raises(StudyError, match="use sqlite:///"):
         open_storage(f"journal:///{tmp_path}/finder.db")
 
 
-def test_a_broken_database_is_reported(tmp_path: Path) -> None:
+def test_corrupt_database_raises(tmp_path: Path) -> None:
     path = tmp_path / "broken.db"
     path.write_bytes(b"SQLite format 3\x00" + b"\xff" * 5000)
     with pytest.raises(StudyError, match="is not an SQLite database"):
         open_storage(str(path))
 
 
-def test_a_journal_with_a_broken_line_is_reported(tmp_path: Path) -> None:
+def test_journal_with_a_corrupt_line_raises(tmp_path: Path) -> None:
     path = tmp_path / "broken.log"
     path.write_text(
         '{"op_code": 0, "worker_id": "a", "study_name": "s", "directions": [1]}\nnot json\n{"op_code": 1}\n'
@@ -117,7 +119,7 @@ def test_a_journal_with_a_broken_line_is_reported(tmp_path: Path) -> None:
         open_storage(str(path))
 
 
-def test_a_read_only_uri_is_reported(tmp_path: Path) -> None:
+def test_read_only_uri_without_tables_raises(tmp_path: Path) -> None:
     path = tmp_path / "finder.db"
     with open_storage(str(path)):
         pass
@@ -126,14 +128,14 @@ def test_a_read_only_uri_is_reported(tmp_path: Path) -> None:
         open_storage(f"sqlite:///file:{path}?mode=ro&uri=true")
 
 
-def test_a_server_that_is_not_there_is_reported_without_its_password() -> None:
+def test_unreachable_server_raises_without_the_password() -> None:
     with pytest.raises(StudyError) as error:
         open_storage("postgresql+psycopg://user:secret@127.0.0.1:1/none")
     assert "secret" not in str(error.value)
     assert "***" in str(error.value)
 
 
-def test_a_missing_driver_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_driver_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.setitem(sys.modules, "pymysql", None)
     with pytest.raises(StudyError, match=r"agentfinder\[postgresql\]"):
@@ -151,37 +153,37 @@ def test_a_missing_driver_names_what_to_install(monkeypatch: pytest.MonkeyPatch)
         ("postgresql+psycopg2://h/d", {}),
     ],
 )
-def test_a_server_that_is_cut_off_is_noticed(url: str, arguments: dict[str, int]) -> None:
+def test_server_connections_have_timeouts(url: str, arguments: dict[str, int]) -> None:
     options = options_of_server(url, RetryPolicy("a storage"))
     assert arguments.items() <= options["connect_args"].items()
     assert ("tcp_user_timeout" in options["connect_args"]) == ("tcp_user_timeout" in arguments)
-    assert ("module" in options) == ("psycopg:" in url)  # whose calls it limits, connecting too
+    assert ("module" in options) == ("psycopg:" in url)  # psycopg is wrapped to limit all calls, connecting included
 
 
-def test_sqlite_is_tuned(tmp_path: Path) -> None:
+def test_sqlite_uses_wal_and_a_busy_timeout(tmp_path: Path) -> None:
     with open_storage(f"{tmp_path}/finder.db") as storage:
         engine = storage.episodes.engine
         with engine.connect() as connection:
             assert connection.execute(sa.text("PRAGMA journal_mode")).scalar() == "wal"
             assert connection.execute(sa.text("PRAGMA synchronous")).scalar() == 1
             assert connection.execute(sa.text("PRAGMA busy_timeout")).scalar() == 30_000
-    assert not (tmp_path / "finder.db-wal").exists()  # closing folds the log into the file
+    assert not (tmp_path / "finder.db-wal").exists()  # closing merges the write-ahead log into the file
 
 
-def test_journals_keep_their_episodes_beside_them(tmp_path: Path) -> None:
+def test_journal_stores_episodes_in_a_file_beside_it(tmp_path: Path) -> None:
     with open_storage(f"journal:///{tmp_path}/finder.log"):
         pass
     assert (tmp_path / "finder.log.episodes.db").exists()
 
 
-def test_a_newer_version_is_refused(tmp_path: Path) -> None:
-    path = made_otherwise(tmp_path, "UPDATE finder_schema SET version = 99")
+def test_newer_schema_version_raises(tmp_path: Path) -> None:
+    path = modified_storage(tmp_path, "UPDATE finder_schema SET version = 99")
     with pytest.raises(StudyError, match="schema 99"):
         open_storage(str(path))
 
 
-def made_otherwise(folder: Path, *statements: str) -> Path:
-    """A storage's file, changed by these."""
+def modified_storage(folder: Path, *statements: str) -> Path:
+    """Return the file of a new storage after these SQL statements."""
     path = folder / "finder.db"
     with open_storage(str(path)):
         pass
@@ -192,8 +194,8 @@ def made_otherwise(folder: Path, *statements: str) -> Path:
 
 
 class TestOlderVersions:
-    def test_tables_of_the_first_version_become_todays_with_all_that_is_in_them(self, tmp_path: Path) -> None:
-        path = made_otherwise(
+    def test_tables_of_version_1_are_migrated_with_their_rows(self, tmp_path: Path) -> None:
+        path = modified_storage(
             tmp_path,
             "DROP TABLE finder_leases",
             "DELETE FROM finder_schema",
@@ -208,8 +210,8 @@ class TestOlderVersions:
         with open_storage(str(path)):
             pass
 
-    def test_leases_of_the_second_version_are_held_on_and_have_epochs(self, tmp_path: Path) -> None:
-        path = made_otherwise(
+    def test_leases_of_version_2_are_kept_and_get_epochs(self, tmp_path: Path) -> None:
+        path = modified_storage(
             tmp_path,
             "ALTER TABLE finder_leases DROP COLUMN epoch",
             "DELETE FROM finder_schema",
@@ -221,7 +223,7 @@ class TestOlderVersions:
             assert (lease.owner, lease.epoch) == ("somebody", 1)
             assert storage.leases.take("s", 0, "another", 1.0, instead_of=lease) == 2
 
-    def test_tables_that_were_cut_short_are_finished(self, tmp_path: Path) -> None:
+    def test_interrupted_table_creation_is_completed(self, tmp_path: Path) -> None:
         path = tmp_path / "finder.db"
         with contextlib.closing(sqlite3.connect(path)) as connection, connection:
             connection.execute("CREATE TABLE finder_schema (version INTEGER PRIMARY KEY)")
@@ -229,13 +231,13 @@ class TestOlderVersions:
             assert storage.leases.held("s") == {}
             assert storage.episodes.count("s") == 0
 
-    def test_optunas_older_tables_are_told(self, tmp_path: Path) -> None:
-        path = made_otherwise(tmp_path, "UPDATE alembic_version SET version_num = 'v0.9.0.a'")
+    def test_older_optuna_schema_names_the_upgrade_command(self, tmp_path: Path) -> None:
+        path = modified_storage(tmp_path, "UPDATE alembic_version SET version_num = 'v0.9.0.a'")
         with pytest.raises(StudyError, match=r"cannot be used: .*optuna storage upgrade"):
             open_storage(str(path))
 
     @pytest.mark.real
-    def test_many_processes_may_make_the_tables_at_the_same_time(self, postgres: str) -> None:
+    def test_processes_create_the_tables_concurrently(self, postgres: str) -> None:
         name = f"made_by_many_{os.getpid()}"
         with contextlib.ExitStack() as stack:
             engine = sa.create_engine(postgres, isolation_level="AUTOCOMMIT")
@@ -250,8 +252,8 @@ class TestOlderVersions:
                 connection.execute(sa.text(f"DROP DATABASE {name} WITH (FORCE)"))
 
 
-def test_a_file_that_is_open_here_keeps_its_locks(tmp_path: Path) -> None:
-    """Opening and closing it in this process would give them back, and others would remove its log."""
+def test_check_file_keeps_the_locks_of_an_open_file(tmp_path: Path) -> None:
+    """Opening and closing the file in this process would release its locks; others would then delete the log."""
     path = tmp_path / "finder.db"
     with open_storage(str(path)) as storage:
         engine = storage.episodes.engine  # type: ignore[attr-defined]
@@ -266,8 +268,8 @@ def test_a_file_that_is_open_here_keeps_its_locks(tmp_path: Path) -> None:
 @pytest.mark.real
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user for a moment")
 @pytest.mark.parametrize("ending", ["db", "log"])
-def test_files_of_another_user(ending: str) -> None:
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # which another user can enter
+def test_files_of_another_user_raise(ending: str) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # a folder that other users can enter
         path = Path(folder, f"finder.{ending}")
         with open_storage(str(path)):
             pass

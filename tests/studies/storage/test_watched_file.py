@@ -1,4 +1,4 @@
-"""The file of a storage that is deleted or replaced while a study is run in it."""
+"""Storage files that are deleted or replaced while a study runs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Make = Callable[..., StudySpec]
 MakeEpisode = Callable[..., EpisodeRecord]
 
 
-def another_database(path: Path) -> bytes:
-    """A file that has nothing to do with studies."""
+def unrelated_database(path: Path) -> bytes:
+    """Create a database without studies, and return its bytes."""
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE precious (value)")
         connection.executemany("INSERT INTO precious VALUES (?)", [(number,) for number in range(1000)])
@@ -36,7 +36,7 @@ def another_database(path: Path) -> bytes:
 
 @pytest.mark.parametrize("by", ["deleted", "deleted with its log", "replaced"])
 @pytest.mark.slow
-def test_a_database_that_loses_its_place_ends_the_study_and_nothing_is_lost(
+def test_deleted_or_replaced_database_ends_the_study_and_is_rescued(
     tmp_path: Path, make_spec: Make, episode: MakeEpisode, by: str
 ) -> None:
     path = tmp_path / "finder.db"
@@ -46,7 +46,7 @@ def test_a_database_that_loses_its_place_ends_the_study_and_nothing_is_lost(
     recorder.ask(), recorder.ask()
     recorder.completed(0, 5.0)
     recorder.episodes(1, [episode()])
-    precious = another_database(tmp_path / "other.db")
+    precious = unrelated_database(tmp_path / "other.db")
     if by == "replaced":
         os.replace(tmp_path / "other.db", path)
     else:
@@ -73,7 +73,7 @@ def test_a_database_that_loses_its_place_ends_the_study_and_nothing_is_lost(
         assert recorder.ask() is not None
 
 
-def test_a_journal_that_is_deleted_is_not_begun_anew(tmp_path: Path, make_spec: Make) -> None:
+def test_deleted_journal_is_not_recreated(tmp_path: Path, make_spec: Make) -> None:
     path = tmp_path / "finder.log"
     spec = make_spec(n_trials=2, storage=f"journal:///{path}")
     study = open_study(spec)
@@ -92,7 +92,7 @@ def test_a_journal_that_is_deleted_is_not_begun_anew(tmp_path: Path, make_spec: 
         assert [trial.value for trial in again.trials()] == [6.0]
 
 
-def test_who_only_reads_may_have_the_file_replaced(tmp_path: Path, make_spec: Make) -> None:
+def test_reader_continues_after_the_file_was_deleted(tmp_path: Path, make_spec: Make) -> None:
     url = f"sqlite:///{tmp_path}/finder.db"
     with open_study(make_spec(storage=url)):
         pass
@@ -120,7 +120,7 @@ LRFinder("ppo", "CartPole-v1").grid(
 
 
 @pytest.mark.real
-def test_a_search_whose_database_is_deleted_ends_with_an_error(tmp_path: Path) -> None:
+def test_search_with_deleted_database_ends_with_an_error(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SEARCH], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
     )

@@ -1,4 +1,4 @@
-"""Where checkpoints are: one folder for all machines of a study, another one for every study."""
+"""The checkpoint folder: the same for all machines of a study, different for every study."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_machines_that_reach_a_database_by_other_addresses_share_a_folder(shared: Path) -> None:
+def test_checkpoint_folder_does_not_depend_on_the_storage_address(shared: Path) -> None:
     folders = {checkpoint_folder(address, "a study#0123abcd") for address in ADDRESSES}
     assert len(folders) == 1
     assert folders.pop().parent == shared  # type: ignore[union-attr]
 
 
-def test_studies_of_one_name_do_not_share_a_folder(shared: Path) -> None:
+def test_studies_of_the_same_name_have_different_checkpoint_folders(shared: Path) -> None:
     assert checkpoint_folder(ADDRESSES[0], "a study#1") != checkpoint_folder(ADDRESSES[0], "a study#2")
     assert checkpoint_folder(ADDRESSES[0], "a study") != checkpoint_folder(ADDRESSES[2], "a study"), (
         "of earlier versions"

@@ -1,4 +1,4 @@
-"""How a study was begun is kept from its beginning, and stays as it is."""
+"""The origin of a study (command, file or Python call) is stored when the study is created and never changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def spec(tmp_path: Path) -> StudySpec:
     )
 
 
-def test_a_study_keeps_how_it_was_begun_before_anything_ran(spec: StudySpec) -> None:
+def test_origin_is_stored_before_the_first_trial(spec: StudySpec) -> None:
     with started_by(COMMAND), open_study(spec):
         pass
     with load_study(spec.name, spec.storage) as study:
@@ -35,12 +35,12 @@ def test_a_study_keeps_how_it_was_begun_before_anything_ran(spec: StudySpec) -> 
         assert not study.all_trials()
 
 
-def test_a_study_of_a_call_in_python_is_one(spec: StudySpec) -> None:
+def test_origin_of_a_python_call_is_python(spec: StudySpec) -> None:
     with open_study(spec) as study:
         assert read_origin(study) == StudyOrigin("python")
 
 
-def test_what_goes_on_with_a_study_does_not_change_how_it_was_begun(spec: StudySpec) -> None:
+def test_origin_is_kept_when_a_study_is_resumed(spec: StudySpec) -> None:
     with started_by(COMMAND), open_study(spec) as study, Recorder(study) as recorder:
         assert recorder.ask() is not None
     with open_study(spec) as study:
@@ -49,7 +49,7 @@ def test_what_goes_on_with_a_study_does_not_change_how_it_was_begun(spec: StudyS
         assert read_origin(study) == COMMAND
 
 
-def test_of_a_study_of_an_earlier_version_nothing_is_guessed(spec: StudySpec) -> None:
+def test_study_of_an_earlier_version_has_no_origin(spec: StudySpec) -> None:
     with open_study(spec) as study, Recorder(study) as recorder:
         assert recorder.ask() is not None
         study.storage.optuna.set_study_user_attr(study.study._study_id, ORIGIN_ATTR, None)
@@ -57,6 +57,6 @@ def test_of_a_study_of_an_earlier_version_nothing_is_guessed(spec: StudySpec) ->
         assert read_origin(study) is None
 
 
-def test_the_outermost_interface_is_the_one_that_a_person_spoke(spec: StudySpec) -> None:
+def test_origin_is_the_outermost_interface(spec: StudySpec) -> None:
     with started_by(FILE), started_by(COMMAND), open_study(spec) as study:
         assert read_origin(study) == FILE

@@ -1,3 +1,5 @@
+"""Opening, loading, replacing and extending studies."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -26,7 +28,7 @@ Make = Callable[..., StudySpec]
 
 
 class TestEveryStorage:
-    def test_a_study_is_made_and_found_again(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_created_study_is_listed_and_loaded(self, storage: StudyStorage, make_spec: Make) -> None:
         spec = make_spec(params={"learning_rate": "1e-5:1e-1:log", "net": [[64], [32, 32]]})
         made = open_study(spec, storage)
         assert made.study.direction.name == "MAXIMIZE"
@@ -36,7 +38,7 @@ class TestEveryStorage:
         assert (summary.name, summary.kind, summary.env, summary.n_trials) == ("a study", "tune", "CartPole-v1", 5)
         assert (summary.n_complete, summary.best_value, summary.started) == (0, None, None)
 
-    def test_trials_left_running_wait_to_go_on(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_running_trials_of_a_dead_process_are_queued(self, storage: StudyStorage, make_spec: Make) -> None:
         study = open_study(make_spec(), storage)
         assert Recorder(study).ask() is not None
         die(study)
@@ -45,7 +47,7 @@ class TestEveryStorage:
         trials = again.trials()
         assert [(trial.state, is_interrupted(trial)) for trial in trials] == [(TrialState.WAITING, True)]
 
-    def test_summaries_count_states_apart(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_summary_counts_trials_by_state(self, storage: StudyStorage, make_spec: Make) -> None:
         with Recorder(open_study(make_spec(metric="loss", n_trials=9), storage)) as recorder:
             for value in (3.0, 1.0, 2.0):
                 recorder.completed(recorder.ask().number, value)  # type: ignore[union-attr]
@@ -62,7 +64,7 @@ RATES = [{"learning_rate": 1e-3}]
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         (
             {"params": {"learning_rate": "1e-4:1e-1:log"}},
@@ -89,20 +91,20 @@ RATES = [{"learning_rate": 1e-3}]
         ),
     ],
 )
-def test_another_study_of_the_same_name_is_refused(
-    storage: StudyStorage, make_spec: Make, changes: dict[str, Any], told: str
+def test_different_study_of_the_same_name_raises(
+    storage: StudyStorage, make_spec: Make, changes: dict[str, Any], message: str
 ) -> None:
     open_study(make_spec(), storage)
     open_study(make_spec(name="a study-2"), storage)
     with pytest.raises(StudyError) as error:
         open_study(make_spec(**changes), storage)
-    assert f"the study 'a study' was made with {told}" in str(error.value)
+    assert f"the study 'a study' was made with {message}" in str(error.value)
     assert "--study-name 'a study-3'" in str(error.value)
     assert f"finder delete 'a study' --storage {storage.label}" in str(error.value)
     assert load_study("a study", storage).spec.params == make_spec().params
 
 
-def test_the_message_shows_only_what_differs(storage: StudyStorage, make_spec: Make) -> None:
+def test_error_names_only_the_differences(storage: StudyStorage, make_spec: Make) -> None:
     open_study(make_spec(params={"gamma": "0.9:0.99", "learning_rate": "1e-5:1e-1:log"}), storage)
     with pytest.raises(StudyError) as error:
         open_study(make_spec(params={"gamma": "0.9:0.99", "learning_rate": "1e-4:1e-1:log"}), storage)
@@ -115,7 +117,7 @@ class TestReplacing:
     NAME = "lr-ppo-CartPole-v1"
 
     @pytest.mark.parametrize("end", ["fail", "interrupt", "die"])
-    def test_a_study_of_the_default_name_with_nothing_to_show_is_replaced(
+    def test_study_of_the_default_name_without_results_is_replaced(
         self, storage: StudyStorage, make_spec: Make, episode: Callable[..., EpisodeRecord], end: str
     ) -> None:
         spec = make_spec(name=self.NAME, kind="lr", trials=RATES)
@@ -134,7 +136,7 @@ class TestReplacing:
         assert load_study(self.NAME, storage).spec.seeds == (0,)
 
     @pytest.mark.parametrize("end", ["completed", "pruned"])
-    def test_what_was_learned_is_never_replaced(self, storage: StudyStorage, make_spec: Make, end: str) -> None:
+    def test_study_with_results_is_not_replaced(self, storage: StudyStorage, make_spec: Make, end: str) -> None:
         spec = make_spec(name=self.NAME, kind="lr", trials=RATES)
         with Recorder(open_study(spec, storage)) as recorder:
             number = recorder.ask().number  # type: ignore[union-attr]
@@ -153,7 +155,7 @@ class TestReplacing:
         assert open_study(spec, storage).name == self.NAME
         assert open_study(spec.model_copy(update={"seeds": (5,)}), storage).name == f"{self.NAME}-3"
 
-    def test_what_can_go_on_is_never_replaced(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_resumable_study_is_not_replaced(self, storage: StudyStorage, make_spec: Make) -> None:
         spec = make_spec(name=self.NAME, kind="lr", trials=RATES)
         study = open_study(spec, storage)
         recorder = Recorder(study)
@@ -166,7 +168,7 @@ class TestReplacing:
         assert third.name == f"{self.NAME}-2"
         assert third.notes[-1].endswith("had nothing to show: a new one takes its place.")
 
-    def test_a_running_study_is_never_replaced(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_running_study_is_not_replaced(self, storage: StudyStorage, make_spec: Make) -> None:
         spec = make_spec(name=self.NAME, kind="lr", trials=RATES)
         study = open_study(spec, storage)
         run_by_another(study)
@@ -174,12 +176,12 @@ class TestReplacing:
             open_study(spec.model_copy(update={"seeds": (0,)}), storage)
 
 
-class TestALongerPlan:
+class TestExtendedPlan:
     @pytest.mark.parametrize(
         ("first", "then"),
         [([1e-3], [1e-2]), ([1e-3, 3e-3], [1e-1]), ([1e-5, 1e-1], [1e-3]), ([1e-3, 1e-2], [1e-2, 1e-3])],
     )
-    def test_more_rates_join_the_study(
+    def test_further_rates_extend_the_plan(
         self, storage: StudyStorage, make_spec: Make, first: list[float], then: list[float]
     ) -> None:
         rows = [{"learning_rate": rate} for rate in first]
@@ -199,7 +201,7 @@ class TestALongerPlan:
         assert [study.params(trial) for trial in study.trials()] == union
 
 
-def test_fewer_rates_are_still_the_whole_study(storage: StudyStorage, make_spec: Make) -> None:
+def test_shorter_plan_keeps_all_planned_trials(storage: StudyStorage, make_spec: Make) -> None:
     rows = [{"learning_rate": rate} for rate in (1e-4, 1e-3, 1e-2)]
     open_study(make_spec(params={}, trials=rows), storage)
     study = open_study(make_spec(params={}, trials=rows[:1]), storage)
@@ -207,7 +209,7 @@ def test_fewer_rates_are_still_the_whole_study(storage: StudyStorage, make_spec:
     assert study.notes == ("The study has 2 more trials, planned before.",)
 
 
-def test_another_sampler_or_pruner_is_told(storage: StudyStorage, make_spec: Make) -> None:
+def test_changed_sampler_or_pruner_is_noted(storage: StudyStorage, make_spec: Make) -> None:
     open_study(make_spec(), storage)
     assert open_study(make_spec(), storage).notes == ()
     again = open_study(make_spec(sampler="random", pruner="median", pruner_kwargs={"n_startup_trials": 2}), storage)
@@ -217,26 +219,26 @@ def test_another_sampler_or_pruner_is_told(storage: StudyStorage, make_spec: Mak
     )
 
 
-def test_a_study_that_somebody_begins_at_the_same_moment_goes_on(
+def test_study_created_concurrently_is_joined(
     storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def make_meanwhile(*args: Any) -> Any:
+    def create_concurrently(*args: Any) -> Any:
         monkeypatch.undo()
         open_study(make_spec(), storage).close()
         return make_pruner(*args)
 
-    monkeypatch.setattr("studies.recording.opening.make_pruner", make_meanwhile)
+    monkeypatch.setattr("studies.recording.opening.make_pruner", create_concurrently)
     with open_study(make_spec(n_trials=7), storage) as study:
         assert study.spec.n_trials == load_study("a study", storage).spec.n_trials == 7
 
 
-def test_what_does_not_change_the_trials_may_change(storage: StudyStorage, make_spec: Make) -> None:
+def test_settings_that_do_not_affect_trials_may_change(storage: StudyStorage, make_spec: Make) -> None:
     open_study(make_spec(), storage)
     changes = {"n_trials": 50, "sampler": "random", "pruner": "median", "n_jobs": 2, "executor": "inline", "seed": 3}
     assert load_study(open_study(make_spec(**changes), storage).name, storage).spec.n_trials == 50
 
 
-def test_a_plans_choices_may_not_change_but_its_range_may_grow(storage: StudyStorage, make_spec: Make) -> None:
+def test_plan_may_extend_a_range_but_not_change_choices(storage: StudyStorage, make_spec: Make) -> None:
     rows = [{"optimizer": "adam", "x": 1.0}, {"optimizer": "sgd", "x": 2.0}]
     with Recorder(open_study(make_spec(params={}, trials=rows), storage)) as recorder:
         recorder.completed(recorder.ask().number, 1.0)  # type: ignore[union-attr]
@@ -247,42 +249,42 @@ def test_a_plans_choices_may_not_change_but_its_range_may_grow(storage: StudySto
         open_study(make_spec(params={}, trials=[*rows, {"optimizer": "lion", "x": 1.0}]), storage)
 
 
-def test_what_differs_is_told_before_plans_are_joined(storage: StudyStorage, make_spec: Make) -> None:
+def test_differences_raise_before_plans_are_merged(storage: StudyStorage, make_spec: Make) -> None:
     old = [{"agent": "dqn"}, {"agent": "ppo"}]
     open_study(make_spec(params={}, agents=("dqn", "ppo"), trials=old), storage)
     with pytest.raises(StudyError, match=r"agents \['dqn', 'ppo'\]; now agents \['ppo', 'a2c'\] are requested"):
         open_study(make_spec(params={}, agents=("ppo", "a2c"), trials=[{"agent": "ppo"}, {"agent": "a2c"}]), storage)
 
 
-def test_a_study_of_someone_else_is_left_alone(storage: StudyStorage, make_spec: Make) -> None:
-    theirs = optuna.create_study(study_name="a study", storage=storage.optuna, direction="maximize")
-    theirs.add_trial(optuna.trial.create_trial(value=1.0))
+def test_study_of_another_program_is_not_touched(storage: StudyStorage, make_spec: Make) -> None:
+    foreign = optuna.create_study(study_name="a study", storage=storage.optuna, direction="maximize")
+    foreign.add_trial(optuna.trial.create_trial(value=1.0))
     with pytest.raises(StudyError, match="not made by Finder"):
         open_study(make_spec(), storage)
     with pytest.raises(StudyError, match="not made by Finder"):
         load_study("a study", storage)
     assert list_studies(storage) == []
-    assert SPEC_ATTR not in theirs.user_attrs
+    assert SPEC_ATTR not in foreign.user_attrs
 
 
-def test_a_study_that_died_at_birth_is_taken_over(storage: StudyStorage, make_spec: Make) -> None:
+def test_study_without_spec_and_trials_is_taken_over(storage: StudyStorage, make_spec: Make) -> None:
     optuna.create_study(study_name="a study", storage=storage.optuna, direction="maximize")
     assert open_study(make_spec(), storage).name == "a study"
 
 
-def test_an_unknown_study_names_the_nearest(storage: StudyStorage, make_spec: Make) -> None:
+def test_unknown_study_suggests_the_nearest_name(storage: StudyStorage, make_spec: Make) -> None:
     open_study(make_spec(name="ppo-cartpole"), storage)
     with pytest.raises(StudyError, match=r"'ppo-cartpol'.*'ppo-cartpole'"):
         load_study("ppo-cartpol", storage)
 
 
-def test_a_wrong_sampler_argument_creates_nothing(storage: StudyStorage, make_spec: Make) -> None:
+def test_invalid_sampler_argument_creates_no_study(storage: StudyStorage, make_spec: Make) -> None:
     with pytest.raises(StudyError):
         open_study(make_spec(sampler_kwargs={"nonsense": 1}), storage)
     assert list_studies(storage) == []
 
 
-def test_urls_open_and_close_their_own_storage(tmp_path: Path, make_spec: Make) -> None:
+def test_study_opened_by_url_owns_its_storage(tmp_path: Path, make_spec: Make) -> None:
     url = f"sqlite:///{tmp_path}/finder.db"
     with open_study(make_spec(storage=url)) as study:
         assert study.owns_storage
@@ -294,7 +296,7 @@ def test_urls_open_and_close_their_own_storage(tmp_path: Path, make_spec: Make) 
             call()
 
 
-def test_a_deleted_study_leaves_no_episodes_to_the_next(
+def test_episodes_of_a_deleted_study_are_not_reused(
     storage: StudyStorage, make_spec: Make, episode: Callable[..., EpisodeRecord]
 ) -> None:
     with Recorder(open_study(make_spec(), storage)) as recorder:
@@ -304,13 +306,13 @@ def test_a_deleted_study_leaves_no_episodes_to_the_next(
     assert storage.episodes.curve(again.episodes_key, 0) == []
 
 
-def test_a_renamed_study_keeps_its_episodes(
+def test_renamed_study_keeps_its_episodes(
     storage: StudyStorage, make_spec: Make, episode: Callable[..., EpisodeRecord]
 ) -> None:
     study = open_study(make_spec(), storage)
     with Recorder(study) as recorder:
         recorder.episodes(recorder.ask().number, [episode()])  # type: ignore[union-attr]
-    # This is how optuna-dashboard renames.
+    # As optuna-dashboard renames a study.
     renamed = optuna.create_study(study_name="renamed", storage=storage.optuna, direction="maximize")
     for key, value in study.study.user_attrs.items():
         renamed.set_user_attr(key, value)
@@ -321,20 +323,20 @@ def test_a_renamed_study_keeps_its_episodes(
     assert storage.episodes.curve(loaded.episodes_key, 0) == [episode()]
 
 
-def test_the_password_is_not_kept_in_the_study(make_spec: Make) -> None:
+def test_password_is_not_stored_in_the_study(make_spec: Make) -> None:
     with open_storage("memory") as storage:
         storage.label = "postgresql://user:***@host/db"
         open_study(make_spec(storage="postgresql://user:secret@host/db"), storage)
         assert "secret" not in str(storage.optuna.get_all_studies()[0].user_attrs)
 
 
-class TestWhoRunsIt:
-    def test_a_living_run_is_left_alone(self, storage: StudyStorage, make_spec: Make) -> None:
+class TestStudyLease:
+    def test_study_run_by_another_process_raises(self, storage: StudyStorage, make_spec: Make) -> None:
         run_by_another(open_study(make_spec(), storage))
         with pytest.raises(StudyError, match="being run by process 1"):
             open_study(make_spec(), storage)
 
-    def test_a_closed_run_holds_nothing(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_closed_recorder_holds_no_leases(self, storage: StudyStorage, make_spec: Make) -> None:
         study = open_study(make_spec(), storage)
         with Recorder(study) as recorder:
             ask = recorder.ask()
@@ -342,7 +344,7 @@ class TestWhoRunsIt:
             assert storage.leases.held(study.episodes_key).keys() == {STUDY, ask.number}
         assert storage.leases.held(study.episodes_key) == {}
 
-    def test_a_study_that_is_open_for_reading_is_not_run(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_recorder_of_a_loaded_study_raises(self, storage: StudyStorage, make_spec: Make) -> None:
         open_study(make_spec(), storage)
         with pytest.raises(StudyError, match="for reading only"):
             Recorder(load_study("a study", storage))
