@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures for all tests."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from agents.trust.signatures import KEY_VARIABLE, TRUST_VARIABLE
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _leaves_no_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Processes that are killed leave theirs (`pymp-...`) where they were told to have them."""
-    tmp_path_factory.getbasetemp()  # is where it always is
+def _temporary_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Use a temporary directory that is deleted at the end, with the files of killed processes (`pymp-...`)."""
+    tmp_path_factory.getbasetemp()  # created before TMPDIR changes
     before = os.environ.get("TMPDIR")
-    with tempfile.TemporaryDirectory(prefix="finder-", ignore_cleanup_errors=True) as folder:  # paths of sockets: short
+    with tempfile.TemporaryDirectory(
+        prefix="finder-", ignore_cleanup_errors=True
+    ) as folder:  # a short path, for sockets
         os.environ["TMPDIR"], tempfile.tempdir = folder, None
         yield
         tempfile.tempdir = None
@@ -34,29 +36,29 @@ def _leaves_no_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture(autouse=True)
-def _shows_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Searches and trainings that a test calls from Python are not shown."""
+def _no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Show no progress of searches and trainings that a test calls from Python."""
     monkeypatch.setenv("FINDER_PROGRESS", "0")
 
 
 @pytest.fixture(autouse=True)
-def _shares_with_no_other_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every test begins as a process that shares no objects yet, and processes that it starts share with it alone."""
-    monkeypatch.setenv(place.VARIABLE, "")  # for monkeypatch to restore what was there
+def _own_shared_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start every test without shared objects; processes that a test starts share objects with that test alone."""
+    monkeypatch.setenv(place.VARIABLE, "")  # so that monkeypatch restores the former value
     monkeypatch.delenv(place.VARIABLE)
     monkeypatch.setattr(place, "_here", place.Place())
 
 
 @pytest.fixture
 def usual_signals() -> Iterator[None]:
-    """A test that sends signals to this process: it hears them, whatever the one that started it ignores."""
+    """Handle signals in this process even if its parent ignores them, for tests that send signals."""
     with processes.usual_signals():
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _signs_with_a_key_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test writes a key into the folders of whoever runs it."""
+def _temporary_signing_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Write the signing key into a temporary folder, not into the home directory of the user."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv(KEY_VARIABLE, str(tmp_path_factory.getbasetemp() / "key"))
         patched.delenv(TRUST_VARIABLE, raising=False)

@@ -1,4 +1,4 @@
-"""What the version before the rooms left behind, and scripts that were written for it, go on working."""
+"""Stored studies, checkpoints, agents and scripts of the version before the subpackages still work."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "before"
 
 
-def test_a_study_is_read(before: Path) -> None:
+def test_old_study_is_read(before: Path) -> None:
     storage = f"sqlite:///{before / 'study.sqlite'}"
     ran = finder("best", "before", "--storage", storage, "--json")
     assert ran.returncode == 0, ran.stderr
@@ -42,7 +42,7 @@ def test_a_study_is_read(before: Path) -> None:
     assert "learning_rate 1e-3; the best rate lies between 1.24e-4 and 2.99e-3 (95%)" in ran.stdout
 
 
-def test_a_run_resumes_from_its_checkpoint(before: Path) -> None:
+def test_old_run_resumes_from_its_checkpoint(before: Path) -> None:
     ran = finder("train", "--resume", str(before / "run"), "--env-steps", "2200", "--quiet")
     assert ran.returncode == 0, ran.stderr
     assert "2,200 steps" in ran.stdout
@@ -51,14 +51,14 @@ def test_a_run_resumes_from_its_checkpoint(before: Path) -> None:
     assert episodes[-1] > 2_000
 
 
-def test_an_agent_is_loaded(before: Path) -> None:
+def test_old_agent_is_loaded(before: Path) -> None:
     agent = agents.load_agent(before / "run")
     assert agent.env_steps == 2_000
     assert agent.predict([0.0, 0.0, 0.0, 0.0]) in (0, 1)
 
 
 @pytest.mark.parametrize("old", sorted(moved.MOVED))
-def test_a_module_is_imported_by_its_old_name(old: str) -> None:
+def test_old_module_name_is_importable_with_a_warning(old: str) -> None:
     sys.modules.pop(f"agents.{old}", None)
     with pytest.warns(DeprecationWarning, match="has moved: import agents"):
         found = importlib.import_module(f"agents.{old}")
@@ -82,7 +82,7 @@ assert (EarlyStop.__name__, Memory.__name__, RolloutMemory.__name__) == ("EarlyS
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_script_with_old_names_runs() -> None:
+def test_old_public_names_are_importable_with_a_warning() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         from agents.returns import discounted_returns
@@ -98,7 +98,7 @@ def test_a_script_with_old_names_runs() -> None:
     assert {str(each.message).partition(" ")[0] for each in caught} >= {"agents.EarlyStop", "agents.shared"}
 
 
-def test_an_agent_whose_hooks_have_old_names() -> None:
+def test_agent_hooks_with_old_names_are_called() -> None:
     with pytest.warns(DeprecationWarning, match="name it preprocess_batch"):
 
         class Scaled(agents.PPO):

@@ -1,4 +1,4 @@
-"""What the documentation shows is run, or says why not."""
+"""Code blocks of the documentation run, or state why they are not run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Scored(gym.Wrapper):
         return observation, reward, terminated, truncated, {**info, "scores": np.ones(self.length)}
 ''',
 }
-"""Page -> the reader's own code that it presupposes."""
+"""Page -> code that the page expects to exist."""
 
 AFTER = {
     "README.md": """
@@ -58,11 +58,11 @@ exec(kept_block.replace("1_200 - trainer", "1_500 - trainer").replace('render_mo
 assert trainer.env_steps == 1_504
 """,
 }
-"""Page -> checks of what its blocks left."""
+"""Page -> checks that run after its blocks."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_block_says_what_it_is(page: Path) -> None:
+def test_every_block_has_a_language_and_runs_or_states_why_not(page: Path) -> None:
     blocks = blocks_of(page)
     assert len(blocks) == page.read_text().count("\n```") / 2, "a block that is not read as one"
     for block in blocks:
@@ -71,7 +71,7 @@ def test_every_block_says_what_it_is(page: Path) -> None:
         assert block.not_run is None or (block.is_code and len(block.not_run) > 10), f"{where}: say why it is not run"
 
 
-def test_only_numbers_of_steps_are_replaced() -> None:
+def test_replacements_change_numbers_only() -> None:
     shown = "".join(page.read_text() for page in (*PAGES, *ROOT.glob("examples/*")))
     for number, smaller in NUMBERS.items():
         assert re.sub(r"[\d_]", "", number) == re.sub(r"[\d_]", "", smaller)
@@ -79,7 +79,7 @@ def test_only_numbers_of_steps_are_replaced() -> None:
     assert shortened("train(env_steps=500_000)") == "train(env_steps=512)"
 
 
-def test_the_words_of_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_are_split_as_by_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.py").touch()
     (tmp_path / "b.py").touch()
@@ -102,7 +102,7 @@ GROUPS = {
     "training": ("agents", "guides/long-run", "guides/callbacks", "guides/speed"),
     "own": ("guides/your-agent", "guides/your-environment", "guides/many-machines", "guides/storages"),
 }
-"""Pages that are run in one process. Searches are in one folder: pages that show the same search share its study."""
+"""Pages that run in one process. Pages of searches share a folder, so that equal searches share their study."""
 
 
 def _page(name: str) -> Path:
@@ -113,7 +113,7 @@ def _due(page: Path) -> int:
     return sum(block.is_code and block.not_run is None for block in blocks_of(page))
 
 
-def test_every_page_with_blocks_is_run() -> None:
+def test_every_page_with_code_is_in_a_group() -> None:
     grouped = [_page(name) for group in GROUPS.values() for name in group]
     assert sorted(grouped) == sorted(page for page in PAGES if _due(page))
 
@@ -129,7 +129,7 @@ def _folder(path: Path) -> Path:
 
 @pytest.mark.real
 @pytest.mark.parametrize("group", GROUPS)
-def test_what_pages_show_runs(group: str, tmp_path: Path) -> None:
+def test_blocks_of_pages_run(group: str, tmp_path: Path) -> None:
     pages = [_page(name) for name in GROUPS[group]]
     shared = _folder(tmp_path / group) if group == "searches" else None
     arguments = []

@@ -1,4 +1,4 @@
-"""Pages of the documentation that are made from the code."""
+"""Pages of the documentation that are generated from the code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from finder.cli.app import app
 ROOT = Path(__file__).parent.parent
 
 
-def test_every_command_has_a_page_with_all_its_options() -> None:
+def test_every_command_has_a_page_with_all_options() -> None:
     pages = command_pages.pages()
     names = {command.name for command in app.registered_commands}
     assert {f"commands/{name}.md" for name in names} | {"commands/index.md"} == set(pages)
@@ -53,14 +53,14 @@ def test_names_of_public_subpackages_are_in_the_reference() -> None:
     assert found["agents.Trainer"] == "training"
 
 
-def test_rooms_are_in_the_lowest_layer_above_what_they_import() -> None:
+def test_rooms_are_in_the_lowest_layer_above_their_imports() -> None:
     graph = {"top": {"middle", "base"}, "middle": {"base"}, "beside": {"base"}, "base": set()}
     assert room_diagram.layers(graph) == [["base"], ["beside", "middle"], ["top"]]
     assert room_diagram.layers({"a": {"b"}, "b": {"a"}, "c": set()}) == [["c"], ["a", "b"]]
 
 
 @pytest.mark.parametrize("package", ["agents", "finder", "studies"])
-def test_the_architecture_lists_the_rooms_in_order(package: str) -> None:
+def test_architecture_page_lists_rooms_above_their_imports(package: str) -> None:
     graph = room_diagram.imports(ROOT, package)
     text = (ROOT / "docs" / "architecture.md").read_text()
     table = text.partition(f"<!-- rooms: {package} -->")[2].partition("\n\n**")[0].partition("\n\nA ")[0]
@@ -70,7 +70,7 @@ def test_the_architecture_lists_the_rooms_in_order(package: str) -> None:
         assert graph[room] <= set(listed[:place]), f"{room} is listed below what it imports"
 
 
-def test_hyperparameters_are_those_of_the_configs() -> None:
+def test_hyperparameter_page_matches_the_configs() -> None:
     from agents.contract.registry import ALGORITHMS, agent_class
 
     text = hyperparameter_pages.pages(ROOT)["hyperparameters.md"]

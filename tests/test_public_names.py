@@ -1,4 +1,4 @@
-"""What a person meets who explores the packages: their names, and how their objects show themselves."""
+"""Public names of the packages, and the reprs of their objects."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ ENV = "fakes:TwoStep-v0"
 def test_dir_lists_exactly_the_public_names(package):
     assert dir(package) == sorted(package.__all__)
     assert [name for name in dir(package) if not hasattr(package, name)] == []
-    assert dir(package) == sorted(package.__all__)  # after all of them were imported, too
+    assert dir(package) == sorted(package.__all__)  # also after all names were imported
 
 
-def test_the_result_of_a_training_fits_on_a_line():
+def test_repr_of_a_training_result_is_one_line():
     with agents.Trainer(agents.make("ppo", ENV, **SMALL_PPO)) as trainer:
         result = trainer.train(env_steps=2_000)
     assert len(result.history.episodes) == 400
@@ -39,11 +39,11 @@ def test_the_result_of_a_training_fits_on_a_line():
     assert "History(400 episodes, mean return " in text
 
 
-def test_a_history_without_episodes_has_no_mean():
+def test_repr_of_an_empty_history_has_no_mean():
     assert repr(agents.History()) == "History(0 episodes)"
 
 
-def test_records_with_arrays_show_shapes():
+def test_repr_of_records_shows_shapes_of_arrays():
     rows = np.zeros((100, 4), np.float32)
     trajectory = agents.Trajectory(
         observations=rows, actions=np.zeros(100, int), rewards=rows[:, 0], next_observations=rows,
@@ -57,7 +57,7 @@ def test_records_with_arrays_show_shapes():
     assert repr(metrics).startswith("UpdateMetrics(losses={'default': float32[100]}, metrics={'entropy': float32[100]}")
 
 
-def test_values_are_shortened_where_they_are_long():
+def test_short_abbreviates_long_values():
     assert short((64, 64)) == "(64, 64)"
     assert short("x" * 1000) == "'" + "x" * 55 + "...'"
     assert short(list(range(1000))) == "list of 1,000"
@@ -65,7 +65,7 @@ def test_values_are_shortened_where_they_are_long():
     assert short({str(n): n for n in range(100)}) == "dict of 100"
 
 
-def test_a_spec_says_what_was_set():
+def test_repr_of_an_agent_spec_shows_its_settings():
     spec = agents.AgentSpec.of("ppo", ENV, {"learning_rate": 1e-3})
     assert repr(spec) == f"AgentSpec('ppo', '{ENV}', learning_rate=0.001)"
     trained = agents.make("ppo", ENV, **SMALL_PPO)
@@ -76,13 +76,13 @@ def test_a_spec_says_what_was_set():
     assert len(text) < 300
 
 
-def test_finders_say_what_they_are_for():
+def test_repr_of_finders_shows_agent_and_choices():
     assert repr(LRFinder("ppo", ENV)) == f"LRFinder(AgentSpec('ppo', '{ENV}'))"
     assert repr(OptFinder("ppo", ["adam", "sgd"], ENV)) == f"OptFinder(AgentSpec('ppo', '{ENV}'), ['adam', 'sgd'])"
     assert repr(ParallelFinder(["ppo", "dqn"], None, ENV)) == f"ParallelFinder(['ppo', 'dqn'] on {ENV})"
 
 
-def test_curves_are_counted():
+def test_repr_of_results_counts_curves():
     sweep = Sweep([0.1] * 500, [1.0] * 500, [1] * 500)
     suggestion = Suggestion(None, None, "none", "it never improves")
     result = RangeTestResult(
@@ -97,7 +97,7 @@ def test_curves_are_counted():
     )
 
 
-def test_studies_are_named():
+def test_repr_of_studies_shows_the_name():
     rates = tuple({"learning_rate": float(rate)} for rate in np.geomspace(1e-5, 1e-1, 64))
     spec = StudySpec(name="x", storage="memory", agents=("ppo",), env=ENV, env_steps=100, seeds=(0,), trials=rates)
     assert repr(spec).startswith("StudySpec(name='x'")

@@ -1,4 +1,4 @@
-"""Examples do what the documentation shows, and its links lead somewhere. Its blocks are run by `test_docs.py`."""
+"""Examples run and equal the documentation, and links have targets. `test_docs.py` runs the blocks of pages."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def first_block(page: str) -> str:
     return block[1].strip()
 
 
-def test_the_script_is_the_example():
+def test_readme_script_is_part_of_the_example():
     example = (ROOT / "examples" / "find_and_train.py").read_text()
     assert first_block("README.md") in example
 
 
-def test_your_own_agent_is_the_example_and_about_thirty_lines():
+def test_own_agent_guide_is_part_of_the_example_and_about_thirty_lines():
     example = (ROOT / "examples" / "your_own_agent.py").read_text()
     agent = first_block("docs/guides/your-agent.md")
     assert agent in example
@@ -42,7 +42,7 @@ def test_your_own_agent_is_the_example_and_about_thirty_lines():
 
 
 @pytest.mark.real
-def test_your_own_agent_goes_through_every_finder(tmp_path: Path):
+def test_own_agent_example_runs_through_every_finder(tmp_path: Path):
     example = (ROOT / "examples" / "your_own_agent.py").read_text()
     quick = example.replace("20_000", "2_000").replace("N=200", "N=20").replace("n_steps=500", "n_steps=50")
     out = run(quick, tmp_path)
@@ -51,7 +51,7 @@ def test_your_own_agent_goes_through_every_finder(tmp_path: Path):
 
 
 @pytest.mark.real
-def test_your_own_dqn_goes_through_every_finder(tmp_path: Path):
+def test_own_dqn_example_runs_through_every_finder(tmp_path: Path):
     example = (ROOT / "examples" / "your_own_dqn.py").read_text()
     quick = example.replace("20_000", "2_000").replace("N=200", "N=20")
     quick = quick.replace('"executor": "population"}', '"executor": "population", "fixed": {"hidden_sizes": [8]}}')
@@ -61,7 +61,7 @@ def test_your_own_dqn_goes_through_every_finder(tmp_path: Path):
 
 
 @pytest.mark.real
-def test_a_training_of_your_own(tmp_path: Path):
+def test_own_training_example_runs(tmp_path: Path):
     example = (ROOT / "examples" / "your_own_training.py").read_text()
     quick = example.replace("20_000", "1_000").replace("100_000", "1_000").replace("n_trials=12", "n_trials=3")
     out = run(quick, tmp_path)
@@ -70,7 +70,7 @@ def test_a_training_of_your_own(tmp_path: Path):
 
 
 @pytest.mark.real
-def test_environments_of_a_search_count_together(tmp_path: Path):
+def test_shared_counter_example_counts_steps_of_all_environments(tmp_path: Path):
     example = (ROOT / "examples" / "shared_counter.py").read_text()
     search = 'grid(1e-4, 1e-2, 3, env_steps=20_000, executor="process", n_jobs=2)'
     quick = example.replace(search, search.replace("20_000", "2_100, seeds=1, confirm=0"))
@@ -80,13 +80,13 @@ def test_environments_of_a_search_count_together(tmp_path: Path):
     longest = re.search(r"^longest episode, and how it began: (\d+) \[", out, re.M)
     assert steps, out
     assert longest, out
-    # Three runs of 2,100 steps or, as rollouts go, a little more; unfinished episodes are missing.
+    # Three runs of 2,100 steps, rounded up to whole rollouts; unfinished episodes are not counted.
     assert 3 * 1_500 < int(steps[1]) < 3 * 4_100
     assert 9 < int(longest[1]) < int(steps[1])
 
 
 @pytest.mark.real
-def test_an_agent_is_asked_by_its_name_while_others_collect_for_it(tmp_path: Path):
+def test_collectors_example_serves_the_agent_while_it_trains(tmp_path: Path):
     example = (ROOT / "examples" / "collectors.py").read_text()
     quick = example.replace("env_steps=30_000", "env_steps=6_000").replace("seconds=5.0", "seconds=0.01")
     assert quick.count("6_000") == quick.count("0.01") == 1
@@ -97,7 +97,7 @@ def test_an_agent_is_asked_by_its_name_while_others_collect_for_it(tmp_path: Pat
     assert re.search(r"^\d+ steps a second; the last returns: \[.*\d", out, re.M)
 
 
-def test_the_study_file_is_valid():
+def test_study_file_example_is_valid():
     from studies import StudySpec
 
     spec = StudySpec.from_toml(ROOT / "examples" / "study.toml")
@@ -105,7 +105,7 @@ def test_the_study_file_is_valid():
     assert tomllib.loads((ROOT / "examples" / "study.toml").read_text())["n_trials"] == spec.n_trials
 
 
-def test_every_link_leads_somewhere():
+def test_every_relative_link_has_a_target():
     n_links = 0
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]:
         prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)

@@ -1,4 +1,4 @@
-"""Continuous integration does not pass where something that tests need is missing."""
+"""Continuous integration fails if a dependency of the tests is missing."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def pytest_in(folder: Path, module: str, required: str | None) -> subprocess.Com
 
 
 @pytest.mark.parametrize("required", [None, "0"])
-def test_elsewhere_what_is_missing_is_skipped(tmp_path: Path, required: str | None) -> None:
+def test_missing_dependencies_are_skipped_by_default(tmp_path: Path, required: str | None) -> None:
     done = pytest_in(tmp_path, "json", required)
     assert done.returncode == 0, done.stdout
     assert "3 skipped" in done.stdout
     assert "FINDER_REQUIRE_ALL" not in done.stdout
 
 
-def test_where_all_is_required_it_fails_and_is_listed(tmp_path: Path) -> None:
+def test_missing_dependencies_fail_and_are_listed_when_required(tmp_path: Path) -> None:
     done = pytest_in(tmp_path, "json", "1")
     assert done.returncode == 1, done.stdout
     assert "1 skipped, 2 errors" in done.stdout
@@ -66,13 +66,13 @@ def test_where_all_is_required_it_fails_and_is_listed(tmp_path: Path) -> None:
     assert listed[1:3] == ["needs a browser", "needs a database"]
 
 
-def test_where_all_is_required_a_module_that_skips_itself_fails(tmp_path: Path) -> None:
+def test_skipped_module_fails_when_required(tmp_path: Path) -> None:
     done = pytest_in(tmp_path, "no_such_module_anywhere", "1")
     assert done.returncode != 0, done.stdout
     assert "no such module" in done.stdout.partition("missing, though FINDER_REQUIRE_ALL is set")[2]
 
 
-def test_this_suite_asks_for_it(pytestconfig: pytest.Config) -> None:
+def test_hooks_are_registered(pytestconfig: pytest.Config) -> None:
     for hook in (require_all.pytest_runtest_makereport, require_all.pytest_make_collect_report):
         known = getattr(pytestconfig.hook, hook.__name__).get_hookimpls()
         assert hook in [each.function for each in known]
@@ -84,25 +84,25 @@ def stub(folder: Path, name: str, script: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("there", "installs", "code"),
+    ("installed", "installs", "code"),
     [
         (("chromium", "mariadbd"), None, 0),
         (("mariadbd",), None, 1),
         (("chromium",), None, 1),
-        ((), "exit 100", 1),  # what apt-get says without a network
-        ((), "exit 0", 1),  # it claims to have installed them
+        ((), "exit 100", 1),  # the exit code of apt-get without a network
+        ((), "exit 0", 1),  # success without an installation
         ((), 'for name in chromium mariadbd; do cp "$STUBS/make" "$STUBS/$name"; done', 0),
     ],
 )
-def test_the_command_of_continuous_integration(
-    tmp_path: Path, there: tuple[str, ...], installs: str | None, code: int
+def test_ci_command_installs_dependencies_or_fails(
+    tmp_path: Path, installed: tuple[str, ...], installs: str | None, code: int
 ) -> None:
-    """`.ci/run` with a PATH of stubs: the tests begin with everything that they need, or the run fails before."""
+    """Run `.ci/run` with a PATH of stubs: it starts the tests if all dependencies exist, and fails otherwise."""
     for name in ("dirname", "cp"):
         (tmp_path / name).symlink_to(str(shutil.which(name)))
     stub(tmp_path, "id", "echo 0")
     stub(tmp_path, "make", 'echo "$1 with $FINDER_REQUIRE_ALL"')
-    for name in there:
+    for name in installed:
         stub(tmp_path, name, "exit 0")
     if installs is not None:
         stub(tmp_path, "apt-get", installs)
@@ -113,7 +113,7 @@ def test_the_command_of_continuous_integration(
     assert done.returncode == code, done.stderr
     assert ("test-all with 1" in done.stdout) == (code == 0)
     if code:
-        missing = [name for name in ("chromium", "mariadbd") if name not in there]
+        missing = [name for name in ("chromium", "mariadbd") if name not in installed]
         assert [line for line in done.stderr.splitlines() if line.startswith("Missing: ")] == [
             f"Missing: {' '.join(missing)}"
         ]

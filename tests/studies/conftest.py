@@ -1,3 +1,5 @@
+"""Fixtures for the tests of studies: specs, storages of every kind, episodes."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -24,10 +26,10 @@ STORAGES = [
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A class named TestEveryStorage is a contract suite: each of its tests runs on every storage that can do it."""
+    """Run each test of a class named TestEveryStorage, a contract suite, on every storage that supports it."""
     if metafunc.cls is not None and metafunc.cls.__name__ == "TestEveryStorage":
-        alone = metafunc.definition.get_closest_marker("between_processes") is not None
-        metafunc.parametrize("storage_url", STORAGES[1:] if alone else STORAGES, indirect=True)
+        is_between_processes = metafunc.definition.get_closest_marker("between_processes") is not None
+        metafunc.parametrize("storage_url", STORAGES[1:] if is_between_processes else STORAGES, indirect=True)
 
 
 @pytest.fixture
@@ -54,7 +56,7 @@ def make_spec() -> Callable[..., StudySpec]:
 
 @pytest.fixture
 def storage_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The contract suites get each of STORAGES in turn; other tests get SQLite."""
+    """The URL of each of STORAGES in a contract suite, and of a SQLite file in other tests."""
     kind = getattr(request, "param", "sqlite")
     if kind in ("postgresql", "mysql"):
         url: str = request.getfixturevalue({"postgresql": "postgres", "mysql": "mysql"}[kind])

@@ -1,4 +1,4 @@
-"""Names and argument orders of earlier versions: accepted, with a DeprecationWarning."""
+"""Names and argument orders of earlier versions are accepted with a DeprecationWarning."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MESSAGE = r"call \w+_study\(study_name, storage\)"
 
 
 @pytest.mark.parametrize(("former", "name"), [("Pick", "Recommendation"), ("NoPick", "NoRecommendation")])
-def test_a_renamed_class_is_found_under_its_former_name(former: str, name: str) -> None:
+def test_former_class_name_is_an_alias(former: str, name: str) -> None:
     with pytest.warns(DeprecationWarning, match=f"studies.{former} is deprecated: use studies.{name}"):
         assert getattr(studies, former) is getattr(studies, name)
     assert former not in dir(studies)
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
+def test_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="Pyck"):
         studies.Pyck  # noqa: B018
 
@@ -48,7 +48,7 @@ CURRENT: dict[str, Callable[[Any, str], Any]] = {
 
 
 @pytest.mark.parametrize("call", FORMER.values(), ids=FORMER)
-def test_the_former_order_of_arguments_is_accepted(url: str, call: Callable[[Any, str], Any]) -> None:
+def test_former_argument_order_is_accepted(url: str, call: Callable[[Any, str], Any]) -> None:
     for function in (load_study, join_study):
         with (
             pytest.warns(DeprecationWarning, match=r"call \w+_study\(study_name, storage\)"),
@@ -60,7 +60,7 @@ def test_the_former_order_of_arguments_is_accepted(url: str, call: Callable[[Any
 
 
 @pytest.mark.parametrize("call", CURRENT.values(), ids=CURRENT)
-def test_the_current_order_does_not_warn(
+def test_current_argument_order_does_not_warn(
     url: str, call: Callable[[Any, str], Any], recwarn: pytest.WarningsRecorder
 ) -> None:
     for function in (load_study, join_study):
@@ -70,21 +70,21 @@ def test_the_current_order_does_not_warn(
     assert [each for each in recwarn if "_study(" in str(each.message)] == []
 
 
-def test_an_open_storage_may_come_first(url: str) -> None:
+def test_open_storage_as_first_argument_is_accepted(url: str) -> None:
     with studies.open_storage(url) as storage:
         with pytest.warns(DeprecationWarning, match=MESSAGE):
             assert load_study(storage, NAME).name == NAME  # type: ignore[arg-type]
         assert load_study(NAME, storage).name == NAME
 
 
-def test_a_name_that_looks_like_a_file_is_a_name(tmp_path: Path, make_spec: Callable[..., StudySpec]) -> None:
+def test_study_name_that_looks_like_a_file_is_a_name(tmp_path: Path, make_spec: Callable[..., StudySpec]) -> None:
     url = f"sqlite:///{tmp_path}/finder.db"
     open_study(make_spec(name="curves.db", storage=url)).close()
     with load_study("curves.db", url) as study:
         assert study.name == "curves.db"
 
 
-def test_a_missing_argument_is_a_type_error(url: str) -> None:
+def test_missing_argument_raises_type_error(url: str) -> None:
     with pytest.raises(TypeError):
         load_study(NAME)  # type: ignore[call-arg]
     with pytest.raises(StudyError, match="there is no study 'another'"):

@@ -1,4 +1,4 @@
-"""The answer in words, and how numbers are written."""
+"""The explanation of a study in sentences, and the formatting of numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from studies.words import number_text, param_text, rate_text, spread_text
 Make = Callable[..., StudySpec]
 
 
-def test_a_close_runner_up_is_called_a_tie(storage: StudyStorage, make_spec: Make) -> None:
+def test_close_runner_up_is_a_tie(storage: StudyStorage, make_spec: Make) -> None:
     opened = open_study(make_spec(), storage)
     with Recorder(opened) as recorder:
         for seeds in ({0: 10.0, 1: 14.0}, {0: 11.0, 1: 12.0}):
@@ -29,16 +29,16 @@ def test_a_close_runner_up_is_called_a_tie(storage: StudyStorage, make_spec: Mak
     assert "The pick is the best of them so far, its neighbours counted too; even 100 seeds" in explain(opened)
 
 
-def test_how_many_seeds_would_settle_a_tie(storage: StudyStorage, make_spec: Make) -> None:
+def test_tie_states_the_seeds_that_would_distinguish_the_trials(storage: StudyStorage, make_spec: Make) -> None:
     opened = open_study(make_spec(), storage)
     with Recorder(opened) as recorder:
         for seeds in ({0: 10.0, 1: 14.0, 2: 12.0}, {0: 7.0, 1: 11.0, 2: 9.0}):
             recorder.completed(recorder.ask().number, sum(seeds.values()) / 3, seeds)  # type: ignore[union-attr]
-    told = r"Trial #1, .* is level with the pick: .*; about \d+ seeds each would distinguish them\."
-    assert re.search(told, explain(opened))
+    text = r"Trial #1, .* is level with the pick: .*; about \d+ seeds each would distinguish them\."
+    assert re.search(text, explain(opened))
 
 
-def test_a_clear_winner_is_called_one(storage: StudyStorage, make_spec: Make) -> None:
+def test_clear_winner_is_stated(storage: StudyStorage, make_spec: Make) -> None:
     opened = open_study(make_spec(), storage)
     with Recorder(opened) as recorder:
         for seeds in ({0: 10.0, 1: 14.0, 2: 12.0}, {0: 107.0, 1: 111.0, 2: 109.0}):
@@ -47,7 +47,7 @@ def test_a_clear_winner_is_called_one(storage: StudyStorage, make_spec: Make) ->
     assert "expected 10" in conclusion(opened).value
 
 
-def test_a_choice_that_does_not_matter_is_called_so(storage: StudyStorage, make_spec: Make) -> None:
+def test_choice_without_effect_is_stated(storage: StudyStorage, make_spec: Make) -> None:
     rows = [{"optimizer": name} for name in ("adam", "rmsprop", "sgd")]
     opened = open_study(make_spec(kind="opt", params={}, trials=rows), storage)
     with Recorder(opened) as recorder:
@@ -57,16 +57,16 @@ def test_a_choice_that_does_not_matter_is_called_so(storage: StudyStorage, make_
     assert "Which optimizer does not matter here: adam and rmsprop are level, to " in explain(opened)
 
 
-def test_one_seed_says_nothing_about_luck(storage: StudyStorage, make_spec: Make) -> None:
+def test_one_seed_is_mentioned_once(storage: StudyStorage, make_spec: Make) -> None:
     opened = open_study(make_spec(), storage)
     with Recorder(opened) as recorder:
         for value in (10.0, 9.999):
             recorder.completed(recorder.ask().number, value, {0: value})  # type: ignore[union-attr]
-    told = f"{' '.join(conclusion(opened).lines)} {explain(opened)}"
-    assert len(re.findall("one seed", told, re.IGNORECASE)) == 1
+    text = f"{' '.join(conclusion(opened).lines)} {explain(opened)}"
+    assert len(re.findall("one seed", text, re.IGNORECASE)) == 1
 
 
-def test_a_report_of_one_seed_shows_neither_spread_nor_chances(storage: StudyStorage, make_spec: Make) -> None:
+def test_report_of_one_seed_shows_no_spread_and_no_probabilities(storage: StudyStorage, make_spec: Make) -> None:
     opened = open_study(make_spec(seeds=(0,), confirm=0), storage)
     with Recorder(opened) as recorder:
         for value in (10.0, 8.0):
@@ -76,7 +76,7 @@ def test_a_report_of_one_seed_shows_neither_spread_nor_chances(storage: StudySto
     assert [trace.name for trace in plot_optimizers(opened).data if trace.name] == ["in the search, one seed"]
 
 
-def test_the_answer_for_agents_names_the_agent(storage: StudyStorage, make_spec: Make) -> None:
+def test_conclusion_for_agents_names_the_agent(storage: StudyStorage, make_spec: Make) -> None:
     rows = [{"agent": "dqn"}, {"agent": "ppo"}]
     opened = open_study(make_spec(kind="agents", agents=("dqn", "ppo"), params={}, trials=rows), storage)
     with Recorder(opened) as recorder:
@@ -88,8 +88,8 @@ def test_the_answer_for_agents_names_the_agent(storage: StudyStorage, make_spec:
     assert tie in explain(opened)
 
 
-def test_the_paragraph_repeats_nothing_of_the_three_lines(storage: StudyStorage, make_spec: Make) -> None:
-    """Each status: what is in a line is not in the paragraph below it, and every other doubt is."""
+def test_explanation_does_not_repeat_the_conclusion(storage: StudyStorage, make_spec: Make) -> None:
+    """For each status, the explanation has all further reasons, and no line of the conclusion."""
     for name, values, seeds, status in (
         ("safe", (10.0, 100.0, 12.0), (0, 1, 2), "safe"),
         ("tie", (10.0, 11.0), (0, 1, 2), "tie"),
@@ -110,7 +110,7 @@ def test_the_paragraph_repeats_nothing_of_the_three_lines(storage: StudyStorage,
         assert [reason.text for reason in found.reasons[1:] if reason.text.lower() not in text.lower()] == []
 
 
-def test_numbers_for_people() -> None:
+def test_numbers_are_formatted_with_significant_digits() -> None:
     assert [rate_text(rate) for rate in (1e-5, 3e-4, 0.00139, 0.1, 1.0, 20.0)] == [
         "1e-5", "3e-4", "1.39e-3", "1e-1", "1", "2e1",
     ]  # fmt: skip
@@ -123,7 +123,7 @@ def test_numbers_for_people() -> None:
     assert spread_text(466.41, 17.01) == "466 ± 17"
     assert spread_text(363.2, 162.3) == "360 ± 160"
     assert spread_text(-85.63, 2.51) == "-85.6 ± 2.5"
-    # One digit of the spread where the value has three without it: the spread of a few seeds is rough itself.
+    # One digit of the spread if the value has three digits without it: the spread of a few seeds is itself rough.
     assert spread_text(37.78, 0.86) == "37.8 ± 0.9"
     assert spread_text(9.3460, 0.0054) == "9.346 ± 0.005"
     assert spread_text(164.24, 0.31) == "164.2 ± 0.3"
@@ -138,7 +138,7 @@ def test_numbers_for_people() -> None:
     assert param_text("n_steps", 128) == "128"
 
 
-def test_what_was_interrupted_did_not_fail(storage: StudyStorage, make_spec: Make) -> None:
+def test_interrupted_trials_are_not_counted_as_failed(storage: StudyStorage, make_spec: Make) -> None:
     study = open_study(make_spec(), storage)
     with Recorder(study) as recorder:
         first, second = recorder.ask(), recorder.ask()

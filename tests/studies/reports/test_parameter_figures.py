@@ -1,4 +1,4 @@
-"""Importances, parallel coordinates and the values on further seeds: what is drawn of studies of several parameters."""
+"""Figures of studies of several parameters: importances, parallel coordinates, and values on further seeds."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Make = Callable[..., StudySpec]
 SPACE = {"learning_rate": "1e-5:1e-1:log", "gamma": "0.9:0.999", "n_epochs": "2,4,10", "n_envs": 4}
 
 
-def filled(
+def finished_study(
     storage: StudyStorage, spec: StudySpec, value_of: Callable[[dict[str, Any]], float], prune_below: float = -math.inf
 ) -> OpenStudy:
-    """A study whose trials are worth what is said of their parameters; those that are worth too little are pruned."""
+    """Return a study whose trials have the value `value_of(params)`; trials below `prune_below` are pruned."""
     study = open_study(spec, storage)
     with Recorder(study) as recorder:
         while (ask := recorder.ask()) is not None:
@@ -42,7 +42,7 @@ def filled(
 
 
 def by_rate(params: dict[str, Any]) -> float:
-    """Best at 1e-3, and nothing else matters."""
+    """Return a value that depends on the learning rate alone and is best at 1e-3."""
     return 100.0 - 30 * abs(math.log10(params["learning_rate"]) + 3)
 
 
@@ -56,8 +56,8 @@ def random_spec(make_spec: Make, **changes: Any) -> StudySpec:
 
 class TestImportances:
     @pytest.mark.slow
-    def test_what_decides_is_beyond_chance(self, storage: StudyStorage, make_spec: Make) -> None:
-        data = importances_data(filled(storage, random_spec(make_spec), by_rate))
+    def test_decisive_parameter_is_significant(self, storage: StudyStorage, make_spec: Make) -> None:
+        data = importances_data(finished_study(storage, random_spec(make_spec), by_rate))
         assert data.importances[0].name == "learning_rate"
         assert data.importances[0].share > 0.6
         assert [each.name for each in data.importances if each.sure] == ["learning_rate"]
@@ -65,24 +65,24 @@ class TestImportances:
         assert {each.name for each in data.importances} == set(SPACE) - {"n_envs"}, "what is fixed has none"
 
     @pytest.mark.slow
-    def test_what_decides_nothing_may_be_chance(self, storage: StudyStorage, make_spec: Make) -> None:
-        data = importances_data(filled(storage, random_spec(make_spec), by_chance))
+    def test_irrelevant_parameters_are_not_significant(self, storage: StudyStorage, make_spec: Make) -> None:
+        data = importances_data(finished_study(storage, random_spec(make_spec), by_chance))
         assert sum(each.sure for each in data.importances) == 0
         assert all(0 <= each.share <= 1 for each in data.importances)
 
-    def test_pruned_and_diverged_trials_take_part(self, storage: StudyStorage, make_spec: Make) -> None:
-        """Among the survivors of a race nothing matters any more; that the others left does tell something."""
+    def test_pruned_and_diverged_trials_count_towards_importances(self, storage: StudyStorage, make_spec: Make) -> None:
+        """Among the survivors of a race no parameter matters; the pruned trials show its importance."""
 
         def value_of(params: dict[str, Any]) -> float:
             return math.nan if params["learning_rate"] > 0.03 else by_rate(params)
 
-        study = filled(storage, random_spec(make_spec, max_failures_in_a_row=99), value_of, prune_below=80.0)
+        study = finished_study(storage, random_spec(make_spec, max_failures_in_a_row=99), value_of, prune_below=80.0)
         data = importances_data(study)
         assert data.n_trials == 40
         assert [each.name for each in data.importances if each.sure] == ["learning_rate"]
 
-    def test_it_does_not_change_from_one_time_to_the_next(self, storage: StudyStorage, make_spec: Make) -> None:
-        study = filled(storage, random_spec(make_spec), by_rate)
+    def test_importances_are_deterministic(self, storage: StudyStorage, make_spec: Make) -> None:
+        study = finished_study(storage, random_spec(make_spec), by_rate)
         assert importances_data(study) == importances_data(study)
 
     @pytest.mark.parametrize(
@@ -92,18 +92,18 @@ class TestImportances:
             (12, lambda params: 500.0, "most trials are level"),
         ],
     )
-    def test_too_little_is_said_to_be_so(
+    def test_insufficient_data_is_stated(
         self, storage: StudyStorage, make_spec: Make, n_trials: int, value_of: Callable[..., float], why: str
     ) -> None:
-        study = filled(storage, random_spec(make_spec, n_trials=n_trials), value_of)
+        study = finished_study(storage, random_spec(make_spec, n_trials=n_trials), value_of)
         data = importances_data(study)
         assert data.importances == ()
         assert why in data.why_none
         assert "Not enough data yet" in plot_importances(study).layout.annotations[0].text
 
     @pytest.mark.slow
-    def test_the_figure_says_what_may_be_chance(self, storage: StudyStorage, make_spec: Make) -> None:
-        figure = plot_importances(filled(storage, random_spec(make_spec), by_rate))
+    def test_figure_separates_significant_from_other_parameters(self, storage: StudyStorage, make_spec: Make) -> None:
+        figure = plot_importances(finished_study(storage, random_spec(make_spec), by_rate))
         sure, unsure, chance = figure.data
         assert (list(sure.y), sorted(unsure.y)) == (["learning_rate"], ["gamma", "n_epochs"])
         assert "beyond chance (95%), 40 trials" in sure.name
@@ -111,8 +111,8 @@ class TestImportances:
 
 
 class TestParallelCoordinates:
-    def test_axes_are_those_of_the_parameters(self, storage: StudyStorage, make_spec: Make) -> None:
-        study = filled(storage, random_spec(make_spec), by_rate, prune_below=50.0)
+    def test_axes_are_the_searched_parameters_and_the_value(self, storage: StudyStorage, make_spec: Make) -> None:
+        study = finished_study(storage, random_spec(make_spec), by_rate, prune_below=50.0)
         data = parallel_coordinates_data(study)
         assert {axis.name for axis in data.axes[:-1]} == set(SPACE) - {"n_envs"}
         assert data.axes[-1].name == "return in the search"
@@ -126,53 +126,53 @@ class TestParallelCoordinates:
         assert pruned
         assert all(math.isnan(line.places[-1]) for line in pruned), "what was stopped has no value at the end"
 
-    def test_the_pick_is_a_line_of_its_own(self, storage: StudyStorage, make_spec: Make) -> None:
-        study = filled(storage, random_spec(make_spec), by_rate)
+    def test_pick_is_a_separate_line(self, storage: StudyStorage, make_spec: Make) -> None:
+        study = finished_study(storage, random_spec(make_spec), by_rate)
         data = parallel_coordinates_data(study)
         (pick,) = [trace for trace in plot_parallel_coordinates(study).data if trace.name == "the pick"]
         shown = next(line for line in data.lines if line.number == data.pick)
         assert list(pick.y)[:-1] == pytest.approx(shown.places, abs=1e-3)
 
-    def test_of_many_only_the_most_important_parameters_and_the_best_trials(
+    def test_only_the_most_important_parameters_and_best_trials_are_drawn(
         self, storage: StudyStorage, make_spec: Make
     ) -> None:
-        study = filled(storage, random_spec(make_spec), by_rate)
+        study = finished_study(storage, random_spec(make_spec), by_rate)
         data = parallel_coordinates_data(study, max_params=1, max_lines=10)
         assert [axis.name for axis in data.axes] == ["learning_rate", "return in the search"]
         assert (data.n_left_out, len(data.lines), data.n_lines_left_out) == (2, 10, 30)
         title = plot_parallel_coordinates(study, max_params=1, max_lines=10).layout.title.text
         assert "2 more parameters and 30 more trials not shown" in title
 
-    def test_a_parameter_that_is_not_set_passes_below(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_unset_parameter_is_drawn_below_the_axis(self, storage: StudyStorage, make_spec: Make) -> None:
         rows = [
             {"learning_rate": 10.0**-power, **({"gamma": 0.9 + power / 100} if power % 2 else {})}
             for power in range(1, 5)
         ]
-        study = filled(storage, make_spec(params={}, trials=rows, seeds=(0, 1)), by_rate)
+        study = finished_study(storage, make_spec(params={}, trials=rows, seeds=(0, 1)), by_rate)
         data = parallel_coordinates_data(study)
         place = [axis.name for axis in data.axes].index("gamma")
         assert {line.places[place] < 0 for line in data.lines} == {True, False}
         assert "not set" in [text for _, text in data.axes[place].ticks]
 
 
-def test_figures_of_several_parameters_only(storage: StudyStorage, make_spec: Make) -> None:
-    several = study_figures(filled(storage, random_spec(make_spec, n_trials=4), by_rate), compact=True)
+def test_importances_and_coordinates_need_several_parameters(storage: StudyStorage, make_spec: Make) -> None:
+    several = study_figures(finished_study(storage, random_spec(make_spec, n_trials=4), by_rate), compact=True)
     assert {"finder-importances", "finder-parallel-coordinates"} <= set(several)
     assert list(several) == sorted(several, key=reading_place)
-    one = study_figures(filled(storage, make_spec(name="one", seeds=(0, 1)), by_rate))
+    one = study_figures(finished_study(storage, make_spec(name="one", seeds=(0, 1)), by_rate))
     assert not {"finder-importances", "finder-parallel-coordinates"} & set(one)
 
 
 class TestFurtherSeeds:
     @pytest.fixture
     def confirmed(self, storage: StudyStorage, make_spec: Make) -> OpenStudy:
-        study = filled(storage, make_spec(n_trials=4, confirm=2, seeds=(0, 1)), by_rate)
+        study = finished_study(storage, make_spec(n_trials=4, confirm=2, seeds=(0, 1)), by_rate)
         with Recorder(study) as recorder:
             for ask in iter(recorder.ask_confirmation, None):
                 recorder.completed(ask.number, 50.0, {seed: 50.0 + seed % 2 for seed in ask.seeds})
         return study
 
-    def test_they_are_shown_apart_from_the_search(self, confirmed: OpenStudy) -> None:
+    def test_confirmations_are_drawn_separately_from_the_search(self, confirmed: OpenStudy) -> None:
         data = learning_rate_data(confirmed)
         assert len(data.confirmed) == 2
         assert all(50 <= point.value <= 51 for point in data.confirmed)
@@ -189,9 +189,9 @@ class TestFurtherSeeds:
         low, high = figure.layout.xaxis.range
         assert low < 50 < high or low < min(row.best.value for row in rows)
 
-    def test_agents_with_one_setting_each_are_not_called_tuned(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_agents_with_one_setting_each_are_not_labelled_tuned(self, storage: StudyStorage, make_spec: Make) -> None:
         rows = [{"agent": "ppo"}, {"agent": "a2c"}]
         spec = make_spec(kind="agents", agents=("ppo", "a2c"), params={}, trials=rows, seeds=(0, 1), confirm=0)
-        study = filled(storage, spec, lambda params: 1.0 if params["agent"] == "ppo" else 2.0)
+        study = finished_study(storage, spec, lambda params: 1.0 if params["agent"] == "ppo" else 2.0)
         assert not optimizers_data(study).tuned
         assert plot_optimizers(study).layout.title.text == "<b>Ranking</b>"

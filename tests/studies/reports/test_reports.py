@@ -1,3 +1,5 @@
+"""Figures and HTML reports of studies."""
+
 from __future__ import annotations
 
 import html
@@ -51,7 +53,7 @@ ROWS = [
 
 
 def curve(final: float, seed: int) -> list[EpisodeRecord]:
-    """Ten episodes of 100 steps whose returns grow evenly to `final`."""
+    """Return ten episodes of 100 steps whose returns grow linearly to `final`."""
     return [
         EpisodeRecord(
             seed=seed, episode=n, env_steps=100 * (n + 1), episode_return=final * (n + 1) / 10,
@@ -89,7 +91,7 @@ def empty(storage: StudyStorage, make_spec: Make) -> OpenStudy:
     return open_study(make_spec(name="empty"), storage)
 
 
-def test_learning_rate_data(study: OpenStudy) -> None:
+def test_learning_rate_data_has_points_pruned_failed_and_pick(study: OpenStudy) -> None:
     data = learning_rate_data(study)
     assert (data.param, data.metric, data.connected) == ("learning_rate", "return", True)
     adam, sgd = data.lines
@@ -112,15 +114,15 @@ def test_learning_rate_of_several_optimizers_in_one_agent(storage: StudyStorage,
     with Recorder(opened) as recorder:
         recorder.completed(recorder.ask().number, 1.0)  # type: ignore[union-attr]
     assert learning_rate_data(opened).param == "actor.learning_rate"
-    assert not learning_rate_data(opened, "critic.learning_rate").connected  # other parameters differ too
+    assert not learning_rate_data(opened, "critic.learning_rate").connected  # the trials differ in other parameters too
     with pytest.raises(StudyError, match=r"'critc.learning_rate'.*'critic.learning_rate'"):
         plot_learning_rate(opened, "critc.learning_rate")
     fixed = open_study(make_spec(name="fixed", params={"learning_rate": 0.1, "gamma": "0.9:0.99"}), storage)
-    assert "finder-learning-rate" not in study_figures(fixed)  # one rate is no curve
+    assert "finder-learning-rate" not in study_figures(fixed)  # a single rate has no curve
     assert list(study_figures(opened))[:2] == ["finder-learning-rate-actor", "finder-learning-rate-critic"]
 
 
-def test_learning_rate_figure(study: OpenStudy) -> None:
+def test_learning_rate_figure_has_log_axis_and_pick(study: OpenStudy) -> None:
     figure = plot_learning_rate(study)
     assert figure.layout.xaxis.type == "log"
     assert list(figure.layout.xaxis.ticktext) == ["1e-4", "1e-3", "1e-2", "1e-1"]
@@ -136,7 +138,7 @@ def test_learning_rate_figure(study: OpenStudy) -> None:
     assert list(band[0].y) == [8.0, 40.0]
 
 
-def test_learning_curves_data(study: OpenStudy) -> None:
+def test_learning_curves_are_sorted_and_averaged_over_seeds(study: OpenStudy) -> None:
     data = learning_curves_data(study)
     assert [shown.number for shown in data.curves] == [1, 4, 0, 3]
     pick = data.curves[0]
@@ -145,14 +147,17 @@ def test_learning_curves_data(study: OpenStudy) -> None:
     assert len(pick.steps) <= 400
     assert (pick.mean[-1], pick.low[-1], pick.high[-1]) == (50.0, 40.0, 60.0)
     at_500 = pick.steps.index(min(pick.steps, key=lambda step: abs(step - 502)))
-    assert pick.mean[at_500] == pytest.approx(25.0)  # the episode that ended at 500 is half of the way
-    assert (data.curves[3].steps, data.curves[3].mean) == ([500.0], [5.0])  # no episodes: from its reports
+    assert pick.mean[at_500] == pytest.approx(25.0)  # the episode that ends at 500 has half of the final return
+    assert (data.curves[3].steps, data.curves[3].mean) == (
+        [500.0],
+        [5.0],
+    )  # without episodes the curve consists of the reports
     few = learning_curves_data(study, max_curves=1)
     assert [shown.number for shown in few.curves] == [1]
     assert [shown.number for shown in few.others] == [4, 0, 3]
 
 
-def test_a_stretch_without_an_episode_holds_the_last_return(storage: StudyStorage, make_spec: Make) -> None:
+def test_curve_holds_the_last_return_between_episodes(storage: StudyStorage, make_spec: Make) -> None:
     opened = open_study(make_spec(env_steps=1000), storage)  # windows of 50 steps
     with Recorder(opened) as recorder:
         number = recorder.ask().number  # type: ignore[union-attr]
@@ -171,7 +176,9 @@ def test_a_stretch_without_an_episode_holds_the_last_return(storage: StudyStorag
     at = dict(zip(only.steps, only.mean, strict=True))
     assert at[100] == 1.0
     assert {mean for step, mean in at.items() if step < 600} == {1.0}
-    assert {mean for step, mean in at.items() if 620 <= step < 650} == {6.0}  # both end in the 50 steps before
+    assert {mean for step, mean in at.items() if 620 <= step < 650} == {
+        6.0
+    }  # both episodes end within the preceding 50 steps
     assert {mean for step, mean in at.items() if 670 <= step < 1000} == {7.0}
     assert at[1000] == 3.0
 
@@ -195,7 +202,7 @@ def test_long_curves_are_thinned(storage: StudyStorage, make_spec: Make) -> None
     assert set(only.mean) == {1.0}
 
 
-def test_clouds_of_many_points_are_thinned(
+def test_scatter_plots_of_many_points_are_thinned(
     storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("studies.reports.figures.MOST_POINTS_OF_A_CARD", 4)
@@ -216,7 +223,7 @@ def test_clouds_of_many_points_are_thinned(
     assert "shown" not in whole.layout.title.text
 
 
-def test_losses_are_drawn_when_the_loss_is_the_metric(storage: StudyStorage, make_spec: Make) -> None:
+def test_metric_loss_draws_losses(storage: StudyStorage, make_spec: Make) -> None:
     opened = open_study(make_spec(metric="loss"), storage)
     with Recorder(opened) as recorder:
         number = recorder.ask().number  # type: ignore[union-attr]
@@ -226,7 +233,7 @@ def test_losses_are_drawn_when_the_loss_is_the_metric(storage: StudyStorage, mak
     assert "loss" in plot_learning_curves(opened).layout.yaxis.title.text
 
 
-def test_optimizers_are_each_judged_at_their_own_best(study: OpenStudy) -> None:
+def test_optimizers_are_compared_at_their_best_trials(study: OpenStudy) -> None:
     data = optimizers_data(study)
     assert data.grouped
     assert [(row.label, row.settings, row.best.value, row.n_trials) for row in data.rows] == [
@@ -239,7 +246,7 @@ def test_optimizers_are_each_judged_at_their_own_best(study: OpenStudy) -> None:
     assert high > 50.0 + math.sqrt(200)
 
 
-def test_trials_are_ranked_where_no_optimizer_was_searched(storage: StudyStorage, make_spec: Make) -> None:
+def test_ranking_without_searched_optimizer_lists_trials(storage: StudyStorage, make_spec: Make) -> None:
     opened = open_study(make_spec(), storage)
     with Recorder(opened) as recorder:
         for value in (1.0, 3.0, 2.0):
@@ -249,7 +256,7 @@ def test_trials_are_ranked_where_no_optimizer_was_searched(storage: StudyStorage
     assert [row.label for row in data.rows] == ["#1", "#2"]
 
 
-def test_states_data(study: OpenStudy) -> None:
+def test_states_data_has_states_reasons_and_best_so_far(study: OpenStudy) -> None:
     data = states_data(study)
     assert [row.state for row in data.trials] == ["COMPLETE", "COMPLETE", "FAIL", "PRUNED", "COMPLETE"]
     assert data.best_so_far == ((0, 10.0), (1, 50.0), (4, 50.0))
@@ -259,7 +266,7 @@ def test_states_data(study: OpenStudy) -> None:
     ]  # fmt: skip
 
 
-def test_range_tests(storage: StudyStorage, make_spec: Make) -> None:
+def test_range_tests_are_drawn_with_their_suggestion(storage: StudyStorage, make_spec: Make) -> None:
     opened = open_study(make_spec(kind="range-test", params={}, n_trials=2, metric="loss"), storage)
     with Recorder(opened) as recorder:
         test = {"optimizer": "actor", "metric": "loss", "rates": [1e-5, 1e-3, 1e-1], "values": [2.0, 1.0, None]}
@@ -285,10 +292,10 @@ def test_range_tests(storage: StudyStorage, make_spec: Make) -> None:
     assert "suggestion (steepest): 1e-3" in figure.layout.annotations[0].text
     page = report_html(opened)
     assert "Complete trials" not in page
-    assert html.escape('"actor.learning_rate": 0.001') in page  # how to use what is suggested
+    assert html.escape('"actor.learning_rate": 0.001') in page  # the usage section has the suggested rate
 
 
-def test_a_range_test_without_a_suggestion_says_so(storage: StudyStorage, make_spec: Make) -> None:
+def test_range_test_without_suggestion_is_stated(storage: StudyStorage, make_spec: Make) -> None:
     opened = open_study(make_spec(kind="range-test", params={}, n_trials=1), storage)
     test = {"rates": [1e-3, 1e-2], "values": [1.0, 2.0], "suggestion": None}
     opened.study.set_user_attr("range_test", test)
@@ -298,7 +305,7 @@ def test_a_range_test_without_a_suggestion_says_so(storage: StudyStorage, make_s
     assert "no safe suggestion" in plot_learning_rate(opened).layout.annotations[0].text
 
 
-def test_an_empty_study_has_figures_that_say_so(empty: OpenStudy) -> None:
+def test_empty_study_has_figures_with_a_notice(empty: OpenStudy) -> None:
     for figure in study_figures(empty).values():
         assert figure.layout.annotations[0].text.startswith("No trial")
     assert explain(empty) == "Of 0 trials, 0 complete, 0 pruned, 0 failed."
@@ -306,7 +313,7 @@ def test_an_empty_study_has_figures_that_say_so(empty: OpenStudy) -> None:
     assert "How to use it" not in report_html(empty)
 
 
-def test_the_conclusion_and_the_answer_say_it_all_in_words(study: OpenStudy) -> None:
+def test_conclusion_and_explanation_state_pick_value_and_trials(study: OpenStudy) -> None:
     text, found = explain(study), conclusion(study)
     assert found.pick.startswith("optimizer adam, learning_rate 1e-3")
     assert found.value.startswith("return 50 ± 14 in the search, over 2 seeds")
@@ -317,7 +324,7 @@ def test_the_conclusion_and_the_answer_say_it_all_in_words(study: OpenStudy) -> 
     assert "slightly optimistic" in text
 
 
-def test_where_nothing_had_an_effect_nothing_is_marked(storage: StudyStorage, make_spec: Make) -> None:
+def test_study_without_effect_marks_no_pick(storage: StudyStorage, make_spec: Make) -> None:
     opened = open_study(make_spec(), storage)
     with Recorder(opened) as recorder:
         for _ in range(3):
@@ -334,10 +341,10 @@ def test_where_nothing_had_an_effect_nothing_is_marked(storage: StudyStorage, ma
         assert "pick" not in figure.to_json(), name
 
 
-class TestFailed:
+class TestFailedTrials:
     @pytest.fixture
     def failed(self, storage: StudyStorage, make_spec: Make) -> OpenStudy:
-        """Two trials that failed, the first after some episodes."""
+        """Two failed trials, the first after some episodes."""
         opened = open_study(make_spec(trials=[{"learning_rate": 1e-3}, {"learning_rate": 1e-2}], params={}), storage)
         with Recorder(opened) as recorder:
             first, second = recorder.ask(), recorder.ask()
@@ -348,13 +355,13 @@ class TestFailed:
             recorder.failed(second.number, "it never began")
         return opened
 
-    def test_their_episodes_are_shown(self, failed: OpenStudy) -> None:
+    def test_episodes_of_failed_trials_are_drawn(self, failed: OpenStudy) -> None:
         (only,) = learning_curves_data(failed).curves
         assert only.label == "#0 learning_rate 1e-3 (failed)"
         assert only.mean[-1] == 30.0
 
     @pytest.mark.parametrize("plot", [plot_trials, plot_learning_rate])
-    def test_they_are_drawn_below_the_values_because_they_have_none(
+    def test_failed_trials_are_drawn_on_an_axis_below_the_values(
         self, failed: OpenStudy, study: OpenStudy, plot: Callable[[OpenStudy], Any]
     ) -> None:
         for opened, n_failed in ((failed, 2), (study, 1)):
@@ -368,14 +375,14 @@ class TestFailed:
 
 
 class TestHtml:
-    def test_one_file_without_connections(self, study: OpenStudy, tmp_path: Path) -> None:
+    def test_report_is_one_file_without_external_resources(self, study: OpenStudy, tmp_path: Path) -> None:
         path = write_report(study, tmp_path / "report.html")
         text = path.read_text()
         assert text.count("plotly.js v") == 1
         assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=", text)
         assert "default-src 'none'" in text
         assert 'name="viewport"' in text
-        assert [each.name for each in tmp_path.glob("*report*")] == ["report.html"]  # nothing is left beside it
+        assert [each.name for each in tmp_path.glob("*report*")] == ["report.html"]  # no temporary file is left
 
     def test_text_of_the_study_is_escaped(self, study: OpenStudy) -> None:
         text = report_html(study)
@@ -384,7 +391,7 @@ class TestHtml:
         assert "Traceback &lt;/pre&gt;&lt;script&gt;alert(2)" in text
         assert "loss became &lt;nan&gt;" in text
 
-    def test_figures_are_whole(self, study: OpenStudy) -> None:
+    def test_figures_are_complete_json(self, study: OpenStudy) -> None:
         found = re.findall(r'<script type="application/json" data-figure="([^"]+)">(.*?)</script>', report_html(study))
         assert [name for name, _ in found] == [
             "finder-learning-rate", "finder-ranking", "finder-importances", "finder-parallel-coordinates",
@@ -393,9 +400,9 @@ class TestHtml:
         for name, data in found:
             figure = json.loads(data)
             assert figure["data"] or "Not enough data yet" in figure["layout"]["annotations"][0]["text"], name
-            assert "<" not in data  # a label must not be able to end the script element
+            assert "<" not in data  # a label must not end the script element
 
-    def test_the_three_lines_come_first(self, study: OpenStudy) -> None:
+    def test_conclusion_is_at_the_top(self, study: OpenStudy) -> None:
         text = report_html(study)
         status, found = conclusion(study).status.replace(" ", "-"), conclusion(study)
         first = text.index(f'<div class="answer {status}">')
@@ -403,7 +410,7 @@ class TestHtml:
         places = [text.index(html.escape(line), first) for line in (found.pick, found.value, found.certainty)]
         assert places == sorted(places)
 
-    def test_what_would_make_a_pick_safe_stands_below_them(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_remedy_is_below_the_conclusion(self, storage: StudyStorage, make_spec: Make) -> None:
         trials: Any = [{"learning_rate": rate} for rate in (1e-3, 1e-2)]
         opened = open_study(make_spec(name="one seed", trials=trials, params={}, seeds=(0,)), storage)
         with Recorder(opened) as recorder:
@@ -413,7 +420,7 @@ class TestHtml:
         sentence = html.escape("To be surer: the same search with seeds=3, study_name='one seed-3-seeds' (")
         assert text.index('<div class="answer not-safe">') < text.index(sentence) < text.index('<p class="detail">')
 
-    def test_the_configuration_can_be_copied(self, study: OpenStudy) -> None:
+    def test_configuration_is_included_as_json(self, study: OpenStudy) -> None:
         text = report_html(study)
         assert "finder best &#x27;ppo &lt;script&gt;" in text
         assert "--json" in text
@@ -421,7 +428,7 @@ class TestHtml:
         assert text.count("&quot;gamma&quot;: 0.99") == 1
 
     @pytest.mark.parametrize(("metric", "values"), [("return", (50.0, 30.0)), ("loss", (50.0, 70.0))])
-    def test_how_often_another_trial_beats_the_pick(
+    def test_table_shows_the_probability_of_improvement_over_the_pick(
         self, storage: StudyStorage, make_spec: Make, metric: str, values: tuple[float, float]
     ) -> None:
         opened = open_study(make_spec(params={}, trials=ROWS[:2], metric=metric), storage)
@@ -435,32 +442,32 @@ class TestHtml:
                 recorder.completed(ask.number, sum(outcome) / 2, dict(enumerate(outcome)))
         rows = re.findall(r"<tr[^>]*><td.*?</tr>", report_html(opened))
         cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows[:2]]
-        assert [(cell[1], cell[6]) for cell in cells] == [("#0", ""), ("#1", "25%")]  # one pair of four
+        assert [(cell[1], cell[6]) for cell in cells] == [("#0", ""), ("#1", "25%")]  # one of four pairs
 
-    def test_a_report_is_replaced(self, study: OpenStudy, tmp_path: Path) -> None:
+    def test_existing_report_is_replaced(self, study: OpenStudy, tmp_path: Path) -> None:
         (tmp_path / "r.html").write_text("old")
         assert "old" not in write_report(study, tmp_path / "r.html").read_text()[:100]
 
-    def test_paths_that_cannot_be_written(self, study: OpenStudy, tmp_path: Path) -> None:
+    def test_unwritable_path_raises(self, study: OpenStudy, tmp_path: Path) -> None:
         with pytest.raises(StudyError, match="is a directory"):
             write_report(study, tmp_path)
         with pytest.raises(StudyError, match="cannot be written"):
             write_report(study, tmp_path / "none" / "report.html")
 
 
-def test_log_axis_ticks() -> None:
+def test_log_axis_ticks_are_round_numbers() -> None:
     assert log_axis([1e-5, 1e-1])["ticktext"] == ["1e-5", "1e-4", "1e-3", "1e-2", "1e-1"]
     assert log_axis([1e-3, 5e-3])["ticktext"] == ["1e-3", "2e-3", "5e-3"]
     assert log_axis([1e-3])["ticktext"] == ["6e-4", "8e-4", "1e-3", "1.5e-3"]
 
 
 @given(st.floats(1e-8, 1e3), st.floats(1, 1e3))
-def test_a_log_axis_has_more_than_one_tick(low: float, ratio: float) -> None:
+def test_log_axis_has_two_to_nine_ticks(low: float, ratio: float) -> None:
     assert 2 <= len(log_axis([low, low * ratio])["tickvals"]) <= 9
 
 
 @pytest.mark.parametrize(("rate", "anchor"), [(1e-5, "left"), (1e-3, "center"), (1e-1, "right")])
-def test_what_stands_above_a_rate_runs_inwards_at_an_end(rate: float, anchor: str) -> None:
+def test_annotation_at_an_end_of_the_axis_is_anchored_inwards(rate: float, anchor: str) -> None:
     figure = new_figure("t", "x", "y")
     annotate_rate(figure, rate, "pick: " + 60 * "long", [1e-5, 1e-1])
     assert figure.layout.annotations[0].xanchor == anchor
@@ -468,5 +475,5 @@ def test_what_stands_above_a_rate_runs_inwards_at_an_end(rate: float, anchor: st
 
 
 @pytest.mark.parametrize(("n", "text"), [(1, "one seed"), (3, "mean over 3 seeds"), (5, "IQM over 5 seeds")])
-def test_how_seeds_make_a_value_is_said(n: int, text: str) -> None:
+def test_over_seeds_text_names_the_aggregate(n: int, text: str) -> None:
     assert over_seeds_text(n) == text

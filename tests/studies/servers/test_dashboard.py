@@ -1,3 +1,5 @@
+"""The dashboard: figures, notes, picks, the view of a storage, and errors of the server."""
+
 from __future__ import annotations
 
 import json
@@ -58,8 +60,8 @@ def get(url: str) -> Any:
 
 
 @pytest.fixture
-def served_at_once(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
-    """`served`, with a dashboard that looks for changes all the time."""
+def served_polling(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
+    """`served`, with a dashboard that polls for changes continuously."""
     monkeypatch.setattr("studies.servers.dashboard.LOOK_SECONDS", 0.1)
     address: str = request.getfixturevalue("served")
     return address
@@ -67,7 +69,7 @@ def served_at_once(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureReque
 
 @pytest.fixture
 def served(storage_url: str, make_spec: Make) -> Iterator[str]:
-    """The address of a dashboard on two of our studies and one of somebody else."""
+    """The address of a dashboard of two studies of Finder and one of another program."""
     with open_storage(storage_url) as storage:
         fill(storage, make_spec(name="first"))
         fill(storage, make_spec(name="second", params={"gamma": "0.9:0.99"}))
@@ -76,7 +78,7 @@ def served(storage_url: str, make_spec: Make) -> Iterator[str]:
             yield address
 
 
-def test_attaching_again_replaces(storage: StudyStorage, make_spec: Make) -> None:
+def test_attaching_again_replaces_the_figures(storage: StudyStorage, make_spec: Make) -> None:
     study = fill(storage, make_spec())
     assert attach_figures(study) == IDS
     keys = set(storage.optuna.get_study_system_attrs(study.study._study_id))
@@ -87,7 +89,7 @@ def test_attaching_again_replaces(storage: StudyStorage, make_spec: Make) -> Non
 
 
 @pytest.mark.parametrize("storage_url", ["sqlite", "journal"], indirect=True)
-def test_the_dashboard_has_our_figures(served: str) -> None:
+def test_dashboard_has_the_figures_of_finder_studies(served: str) -> None:
     studies = {each["study_name"]: each["study_id"] for each in get(f"{served}/api/studies")["study_summaries"]}
     assert set(studies) == {"first", "second", "theirs"}
     figures = get(f"{served}/api/studies/{studies['first']}")["plotly_graph_objects"]
@@ -105,19 +107,17 @@ def figures_of(served: str, study: str) -> list[str]:
     return [figure["id"] for figure in get(f"{served}/api/studies/{ids[study]}")["plotly_graph_objects"]]
 
 
-def test_a_study_that_runs_afterwards_gets_its_figures_too(
-    served_at_once: str, storage_url: str, make_spec: Make
-) -> None:
-    with open_storage(storage_url) as storage:  # as another process would
+def test_study_created_later_gets_its_figures(served_polling: str, storage_url: str, make_spec: Make) -> None:
+    with open_storage(storage_url) as storage:  # opened separately, as by another process
         fill(storage, make_spec(name="later"))
         deadline = time.monotonic() + 20
-        while figures_of(served_at_once, "later") != IDS:
+        while figures_of(served_polling, "later") != IDS:
             assert time.monotonic() < deadline, "no figures came"
             time.sleep(0.2)
 
 
 class TestKeeper:
-    def test_only_what_changed_is_drawn_again(
+    def test_only_changed_studies_are_redrawn(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("studies.servers.dashboard._REST", 0)
@@ -129,7 +129,7 @@ class TestKeeper:
         fill(storage, make_spec(name="second", n_trials=6))
         assert keeper.look() == ["second"]
 
-    def test_a_confirmation_that_ends_is_drawn(
+    def test_study_is_redrawn_when_a_confirmation_ends(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("studies.servers.dashboard._REST", 0)
@@ -145,16 +145,16 @@ class TestKeeper:
             recorder.completed(further.number, 2.0, dict.fromkeys(further.seeds, 2.0))
             assert keeper.look() == [study.name]
 
-    def test_drawing_takes_a_rest(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_redrawing_is_rate_limited(self, storage: StudyStorage, make_spec: Make) -> None:
         fill(storage, make_spec())
         keeper = FigureKeeper(storage)
         keeper.look()
         fill(storage, make_spec(n_trials=6))
-        assert keeper.look() == []  # 20 times what drawing took is not over yet
+        assert keeper.look() == []  # less than 20 times the drawing time has passed
 
 
 class TestNote:
-    def test_it_says_the_answer_and_follows_the_study(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_note_has_the_conclusion_and_is_updated(self, storage: StudyStorage, make_spec: Make) -> None:
         study = fill(storage, make_spec(n_trials=1))
         attach_figures(study)
         note = get_note(study.study)
@@ -167,7 +167,7 @@ class TestNote:
         attach_figures(fill(storage, make_spec(n_trials=2)))
         assert "Of 2 trials, 2 complete" in get_note(study.study)
 
-    def test_what_somebody_wrote_stays(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_note_of_a_user_is_not_overwritten(self, storage: StudyStorage, make_spec: Make) -> None:
         study = fill(storage, make_spec())
         save_note(study.study, "mine")
         attach_figures(study)
@@ -188,7 +188,7 @@ def confirmed(storage: StudyStorage, make_spec: Make) -> OpenStudy:
 
 
 class TestPick:
-    def test_it_stands_in_the_place_of_the_best_trial(self, confirmed: OpenStudy) -> None:
+    def test_pick_replaces_the_best_trial(self, confirmed: OpenStudy) -> None:
         with make_dashboard(confirmed.storage, port=0) as server, serving(server) as address:
             study_id = confirmed.study._study_id
             detail = get(f"{address}/api/studies/{study_id}")
@@ -200,13 +200,13 @@ class TestPick:
             drawn = get(f"{address}/api/studies/{study_id}/plot/timeline")
             assert "Trial: 3" not in str(drawn)
 
-    def test_without_a_pick_the_best_of_the_search_is_shown(self, confirmed: OpenStudy) -> None:
+    def test_best_trial_of_the_search_is_shown_without_a_pick(self, confirmed: OpenStudy) -> None:
         view = DashboardStorage(confirmed.storage.optuna)
         assert view.get_best_trial(confirmed.study._study_id).number == 2
         view = DashboardStorage(confirmed.storage.optuna, pick_of=lambda study_id: 1)
         assert view.get_best_trial(confirmed.study._study_id).number == 1
 
-    def test_confirmations_of_earlier_versions_are_left_out_too(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_confirmations_of_earlier_versions_are_hidden(self, storage: StudyStorage, make_spec: Make) -> None:
         study = fill(storage, make_spec(n_trials=2))
         old = optuna.trial.create_trial(value=999.0, user_attrs={"confirms": 1})
         study.study.add_trial(old)
@@ -214,15 +214,15 @@ class TestPick:
         assert [trial.number for trial in view.get_all_trials(study.study._study_id)] == [0, 1]
         assert view.get_best_trial(study.study._study_id).number == 1
 
-    def test_studies_of_others_keep_their_best_trial(self, served: str, storage_url: str) -> None:
-        theirs = optuna.load_study(study_name="theirs", storage=storage_url)
-        theirs.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=3)
+    def test_studies_of_other_programs_keep_their_best_trial(self, served: str, storage_url: str) -> None:
+        foreign = optuna.load_study(study_name="theirs", storage=storage_url)
+        foreign.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=3)
         ids = {each["study_name"]: str(each["study_id"]) for each in get(f"{served}/api/studies")["study_summaries"]}
         assert ids["theirs"] not in get(f"{served}/finder/picks")
         (best,) = get(f"{served}/api/studies/{ids['theirs']}")["best_trials"]
-        assert best["number"] == theirs.best_trial.number
+        assert best["number"] == foreign.best_trial.number
 
-    def test_the_page_loads_our_script(self, served: str) -> None:
+    def test_page_loads_the_script_of_finder(self, served: str) -> None:
         for path in ("/dashboard", "/dashboard/studies/1"):
             assert get(served + path).count('src="/finder/pick.js"') == 1
         with urllib.request.urlopen(f"{served}/dashboard", timeout=120) as response:
@@ -230,8 +230,8 @@ class TestPick:
         assert "Best Trial" in get(f"{served}/finder/pick.js")
 
 
-class TestShown:
-    def test_our_bookkeeping_is_not_shown(self, served: str) -> None:
+class TestDashboardStorage:
+    def test_internal_attributes_are_hidden(self, served: str) -> None:
         detail = get(f"{served}/api/studies/1")
         assert {each["key"]: each["value"] for each in detail["user_attrs"]} == {
             "agent": "ppo", "environment": "CartPole-v1", "budget a seed": "1,000 environment steps",
@@ -239,7 +239,7 @@ class TestShown:
         }  # fmt: skip
         assert "Of 5 trials, 5 complete" in detail["note"]["body"]
 
-    def test_numbers_are_readable(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_numbers_are_rounded(self, storage: StudyStorage, make_spec: Make) -> None:
         study = open_study(make_spec(), storage)
         with Recorder(study) as recorder:
             number = recorder.ask().number  # type: ignore[union-attr]
@@ -253,10 +253,10 @@ class TestShown:
         assert kept.value == kept.intermediate_values[500] == 493.6296296296296
         assert shown.params == kept.params
 
-    def test_of_many_trials_the_best_and_the_newest_have_curves(
+    def test_only_the_best_and_newest_of_many_trials_have_curves(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A browser needs minutes to draw thousands of them."""
+        """A browser needs minutes to draw thousands of curves."""
         monkeypatch.setattr("studies.storage.dashboard_storage.MOST_CURVES", 2)
         monkeypatch.setattr("studies.servers.dashboard.MOST_CURVES", 2)
         study = open_study(make_spec(n_trials=8), storage)
@@ -272,19 +272,19 @@ class TestShown:
             shown = view.get_all_trials(study.study._study_id)
             assert [trial.number for trial in shown if trial.intermediate_values] == [1, 3, 6, running]
             assert [trial.value for trial in shown[:7]] == values
-            assert all(view.get_trial(trial._trial_id).intermediate_values for trial in shown)  # asked for one, it has
+            assert all(view.get_trial(trial._trial_id).intermediate_values for trial in shown)  # get_trial keeps them
         attach_figures(study)
         assert "for the best 2 trials and the newest 2" in get_note(study.study)
 
-    @pytest.mark.parametrize("who", ["the dashboard", "another process"])
-    def test_trials_of_a_deleted_study_are_not_shown_as_those_of_the_next(
-        self, storage: StudyStorage, storage_url: str, make_spec: Make, who: str
+    @pytest.mark.parametrize("deleted_by", ["the dashboard", "another process"])
+    def test_trials_of_a_deleted_study_are_not_shown_in_the_next(
+        self, storage: StudyStorage, storage_url: str, make_spec: Make, deleted_by: str
     ) -> None:
         view = DashboardStorage(storage.optuna)
         with open_storage(storage_url) as another:
             old = fill(another, make_spec(name="old", n_trials=3))
             assert len(view.get_all_trials(old.study._study_id)) == 3
-            deleting = view if who == "the dashboard" else another.optuna
+            deleting = view if deleted_by == "the dashboard" else another.optuna
             deleting.delete_study(old.study._study_id)
             new = open_study(make_spec(name="new", n_trials=1), another)
             with Recorder(new) as recorder:
@@ -292,8 +292,8 @@ class TestShown:
             assert [trial.value for trial in view.get_all_trials(new.study._study_id)] == [7.0]
             assert new.study._study_id != old.study._study_id, "whoever knows the old one by its id finds it gone"
 
-    def test_what_is_stored_anew_is_shown_anew(self) -> None:
-        """As in files of before, where SQLite gives ids anew."""
+    def test_replaced_trial_with_the_same_id_is_read_again(self) -> None:
+        """SQLite files of older versions reuse ids."""
         storage = InMemoryStorage()
         view = DashboardStorage(storage)
         study = optuna.create_study(storage=storage)
@@ -304,7 +304,7 @@ class TestShown:
         storage._studies[study._study_id].trials[0]._trial_id = first._trial_id
         assert [trial.value for trial in view.get_all_trials(study._study_id)] == [7.0]
 
-    def test_what_the_dashboard_deletes_leaves_nothing(self, served: str, storage_url: str) -> None:
+    def test_deleting_in_the_dashboard_deletes_the_episodes(self, served: str, storage_url: str) -> None:
         ids = {each["study_name"]: each["study_id"] for each in get(f"{served}/api/studies")["study_summaries"]}
         with load_study("second", storage_url) as study:
             assert study.storage.episodes.count(study.episodes_key)
@@ -312,7 +312,7 @@ class TestShown:
             urllib.request.urlopen(request, timeout=120).close()
             assert study.storage.episodes.count(study.episodes_key) == 0
 
-    def test_a_study_that_the_dashboard_renames_stays_ours(self, served: str, storage_url: str) -> None:
+    def test_renaming_in_the_dashboard_keeps_spec_and_episodes(self, served: str, storage_url: str) -> None:
         ids = {each["study_name"]: each["study_id"] for each in get(f"{served}/api/studies")["study_summaries"]}
         request = urllib.request.Request(
             f"{served}/api/studies/{ids['second']}/rename",
@@ -324,7 +324,7 @@ class TestShown:
             assert renamed.spec.params["gamma"]
             assert renamed.storage.episodes.count(renamed.episodes_key)
 
-    def test_a_study_that_the_dashboard_renames_loses_nothing(self, confirmed: OpenStudy, storage_url: str) -> None:
+    def test_renaming_in_the_dashboard_keeps_all_trials(self, confirmed: OpenStudy, storage_url: str) -> None:
         exact = 100.0 + 1 / 3
         confirmed.leases.close()  # type: ignore[union-attr]
         longer = confirmed.spec.model_copy(update={"n_trials": 4})
@@ -343,7 +343,7 @@ class TestShown:
             assert len(renamed.confirmation_trials()) == 2
 
 
-def test_serving_says_where_and_ends_with_ctrl_c(storage_url: str, make_spec: Make) -> None:
+def test_serve_reports_its_address_and_ends_with_ctrl_c(storage_url: str, make_spec: Make) -> None:
     with open_storage(storage_url) as storage:
         fill(storage, make_spec())
     addresses = []
@@ -358,18 +358,18 @@ def test_serving_says_where_and_ends_with_ctrl_c(storage_url: str, make_spec: Ma
     assert addresses[0].endswith("/dashboard")
 
 
-def test_a_taken_port_is_named(storage_url: str) -> None:
+def test_occupied_port_is_named_in_the_error(storage_url: str) -> None:
     with open_storage(storage_url):
         pass
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as occupied:
+        occupied.bind(("127.0.0.1", 0))
+        occupied.listen()
+        port = occupied.getsockname()[1]
         with pytest.raises(StudyError, match=f"port {port} on 127.0.0.1 is taken"):
             serve(storage_url, port=port)
 
 
-def test_what_cannot_be_served(storage_url: str, tmp_path: Path) -> None:
+def test_serve_raises_for_unusable_storage_port_or_host(storage_url: str, tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="in memory"):
         serve("memory")
     with pytest.raises(StudyError, match="there is no storage"):
@@ -386,7 +386,7 @@ def test_what_cannot_be_served(storage_url: str, tmp_path: Path) -> None:
         serve(storage_url, host="192.0.2.1", port=0, access=Access(token="0123456789abcdef"))
 
 
-def test_a_figure_that_cannot_be_drawn_does_not_stop_the_dashboard(
+def test_failing_figure_does_not_stop_the_dashboard(
     storage_url: str, make_spec: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any) -> None:
@@ -410,11 +410,11 @@ class TestBrowser:
         ]  # fmt: skip
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
 
-    def test_the_studies_are_listed(self, served: str, tmp_path: Path) -> None:
+    def test_browser_lists_the_studies(self, served: str, tmp_path: Path) -> None:
         page = self.dom(f"{served}/dashboard", tmp_path)
         assert all(name in page for name in ("first", "second", "theirs"))
 
-    def test_our_figures_and_intermediate_values_are_drawn(self, served: str, tmp_path: Path) -> None:
+    def test_browser_draws_figures_and_intermediate_values(self, served: str, tmp_path: Path) -> None:
         page = self.dom(f"{served}/dashboard/studies/1", tmp_path)
         for title in (
             "Learning curves",
@@ -427,7 +427,7 @@ class TestBrowser:
             assert title in page, title
         assert "Best Trial" not in page
 
-    def test_the_report_is_drawn(self, storage: StudyStorage, make_spec: Make, tmp_path: Path) -> None:
+    def test_browser_draws_the_report(self, storage: StudyStorage, make_spec: Make, tmp_path: Path) -> None:
         from studies.reports import write_report
 
         page = self.dom(write_report(fill(storage, make_spec()), tmp_path / "report.html").as_uri(), tmp_path)
