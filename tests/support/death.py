@@ -1,4 +1,4 @@
-"""Studies that another process runs, or ran until it was killed."""
+"""Studies that another process runs, or ran until it crashed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from studies.study.study import OpenStudy
 NO_PROCESS = 2**22 + 7
 
 
-def die(study: OpenStudy) -> None:
-    """Makes what this process holds of a study that of another one on this machine, which is gone."""
+def simulate_crash(study: OpenStudy) -> None:
+    """Transfer the leases of this process on a study to a process of this machine that no longer exists."""
     assert study.leases is not None
     study.leases.abandon()
     dead = str(Owner.new()._replace(pid=NO_PROCESS))
@@ -18,8 +18,8 @@ def die(study: OpenStudy) -> None:
         study.storage.leases.take(study.episodes_key, number, dead, LEASE_SECONDS, instead_of=lease)
 
 
-def run_by_another(study: OpenStudy) -> None:
-    """Has process 1 run a study, which is always there, and is not this one."""
+def lease_to_another_process(study: OpenStudy) -> None:
+    """Transfer the lease on a study to process 1, which always exists and is not this process."""
     assert study.leases is not None
     study.leases.close()
     another = Owner.new()._replace(pid=1, started="", token="another")

@@ -36,8 +36,8 @@ def with_evil(path: Path, section: str, marker: Path) -> None:
 def of_before(path: Path, marker: Path) -> None:
     """Write a checkpoint in the format of earlier versions, with a pickle that creates a marker."""
     with zipfile.ZipFile(path) as archive:
-        told = json.loads(archive.read("about.json"))
+        about = json.loads(archive.read("about.json"))
     payload = pickle.dumps({"trainer": Evil(marker), "spec": Evil(marker)})
-    told |= {"format": 1, "crc": zlib.crc32(payload), "size": len(payload)}
-    encoded = json.dumps(told).encode()
+    about |= {"format": 1, "crc": zlib.crc32(payload), "size": len(payload)}
+    encoded = json.dumps(about).encode()
     path.write_bytes(payload + encoded + struct.pack(">I8s", len(encoded), b"finder1\n"))

@@ -41,9 +41,9 @@ def check(case: Mistake, code: int, out: str, err: str) -> None:
     # A study file has a line for each of its mistakes.
     assert all(re.match(r"See (finder|--)|\S+\.toml[:,] ", hint) for hint in hints), err[-2000:]
     assert len(message) < 1_500, f"{len(message)} characters"
-    told = message.lower()
-    assert case.value.replace("HUGE", HUGE).lower() in told, message
-    assert case.advice.lower() in told, message
+    shown = message.lower()
+    assert case.value.replace("HUGE", HUGE).lower() in shown, message
+    assert case.advice.lower() in shown, message
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", err), repr(err)
 
 

@@ -1,4 +1,4 @@
-"""Compares how far trainings have moved weights: weights that hardly moved agree whatever they learned."""
+"""Comparison of the changes of weights by trainings; the weights themselves agree trivially if they hardly changed."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 
 NOISE = 1e-5
-"""Largest difference between trainings that are the same but for the order of their additions in single precision.
+"""Largest difference between trainings that differ only in the order of additions in single precision.
 
-Most are the same bit for bit; up to 2e-6 was measured. A discount of 0.5001 instead of 0.5 makes a larger one
-(`test_population.py`).
+Most trainings are equal bit for bit; up to 2e-6 was measured. A discount of 0.5001 instead of 0.5 gives a larger
+difference (`test_population.py`).
 """
 
 
 def values_of(variables: Sequence[Any]) -> list[np.ndarray]:
-    """Copies of the values of variables."""
+    """Return copies of the values of variables."""
     return [np.array(variable.numpy()) for variable in variables]
 
 
 def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], initial: Sequence[np.ndarray]) -> float:
-    """The largest difference between two movements from `initial`, of any variable, as a share of their movement."""
+    """Return the largest difference of any variable between two movements from `initial`, relative to the movement."""
     shares = []
     for our, their, start in zip(ours, theirs, initial, strict=True):
         moved = np.linalg.norm(np.asarray(their, np.float64) - start)
@@ -33,7 +33,7 @@ def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], initial
 def assert_same_movement(
     ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], initial: Sequence[np.ndarray], noise: float = NOISE
 ) -> None:
-    """Weights have gone the same way from where they began, and have gone somewhere."""
+    """Assert that weights have changed, and by the same amount up to `noise`."""
     assert any(np.any(their != start) for their, start in zip(theirs, initial, strict=True)), "nothing has moved"
     found = difference(ours, theirs, initial)
     assert found <= noise, f"the movements differ by {found:.1e} of their length"

@@ -1,4 +1,4 @@
-"""Ray in tests: which of them need it, and how copies of environments find it."""
+"""Test parameters for Ray and other vectorizations outside of this process."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ import pytest
 WITH_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="the extra ray is not installed")
 RAY = [pytest.param(kind, marks=[pytest.mark.real, WITH_RAY]) for kind in ("ray", "ray-subproc")]
 ELSEWHERE = [pytest.param("async", marks=pytest.mark.real), *RAY]
-"""Vectorizations that step copies outside of this process."""
+"""Vectorizations that step copies of environments outside of this process."""

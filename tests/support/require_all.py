@@ -11,7 +11,7 @@ import pytest
 VARIABLE = "FINDER_REQUIRE_ALL"
 """Environment variable: 1 if every test must run, as in continuous integration."""
 
-OF_THE_USER = "needs root"
+NEEDS_ROOT = "needs root"
 """Beginning of the reason of skips that no installation would change."""
 
 _FAILED = f"{VARIABLE} is set, and this was skipped: "
@@ -34,8 +34,8 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """List the missing packages and programs, each of them once."""
     reports = [report for key in ("failed", "error") for report in terminalreporter.stats.get(key, ())]
-    told = [str(report.longrepr) for report in reports]
-    if missing := sorted({line.removeprefix(_FAILED) for line in told if line.startswith(_FAILED)}):
+    texts = [str(report.longrepr) for report in reports]
+    if missing := sorted({line.removeprefix(_FAILED) for line in texts if line.startswith(_FAILED)}):
         terminalreporter.section(f"missing, though {VARIABLE} is set")
         for reason in missing:
             terminalreporter.write_line(reason)
@@ -46,6 +46,6 @@ def _required(report: Any) -> Any:
         return report
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     reason = reason.removeprefix("Skipped: ")
-    if not reason.startswith(OF_THE_USER):
+    if not reason.startswith(NEEDS_ROOT):
         report.outcome, report.longrepr = "failed", f"{_FAILED}{reason}"
     return report

@@ -16,7 +16,7 @@ def runnable(samplers: Iterable[str]) -> list[str]:
     return [name for name in samplers if name not in _OPTIONAL or find_spec(_OPTIONAL[name]) is not None]
 
 
-def needs(sampler: str) -> None:
+def skip_without_package(sampler: str) -> None:
     """Skip a test if the package of the sampler is not installed."""
     if sampler in _INSTALLED_BY_TESTS:
         pytest.importorskip(_INSTALLED_BY_TESTS[sampler], reason="needs cmaes, which `make test` installs")

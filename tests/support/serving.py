@@ -1,4 +1,4 @@
-"""A server in a thread, for as long as a test talks to it."""
+"""A server in a thread, for the duration of a test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def serving(server: Any) -> Iterator[str]:
-    """Give the address of a server while it serves in a thread."""
+    """Serve in a thread for the duration of the block, and yield the address."""
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:

@@ -56,11 +56,11 @@ def tidy(run: TrainingRun, log: str = "", gain: float = 1.0) -> None:
         while True:
             run.report(gain, length=10)
     except BaseException as error:
-        told = type(error).__name__
+        outcome = type(error).__name__
         raise
     finally:
         with Path(log).open("a") as file:
-            file.write(f"{gain:g} {run.seed} {told} after {len(run.history.returns)}\n")
+            file.write(f"{gain:g} {run.seed} {outcome} after {len(run.history.returns)}\n")
 
 
 def ends_early(run: TrainingRun, gain: float = 1.0) -> None:

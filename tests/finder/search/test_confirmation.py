@@ -7,9 +7,9 @@ from typing import Any
 
 import optuna
 import pytest
-from death import die
+from death import simulate_crash
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
-from sampler_packages import needs, runnable
+from sampler_packages import runnable, skip_without_package
 
 from finder import LRFinder
 from studies import load_study, open_study, write_report
@@ -383,7 +383,7 @@ def test_interrupted_confirmation_resumes_after_a_retried_row(tmp_path: Any):
     recorder = Recorder(study)
     ask = recorder.ask_confirmation()
     assert ask is not None
-    die(study)  # the next run retries a failed row and then resumes the confirmation
+    simulate_crash(study)  # the next run retries a failed row and then resumes the confirmation
     failed = study.study._storage.create_new_trial(study.study._study_id, failed_row({"learning_rate": 0.1}))
     study.study._storage.set_trial_state_values(failed, TrialState.FAIL)
     rows = (*study.spec.trials, {"learning_rate": 0.1})
@@ -415,7 +415,7 @@ class TestOptunaRanking:
     @pytest.mark.parametrize("sampler", runnable(["random", "tpe", "cmaes", "gp", "nsgaii"]))
     def test_confirmation_is_excluded_through_a_grpc_proxy(self, tmp_path: Any, sampler: str):
         """Constraints are system attributes, which a proxy passes on: proposals and best trial are the same."""
-        needs(sampler)
+        skip_without_package(sampler)
         found = []
         with open_storage(f"sqlite:///{tmp_path}/served.db") as behind:
             server, port = make_proxy(behind, "127.0.0.1", 0)
@@ -459,7 +459,7 @@ class TestOptunaRanking:
     @pytest.mark.parametrize("sampler", runnable(["tpe", "cmaes", "gp", "nsgaii"]))
     def test_confirmations_do_not_change_proposals_of_samplers(self, sampler: str):
         """Optuna's samplers rank excluded trials last, or reject studies that have some."""
-        needs(sampler)
+        skip_without_package(sampler)
         further = {}
         for confirmed in (False, True):
             study = open_study(sampled(sampler, n_trials=12))

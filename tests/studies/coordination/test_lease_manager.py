@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from death import NO_PROCESS, die
+from death import NO_PROCESS, simulate_crash
 
 from studies.coordination import lease_manager
 from studies.coordination.lease_manager import LEASE_SECONDS, PLANNING, STUDY, LeaseManager
@@ -242,7 +242,7 @@ class TestSeveralRecorders:
         dead.started(first.number, {})
         dead.episodes(first.number, [episode()])
         dead.flush()
-        die(study)
+        simulate_crash(study)
         with Recorder(join_study("a study", storage)) as helper:
             again = helper.ask()
             assert again == first

@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[3]
 HOLD = """
 import sys
 from studies.coordination import lease_manager
-lease_manager.LEASE_SECONDS, lease_manager.RENEW_SECONDS = 1.0, 3600.0  # no thread tells it what it lost
+lease_manager.LEASE_SECONDS, lease_manager.RENEW_SECONDS = 1.0, 3600.0  # no renewal thread notices the loss
 from studies.recording.opening import join_study
 from studies.recording.recorder import Recorder
 from studies.database.records import EpisodeRecord

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from death import run_by_another
+from death import lease_to_another_process
 from optuna.distributions import FloatDistribution
 from optuna.trial import create_trial
 from serving import serving
@@ -80,6 +80,6 @@ def test_renaming_to_an_existing_name_raises(storage: StudyStorage, make_spec: M
 def test_journal_study_cannot_be_renamed_while_it_runs(tmp_path: Path, make_spec: Make) -> None:
     with open_storage(f"journal:///{tmp_path}/finder.log") as storage:
         study = open_study(make_spec(), storage)
-        run_by_another(study)
+        lease_to_another_process(study)
         with pytest.raises(StudyError, match="is being run by process 1"):
             rename_study(storage, study.study._study_id, "renamed")

@@ -11,7 +11,7 @@ from typing import Any
 
 import optuna
 import pytest
-from death import run_by_another
+from death import lease_to_another_process
 
 from studies.analysis.listing import list_studies
 from studies.coordination import lease_manager
@@ -73,7 +73,7 @@ class TestDeleting:
         study = open_study(make_spec(), storage)
         with pytest.raises(StudyError, match=r"'a stady'.*'a study'"):
             delete_study("a stady", storage)
-        run_by_another(study)
+        lease_to_another_process(study)
         with pytest.raises(StudyError, match="being run by process 1"):
             delete_study("a study", storage)
         foreign = optuna.create_study(study_name="theirs", storage=storage.optuna)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from death import die
+from death import simulate_crash
 from optuna.trial import TrialState
 
 from studies.analysis.listing import list_studies
@@ -180,7 +180,7 @@ class TestEveryStorage:
         recorder.report(first.number, 200, 2.0)
         recorder.episodes(first.number, [episode(episode=0), episode(episode=1)])
         recorder.flush()
-        die(study)
+        simulate_crash(study)
         study = open_study(spec, storage)
         with Recorder(study) as recorder:
             assert states(study) == ["WAITING"]
@@ -492,7 +492,7 @@ def test_resumed_trial_is_compared_by_its_new_reports(storage: StudyStorage, mak
         number_of(recorder)
     assert recorder.rung(200, {number: {0: 1.0} for number in range(3)}) == set()
     recorder.report(0, 600, 3.0)
-    die(study)  # before the other trials have reported at 600
+    simulate_crash(study)  # before the other trials have reported at 600
     with Recorder(open_study(spec, storage)) as recorder:
         for _ in range(3):
             number_of(recorder)

@@ -13,7 +13,7 @@ import numpy as np
 import optuna
 import pytest
 from optuna.trial import TrialState
-from sampler_packages import needs, runnable
+from sampler_packages import runnable, skip_without_package
 
 from studies.errors import StudyError
 from studies.recording.opening import join_study, open_study
@@ -32,7 +32,7 @@ Make = Callable[..., StudySpec]
 
 @pytest.mark.parametrize("name", runnable(SAMPLERS))
 def test_every_sampler_proposes_distinct_values_in_range(name: str, make_spec: Make) -> None:
-    needs(name)
+    skip_without_package(name)
     sampler = make_sampler(name, {}, 0, make_spec())
     study = optuna.create_study(sampler=sampler)
     space = {"x": optuna.distributions.FloatDistribution(0, 1), "y": optuna.distributions.FloatDistribution(0, 1)}
@@ -47,7 +47,7 @@ def test_every_sampler_proposes_distinct_values_in_range(name: str, make_spec: M
 @pytest.mark.parametrize("name", runnable(["cmaes", "gp"]))
 def test_sampler_with_extra_package_learns_from_values(name: str, make_spec: Make) -> None:
     """Proposals depend on the values: with the objective negated, the sampler converges to the other end."""
-    needs(name)
+    skip_without_package(name)
     ends = []
     for sign in (1, -1):
         study = optuna.create_study(sampler=make_sampler(name, {}, 0, make_spec()))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from death import die
+from death import simulate_crash
 from optuna.trial import Trial
 
 from studies.recording.opening import open_study
@@ -64,5 +64,5 @@ def test_crash_between_two_parameters_changes_no_proposal(
             Recorder(study).ask()
         monkeypatch.undo()
         assert len(study.trials()[12].params) == n_set
-        die(study)
+        simulate_crash(study)
     assert run(make_spec, storage, "killed", sampler, [14]) == whole

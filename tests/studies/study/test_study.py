@@ -8,7 +8,7 @@ from typing import Any
 
 import optuna
 import pytest
-from death import die, run_by_another
+from death import lease_to_another_process, simulate_crash
 from optuna.trial import TrialState
 
 from studies.analysis.listing import list_studies
@@ -41,7 +41,7 @@ class TestEveryStorage:
     def test_running_trials_of_a_dead_process_are_queued(self, storage: StudyStorage, make_spec: Make) -> None:
         study = open_study(make_spec(), storage)
         assert Recorder(study).ask() is not None
-        die(study)
+        simulate_crash(study)
         again = open_study(make_spec(), storage)
         Recorder(again).close()
         trials = again.trials()
@@ -160,7 +160,7 @@ class TestReplacing:
         study = open_study(spec, storage)
         recorder = Recorder(study)
         recorder.report(recorder.ask().number, 100, 1.0)  # type: ignore[union-attr]
-        die(study)
+        simulate_crash(study)
         other = open_study(spec.model_copy(update={"seeds": (0,)}), storage)
         assert other.name == f"{self.NAME}-2"
         assert [trial.state for trial in open_study(spec, storage).trials()] == [TrialState.RUNNING]
@@ -171,7 +171,7 @@ class TestReplacing:
     def test_running_study_is_not_replaced(self, storage: StudyStorage, make_spec: Make) -> None:
         spec = make_spec(name=self.NAME, kind="lr", trials=RATES)
         study = open_study(spec, storage)
-        run_by_another(study)
+        lease_to_another_process(study)
         with pytest.raises(StudyError, match="being run by process 1"):
             open_study(spec.model_copy(update={"seeds": (0,)}), storage)
 
@@ -332,7 +332,7 @@ def test_password_is_not_stored_in_the_study(make_spec: Make) -> None:
 
 class TestStudyLease:
     def test_study_run_by_another_process_raises(self, storage: StudyStorage, make_spec: Make) -> None:
-        run_by_another(open_study(make_spec(), storage))
+        lease_to_another_process(open_study(make_spec(), storage))
         with pytest.raises(StudyError, match="being run by process 1"):
             open_study(make_spec(), storage)
 
