@@ -220,10 +220,10 @@ def test_failed_display_is_replaced_by_plain_lines(study: OpenStudy, clock: Cloc
         if drawn_by != "its end":
             progress._live.refresh()
             play(progress, study, clock)
-    told = out.getvalue()
-    assert told.count("Note  the live display failed (ZeroDivisionError: a bug of ours); plain lines follow.") == 1
-    assert ("▸ #1 learning_rate 1e-2 started" in told) is (drawn_by != "its end")
-    assert told.count("\x1b[?25h") >= 1  # the cursor is visible again
+    output = out.getvalue()
+    assert output.count("Note  the live display failed (ZeroDivisionError: a bug of ours); plain lines follow.") == 1
+    assert ("▸ #1 learning_rate 1e-2 started" in output) is (drawn_by != "its end")
+    assert output.count("\x1b[?25h") >= 1  # the cursor is visible again
 
 
 def test_closed_terminal_is_not_an_error(study: OpenStudy, clock: Clock) -> None:
@@ -294,9 +294,9 @@ def test_lines_are_cut_between_words_in_a_narrow_terminal(study: OpenStudy, cloc
         "  #1  optimizer sgd(momentum=0.9, …  25%  lately 6.5",
         "  best so far 20.0 ± 2.8 with learning_rate 1e-3 (#0)",
     ]
-    told = out.getvalue()
-    assert "failed: ValueError: the …" in told
-    assert "Plan  2 trials × 2 seeds (0, 1) × 1,000 environment steps,\r\n      then the best 2" in told.replace(
+    output = out.getvalue()
+    assert "failed: ValueError: the …" in output
+    assert "Plan  2 trials × 2 seeds (0, 1) × 1,000 environment steps,\r\n      then the best 2" in output.replace(
         "\n", "\r\n"
     )
 

@@ -68,7 +68,7 @@ def test_process_list_does_not_show_the_password(finder: Any) -> None:
         assert process.stdout.readline() == "hidden\n"
         assert "hunter2" not in shown.read_text()
         assert "me:*******@127.0.0.1" in shown.read_text()
-        _, told = process.communicate("\n", timeout=120)
+        _, err = process.communicate("\n", timeout=120)
         assert process.returncode == 2
-        assert "hunter2" not in told
-        assert LABEL in told
+        assert "hunter2" not in err
+        assert LABEL in err

@@ -82,11 +82,11 @@ def test_styles_of_the_program_are_kept(color: Any) -> None:
     table.add_row(Text("a\x1b[31mb", "bold"))
     console.print(table)
     console.print(Text("c\x1bd", "red"))
-    told = file.getvalue()
-    assert "a␛[31mb" in told
-    assert "c␛d" in told
-    assert ("\x1b[" in told) == (color is not None)
-    assert "\x1b[31mb" not in told
+    output = file.getvalue()
+    assert "a␛[31mb" in output
+    assert "c␛d" in output
+    assert ("\x1b[" in output) == (color is not None)
+    assert "\x1b[31mb" not in output
 
 
 def test_long_words_of_errors_are_truncated() -> None:
@@ -96,7 +96,7 @@ def test_long_words_of_errors_are_truncated() -> None:
 
 def test_printed_json_is_valid_and_has_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"name": EVIL, "é": float("nan")})
-    told = capsys.readouterr().out
-    assert json.loads(told) == {"name": EVIL, "é": None}
-    assert "é" in told
-    assert not CONTROL_CHARACTERS.search(told)
+    output = capsys.readouterr().out
+    assert json.loads(output) == {"name": EVIL, "é": None}
+    assert "é" in output
+    assert not CONTROL_CHARACTERS.search(output)

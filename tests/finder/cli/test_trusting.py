@@ -107,9 +107,9 @@ def test_play_needs_allow_module_for_environments_of_foreign_checkpoints(
 @pytest.mark.parametrize("field", ["env", "agent", "callbacks", "wrappers"])
 def test_settings_of_a_foreign_run_need_allow_module(trained: Any, evil: Path, place: str, field: str) -> None:
     file = trained.folder / "run" / "run.json"
-    told = json.loads(file.read_text())
-    told["settings"][field] = place if field in ("env", "agent") else [place]
-    file.write_text(json.dumps(told))
+    content = json.loads(file.read_text())
+    content["settings"][field] = place if field in ("env", "agent") else [place]
+    file.write_text(json.dumps(content))
     ran = trained("train", "--resume", "run", "--steps", "300", "--quiet")
     assert ran.code == 2
     assert "run/run.json names code in 'evil" in ran.err

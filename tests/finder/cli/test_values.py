@@ -50,7 +50,7 @@ def test_parameter_without_a_range_has_its_default_range() -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "given", "said"),
+    ("read", "given", "message"),
     [
         (values.settings, ["gamma"], "'gamma'"),
         (values.settings, ["gamma="], "name=value"),
@@ -63,8 +63,8 @@ def test_parameter_without_a_range_has_its_default_range() -> None:
         (values.rates, "1e-3,fast", "1e-4,1e-3"),
     ],
 )
-def test_error_names_the_invalid_value(read: Any, given: Any, said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said):
+def test_error_names_the_invalid_value(read: Any, given: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         read(given)
 
 

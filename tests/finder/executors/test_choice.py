@@ -153,7 +153,7 @@ class TestStrategies:
                 params={**SMALL_PPO, "jit_compile": False},
             )  # fmt: skip
             values[strategy] = [seed_values(trial) for trial in result.study.trials()]
-            told = {trial.user_attrs["configuration"]["strategy"] for trial in result.study.trials()}
-            assert told == {"none" if strategy == "none" else f"{strategy}:2"}
+            recorded = {trial.user_attrs["configuration"]["strategy"] for trial in result.study.trials()}
+            assert recorded == {"none" if strategy == "none" else f"{strategy}:2"}
             result.close()
         assert all(values[strategy] == values["none"] for strategy in strategies)

@@ -54,9 +54,9 @@ def test_study_continues_when_its_database_is_back(
     own_postgres.start()
     assert process.wait() == 0, (tmp_path / "output").read_text()
     wait_until_alone(process.pid)
-    told = (tmp_path / "output").read_text()
-    assert "does not answer" in told
-    assert "answers again" in told
+    output = (tmp_path / "output").read_text()
+    assert "does not answer" in output
+    assert "answers again" in output
     with load_study("cut", own_postgres.url) as study, load_study("whole", whole) as expected:
         assert {trial.state for trial in study.all_trials()} == {TrialState.COMPLETE}
         assert [seed_values(trial) for trial in study.all_trials()] == [
@@ -76,9 +76,9 @@ def test_study_ends_without_data_loss_when_its_database_stays_unavailable(
     wait_for_trials(own_postgres.url, "cut", 1)
     own_postgres.stop()
     assert process.wait() != 0
-    told = (tmp_path / "output").read_text()
-    assert "has not answered for 2 s" in told
-    assert "start the study again" in told
+    output = (tmp_path / "output").read_text()
+    assert "has not answered for 2 s" in output
+    assert "start the study again" in output
     own_postgres.start()
     with load_study("cut", own_postgres.url) as study:
         before = {trial.number: trial.value for trial in study.all_trials() if trial.state.is_finished()}

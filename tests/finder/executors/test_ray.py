@@ -117,13 +117,13 @@ def test_failed_machine_loses_no_results_and_trial_environments_share_counters(
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    told = output.read_text()
-    assert code == 0, told[-3_000:]
-    assert "a trial each in 2 processes of a Ray cluster of 2 machine(s)" in told
-    assert "as without Ray" in told
-    assert "counted everywhere" in told
-    assert "told: The shared object 'steps' is gone with the Ray actor it lived in: " in told
-    assert "told: The shared object 'steps' is gone: it lived in Ray, which this process has left." in told
+    printed = output.read_text()
+    assert code == 0, printed[-3_000:]
+    assert "a trial each in 2 processes of a Ray cluster of 2 machine(s)" in printed
+    assert "as without Ray" in printed
+    assert "counted everywhere" in printed
+    assert "told: The shared object 'steps' is gone with the Ray actor it lived in: " in printed
+    assert "told: The shared object 'steps' is gone: it lived in Ray, which this process has left." in printed
 
 
 FROM_A_PROCESS = """
@@ -201,14 +201,14 @@ def test_capacity_is_counted_per_machine(
 
 
 @pytest.mark.parametrize(
-    ("cpus", "memory", "told"),
+    ("cpus", "memory", "message"),
     [
         (8, None, r"a trial of 8 CPUs; they have 2 CPUs and 4.0 GB, 7 CPUs and 16.0 GB: ask for less"),
         (1, 17 * GB, r"a trial of 1 CPU and 17.0 GB; they have"),
     ],
 )
-def test_trial_that_fits_no_machine_is_refused(cpus: float, memory: int | None, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
+def test_trial_that_fits_no_machine_is_refused(cpus: float, memory: int | None, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         capacity_for(cpus, memory, [SMALL, LARGE, SMALL])
 
 

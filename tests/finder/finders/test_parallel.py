@@ -35,10 +35,10 @@ class TestRealProcesses:
         for trial, label in enumerate(["dqn", "ppo"]):  # a loss beside each return, and none before the first update
             curve = result.study.storage.episodes.curve(result.study.episodes_key, trial)
             assert finder.rewards[label] == [each.episode_return for each in curve]
-            told = [math.nan if each.loss is None else each.loss for each in curve]
-            np.testing.assert_array_equal(finder.losses[label], told)
-            assert np.isnan(told[0])
-            assert np.isfinite(told[-1])
+            losses = [math.nan if each.loss is None else each.loss for each in curve]
+            np.testing.assert_array_equal(finder.losses[label], losses)
+            assert np.isnan(losses[0])
+            assert np.isfinite(losses[-1])
         best = finder.logs["best_agent"]
         row = result.table().set_index("agent").loc[best]
         assert best == result.best.params["agent"]

@@ -42,11 +42,13 @@ def test_environment_without_an_id_is_given_by_the_caller(storage: str, agents: 
 
 @pytest.mark.parametrize("agents", [(), ("ppo",)])
 @pytest.mark.parametrize(
-    ("environment", "told"), [(another, "not another"), (EnvironmentSpec(mine, {"gravity": 1.0}), "gravity")]
+    ("environment", "message"), [(another, "not another"), (EnvironmentSpec(mine, {"gravity": 1.0}), "gravity")]
 )
-def test_different_environment_is_refused(storage: str, agents: tuple[str, ...], environment: Any, told: str) -> None:
+def test_different_environment_is_refused(
+    storage: str, agents: tuple[str, ...], environment: Any, message: str
+) -> None:
     begin(storage)
-    with pytest.raises(ConfigurationError, match=f"The study has the environment mine.*{told}"):
+    with pytest.raises(ConfigurationError, match=f"The study has the environment mine.*{message}"):
         work("theirs", storage, agents=agents, environment=environment)
 
 

@@ -74,12 +74,14 @@ class TestReadSuggestion:
         fall = noise - np.where(np.arange(101) >= 50, 30.0, 0.0)  # from 1e-3 on
         assert read_suggestion(RATES, list(fall), "loss").rate == pytest.approx(1e-3, rel=0.5)
 
-    @pytest.mark.parametrize(("first", "told"), [(10, "first rates, up to 3.98e-06: test smaller ones"), (91, "last")])
-    def test_rates_at_the_edges_are_never_suggested(self, first: int, told: str):
+    @pytest.mark.parametrize(
+        ("first", "reason"), [(10, "first rates, up to 3.98e-06: test smaller ones"), (91, "last")]
+    )
+    def test_rates_at_the_edges_are_never_suggested(self, first: int, reason: str):
         noise = np.random.default_rng(0).normal(0.0, 0.1, 101)
         suggestion = read_suggestion(RATES, list(noise - np.where(np.arange(101) >= first, 30.0, 0.0)), "loss")
         assert suggestion.rate is None
-        assert told in suggestion.reason
+        assert reason in suggestion.reason
 
     def test_suggestion_from_returns_is_a_tenth_of_the_best_rate(self):
         # Ten averaged: best of indices 70 to 79, whose middle is at most half a place from 74: 1e-6 * 10^4.44.

@@ -57,11 +57,11 @@ IN_PLACE = ["-pgamma=0.9:0.99", "-p", "gamma=0.9:0.99", "--param=gamma=0.9:0.99"
     ],
 )
 def test_remedy_changes_only_its_own_options(words: Any, remedy: Remedy, kept: Any, added: Any) -> None:
-    told = changed_words(words, remedy)
+    changed = changed_words(words, remedy)
     command, *agents = words[: words.index("--env")]
-    assert told == [command, *agents, *PLACE, *kept, *added]
+    assert changed == [command, *agents, *PLACE, *kept, *added]
     parser: Any = typer.main.get_command(app)
-    parser.commands[command].make_context(command, told[1:])  # raises if the command is invalid
+    parser.commands[command].make_context(command, changed[1:])  # raises if the command is invalid
 
 
 @pytest.mark.parametrize(
@@ -121,14 +121,14 @@ BEGUN = {
 @pytest.mark.parametrize(("begun", "text"), BEGUN.items())
 def test_advice_uses_the_interface_that_started_the_study(begun: StudyOrigin | None, text: str) -> None:
     remedy = Remedy(changes=(("confirm_seeds", 7),), purpose="7 further seeds")
-    told = advice_of(begun, "sqlite:///s.db", remedy)
-    assert told.text == text
-    assert told.command == ("" if begun is None or begun.by == "python" else text.rpartition("then ")[2])
+    advice = advice_of(begun, "sqlite:///s.db", remedy)
+    assert advice.text == text
+    assert advice.command == ("" if begun is None or begun.by == "python" else text.rpartition("then ")[2])
 
 
 def test_name_of_the_remedy_replaces_the_name_on_the_command_line() -> None:
-    told = advice_of(
+    advice = advice_of(
         StudyOrigin("file", ("run", "s.toml", "--study-name", "mine")), DEFAULT_STORAGE, more_seeds(SPEC, 3)
     )
-    assert told.command == "finder run s.toml"
-    assert told.before == 'seeds = 3, name = "s-3-seeds" in s.toml'
+    assert advice.command == "finder run s.toml"
+    assert advice.before == 'seeds = 3, name = "s-3-seeds" in s.toml'

@@ -66,10 +66,10 @@ def progress_enabled(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("progress_enabled")
 def test_searches_show_progress_by_default(call: str, capsys: pytest.CaptureFixture[str]):
     CALLS[call]()
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert re.search(r"^✓ #0 .*learning_rate 1e-3|^✓ #0 ", told.err, re.M)
-    assert "\x1b" not in told.err  # plain lines, as the output is not a terminal
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert re.search(r"^✓ #0 .*learning_rate 1e-3|^✓ #0 ", output.err, re.M)
+    assert "\x1b" not in output.err  # plain lines, as the output is not a terminal
     CALLS[call](progress=False)
     assert capsys.readouterr().err == ""
 

@@ -182,16 +182,16 @@ def test_study_resumes_under_an_alias_of_its_vectorization(storage: str):
     names = ["dummy", "sync", "dummy"]
     for n_trials, name in enumerate(names, start=1):
         study, _ = run_search(make_spec(storage=storage, n_trials=n_trials, sampler="random", vectorization=name))
-        told = [trial.user_attrs["configuration"]["vectorization"] for trial in study.trials()]
-        assert told == ["sync"] * n_trials
+        vectorizations = [trial.user_attrs["configuration"]["vectorization"] for trial in study.trials()]
+        assert vectorizations == ["sync"] * n_trials
         study.close()
 
 
 def test_study_resumes_under_another_spelling_of_its_strategy(storage: str):
     for n_trials, spelled in enumerate(["none", "None"], start=1):
         study, _ = run_search(make_spec(storage=storage, n_trials=n_trials, sampler="random", strategy=spelled))
-        told = [trial.user_attrs["configuration"]["strategy"] for trial in study.trials()]
-        assert told == ["none"] * n_trials
+        strategies = [trial.user_attrs["configuration"]["strategy"] for trial in study.trials()]
+        assert strategies == ["none"] * n_trials
         study.close()
 
 
@@ -290,8 +290,8 @@ def test_study_of_an_older_version_keeps_its_implicit_envpool(storage: str, monk
         first = tune("ppo", "Acrobot-v1", {"learning_rate": None}, n_trials=1, **asked)
         first.study.close()
     again = tune("ppo", "Acrobot-v1", {"learning_rate": None}, n_trials=2, **asked)
-    told = [trial.user_attrs["configuration"]["vectorization"] for trial in again.study.trials()]
-    assert told == ["envpool", "envpool"]
+    vectorizations = [trial.user_attrs["configuration"]["vectorization"] for trial in again.study.trials()]
+    assert vectorizations == ["envpool", "envpool"]
     assert again.study.vectorization == "envpool"
     again.study.close()
 

@@ -65,7 +65,7 @@ def test_every_mistake_is_reported_with_its_line(tmp_path: Path) -> None:
     path = write(tmp_path, WRONG)
     with pytest.raises(StudyError) as error:
         read_study(path)
-    told = str(error.value).splitlines()
+    messages = str(error.value).splitlines()
     expected = [
         (3, "Unknown environment 'CartPol-v1'. Did you mean CartPole-v1"),
         (4, "unknown key 'env_stepz'. Did you mean 'env_steps'"),
@@ -79,8 +79,8 @@ def test_every_mistake_is_reported_with_its_line(tmp_path: Path) -> None:
         (18, "Unknown hyperparameter 'clip_range' of dqn"),
         (22, "Unknown hyperparameter 'n_stepz' of ppo. Did you mean n_steps"),
     ]
-    assert [line.partition(": ")[0] for line in told] == [f"{path}, line {line}" for line, _ in expected]
-    for (_, words), line in zip(expected, told, strict=True):
+    assert [line.partition(": ")[0] for line in messages] == [f"{path}, line {line}" for line, _ in expected]
+    for (_, words), line in zip(expected, messages, strict=True):
         assert words in line
 
 

@@ -79,9 +79,9 @@ def test_other_code_named_by_a_stored_trial_is_refused(
     monkeypatch.setattr(Recorder, "ask", ask)
     finder = LRFinder("ppo", TwoStep)
     result = finder.grid(1e-3, 1e-2, n_rates=2, storage=storage, fixed=SMALL_PPO, study_name="theirs", **FEW)
-    [told] = set(result.table().reason)
-    assert "the study 'theirs' names code in 'evil_module', and others may write to its storage" in told
-    assert "FINDER_ALLOW_MODULES=evil_module" in told
+    [reason] = set(result.table().reason)
+    assert "the study 'theirs' names code in 'evil_module', and others may write to its storage" in reason
+    assert "FINDER_ALLOW_MODULES=evil_module" in reason
     assert not evil.exists()
 
 

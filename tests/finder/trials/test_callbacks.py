@@ -48,9 +48,9 @@ def test_custom_metrics_of_every_trial_reach_the_study(executor: str, callback: 
     for trial in study.trials():
         episodes = study.storage.episodes.curve(study.episodes_key, trial.number)
         lengths = [2 * episode.length for episode in episodes if episode.env_steps > 0.8 * 200]
-        told = trial.user_attrs["custom_metrics"]["twice"]
-        assert told["mean"] == pytest.approx(sum(lengths) / len(lengths))
-        assert (told["min"], told["max"], told["n_episodes"]) == (min(lengths), max(lengths), len(lengths))
+        metric = trial.user_attrs["custom_metrics"]["twice"]
+        assert metric["mean"] == pytest.approx(sum(lengths) / len(lengths))
+        assert (metric["min"], metric["max"], metric["n_episodes"]) == (min(lengths), max(lengths), len(lengths))
     assert list(result.table()["custom_metrics.twice"]) == [
         trial.user_attrs["custom_metrics"]["twice"]["mean"] for trial in result.study.trials()
     ]

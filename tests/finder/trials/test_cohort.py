@@ -125,12 +125,12 @@ def test_losses_can_be_the_metric():
 def test_configuration_needed_to_repeat_a_trial_is_reported():
     listener = Remembering()
     run_trial(make_trial(params={"learning_rate": 0.003}), listener)
-    told = listener.configurations[7]
-    assert told["agent"] == "ppo"
-    assert told["config"]["learning_rate"] == 0.003
-    assert told["optimizers"]["default"]["config"]["learning_rate"] == 0.003
-    assert told["seeds"] == [0, 1]
-    assert told["versions"]["tensorflow"]
+    configuration = listener.configurations[7]
+    assert configuration["agent"] == "ppo"
+    assert configuration["config"]["learning_rate"] == 0.003
+    assert configuration["optimizers"]["default"]["config"]["learning_rate"] == 0.003
+    assert configuration["seeds"] == [0, 1]
+    assert configuration["versions"]["tensorflow"]
 
 
 def test_used_template_cache_gives_the_same_results_as_a_new_one():
@@ -301,5 +301,5 @@ def test_agent_that_fails_as_a_member_is_trained_alone():
         with Trainer(trial.agent.build(1)) as single:
             single.train(env_steps=320)
         # Episodes that the population reported before it was given up are reported again.
-        told = {each.episode: each.episode_return for each in listener.records[trial.number] if each.seed == 1}
-        assert list(told.values()) == single.history.returns
+        returns = {each.episode: each.episode_return for each in listener.records[trial.number] if each.seed == 1}
+        assert list(returns.values()) == single.history.returns

@@ -280,8 +280,8 @@ class TestProcesses:
         assert (tmp_path / "died").exists()
         assert list(result.table()["state"]) == ["COMPLETE"]
         episodes = result.study.storage.episodes.curve(result.study.episodes_key, 0)
-        told = sorted((each.seed, each.episode, each.episode_return) for each in episodes)
-        assert told == [(seed, i, 1.0 + i) for seed in (0, 1) for i in range(20)]
+        recorded = sorted((each.seed, each.episode, each.episode_return) for each in episodes)
+        assert recorded == [(seed, i, 1.0 + i) for seed in (0, 1) for i in range(20)]
 
     @pytest.mark.real
     def test_ctrl_c_ends_the_function_and_the_process(self, tmp_path: Path) -> None:
@@ -317,15 +317,15 @@ def _has_episodes(folder: Path) -> bool:
 
 class TestInvalidUse:
     @pytest.mark.parametrize(
-        ("function", "told"),
+        ("function", "message"),
         [
             (trainings.no_default, "The parameter 'width' of the training function no_default has no default"),
             (trainings.misnamed, "The parameter 'structure' .* has a name that Finder reserves"),
             (trainings.takes_no_run, "must take its run as the first argument: takes_no_run\\(run\\)"),
         ],
     )
-    def test_invalid_signatures_are_refused(self, function: Any, told: str) -> None:
-        with pytest.raises(ConfigurationError, match=told):
+    def test_invalid_signatures_are_refused(self, function: Any, message: str) -> None:
+        with pytest.raises(ConfigurationError, match=message):
             AgentSpec.of(function, CARTPOLE)
 
     def test_invalid_names_and_values_are_refused(self) -> None:
@@ -384,7 +384,7 @@ class TestTrainingRun:
         assert len(run.history.returns) == 4
 
     @pytest.mark.parametrize(
-        ("reported", "error", "told"),
+        ("reported", "error", "message"),
         [
             ({"episode_return": 1.0}, ConfigurationError, "pass the episode's length, or env_steps"),
             ({"episode_return": 1.0, "env_steps": 5}, ConfigurationError, "env_steps=5 .* after env_steps=10"),
@@ -393,10 +393,10 @@ class TestTrainingRun:
             ({"episode_return": 1.0, "length": 1, "loss": float("nan")}, NonFiniteError, "leave the loss out"),
         ],
     )
-    def test_invalid_reports_are_refused(self, reported: dict[str, Any], error: type[Exception], told: str) -> None:
+    def test_invalid_reports_are_refused(self, reported: dict[str, Any], error: type[Exception], message: str) -> None:
         run = TrainingRun("CartPole-v1", env_steps=100)
         run.report(1.0, length=10)
-        with pytest.raises(error, match=told):
+        with pytest.raises(error, match=message):
             run.report(**reported)
         with pytest.raises(RunEnded):
             run.report(1.0, length=10)

@@ -38,9 +38,9 @@ def begin_step(copy: int | None, n_copies: int = 8, of_member: int = 2) -> None:
 def test_error_names_the_hanging_call():
     watchdog = Watchdog(3.0)
     begin_step(5)
-    n, told = ticks_until_hung(watchdog)
+    n, message = ticks_until_hung(watchdog)
     assert n == TICKS
-    assert told.startswith("step() of 'Arm-v0' (copy 1) did not return for 3 s. If it is only slow")
+    assert message.startswith("step() of 'Arm-v0' (copy 1) did not return for 3 s. If it is only slow")
     under_way.end()
     watchdog.feed()
     assert ticks_until_hung(watchdog)[1].startswith("Nothing came back for 3 s: the environment or the agent hangs.")
@@ -82,11 +82,11 @@ def test_first_update_may_take_longer():
 
 
 def test_hang_is_reported_by_another_thread_when_signals_are_blocked():
-    told, heard = [], threading.Event()
+    reasons, reported = [], threading.Event()
 
     def deaf(reason: str) -> None:
-        told.append(reason)
-        heard.set()
+        reasons.append(reason)
+        reported.set()
 
     watchdog = Watchdog(0.5, deaf)
     with watchdog.watching():
@@ -95,12 +95,12 @@ def test_hang_is_reported_by_another_thread_when_signals_are_blocked():
             begin_step(0)
             time.sleep(0)  # as in compiled code, which delays signals until it returns
             signal.signal(signal.SIGALRM, signal.SIG_IGN)
-            assert heard.wait(60)
+            assert reported.wait(60)
         finally:
             signal.signal(signal.SIGALRM, signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
     watchdog.close()
-    assert told[0].startswith("step() of 'Arm-v0' (copy 0) did not return for 0.5 s.")
+    assert reasons[0].startswith("step() of 'Arm-v0' (copy 0) did not return for 0.5 s.")
 
 
 def test_watchdog_does_nothing_outside_the_main_thread():

@@ -128,8 +128,8 @@ STUDIES = [
 ]
 
 RUNS = [
-    Mistake(f"train --resume {name}", told, advice)
-    for name, told, advice in (
+    Mistake(f"train --resume {name}", value, advice)
+    for name, value, advice in (
         ("nowhere", "'nowhere' is no folder of a run", "run.json"),
         ("no-run", "'no-run' is no folder of a run", "run.json"),
         ("there.txt", "'there.txt' is no folder of a run", "run.json"),
@@ -148,9 +148,9 @@ RUNS = [
     )
 ]
 CHECKPOINTS = [
-    Mistake(f"{line} {name}", told, advice)
+    Mistake(f"{line} {name}", value, advice)
     for line in ("play", "train PPO --start-from")
-    for name, told, advice in (
+    for name, value, advice in (
         ("nowhere", "'nowhere'", "there is no such file or folder"),
         ("no-run", "'no-run'", "no checkpoint of a training is in it"),
         ("there.txt", "there.txt is no whole checkpoint", "cut off"),

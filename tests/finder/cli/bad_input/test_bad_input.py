@@ -88,8 +88,8 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize(("words", "said"), MISTAKES.values(), ids=MISTAKES.keys())
-def test_mistake_is_reported_in_one_message(finder: Any, words: tuple[str, ...], said: str) -> None:
+@pytest.mark.parametrize(("words", "message"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_mistake_is_reported_in_one_message(finder: Any, words: tuple[str, ...], message: str) -> None:
     (finder.folder / "note.db").write_text("this is no database, leave it alone")
     (finder.folder / "empty.db").touch()
     (finder.folder / "mine.py").write_text(
@@ -102,7 +102,7 @@ def test_mistake_is_reported_in_one_message(finder: Any, words: tuple[str, ...],
     ran = finder(*words)
     assert ran.code == 2, ran.err
     assert ran.out == ""
-    assert said in ran.err
+    assert message in ran.err
     assert len(re.findall("^Error: ", ran.err, re.MULTILINE)) == 1
     assert "Traceback" not in ran.err
     assert (finder.folder / "note.db").read_text() == "this is no database, leave it alone"

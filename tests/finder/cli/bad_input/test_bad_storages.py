@@ -78,17 +78,17 @@ SEARCHING = ("lr ppo --env CartPole-v1 --env-steps 100 --study-name real", "trai
 
 DAMAGED = [
     *(
-        Mistake(f"{line} --storage {name}.db", *told)
-        for name, told in MESSAGES.items()
+        Mistake(f"{line} --storage {name}.db", *message)
+        for name, message in MESSAGES.items()
         for line in ("studies", "best real")
     ),
     *(Mistake(f"{line} --storage {name}.db", *MESSAGES[name]) for name in FILES for line in (*SERVING, *SEARCHING)),
     *(Mistake(f"{line} --storage no-trials.db", *MESSAGES["no-trials"]) for line in (*READERS, *WRITERS, *SERVING)),
     *(Mistake(f"{line} --storage columns.db", *MESSAGES["columns"]) for line in (*READERS, *WRITERS)),
-    *(Mistake(f"show real --storage {name}.db", *told) for name, told in OF_STUDY.items()),
-    *(Mistake(f"worker real --storage {name}.db", *told) for name, told in list(OF_STUDY.items())[:5]),
-    *(Mistake(f"report real --storage {name}.db", *told) for name, told in OF_EPISODES.items()),
-    *(Mistake(f"{line} --storage {name}.db", *told) for name, told in OF_LEASES.items() for line in WRITERS),
+    *(Mistake(f"show real --storage {name}.db", *message) for name, message in OF_STUDY.items()),
+    *(Mistake(f"worker real --storage {name}.db", *message) for name, message in list(OF_STUDY.items())[:5]),
+    *(Mistake(f"report real --storage {name}.db", *message) for name, message in OF_EPISODES.items()),
+    *(Mistake(f"{line} --storage {name}.db", *message) for name, message in OF_LEASES.items() for line in WRITERS),
     Mistake("show real --storage no-directions.db", "no-directions.db", "its table study_directions is missing"),
 ]
 

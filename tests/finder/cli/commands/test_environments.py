@@ -125,7 +125,7 @@ def test_range_test_prints_the_environment_options(finder_with_env: Any) -> None
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--env", "my_env.py"), "write my_env.py:Class. Environments in it: Endless."),
         (("--env", "my_env.py:Endles"), "my_env.py has nothing called 'Endles'"),
@@ -136,9 +136,9 @@ def test_range_test_prints_the_environment_options(finder_with_env: Any) -> None
 )
 @pytest.mark.parametrize("command", ["lr", "train"])
 def test_mistake_in_an_environment_is_reported(
-    finder_with_env: Any, command: str, words: tuple[str, ...], said: str
+    finder_with_env: Any, command: str, words: tuple[str, ...], message: str
 ) -> None:
     ran = finder_with_env(command, "ppo", *words)
     assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err
+    assert message in ran.err
     assert "Traceback" not in ran.err

@@ -79,7 +79,7 @@ def test_study_file_runs_a_training_function(mine: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("tune", "mine.py:train"), "declares no ranges: give the hyperparameters to search"),
         (("tune", "mine.py:trian"), "Training functions in it: train."),
@@ -88,10 +88,10 @@ def test_study_file_runs_a_training_function(mine: Any) -> None:
         (("train", "mine.py:train", "--set", "width=4"), "    train(run, learning_rate=0.0001, width=4)"),
     ],
 )
-def test_unsupported_use_of_a_training_function_is_explained(mine: Any, words: tuple[str, ...], told: str) -> None:
+def test_unsupported_use_of_a_training_function_is_explained(mine: Any, words: tuple[str, ...], message: str) -> None:
     ran = mine(*words, "--env", "CartPole-v1")
     assert ran.code == 2
-    assert told in ran.err
+    assert message in ran.err
 
 
 def test_deprecated_short_flag_of_train_warns(mine: Any) -> None:

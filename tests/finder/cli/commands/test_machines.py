@@ -86,12 +86,12 @@ def test_serve_prints_reachable_addresses(finder: Any, monkeypatch: pytest.Monke
     monkeypatch.setattr(
         "finder.cli.commands.machines.reachable", {"127.0.0.2": "10.1.2.3", "127.0.0.1": "127.0.0.1"}.get
     )
-    for host, told in (("127.0.0.2", "10.1.2.3"), ("127.0.0.1", "127.0.0.1")):
+    for host, address in (("127.0.0.2", "10.1.2.3"), ("127.0.0.1", "127.0.0.1")):
         ran = finder("serve", "--storage", "kept.db", "--host", host, "--port", "0", "--dashboard-port", "0")
         assert ran.code == 0, ran.err
         proxy, dashboard = ran.out.split()
-        assert proxy.startswith(f"grpc://{told}:")
-        assert dashboard.startswith(f"http://{told}:")
+        assert proxy.startswith(f"grpc://{address}:")
+        assert dashboard.startswith(f"http://{address}:")
         assert "on this machine" in ran.err  # both are addresses that no other machine reaches
         assert "from any machine" not in ran.err
         assert f"finder worker STUDY --storage {proxy}" in ran.err
@@ -121,9 +121,9 @@ def test_storage_of_a_study_file_overrides_the_environment_variable(
     assert "is written to named.db, the storage in its file, not to OPTUNA_STORAGE" in " ".join(ran.err.split())
     assert "mine in named.db: 1 trial to run" in ran.out
     assert "one process at a time; finder serve allows more" in " ".join(ran.err.split())
-    told = finder("submit", str(file), "--storage", "flagged.db")
-    assert "OPTUNA_STORAGE" not in told.err
-    assert "flagged.db" in told.out
+    overridden = finder("submit", str(file), "--storage", "flagged.db")
+    assert "OPTUNA_STORAGE" not in overridden.err
+    assert "flagged.db" in overridden.out
 
 
 def test_reachable_replaces_the_wildcard_address() -> None:
@@ -134,7 +134,7 @@ def test_reachable_replaces_the_wildcard_address() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("submit", "none.toml"), "none.toml"),
         (("submit", "study.toml", "--storage", "memory"), "ends with this command: give a --storage"),
@@ -148,13 +148,15 @@ def test_reachable_replaces_the_wildcard_address() -> None:
         (("serve", "--storage", "kept.db", "--host", "no.such.host.invalid"), "choose another"),
     ],
 )
-def test_mistakes_are_reported(finder: Any, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], told: str) -> None:
+def test_mistakes_are_reported(
+    finder: Any, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
+) -> None:
     monkeypatch.setattr("studies.storage.proxy_client.READY_SECONDS", 0.5)
     write(finder.folder)
     assert finder("submit", "study.toml", "--storage", "kept.db").code == 0
     ran = finder(*words)
     assert ran.code == 2
-    assert told in ran.err
+    assert message in ran.err
     assert "Traceback" not in ran.err
 
 
@@ -193,8 +195,8 @@ def test_workers_share_a_served_study_and_a_killed_one_loses_nothing(finder: Any
         wait_until_alone(first.pid)
         (finder.folder / "slow").unlink()
         others = [finder.start("worker", "shared", *allowed, "--json") for _ in range(2)]
-        told = [other.communicate(timeout=DEADLINE_SECONDS) for other in others]
-        assert [other.returncode for other in others] == [0, 0], told
+        outputs = [other.communicate(timeout=DEADLINE_SECONDS) for other in others]
+        assert [other.returncode for other in others] == [0, 0], outputs
         shown = finder("show", "shared", "--storage", address, "--json").json
         assert [trial["state"] for trial in shown["trials"]] == ["complete"] * (6 + 2)
         assert finder("best", "shared", "--storage", address, "--json").json["complete"] is True
@@ -222,9 +224,9 @@ def test_worker_ends_when_its_server_does_not_answer_in_time(finder: Any, monkey
         os.kill(server.pid, signal.SIGSTOP)
         (finder.folder / "slow").unlink()
         try:
-            _, told = worker.communicate(timeout=DEADLINE_SECONDS)
+            _, err = worker.communicate(timeout=DEADLINE_SECONDS)
         finally:
             os.kill(server.pid, signal.SIGCONT)
         assert worker.returncode == 2
-        assert f"{address} has not answered for {seconds:g} s" in " ".join(told.split())
-        assert "Traceback" not in told
+        assert f"{address} has not answered for {seconds:g} s" in " ".join(err.split())
+        assert "Traceback" not in err

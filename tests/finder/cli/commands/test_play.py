@@ -68,9 +68,9 @@ class TestPlay:
             monkeypatch.setenv("DISPLAY", ":77")  # this display does not exist and is not opened
         ran = trained("play", "run", "--episodes", "30", *flags)
         assert ran.code == 0, ran.err
-        told = re.fullmatch(r"mean return (\S+)   95% interval (\S+) to (\S+)   30 episodes\n", ran.out)
-        assert told is not None, ran.out
-        mean, low, high = map(float, told.groups())
+        match = re.fullmatch(r"mean return (\S+)   95% interval (\S+) to (\S+)   30 episodes\n", ran.out)
+        assert match is not None, ran.out
+        mean, low, high = map(float, match.groups())
         assert low < mean < high <= 500
         assert "To see it  finder play run --video out.gif" in ran.err
         both = trained("play", "run", "--episodes", "30", "--json", *flags).json
@@ -82,7 +82,7 @@ class TestPlay:
         assert ran.out == "episode 1   return 3   3 steps\n"
 
     @pytest.mark.parametrize(
-        ("words", "said"),
+        ("words", "message"),
         [
             (("nowhere", "--frames", "f"), "no such file or folder"),
             (("note.txt", "--frames", "f"), "note.txt is no whole checkpoint"),
@@ -95,7 +95,7 @@ class TestPlay:
         ],
     )
     def test_mistake_in_play_is_reported(
-        self, trained: Any, words: Any, said: str, monkeypatch: pytest.MonkeyPatch
+        self, trained: Any, words: Any, message: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
             monkeypatch.delenv(name, raising=False)
@@ -104,7 +104,7 @@ class TestPlay:
         (trained.folder / "full" / "holiday.png").touch()
         ran = trained("play", *words)
         assert (ran.code, ran.out) == (2, "")
-        assert said in ran.err
+        assert message in ran.err
         assert len(re.findall("^Error: ", ran.err, re.MULTILINE)) == 1
 
 
@@ -126,11 +126,11 @@ def test_interval_of_the_mean_return_is_limited_to_possible_returns(
 
 def history(folder: Path, rows: list[tuple[int, float, float | None]]) -> Path:
     folder.mkdir(parents=True)
-    told = [
+    records = [
         {"episode": index, "env_steps": steps, "return": value, "length": 1, "loss": loss}
         for index, (steps, value, loss) in enumerate(rows)
     ]
-    pq.write_table(pa.Table.from_pylist(told, EPISODES_SCHEMA), folder / "history.parquet")
+    pq.write_table(pa.Table.from_pylist(records, EPISODES_SCHEMA), folder / "history.parquet")
     return folder
 
 
@@ -200,7 +200,7 @@ class TestPlot:
             histories_data([run, tmp_path / "b" / ".." / "a"])
 
     @pytest.mark.parametrize(
-        ("words", "said"),
+        ("words", "message"),
         [
             (("nowhere",), "There is no history of a training in 'nowhere'"),
             (("empty",), "There is no history of a training in 'empty'"),
@@ -210,10 +210,10 @@ class TestPlot:
             ((), "DIR"),
         ],
     )
-    def test_mistake_in_plot_is_reported(self, finder: Any, words: Any, said: str) -> None:
+    def test_mistake_in_plot_is_reported(self, finder: Any, words: Any, message: str) -> None:
         history(finder.folder / "run", [(1, 1.0, None)])
         (finder.folder / "empty").mkdir()
         ran = finder("plot", *words)
         assert (ran.code, ran.out) == (2, "")
-        assert said in ran.err
+        assert message in ran.err
         assert len(re.findall("^Error: ", ran.err, re.MULTILINE)) == 1

@@ -34,9 +34,9 @@ def test_policies_are_compared(finder: Any, path: str) -> None:
 
 
 def test_race_is_the_default_policy(finder: Any, path: str) -> None:
-    told = finder("replay", path, "--budget", "50%", "--replays", "3", "--json").json
-    assert (told["budget"], told["replays"]) == (12.0, 3)
-    (row,) = told["policies"]
+    result = finder("replay", path, "--budget", "50%", "--replays", "3", "--json").json
+    assert (result["budget"], result["replays"]) == (12.0, 3)
+    (row,) = result["policies"]
     assert (row["policy"], row["pick"]) == ("race", "c4")
     assert row["mean_cost"] <= 12.0
 
@@ -48,7 +48,7 @@ def test_seed_determines_the_drawn_runs(finder: Any, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("nothing.csv",), "there is no table"),
         (("runs.csv", "--policy", "rase"), "Did you mean 'race'"),
@@ -59,7 +59,7 @@ def test_seed_determines_the_drawn_runs(finder: Any, path: str) -> None:
         (("runs.csv", "--budget", "0.5"), "a search needs at least 1"),
     ],
 )
-def test_mistakes_are_reported(finder: Any, path: str, words: tuple[str, ...], told: str) -> None:
+def test_mistakes_are_reported(finder: Any, path: str, words: tuple[str, ...], message: str) -> None:
     ran = finder("replay", *words)
     assert ran.code == 2
-    assert told in ran.err
+    assert message in ran.err

@@ -84,9 +84,9 @@ def watched(finder: Any) -> Any:
 def noted(finder: Any, name: str) -> list[Any]:
     """Return the recorded values in order, and remove them."""
     path: Path = finder.folder / name
-    told = [json.loads(line) for line in path.read_text().splitlines()]
+    values = [json.loads(line) for line in path.read_text().splitlines()]
     path.unlink()
-    return told
+    return values
 
 
 class TestOptionsOfAllSearches:

@@ -277,9 +277,9 @@ class TestResume:
         with studies.open_study(spec) as study, studies.Recorder(study) as recorder:
             recorder.completed(recorder.ask().number, 3.0, {0: 3.0, 1: 3.0})  # type: ignore[union-attr]
         for command in ("best", "show"):
-            told = finder(command, spec.name)
-            assert "may change" not in told.out + told.err
-            assert "1e-2 is the highest rate that was tried: higher ones may be better" in told.out + told.err
+            shown = finder(command, spec.name)
+            assert "may change" not in shown.out + shown.err
+            assert "1e-2 is the highest rate that was tried: higher ones may be better" in shown.out + shown.err
         assert (
             "to settle it: the same call with rates=[0.1, 1.0] (two rates beyond the edge"
             in finder("best", spec.name).err

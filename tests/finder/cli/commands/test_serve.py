@@ -55,9 +55,9 @@ def test_public_address_without_a_token_is_refused(finder: Any, command: str) ->
     ran = finder(command, "--storage", "kept.db", "--host", "0.0.0.0")
     assert ran.code == 2
     assert ran.out == ""
-    told = " ".join(ran.err.split())
-    assert told.startswith("Error: 0.0.0.0 is open to other machines, and there is no token: set FINDER_TOKEN")
-    assert "--insecure" in told
+    message = " ".join(ran.err.split())
+    assert message.startswith("Error: 0.0.0.0 is open to other machines, and there is no token: set FINDER_TOKEN")
+    assert "--insecure" in message
     assert not (finder.folder / "kept.db").exists()
 
 

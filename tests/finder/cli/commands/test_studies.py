@@ -151,18 +151,18 @@ def test_tables_of_studies_fit_a_narrow_terminal(finder: Any) -> None:
         recorder.pruned(recorder.ask().number, 2000, 25.25, {0: 25.0, 1: 25.5})  # type: ignore[union-attr]
         recorder.pruned(recorder.ask().number, 14_000, 201.0, {0: 200.0, 1: 202.0})  # type: ignore[union-attr]
         recorder.completed(recorder.ask().number, 430.0, {0: 360.0, 1: 500.0})  # type: ignore[union-attr]
-    told = {}
+    lines = {}
     for command in (("studies",), ("show", spec.name)):
         words = [sys.executable, "-c", "import sys; from finder.cli import main; sys.exit(main())", *command]
         shown = in_terminal(words, finder.folder, columns=80)
         assert shown.code == 0
         assert "…" not in shown.text
-        told[command[0]] = shown.lines
-    pruned = [line for line in told["show"] if " pruned" in line]
+        lines[command[0]] = shown.lines
+    pruned = [line for line in lines["show"] if " pruned" in line]
     assert [line.split()[-1] for line in pruned] == ["pruned", "pruned"]  # without a reason
-    assert told["show"].count("Pruned: others were expected to end better (pruner race).") == 1
-    assert "Note  not safe: only one trial is complete, so there is nothing to compare it" in told["show"]
-    assert told["studies"] == [
+    assert lines["show"].count("Pruned: others were expected to end better (pruner race).") == 1
+    assert "Note  not safe: only one trial is complete, so there is nothing to compare it" in lines["show"]
+    assert lines["studies"] == [
         "                                                                       best in",
         "study                      agent  environment  trials  pruned  failed   search",
         "lr-ppo-CartPole-v1-30000-  ppo    CartPole-v1     3/3  2                   430",

@@ -51,8 +51,8 @@ def found(folder: Path) -> dict[Path, checkpoint_file.CheckpointHeader]:
 
 def remove_result(folder: Path) -> None:
     """Remove the result, as if the run had been killed before it was written."""
-    told = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps({**told, "result": None}))
+    content = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**content, "result": None}))
 
 
 def assert_same_run(one: Path, other: Path) -> None:
@@ -93,10 +93,10 @@ class TestNewRun:
         assert f"finder play {folder}" in ran.err
         assert f"finder plot {folder}" in ran.err
         path = finder.folder / folder
-        told = json.loads((path / "run.json").read_text())
-        assert told["settings"]["config"]["n_steps"] == 16
-        assert told["result"]["env_steps"] == 400
-        assert told["command"][:2] == ["train", "ppo"]
+        content = json.loads((path / "run.json").read_text())
+        assert content["settings"]["config"]["n_steps"] == 16
+        assert content["result"]["env_steps"] == 400
+        assert content["command"][:2] == ["train", "ppo"]
         assert [header.env_steps for header in checkpoint_file.all_in(path / "checkpoints").values()] == [0, 400]
         assert not (path / "tensorboard").exists()
 
@@ -115,8 +115,8 @@ class TestNewRun:
         words = ("train", "ppo", "--env", "CliffWalking-v1", "--set", "jit_compile=false", "--set", "n_steps=8")
         ran = finder(*words, "--steps", "64", "--evaluate-every", "64", "--eval-max-steps", "5", "--folder", "cut")
         assert ran.code == 0, ran.err
-        told = "evaluation after 64 steps: return -5 ± 0 over 10 episodes, all of them cut off before their end"
-        assert told in ran.err
+        message = "evaluation after 64 steps: return -5 ± 0 over 10 episodes, all of them cut off before their end"
+        assert message in ran.err
         [row] = agents.read_evaluations(finder.folder / "cut").to_pylist()
         assert (row["n_episodes"], row["n_cut"]) == (10, 10)
         assert (
@@ -313,9 +313,9 @@ class TestFailures:
         hanging = ("ppo", "--env", "fakes:TwoStep-v0", "--env-kwargs", '{"hang_after": 41}', *PPO[3:])
         ran = finder("train", *hanging, "--steps", "400", "--folder", "run", "--hang-seconds", "3")
         assert ran.code == 1
-        told = " ".join(ran.err.split())
-        assert "HungError: step() of 'fakes:TwoStep-v0' (copy 0) did not return for 3 s." in told
-        assert "The newest checkpoint, after 0 environment steps, is run/checkpoints/000000000000.checkpoint" in told
+        message = " ".join(ran.err.split())
+        assert "HungError: step() of 'fakes:TwoStep-v0' (copy 0) did not return for 3 s." in message
+        assert "The newest checkpoint, after 0 environment steps, is run/checkpoints/000000000000.checkpoint" in message
         assert [row["return"] >= 0 for row in episodes(finder.folder / "run")] == [True] * 16
         again = finder("train", "--resume", "run", "--hang-seconds", "4")
         assert "did not return for 4 s." in " ".join(again.err.split())
@@ -331,9 +331,9 @@ class TestFailures:
             capture_output=True, text=True, check=False, timeout=500,
         )  # fmt: skip
         assert ran.returncode == 1, ran.stderr
-        told = " ".join(ran.stderr.split())
-        assert "step() of 'fakes:TwoStep-v0' (copy 0) did not return for 3 s." in told
-        assert "It hung in compiled code" in told
+        message = " ".join(ran.stderr.split())
+        assert "step() of 'fakes:TwoStep-v0' (copy 0) did not return for 3 s." in message
+        assert "It hung in compiled code" in message
         assert len(episodes(tmp_path / "run")) == 16
 
     def test_nan_reward_fails_the_training(self, finder: Any) -> None:
@@ -362,9 +362,9 @@ class TestPick:
         ran = searched.finder("train", "--from", searched.study, "--steps", "600", "--folder", "picked")
         assert ran.code == 0, ran.err
         pick = searched.finder("best", searched.study, "--json").json
-        told = json.loads((searched.finder.folder / "picked" / "run.json").read_text())["settings"]
-        assert (told["config"], told["env"], told["agent"]) == (pick["config"], pick["env"], "ppo")
-        assert told["study"] == {
+        settings = json.loads((searched.finder.folder / "picked" / "run.json").read_text())["settings"]
+        assert (settings["config"], settings["env"], settings["agent"]) == (pick["config"], pick["env"], "ppo")
+        assert settings["study"] == {
             "name": searched.study, "storage": "sqlite:///finder.db", "trial": pick["trial"]
         }  # fmt: skip
         assert f"(trial #{pick['trial']} of {searched.study})" in ran.err
@@ -494,14 +494,14 @@ MISTAKES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("words", "said"), MISTAKES.values(), ids=MISTAKES.keys())
-def test_mistake_is_reported_and_creates_no_run(finder: Any, words: tuple[str, ...], said: str) -> None:
+@pytest.mark.parametrize(("words", "message"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_mistake_is_reported_and_creates_no_run(finder: Any, words: tuple[str, ...], message: str) -> None:
     (finder.folder / "empty.db").touch()
     (finder.folder / "full").mkdir()
     (finder.folder / "full" / "thesis.txt").touch()
     ran = finder("train", *words)
     assert (ran.code, ran.out) == (2, ""), ran.err
-    assert said in ran.err
+    assert message in ran.err
     assert len(re.findall("^Error: ", ran.err, re.MULTILINE)) == 1
     assert "Traceback" not in ran.err
     assert not (finder.folder / "runs").exists()

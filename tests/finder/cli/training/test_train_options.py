@@ -95,9 +95,9 @@ class TestTrain:
         ran = watched(*PPO, "--callback", "watch.py:Watch", "--callback", "agents:Callback")
         assert ran.code == 0, ran.err
         assert noted(watched, "began") == [[os.getpid(), "NoneType"]]
-        told = [row["return"] for row in agents.read_history(watched.folder / "run").to_pylist()]
-        assert noted(watched, "episodes") == told
-        assert told
+        returns = [row["return"] for row in agents.read_history(watched.folder / "run").to_pylist()]
+        assert noted(watched, "episodes") == returns
+        assert returns
         settings = json.loads((watched.folder / "run" / "run.json").read_text())["settings"]
         assert settings["callbacks"] == [f"{watched.folder}/watch.py:Watch", "agents:Callback"]
 
@@ -160,8 +160,8 @@ class TestCheckpoints:
         best = [(row["env_steps"], row["mean_return"]) for row in evaluations if row["is_best"]]
         assert 1 < len(best) < len(evaluations)
         headers = checkpoint_file.all_in(watched.folder / "run" / "checkpoints").values()
-        told = [(header.env_steps, header.value) for header in headers if header.value is not None]
-        assert told == [*best[-2:], (300, evaluations[-1]["mean_return"])]  # the final state is always written
+        written = [(header.env_steps, header.value) for header in headers if header.value is not None]
+        assert written == [*best[-2:], (300, evaluations[-1]["mean_return"])]  # the final state is always written
 
 
 class TestPlay:
@@ -194,8 +194,8 @@ def test_window_smooths_plots(watched: Any) -> None:
     for window in ("1", "3"):
         assert watched("plot", "run", "--window", window, "--output", f"{window}.html").code == 0
         pages[window] = (watched.folder / f"{window}.html").read_text()
-    told = [row["return"] for row in agents.read_history(watched.folder / "run").to_pylist()]
-    means = [float(np.mean(told[max(0, i - 2) : i + 1])) for i in range(len(told))]
-    assert told != means
-    assert json.dumps(told).replace(" ", "") in pages["1"].replace(" ", "")
+    returns = [row["return"] for row in agents.read_history(watched.folder / "run").to_pylist()]
+    means = [float(np.mean(returns[max(0, i - 2) : i + 1])) for i in range(len(returns))]
+    assert returns != means
+    assert json.dumps(returns).replace(" ", "") in pages["1"].replace(" ", "")
     assert json.dumps(means).replace(" ", "") in pages["3"].replace(" ", "")
