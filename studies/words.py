@@ -37,11 +37,10 @@ def number_text(value: float) -> str:
 
 
 def spread_text(value: float, spread: float) -> str:
-    """Return `494 ± 11`, with one or two digits of the spread.
+    """Return `494 ± 11`: the spread has two significant digits, or one if the value then still has three or more.
 
-    There is one, as in `9.346 ± 0.005`, if the value has three digits without the second.
-
-    The spread of a few seeds is itself rough, so 9.3460 ± 0.0054 would suggest false precision.
+    So 9.3460 and 0.0054 become `9.346 ± 0.005`: the spread of a few seeds is itself rough, and more digits would
+    suggest false precision.
     """
     if not (math.isfinite(spread) and math.isfinite(value)):
         return number_text(value)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 FEW = 3
-"""Number of trials up to which the best needs no confirmation, as confirmation also chooses among few finalists."""
+"""Number of complete trials up to which a missing confirmation raises no doubt: confirmation chooses among few, too."""
 
 Status = Literal["safe", "tie", "not safe", "no pick"]
 
@@ -58,7 +58,7 @@ class Conclusion:
         pick: First line: what to use.
         value: Second line: its value, and on which seeds; "" without a value.
         certainty: Third line, without the status: why.
-        reasons: All doubts about the recommendation, the most important first; empty if it is safe.
+        reasons: All doubts about the recommendation, the most important first; empty if it is safe or missing.
     """
 
     status: Status

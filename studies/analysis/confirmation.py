@@ -80,8 +80,9 @@ class Verdict:
     Attributes:
         pick: Trial to use, on the seeds of the search; None if no trial has a value.
         tuning: All complete trials on the seeds of the search, best first.
-        ranked: The trials that did not fail on further seeds, on all their seeds, best first, with ties.
-        confirmed: Confirmed finalists, the pick first, then the best.
+        ranked: The trials that learned and did not fail on further seeds (all trials if there are none), on all their
+            seeds, best first, with ties.
+        confirmed: Confirmed finalists, the pick first, then the others, best first.
         refuted: Number of a finalist that failed on further seeds -> reason.
         rate: Estimate of the best learning rate, with all other parameters as in the pick; None if none was searched.
     """

@@ -130,7 +130,7 @@ class LeaseManager:
         self._lost.discard(number)
 
     def start_renewing(self) -> None:
-        """Renew all leases, now and until `close`."""
+        """Renew all leases every `RENEW_SECONDS`, from now until `close`, in a thread."""
         if self._thread is None and self._others:
             self._thread = threading.Thread(target=self._renew_again_and_again, name="finder-leases", daemon=True)
             self._thread.start()

@@ -46,7 +46,7 @@ class Owner(NamedTuple):
             host, machine, pid, started, token = text.split(" ")
             return cls(host, machine, int(pid), started, token)
         except ValueError:
-            raise damaged("a lease of a study", f"its owner is {text!r}, which is no process") from None
+            raise damaged("a lease of a study", f"its owner is {text!r}, which is not a process") from None
 
     def __str__(self) -> str:
         return " ".join(map(str, self))

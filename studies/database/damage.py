@@ -17,7 +17,7 @@ from studies.spec.attributes import CONFIRMS_ATTR, REASON_ATTR, RUNG_ATTR, TRACE
 RESTORE = "Restore the storage from a copy, or remove what is damaged with a tool of its database."
 """Advice for a damaged storage."""
 
-MADE = "alembic_version"
+VERSION_TABLE = "alembic_version"
 """Table that Optuna fills last: if it has a row, all others were created."""
 
 OPTUNA_TABLES = (

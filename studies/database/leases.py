@@ -45,7 +45,7 @@ class Lease(NamedTuple):
 
 
 class LeaseTable(Protocol):
-    """Base class for the leases of all studies of a storage. Each call is one transaction, and is thread-safe."""
+    """Protocol of the leases of all studies of a storage. Each call is one transaction, and is thread-safe."""
 
     def take(self, study: str, number: int, owner: str, seconds: float, instead_of: Lease | None = None) -> int:
         """Acquire a free lease, or take one over; return its new epoch, 0 if it was not acquired.

@@ -66,7 +66,7 @@ class Decision:
     """Result of a policy.
 
     Attributes:
-        pick: Recommended candidate.
+        pick: Position of the recommended candidate.
         interval: 95% interval of the value of the pick; None if the policy has none.
         rate: Estimate of the best learning rate of its group; None if the policy has none.
     """

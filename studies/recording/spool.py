@@ -8,7 +8,7 @@ import json
 import logging
 import os
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from optuna.trial import TrialState
 
@@ -66,15 +66,17 @@ class Spool:
             return
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self._locked(), self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(_as_json(trial)) + "\n")
+            with self._locked(), self.path.open("a+b") as file:
+                start = b"" if _ends_with_newline(file) else b"\n"  # an earlier line is incomplete: the disk was full
+                file.write(start + json.dumps(_as_json(trial)).encode() + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
+                _sync_folder(self.path.parent)
         except OSError as error:
             log.warning("Trial %d could not be written to %s: %s", trial.number, self.path, error.strerror or error)
 
     def read(self) -> list[EndedTrial]:
-        """Return the spooled trials; an incomplete last line is left out."""
+        """Return the spooled trials; incomplete lines are left out with a warning."""
         found = []
         for line in self._lines():
             try:
@@ -127,11 +129,20 @@ class Spool:
             os.close(folder)
 
 
+def _ends_with_newline(file: BinaryIO) -> bool:
+    """Return whether a file is empty or ends with a complete line."""
+    if file.seek(0, os.SEEK_END) == 0:
+        return True
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) == b"\n"
+
+
 def _sync_folder(folder: Path) -> None:
-    """Sync a folder after a file in it was replaced."""
+    """Sync a folder after a file in it was created or replaced, if its file system can."""
     handle = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        with contextlib.suppress(OSError):  # some network file systems reject it
+            os.fsync(handle)
     finally:
         os.close(handle)
 

@@ -14,7 +14,10 @@ from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spaces import Json, check_json
 
 TRACEBACK_BYTES = 8_192
+"""Maximum length of a stored traceback in bytes."""
+
 REASON_CHARACTERS = 1_000
+"""Maximum length of a stored reason in characters."""
 
 
 class TrialEnding(NamedTuple):

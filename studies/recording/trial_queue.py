@@ -195,6 +195,8 @@ class TrialQueue:
             with contextlib.suppress(LeaseLostError):
                 storage.set_trial_user_attr(started.trial._trial_id, REASON_ATTR, f"abandoned at its start: {error}")
                 storage.set_trial_state_values(started.trial._trial_id, TrialState.FAIL)
+                if started.confirms is None:
+                    self._source.restore(started.trial)
         self._leases.release(number)  # a resumed trial was requeued by the other process before its lease was acquired
         return False
 

@@ -90,10 +90,16 @@ class TrialSource:
                 return NextTrial(each, resumed, self._distributions_of(planned_row(each)))
         if is_full or (self._planned and not self._pending):
             return None
-        row: Mapping[str, Json] = self._pending.pop(0) if self._pending else {}
+        row: Mapping[str, Json] = self._pending[0] if self._pending else {}
         trial = start_trial(self._study.study, row)
+        del self._pending[:1]  # after the write, which fails if the planning lease was lost
         self._started.add(trial.number)
         return NextTrial(trial, False, self._distributions_of(row))
+
+    def restore(self, trial: FrozenTrial) -> None:
+        """Restore the planned row of a trial that was abandoned at its start, so that it is tried again."""
+        if row := planned_row(trial):
+            self._pending.insert(0, row)
 
     def _refresh(self) -> list[FrozenTrial]:
         """Return the current trials, and remove the rows from the plan that other processes have started or queued."""

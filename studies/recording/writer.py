@@ -30,7 +30,10 @@ log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 FLUSH_ROWS = 5_000
+"""Number of buffered episodes that are written at once."""
+
 FLUSH_SECONDS = 1.0
+"""Seconds after which buffered episodes are written with the next event."""
 
 
 class Writer:
@@ -191,10 +194,11 @@ class Writer:
         self._spool.change(None)
 
     def _resume(self, frozen: FrozenTrial) -> Trial | None:
-        """Acquire a trial that has ended without being stored; return None if another process holds it."""
+        """Acquire a trial that has ended without being stored; return None if another process holds or runs it."""
         if self._leases.acquire(frozen.number) is not None:
             return None
         if frozen.state == TrialState.WAITING and not resume(self._study.study, frozen):
+            self._leases.release(frozen.number)
             return None
         return Trial(self._study.study, frozen._trial_id)
 

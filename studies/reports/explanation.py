@@ -28,7 +28,7 @@ MANY_SEEDS = 100
 
 
 def pick_or_none(study: OpenStudy) -> Recommendation | None:
-    """Return the recommendation, None if there is none; `why_no_pick` of its module gives the reason."""
+    """Return the recommendation, None if there is none (`studies.analysis.recommendation.why_no_pick`)."""
     return None if why_no_pick(study) else best(study)
 
 

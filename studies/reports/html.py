@@ -129,10 +129,11 @@ def _beats(entry: Ranked, pick: Ranked | None, direction: Direction) -> str:
 
 def _confirmation_table(study: OpenStudy, facts: Ranking) -> str:
     found = facts.verdict.confirmed
+    pick = None if facts.pick is None else facts.pick.number
     if not found:
         return ""
     rows = "".join(
-        f'<tr{" class=pick" * (each.tuning is facts.pick)}><td class="number">#{each.number}</td>'
+        f'<tr{" class=pick" * (each.number == pick)}><td class="number">#{each.number}</td>'
         f"<td>{_text(params_text(dict(each.tuning.params)))}</td>"
         f'<td class="number">{_text(spread_text(each.tuning.value, each.tuning.spread))}</td>'
         f'<td class="number">{_text(spread_text(each.held_out.value, each.held_out.spread))}</td>'
@@ -144,7 +145,7 @@ def _confirmation_table(study: OpenStudy, facts: Ranking) -> str:
     return (
         f'<h2>The best, run again on {seeds}</h2><div class="scroll"><table><tr><th>trial</th><th>parameters</th>'
         f"<th>in the search</th><th>on further seeds</th><th>95% interval</th>"
-        f"<th>flattered by (plain means)</th></tr>{rows}</table></div>"
+        f"<th>overestimated by (plain means)</th></tr>{rows}</table></div>"
     )
 
 

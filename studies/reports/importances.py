@@ -69,7 +69,7 @@ class ImportancesData(NamedTuple):
 
 
 def searched_params(study: OpenStudy) -> list[str]:
-    """Return the parameters with more than one tried value."""
+    """Return the searched parameters that are not fixed."""
     return [name for name, space in study.spec.search_space().items() if not isinstance(space, Fixed)]
 
 

@@ -34,9 +34,9 @@ class RankingRow(NamedTuple):
 
     Attributes:
         label: Optimizer or agent, or number of the trial.
-        settings: Parameters.
-        best: Value of each seed of the search.
-        further: Value of each further seed, None without confirmation.
+        settings: Parameters as text.
+        best: Trial of the row on the seeds of the search.
+        further: The same on further seeds, None without confirmation.
         n_trials: Number of complete trials with this label.
         is_pick: Whether it is the recommended trial.
     """

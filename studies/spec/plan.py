@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from studies.errors import StudyError, nearest
-from studies.spec.spaces import Choice, Fixed, FloatRange, IntRange, Json, Space, settle
+from studies.spec.spaces import Choice, Fixed, FloatRange, IntRange, Json, Space, is_finite, settle
 
 Row = Mapping[str, Json]
 
@@ -51,7 +51,7 @@ def inferred_spaces(rows: Sequence[Row], known: Mapping[str, Space]) -> dict[str
         values = [row[name] for row in rows if name in row]
         distinct = [value for index, value in enumerate(values) if value not in values[:index]]
         numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in distinct)
-        if not numeric or not all(math.isfinite(value) for value in distinct):
+        if not numeric or not all(map(is_finite, distinct)):
             spaces[name] = Choice(values=tuple(distinct))
         elif len(distinct) == 1:
             spaces[name] = Fixed(value=distinct[0])
@@ -65,20 +65,27 @@ def inferred_spaces(rows: Sequence[Row], known: Mapping[str, Space]) -> dict[str
     return spaces
 
 
-def settled_rows(rows: Sequence[Row], spaces: Mapping[str, Space]) -> tuple[dict[str, Json], ...]:
+def settled_rows(
+    rows: Sequence[Row], spaces: Mapping[str, Space], what: str = "planned trial"
+) -> tuple[dict[str, Json], ...]:
     """Return the rows with every value checked against its space and converted to the type of the space.
 
+    Args:
+        rows: Rows.
+        spaces: Search space, with a space for every parameter of the rows.
+        what: Name of a row in errors. Defaults to `planned trial`.
+
     Raises:
-        StudyError: Names the trial, the parameter and the value that lies outside.
+        StudyError: Names the row, the parameter and the value that lies outside.
     """
     settled = []
     for number, row in enumerate(rows):
         if not row:
-            raise StudyError(f"planned trial {number} is empty: give it at least one parameter.")
+            raise StudyError(f"{what} {number} is empty: give it at least one parameter.")
         try:
             settled.append({name: _settle(name, spaces[name], value) for name, value in row.items()})
         except StudyError as error:
-            raise StudyError(f"planned trial {number}, {error}") from None
+            raise StudyError(f"{what} {number}, {error}") from None
     return tuple(settled)
 
 
@@ -103,12 +110,12 @@ def grid_rows(spaces: Mapping[str, Space], options: Mapping[str, Json], seed: in
     points = options.get("points")
     if points is not None and (isinstance(points, bool) or not isinstance(points, int) or points < 2):
         raise StudyError(f"points is {points!r}: give a whole number from 2.")
-    axes = {name: _axis(name, space, points) for name, space in sorted(spaces.items())}
-    size = math.prod(len(axis) for axis in axes.values())
-    if size > _MAX_GRID:
+    size = math.prod(_axis_length(name, space, points) for name, space in sorted(spaces.items()))
+    if size > _MAX_GRID:  # found before the values are listed, which may not fit into memory
         raise StudyError(
             f"the grid has {size} points: use fewer values or a sampler such as tpe (at most {_MAX_GRID})."
         )
+    axes = {name: _axis(space, points) for name, space in sorted(spaces.items())}
     rows = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     random.Random(seed).shuffle(rows)
     return tuple(row for row in rows if row)
@@ -121,7 +128,34 @@ def _settle(name: str, space: Space, value: Json) -> Json:
         raise StudyError(f"{name}: {error}") from None
 
 
-def _axis(name: str, space: Space, points: int | None) -> list[Json]:
+def _axis_length(name: str, space: Space, points: int | None) -> int:
+    """Return the number of values of a parameter in a grid.
+
+    Raises:
+        StudyError: If a range has no finite number of values and `points` is not given.
+    """
+    if isinstance(space, Choice):
+        return len(space.values)
+    if isinstance(space, Fixed):
+        return 1
+    if isinstance(space, IntRange):
+        return (space.high - space.low) // (space.step or 1) + 1
+    if space.step is not None:
+        return _n_steps(space.low, space.high, space.step) + 1
+    if points is None:
+        raise StudyError(
+            f"{name} ranges over all numbers from {space.low} to {space.high}, which is not a grid: give it a step, "
+            "list its values, or set sampler_kwargs points."
+        )
+    return points
+
+
+def _n_steps(low: float, high: float, step: float) -> int:
+    return round((high - low) / step)
+
+
+def _axis(space: Space, points: int | None) -> list[Json]:
+    """Return the values of a parameter in a grid; see `_axis_length`."""
     if isinstance(space, Choice):
         return list(space.values)
     if isinstance(space, Fixed):
@@ -129,13 +163,9 @@ def _axis(name: str, space: Space, points: int | None) -> list[Json]:
     if isinstance(space, IntRange):
         return list(range(space.low, space.high + 1, space.step or 1))
     if space.step is not None:
-        count = round((space.high - space.low) / space.step)
+        count = _n_steps(space.low, space.high, space.step)
         return [*(space.low + index * space.step for index in range(count)), space.high]
-    if points is None:
-        raise StudyError(
-            f"{name} ranges over all numbers from {space.low} to {space.high}, which is not a grid: give it a step, "
-            "list its values, or set sampler_kwargs points."
-        )
+    assert points is not None  # `_axis_length` has checked it
     inner = range(1, points - 1)
     if space.log:
         ratio = space.high / space.low

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 LARGEST = 2**63 - 1
 """Largest integer that databases can store."""
 
+_MOST_STEPS = 10**24
+"""Limit on the steps of a range: beyond it, the remainder of a division has more digits than `Decimal` computes."""
+
 Json = Any
 """JSON value: None, bool, int, float, str, list or dict of these."""
 
@@ -247,6 +250,14 @@ def settle(space: Space, value: Json) -> Json:
     return float(value)
 
 
+def is_finite(number: float) -> bool:
+    """Return whether a number is finite as a float; an integer beyond the range of floats is not."""
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
+
+
 def check_json(value: Json) -> None:
     """Raise `StudyError` unless `value` survives JSON unchanged (no NaN, no infinity, no instance of another class)."""
     try:
@@ -276,6 +287,8 @@ def _check_range(low: float, high: float, log: bool, step: float | None) -> None
         raise StudyError(f"step is {step}: it must be above 0.")
     # Decimal, because 0.3 - 0.1 is not 2 * 0.1 in binary and Optuna would silently move the end of the range.
     span, stride = Decimal(str(high)) - Decimal(str(low)), Decimal(str(step))
+    if span / stride > _MOST_STEPS:
+        raise StudyError(f"step is {step} in {low}:{high}, which are too many steps: give a larger step, or none.")
     if span % stride:
         reachable = Decimal(str(low)) + span // stride * stride
         raise StudyError(f"steps of {step} from {low} do not meet {high}: the last step lands on {reachable}, use it.")
@@ -335,7 +348,7 @@ def _only(table: Mapping[str, Any], allowed: set[str]) -> None:
 
 
 def _range(low: Any, high: Any, step: Any, *, log: bool, whole: bool, integer: bool | None) -> Space:
-    if not all(math.isfinite(number) for number in (low, high, step or 0)):
+    if not all(is_finite(number) for number in (low, high, step or 0)):
         raise StudyError(f"{low}:{high} is not a range: give finite numbers.")
     if integer or (integer is None and whole):
         fractional = [number for number in (low, high, step) if number is not None and int(number) != number]

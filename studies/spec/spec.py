@@ -242,7 +242,7 @@ class StudySpec(CheckedModel):
             raise StudyError(f"first has {strange[0]!r}, which is not searched: take it out, or give it a space.")
         if self.first and (self.trials or canonical_sampler_name(self.sampler) in GRID_SAMPLERS):
             raise StudyError("first is for samplers, and this study has a plan: leave it out.")
-        object.__setattr__(self, "first", settled_rows(self.first, self.search_space()))
+        object.__setattr__(self, "first", settled_rows(self.first, self.search_space(), "first trial"))
 
     def _check_places(self) -> None:
         for name in ("trial_cpus", "trial_memory_gb"):

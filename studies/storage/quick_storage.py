@@ -136,7 +136,7 @@ def _read_all(session: Session, wanted: Sequence[sa.ColumnElement[bool]]) -> lis
 def _number(value: Any) -> float:
     """Return the number in a column, which may have any numeric type."""
     if not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r} is not a number")
     return value
 
 

@@ -175,7 +175,7 @@ def _open_proxy(address: StorageAddress) -> StudyStorage:
     retry_policy = RetryPolicy(address.label)
     proxy = Proxy(host, int(port), lambda: retry_policy.call_seconds, tls=scheme == "grpcs")
     opened = _with_retries(address, retry_policy, proxy.optuna, (proxy.episodes, proxy.leases), [proxy.close])
-    opened.names = proxy.names
+    opened.names = cast("StudyNames", RetryingTable(proxy.names, retry_policy))
     return opened
 
 
@@ -295,7 +295,7 @@ def _connect(address: StorageAddress) -> StudyStorage:
             check_connections(rdb.engine, file)
         cached = get_storage(rdb)
         opened = _storage(address, cached, rdb.engine, [rdb.engine.dispose, rdb.remove_session], retry_policy)
-        opened.names = SqlNames(rdb.engine, cached)
+        opened.names = cast("StudyNames", RetryingTable(SqlNames(rdb.engine, cached), retry_policy))
         opened.files = files
         return opened
     except BaseException:

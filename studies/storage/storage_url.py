@@ -13,7 +13,7 @@ from typing import Literal
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
-from studies.database.damage import MADE, OPTUNA_TABLES, damaged
+from studies.database.damage import OPTUNA_TABLES, VERSION_TABLE, damaged
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError, nearest
 from studies.spec.redaction import redacted
@@ -135,7 +135,7 @@ def _path_address(url: str) -> StorageAddress:
     if mark and "=" in options and Path(named).suffix in (*_SQLITE_SUFFIXES, *_JOURNAL_SUFFIXES):
         scheme = "sqlite" if Path(named).suffix in _SQLITE_SUFFIXES else "journal"
         raise StudyError(f"the storage {url!r} is a path, which has no options: write {scheme}:///{url}.")
-    raise StudyError(f"the storage {url!r} is no URL and has no known ending: give one of {_EXAMPLES}.")
+    raise StudyError(f"the storage {url!r} is not a URL and has no known ending: give one of {_EXAMPLES}.")
 
 
 def _proxy_address(scheme: str, location: str) -> StorageAddress:
@@ -245,7 +245,9 @@ def _check_sqlite(address: StorageAddress, path: Path) -> None:
 def _check_tables(path: Path, connection: sqlite3.Connection) -> None:
     """Reject a database that has lost tables: Optuna would silently create empty ones."""
     there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    version = connection.execute(f"SELECT max(version_num) FROM {MADE}").fetchone()[0] if MADE in there else None
+    if VERSION_TABLE not in there:
+        return
+    version = connection.execute(f"SELECT max(version_num) FROM {VERSION_TABLE}").fetchone()[0]
     if version is None or str(version).startswith(("v0.", "v1.", "v2.")):
         return
     missing = [name for name in OPTUNA_TABLES if name not in there]

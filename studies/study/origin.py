@@ -6,13 +6,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 ORIGIN_ATTR = "finder_begun"
 """Study attribute: origin as JSON; stored before the first trial, so that a killed study has it too."""
+
+
+Interface = Literal["command", "file", "python"]
+"""Interface with which a study was created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class StudyOrigin:
             password. Empty for Python.
     """
 
-    by: Literal["command", "file", "python"]
+    by: Interface
     words: tuple[str, ...] = ()
 
 
@@ -53,6 +57,9 @@ def store_origin(study: OpenStudy) -> None:
 
 
 def read_origin(study: OpenStudy) -> StudyOrigin | None:
-    """Return the origin of a study; None for one of an earlier version."""
-    kept: Mapping[str, Any] | None = study.study.user_attrs.get(ORIGIN_ATTR)
-    return None if kept is None else StudyOrigin(kept["by"], tuple(kept["words"]))
+    """Return the origin of a study; None for one of an earlier version, or of one that names another interface."""
+    kept: Any = study.study.user_attrs.get(ORIGIN_ATTR)
+    if not isinstance(kept, Mapping) or kept.get("by") not in get_args(Interface):
+        return None
+    words = kept.get("words")
+    return StudyOrigin(kept["by"], tuple(map(str, words)) if isinstance(words, list) else ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -75,6 +76,21 @@ def test_renaming_to_an_existing_name_raises(storage: StudyStorage, make_spec: M
         rename_study(storage, one.study._study_id, "another")
     with pytest.raises(StudyError, match="no study of the id 99"):
         rename_study(storage, 99, "third")
+
+
+def test_renaming_to_an_existing_name_raises_through_the_proxy(proxy_url: str, make_spec: Make) -> None:
+    with open_storage(proxy_url) as storage:
+        for name in ("one", "another"):
+            open_study(make_spec(name=name), storage).close()
+        one = load_study("one", storage)
+        with make_dashboard(storage, port=0) as server, serving(server) as address:
+            request = urllib.request.Request(
+                f"{address}/api/studies/{one.study._study_id}/rename", json.dumps({"study_name": "another"}).encode()
+            )
+            with pytest.raises(urllib.error.HTTPError) as caught:
+                urllib.request.urlopen(request, timeout=120)
+            assert caught.value.code == 400
+            assert "there is a study 'another' already" in json.load(caught.value)["reason"]
 
 
 def test_journal_study_cannot_be_renamed_while_it_runs(tmp_path: Path, make_spec: Make) -> None:

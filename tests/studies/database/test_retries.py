@@ -7,6 +7,7 @@ import math
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ from studies.database.schema import leases as lease_rows
 from studies.errors import StudyError
 from studies.recording.opening import delete_study, open_study
 from studies.recording.recorder import Recorder
-from studies.recording.spool import Spool
+from studies.recording.spool import EndedTrial, Spool
+from studies.recording.trial_endings import TrialEnding
 from studies.spec.spec import StudySpec
 from studies.storage.storage import open_storage
 from studies.study.study import OpenStudy
@@ -354,6 +356,9 @@ class TestResultsSurviveAnOutage:
         spool.path.write_text('{"number": 3, "ending": {"st')
         assert spool.read() == []
         assert "its trial is run again" in caplog.text
+        further = EndedTrial(number=4, ending=TrialEnding(TrialState.COMPLETE, 1.0, {}))
+        spool.keep(further)
+        assert spool.read() == [replace(further, episodes=[])]
 
     def test_deleting_a_study_deletes_its_spool(self, tmp_path: Path, make_spec: Make) -> None:
         url = f"sqlite:///{tmp_path}/finder.db"

@@ -180,6 +180,22 @@ class TestPlanningByAnotherProcess:
             assert recorder.ask() == (first if by == "a process that waits" else None)
             assert study.trials()[0].state.name == "RUNNING"
 
+    @pytest.mark.parametrize("when", ["before its trial is created", "after its trial is created"])
+    def test_no_row_of_the_plan_is_lost(
+        self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch, when: str
+    ) -> None:
+        study = open_study(make_spec(params={}, trials=ROWS), storage)
+        with Recorder(study) as recorder:
+            if when == "after its trial is created":
+                lose_planning_lease_once(study, monkeypatch, recorder._queue._source, "take")
+            else:
+                lose_planning_lease_once(study, monkeypatch, recorder._queue._source, "_refresh")
+            for value, ask in enumerate(iter(recorder.ask, None)):
+                recorder.completed(ask.number, float(value))
+        complete = [trial.params for trial in study.trials(TrialState.COMPLETE)]
+        assert complete == ROWS
+        assert study_status(study).n_again == 0
+
     def test_reads_are_repeated_after_the_planning_lease_was_lost(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from studies.analysis.recommendation import best
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.reports import learning_rate_data, optimizers_data, plot_learning_rate, plot_optimizers
 from studies.reports.figures import reading_place, study_figures
+from studies.reports.html import report_html
 from studies.reports.importances import MIN_TRIALS, importances_data, plot_importances
 from studies.reports.parallel_coordinates import parallel_coordinates_data, plot_parallel_coordinates
 from studies.spec.spec import StudySpec
@@ -188,6 +191,13 @@ class TestFurtherSeeds:
         assert "mean over 2 seeds" in figure.layout.xaxis.title.text
         low, high = figure.layout.xaxis.range
         assert low < 50 < high or low < min(row.best.value for row in rows)
+
+    def test_the_pick_is_marked_in_both_tables(self, confirmed: OpenStudy) -> None:
+        pick = best(confirmed).trial
+        _, further, ranked = report_html(confirmed).split("<h2>")[:3]
+        for table in (further, ranked):
+            [row] = re.findall(r"<tr class=pick>.*?</tr>", table)
+            assert f">#{pick}<" in row
 
     def test_agents_with_one_setting_each_are_not_labelled_tuned(self, storage: StudyStorage, make_spec: Make) -> None:
         rows = [{"agent": "ppo"}, {"agent": "a2c"}]

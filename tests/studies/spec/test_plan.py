@@ -7,8 +7,8 @@ import math
 import pytest
 
 from studies.errors import StudyError
-from studies.spec.plan import grid_rows, pending_rows, row_key
-from studies.spec.spaces import Choice, Fixed, FloatRange, IntRange
+from studies.spec.plan import grid_rows, inferred_spaces, pending_rows, row_key
+from studies.spec.spaces import Choice, Fixed, FloatRange, IntRange, Space
 
 
 def test_pending_rows_keep_the_order_and_count_repeats() -> None:
@@ -50,3 +50,13 @@ def test_invalid_grids_raise() -> None:
         grid_rows({"x": Choice((1,))}, {"pionts": 3}, 0)
     with pytest.raises(StudyError, match="1000000 points"):
         grid_rows({"x": IntRange(1, 1000), "y": IntRange(1, 1000)}, {}, 0)
+
+
+@pytest.mark.parametrize("space", [IntRange(1, 10**15), FloatRange(0.0, 1e15, step=1.0), FloatRange(0.0, 1.0)])
+def test_a_grid_that_would_not_fit_into_memory_is_rejected(space: Space) -> None:
+    with pytest.raises(StudyError, match=r"has \d{16} points"):
+        grid_rows({"x": space}, {"points": 10**15}, 0)
+
+
+def test_values_beyond_floats_are_a_choice() -> None:
+    assert inferred_spaces([{"x": 1}, {"x": 10**400}], {}) == {"x": Choice((1, 10**400))}

@@ -67,7 +67,7 @@ def test_spec_defaults() -> None:
         ({"sampler": "grid"}, ["learning_rate", "not a grid"]),
         ({"sampler": "grid", "sampler_kwargs": {"points": 1}}, ["points is 1"]),
         ({"first": [{"gamma": 0.9}]}, ["first has 'gamma'", "not searched"]),
-        ({"first": [{"learning_rate": 5.0}]}, ["learning_rate", "5.0"]),
+        ({"first": [{"learning_rate": 5.0}]}, ["first trial 0, learning_rate", "5.0"]),
         ({"first": [{"learning_rate": 0.1}], "trials": [{"learning_rate": 0.1}]}, ["first is for samplers"]),
         ({"agents": ("a", "b"), "trials": [{"learning_rate": 0.1}]}, ["'agent'"]),
         ({"agents": ("a", "b"), "params": {"agent": ["a", "c"]}}, ["agent"]),
