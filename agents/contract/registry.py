@@ -19,11 +19,15 @@ ALGORITHMS = {
     "acer": "agents.algorithms.acer:ACER",
     "ddpg": "agents.algorithms.ddpg:DDPG",
     "dqn": "agents.algorithms.dqn:DQN",
+    "maddpg": "agents.algorithms.multi_agent.maddpg:MADDPG",
+    "mappo": "agents.algorithms.multi_agent.mappo:MAPPO",
     "ppo": "agents.algorithms.ppo:PPO",
+    "qmix": "agents.algorithms.multi_agent.qmix:QMIX",
     "rainbow": "agents.algorithms.rainbow:Rainbow",
     "sac": "agents.algorithms.sac:SAC",
     "td3": "agents.algorithms.td3:TD3",
     "trpo": "agents.algorithms.trpo:TRPO",
+    "vdn": "agents.algorithms.multi_agent.vdn:VDN",
 }
 """Name on the command line -> path of the class."""
 

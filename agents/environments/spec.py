@@ -12,6 +12,8 @@ from gymnasium.wrappers import TimeLimit
 
 from agents.environments.goals import FlatObservations
 from agents.environments.interface import Interface
+from agents.environments.multi_agent.conversion import as_parallel
+from agents.environments.multi_agent.joint_env import JointEnv
 from agents.environments.places import check_environment_id, found_environment
 from agents.environments.wrappers import Wrapping, checked_wrappers, wrapped, wrapper_text
 from agents.errors import ConfigurationError, unknown_name
@@ -195,8 +197,13 @@ class EnvironmentSpec:
             raise ConfigurationError(
                 f"Environment {self.label!r} cannot be made with {arguments!r}: {type(error).__name__}: {error}"
             ) from error
+        parallel = as_parallel(made, self.label)
+        if parallel is not None:
+            made = JointEnv(parallel, self.label)
         if not isinstance(made, gym.Env):
-            raise ConfigurationError(f"{self.label!r} must make a gymnasium.Env, it made {made!r}.")
+            raise ConfigurationError(
+                f"{self.label!r} must make a gymnasium.Env, or an environment of PettingZoo, it made {made!r}."
+            )
         if limit is not None and not isinstance(maker, str):
             made = TimeLimit(made, limit)
         return wrapped(made, self.wrappers, self.label)

@@ -14,6 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from agents.environments.images import as_image
+from agents.environments.joint_space import JointSpace
 from agents.errors import ConfigurationError, ObservationError
 
 Array = np.ndarray[Any, Any]
@@ -34,6 +35,8 @@ class Transform(NamedTuple):
 
 def observation_transform(space: gym.Space[Any], label: str) -> Transform:
     """Return the transform of an observation space; raise `ConfigurationError` for unsupported kinds."""
+    if isinstance(space, JointSpace):
+        return Transform(space, lambda values: np.asarray(values, np.float32))
     if isinstance(space, spaces.Box):
         image = as_image(space)
         if image is not None:

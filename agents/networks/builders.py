@@ -189,7 +189,11 @@ def _features(
 
 def _checked(space: spaces.Box, hidden_sizes: Sequence[int] | None, activation: str) -> Sequence[int]:
     """Return the sizes of the hidden layers, the defaults for None."""
-    hidden_sizes = usual_sizes(space) if hidden_sizes is None else hidden_sizes
+    return checked_sizes(usual_sizes(space) if hidden_sizes is None else hidden_sizes, activation)
+
+
+def checked_sizes(hidden_sizes: Sequence[int], activation: str) -> Sequence[int]:
+    """Return the sizes of hidden layers; raise `ConfigurationError` for impossible ones, or an unknown activation."""
     if not all(1 <= size <= MOST_UNITS for size in hidden_sizes):
         raise ConfigurationError(
             f"hidden_sizes must be whole numbers >= 1 and <= {MOST_UNITS:,}, got {list(hidden_sizes)}."

@@ -210,4 +210,8 @@ def make_forward(network: Any) -> Forward:
 
 def is_dense(networks: Sequence[Any]) -> bool:
     """Return whether all networks consist of dense layers and layers that combine their inputs."""
-    return all(_known(layer) or type(layer).__name__ == "Concatenate" for each in networks for layer in each.layers)
+    return all(
+        _known(layer) or getattr(layer, "is_dense", False) or type(layer).__name__ == "Concatenate"
+        for each in networks
+        for layer in each.layers
+    )

@@ -1,0 +1,220 @@
+"""Multi-agent DDPG: Lowe et al. 2017, "Multi-Agent Actor-Critic for Mixed Cooperative-Competitive Environments".
+
+arXiv 1706.02275. Each agent has an actor of its own observation and a critic of the observations and actions of all, and
+learns from its own reward, so that agents may cooperate or compete. Discrete actions are drawn by the Gumbel-softmax
+(Jang et al. 2016, arXiv 1611.01144), through which the critic's gradient reaches the actor: straight-through, one-hot
+forward. Policies are not inferred from observations, and there are no ensembles of policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from agents.algorithms.ddpg import DDPG, DDPGConfig
+from agents.algorithms.multi_agent.joint import joint_space_of, mask, mask_numpy, mean_over_agents, require_equal_agents
+from agents.backend.tensorflow import keras, ops
+from agents.config.agent_config import explores, hyperparameter
+from agents.contract.rows import row_by_row
+from agents.environments.joint_space import JointSpace, JointView
+from agents.errors import ConfigurationError
+from agents.exploration.sampling import gumbel
+from agents.networks.several_agents import agents_network
+from agents.updates.gradient_steps import OptimizerStep
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MADDPGConfig(DDPGConfig):
+    """Hyperparameters of MADDPG. A transition is one step of all agents."""
+
+    gamma: float = hyperparameter(
+        0.95, "Discount.", low=0.0, high=1.0, live=True, search=(0.9, 0.9999), complement=True
+    )
+    tau: float = hyperparameter(
+        0.01,
+        "Share of the online networks in an update of the target networks.",
+        above=0.0,
+        high=1.0,
+        live=True,
+        search=(0.001, 0.08),
+        log=True,
+    )
+    max_grad_norm: float | None = hyperparameter(
+        0.5, "Largest global norm of gradients; null: no clipping.", above=0.0, live=True
+    )
+    hidden_sizes: tuple[int, ...] | None = hyperparameter(
+        None, "Units of the hidden layers of each network; null: 64, 64."
+    )
+    share_parameters: bool = hyperparameter(
+        False, "All agents share their networks' weights; needs equal spaces.", search=(True, False)
+    )
+    policy_regularization: float = hyperparameter(
+        1e-3, "Weight of the squared outputs of the actors in their loss.", low=0.0, live=True
+    )
+    temperature: float = hyperparameter(
+        1.0, "Temperature of the Gumbel-softmax of discrete actions.", above=0.0, live=True, search=(0.3, 3.0), log=True
+    )
+    noise: str | None = hyperparameter(
+        "gaussian",
+        "Noise on continuous actions by name (see agents.exploration); null: none. Discrete actions are drawn.",
+        acting=True,
+        when=explores,
+    )
+
+    usual_sizes: ClassVar[tuple[int, ...]] = (64, 64)
+
+    def __post_init__(self) -> None:
+        """Refuse what these agents do not have."""
+        super().__post_init__()
+        if self.replay == "hindsight":
+            raise ConfigurationError("replay='hindsight' is for a single agent with goals: take uniform or prioritized.")
+        if self.n_step > 1:
+            raise ConfigurationError(
+                f"n_step must be 1: rewards of several steps are summed for the team only, got {self.n_step}."
+            )
+        if self.convolutions is not None:
+            raise ConfigurationError("convolutions are for images, which several agents cannot have: leave them out.")
+
+
+class MADDPG(DDPG):
+    """MADDPG for discrete actions, and continuous ones within bounds. See `Agent` for the arguments.
+
+    Raises:
+        ConfigurationError: The environment has a single agent, continuous actions have no bounds, or parameters are
+            shared and spaces differ.
+    """
+
+    config_class = MADDPGConfig
+    config: MADDPGConfig
+
+    @property
+    def space(self) -> JointSpace:
+        """The joint observation space."""
+        return cast("JointSpace", self.observation_space)
+
+    @property
+    def rowwise(self) -> bool:
+        return self.space.discrete or super().rowwise
+
+    def build(self) -> Mapping[str, keras.Model]:
+        space = joint_space_of(self)
+        if not space.discrete and not cast("Any", self.action_space).is_bounded():
+            raise self.refused_actions("continuous actions within bounds")
+        if self.config.share_parameters:
+            require_equal_agents(self, space)
+        joint = space.central_size + space.n_agents * space.n_actions
+        made: dict[str, keras.Model] = {}
+        for prefix in ("", "target_"):
+            made[f"{prefix}actor"] = self._network("actor", space.n_features, space.n_actions, f"{prefix}actor")
+            made[f"{prefix}critic"] = self._network("critic", joint, 1, f"{prefix}critic")
+        return made
+
+    def _network(self, described: str, n_features: int, outputs: int, name: str) -> keras.Sequential:
+        settings = self.config.layers(described)
+        sizes = self.config.usual_sizes if settings["hidden_sizes"] is None else settings["hidden_sizes"]
+        bounded = [keras.layers.Activation("tanh")] if described == "actor" and not self.space.discrete else []
+        return agents_network(
+            self.space.n_agents, n_features, sizes, outputs, activation=settings["activation"],
+            shared=self.config.share_parameters, head=bounded, name=name,
+        )  # fmt: skip
+
+    def start(self) -> None:
+        super().start()
+        if self.space.discrete:
+            self.noise = None
+
+    # Acting ---------------------------------------------------------------------------------------------------
+
+    @row_by_row
+    def act(self, observations: Array, explore: bool = False) -> Array:
+        if not self.space.discrete:
+            return super().act(observations, explore)
+        view = self.space.view(observations)
+        logits = self.infer("actor", view.observations)  # [N, A, n]
+        if explore:
+            own = np.zeros_like(logits) if self.warming_up else logits
+            logits = own + gumbel(logits.shape, self.rng)
+        actions: Array = np.argmax(mask_numpy(logits, view), axis=2)
+        return actions
+
+    @row_by_row
+    def chosen(self, observations: Array, explore: bool) -> Array:
+        actions = self.infer("actor", self.space.view(observations).observations)  # [N, A, D]
+        sizes = self.space.action_sizes
+        return np.concatenate([actions[:, i, :size] for i, size in enumerate(sizes)], axis=1)
+
+    # Learning -------------------------------------------------------------------------------------------------
+
+    @row_by_row
+    def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
+        """Split the actions by agent, and draw the noise of the Gumbel-softmax."""
+        space, rows = self.space, len(data["rewards"])
+        shape = (rows, space.n_agents, space.n_actions)
+        actions = np.zeros(shape, np.float32)
+        if space.discrete:
+            np.put_along_axis(actions, data["actions"][..., None], 1.0, axis=2)
+            draws = gumbel((rows, 2, *shape[1:]), self.rng).astype(np.float32)
+            return {**data, "actions": actions, "noise": draws[:, 0], "next_noise": draws[:, 1]}
+        ends = np.cumsum(space.action_sizes).tolist()
+        for i, (end, size) in enumerate(zip(ends, space.action_sizes, strict=True)):
+            actions[:, i, :size] = data["actions"].reshape(rows, -1)[:, end - size : end]
+        return {**data, "actions": actions}
+
+    def optimizer_steps(self) -> Sequence[OptimizerStep]:
+        return [
+            OptimizerStep(["critic"], self.critic_loss),
+            OptimizerStep(["actor"], self.actor_loss, every=self.config.policy_delay),
+        ]
+
+    def critic_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        """Return the squared errors of all agents' critics against their own rewards and the target policies."""
+        now, then = self.space.view(batch["observations"]), self.space.view(batch["next_observations"])
+        next_actions = self._relaxed(self.networks["target_actor"](then.observations), then, batch, "next_noise")
+        next_values = self._values("target_critic", then, next_actions)  # [B, A]
+        going = (1.0 - ops.cast(batch["terminated"], "float32"))[:, None] * then.alive
+        targets = ops.stop_gradient(then.rewards + self.hyperparameters.gamma * going * next_values)
+        values = self._values("critic", now, batch["actions"])
+        errors = (values - targets) * now.alive
+        rows = ops.sum(ops.square(errors), axis=1)  # [B] summed over agents, whose critics are separate
+        return {
+            "critic": self.mean(batch, rows),
+            "q_mean": mean_over_agents(values, now.alive),
+            "td_error": mean_over_agents(ops.abs(errors), now.alive),
+            **self.priorities(ops.mean(ops.abs(errors), axis=1)),
+        }
+
+    def actor_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        """Return the negative values of each agent's own actions beside those of the others in the batch."""
+        now = self.space.view(batch["observations"])
+        outputs = self.networks["actor"](now.observations, training=True)  # [B, A, n]
+        own = self._relaxed(outputs, now, batch, "noise")
+        n_agents = self.space.n_agents
+        is_own = ops.eye(n_agents, dtype="float32")[None, :, :, None]  # critic i takes action i from the policy
+        together = is_own * own[:, None] + (1.0 - is_own) * batch["actions"][:, None]  # [B, A, A, n]
+        values = self._values("critic", now, ops.reshape(together, (-1, n_agents, n_agents * self.space.n_actions)))
+        kept = ops.where(now.allowed > 0.0, outputs, 0.0) if self.space.discrete else outputs
+        size = ops.mean(ops.square(kept), axis=2)  # [B, A]
+        losses = (self.hyperparameters.policy_regularization * size - values) * now.alive
+        return {"actor": self.mean(batch, ops.sum(losses, axis=1))}
+
+    def _relaxed(self, outputs: Any, view: JointView, batch: dict[str, Any], noise: str) -> Any:
+        """Return actions that gradients can pass: one-hot draws of discrete ones, [B, A, n]."""
+        if not self.space.discrete:
+            return outputs
+        soft = ops.softmax(mask(outputs + batch[noise], view) / self.hyperparameters.temperature)
+        hard = ops.one_hot(ops.argmax(soft, axis=2), self.space.n_actions, dtype="float32")
+        return ops.stop_gradient(hard - soft) + soft
+
+    def _values(self, critic: str, view: JointView, actions: Any) -> Any:
+        """Return the agents' values [B, A] of all actions: [B, A, n], or [B, A, A * n] where each critic has its own."""
+        n_agents = self.space.n_agents
+        if actions.shape[2] == self.space.n_actions:
+            joined = ops.reshape(actions, (-1, 1, n_agents * self.space.n_actions))
+            actions = ops.repeat(joined, n_agents, axis=1)
+        state = ops.repeat(view.state[:, None], n_agents, axis=1)  # [B, A, S]
+        return self.networks[critic](ops.concatenate([state, actions], axis=2))[:, :, 0]

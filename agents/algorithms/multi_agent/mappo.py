@@ -1,0 +1,279 @@
+"""Multi-agent PPO: Yu et al. 2021, "The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games", 2103.01955.
+
+All agents act on their own observations; critics see the state of the environment, or all observations. Followed from
+the paper: value normalisation, the global state with the agent's own observation, weights shared by all agents (an
+option), and death masks: an agent that has left counts in no loss, and its value is that of zeros. Left out: the
+clipping of the value loss and Huber's loss. With ``central_critic=False`` this is independent PPO (IPPO: de Witt et al.
+2020, 2011.09533).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from agents.algorithms.actor_critic import approximate_kl
+from agents.algorithms.multi_agent.joint import (
+    joint_space_of,
+    mask,
+    mask_numpy,
+    mean_over_agents,
+    require_equal_agents,
+)
+from agents.algorithms.ppo import PPO, PPOConfig
+from agents.backend.tensorflow import keras, ops
+from agents.config.agent_config import hyperparameter
+from agents.config.network_config import USUAL_SIZES
+from agents.environments.joint_space import JointSpace, JointView
+from agents.errors import ConfigurationError
+from agents.functional.returns import generalized_advantages
+from agents.networks.distributions import Categorical, DiagonalGaussian
+from agents.networks.several_agents import LogDeviations, agents_network
+from agents.updates.normalization import RewardScaler, RunningNormalizer
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MAPPOConfig(PPOConfig):
+    """Hyperparameters of MAPPO. One row of a minibatch is one step of all agents."""
+
+    share_parameters: bool = hyperparameter(
+        True, "All agents share their networks' weights; needs equal spaces.", search=(True, False)
+    )
+    central_critic: bool = hyperparameter(
+        True, "The critic sees the global state, or all observations; false: independent PPO."
+    )
+    team_reward: bool = hyperparameter(
+        True, "Each agent learns from the reward of the team; false: from its own reward."
+    )
+    normalize_values: bool = hyperparameter(
+        True, "The critic predicts returns scaled by their running mean and standard deviation."
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse contradictory values."""
+        super().__post_init__()
+        if self.share_layers:
+            raise ConfigurationError("share_layers is for agents whose actor and critic see the same: leave it out.")
+        if self.convolutions is not None:
+            raise ConfigurationError("convolutions are for images, which several agents cannot have: leave them out.")
+
+
+class MAPPO(PPO):
+    """MAPPO for discrete and continuous actions. See `Agent` for the arguments.
+
+    Raises:
+        ConfigurationError: The environment has a single agent, or parameters are shared and spaces differ.
+    """
+
+    config_class = MAPPOConfig
+    config: MAPPOConfig
+
+    @property
+    def rowwise(self) -> bool:
+        return super().rowwise and self.value_normalizer is None
+
+    @property
+    def space(self) -> JointSpace:
+        """The joint observation space."""
+        return cast("JointSpace", self.observation_space)
+
+    def build(self) -> Mapping[str, keras.Model]:
+        space, config = joint_space_of(self), self.config
+        if config.share_parameters:
+            require_equal_agents(self, space)
+        outputs = space.n_actions
+        head = [] if space.discrete else [LogDeviations(config.share_parameters)]
+        central = space.n_features + space.central_size * config.central_critic
+        if config.central_critic and not space.state_size:
+            central = space.central_size  # contains the agent's own observation
+        return {
+            "actor": self._network("actor", space.n_features, outputs, 0.01, head),
+            "critic": self._network("critic", central, 1, 1.0, []),
+        }
+
+    def _network(
+        self, name: str, n_features: int, outputs: int, scale: float, head: list[keras.layers.Layer]
+    ) -> keras.Sequential:
+        settings, shared = self.config.layers(name), self.config.share_parameters
+        sizes = USUAL_SIZES if settings["hidden_sizes"] is None else settings["hidden_sizes"]
+        return agents_network(
+            self.space.n_agents, n_features, sizes, outputs, activation=settings["activation"], shared=shared,
+            output_scale=scale, head=head, name=name,
+        )  # fmt: skip
+
+    def start(self) -> None:
+        self.distribution = Categorical if self.space.discrete else DiagonalGaussian
+        self._seen = self.space.ends[1]  # observations and state are normalized, masks and rewards are not
+        self.normalizer = RunningNormalizer((self._seen,)) if self.config.normalize_observations else None
+        self.scaler = RewardScaler() if self.config.normalize_rewards else None
+        self.value_normalizer = RunningNormalizer((), clip=np.inf) if self.config.normalize_values else None
+
+    # Acting ---------------------------------------------------------------------------------------------------
+
+    def act(self, observations: Array, explore: bool = False) -> Array:
+        view = self.space.view(self._normalized(observations))
+        parameters = self._parameters(view)  # [N * A, ...]
+        chosen = self.distribution.sample(parameters, self.rng) if explore else self.distribution.mode(parameters)
+        return self._joined(chosen.reshape(len(observations), self.space.n_agents, -1))
+
+    def _joined(self, actions: Array) -> Array:
+        """Return actions [N, A, D] as the environment takes them: [N, A] numbers, or [N, dimensions of all agents]."""
+        if self.space.discrete:
+            return actions[..., 0]
+        sizes = self.space.action_sizes
+        return np.concatenate([actions[:, i, :size] for i, size in enumerate(sizes)], axis=1)
+
+    def _split(self, actions: Array) -> Array:
+        """Return the environment's actions [..., A] or [..., sum of dimensions] as [..., A, D]; D is 1 for numbers."""
+        if self.space.discrete:
+            return actions[..., None]
+        split = np.zeros((*actions.shape[:-1], self.space.n_agents, self.space.n_actions), np.float32)
+        ends = np.cumsum(self.space.action_sizes)
+        for i, (end, size) in enumerate(zip(ends.tolist(), self.space.action_sizes, strict=True)):
+            split[..., i, :size] = actions[..., end - size : end]
+        return split
+
+    def _normalized(self, vectors: Array) -> Array:
+        if self.normalizer is None:
+            return vectors
+        seen = self.normalizer(vectors[..., : self._seen])
+        return np.concatenate([seen, vectors[..., self._seen :]], axis=-1)
+
+    def _parameters(self, view: JointView) -> Array:
+        """Return the parameters of all agents' policies, [N * A, ...]."""
+        parameters = self.infer("actor", view.observations)  # [N, A, n]
+        if self.space.discrete:
+            parameters = mask_numpy(parameters, view)
+        return parameters.reshape(-1, parameters.shape[-1])
+
+    # Learning -------------------------------------------------------------------------------------------------
+
+    def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
+        """Add advantages and value targets of each agent; see `ActorCritic.preprocess_batch`."""
+        space = self.space
+        acted_on = space.view(self._normalized(data["observations"]))  # [T, N, ...]
+        if self.normalizer is not None:
+            self.normalizer.update(data["observations"][..., : self._seen].reshape(-1, self._seen))
+        now = space.view(self._normalized(data["observations"]))
+        then = space.view(self._normalized(data["next_observations"]))
+        actions = self._split(data["actions"])  # [T, N, A, D]
+        lead, rows = actions.shape[:3], -1
+        parameters = self._parameters(_flat(acted_on))
+        flat = actions.reshape(-1) if space.discrete else actions.reshape(-1, space.n_actions)
+        log_probs = self.distribution.log_prob_numpy(parameters, flat).reshape(lead)
+        values, next_values = (self._values(view).reshape(lead) for view in (now, then))
+        rewards, terminated = self._rewards_and_ends(data, then)
+        advantages = np.moveaxis(
+            generalized_advantages(
+                *(np.moveaxis(each, 2, 1) for each in (rewards, values, next_values, terminated)),
+                np.moveaxis(np.broadcast_to(data["truncated"][..., None], lead), 2, 1),
+                gamma=self.hyperparameters.gamma,
+                gae_lambda=self.hyperparameters.gae_lambda,
+            ),
+            1,
+            2,
+        )  # computed as [T, A, N], as hyperparameters of a population are [N]
+        returns = advantages + values
+        columns = {} if now.allowed is None else {"allowed": now.allowed}
+        return {
+            **columns,
+            "observations": now.observations,
+            "central": self._central(now),
+            "actions": actions[..., 0].astype(np.int32) if space.discrete else actions,
+            "alive": now.alive,
+            "log_probs": log_probs.astype(np.float32).reshape(*lead[:2], rows),
+            "advantages": advantages,
+            "returns": self._scaled(returns, now.alive),
+        }
+
+    def _rewards_and_ends(self, data: dict[str, Array], then: JointView) -> tuple[Array, Array]:
+        """Return the reward of each agent, and whether it has left for good, [T, N, A] each."""
+        ended = data["terminated"] | data["truncated"]
+        if self.config.team_reward:
+            rewards = np.repeat(data["rewards"][..., None], self.space.n_agents, axis=2)
+            terminated = np.repeat(data["terminated"][..., None], self.space.n_agents, axis=2)
+        else:
+            rewards = then.rewards
+            terminated = data["terminated"][..., None] | (then.alive == 0.0)
+        if self.scaler is not None:
+            n_steps, n_envs, n_agents = rewards.shape
+            gamma = np.repeat(np.broadcast_to(self.hyperparameters.gamma, n_envs), n_agents)
+            flat = rewards.reshape(n_steps, -1)
+            rewards = self.scaler(flat, np.repeat(ended, n_agents, axis=1), gamma).reshape(rewards.shape)
+        return rewards, terminated
+
+    def _central(self, view: JointView) -> Array:
+        """Return the input of the critic for each agent, [T, N, A, C]."""
+        if not self.config.central_critic:
+            return cast("Array", view.observations)
+        shape = (*view.observations.shape[:-1], self.space.central_size)
+        state = np.broadcast_to(view.state[..., None, :], shape)
+        state = state * view.alive[..., None]  # an agent that has left sees zeros
+        return np.concatenate([state, view.observations], axis=-1) if self.space.state_size else state
+
+    def _values(self, view: JointView) -> Array:
+        """Return the values of all agents, in the scale of rewards."""
+        central = self._central(view)
+        values = self.infer("critic", central.reshape(-1, *central.shape[2:]))[..., 0]
+        known = self.value_normalizer
+        if known is None:
+            return values
+        return (values * np.sqrt(known.variance + 1e-8) + known.mean).astype(np.float32)
+
+    def _scaled(self, returns: Array, alive: Array) -> Array:
+        """Return the targets of the critic, after an update of their statistics."""
+        known = self.value_normalizer
+        if known is None:
+            return returns
+        known.update(returns[alive > 0.0])
+        return known(returns)
+
+    def preprocess_minibatch(self, batch: dict[str, Any]) -> dict[str, Any]:
+        if not self.config.normalize_advantages:
+            return batch
+        advantages, alive = batch["advantages"], batch["alive"]
+        centred = advantages - mean_over_agents(advantages, alive)
+        deviation = ops.sqrt(mean_over_agents(ops.square(centred), alive))
+        return {**batch, "advantages": centred / (deviation + 1e-8)}
+
+    def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        alive = batch["alive"]  # [B, A]
+        parameters = self.networks["actor"](batch["observations"], training=True)  # [B, A, n]
+        if self.space.discrete:
+            parameters = mask(parameters, JointView(None, None, batch["allowed"], alive, None))
+        parameters = ops.reshape(parameters, (-1, parameters.shape[2]))  # [B * A, n]
+        actions = ops.reshape(batch["actions"], (-1,) if self.space.discrete else (-1, self.space.n_actions))
+
+        def by_agent(values: Any) -> Any:
+            return ops.reshape(values, (-1, self.space.n_agents))  # [B, A]
+
+        values = self.networks["critic"](batch["central"], training=True)[:, :, 0]  # [B, A]
+        log_ratio = by_agent(self.distribution.log_prob(parameters, actions)) - batch["log_probs"]
+        log_ratio = log_ratio * alive
+        ratio = ops.exp(log_ratio)
+        clip = self.hyperparameters.clip_range
+        clipped = ops.clip(ratio, 1.0 - clip, 1.0 + clip)
+        gains = ops.minimum(ratio * batch["advantages"], clipped * batch["advantages"])
+        policy_loss = -mean_over_agents(gains, alive)
+        value_loss = mean_over_agents(ops.square(values - batch["returns"]), alive)
+        entropy = mean_over_agents(by_agent(self.distribution.entropy(parameters)), alive)
+        return {
+            **self.losses(policy_loss, value_loss, entropy),
+            "value_mean": mean_over_agents(values, alive),
+            "approx_kl": approximate_kl(log_ratio),
+            "clip_fraction": mean_over_agents(ops.cast(ops.abs(ratio - 1.0) > clip, "float32"), alive),
+        }
+
+    def _scales(self) -> dict[str, RunningNormalizer | RewardScaler]:
+        known = {} if self.value_normalizer is None else {"values": self.value_normalizer}
+        return {**super()._scales(), **known}
+
+
+def _flat(view: JointView) -> JointView:
+    """Return views of [T, N, ...] as [T * N, ...]."""
+    return JointView(*(None if part is None else part.reshape(-1, *part.shape[2:]) for part in view))

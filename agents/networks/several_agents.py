@@ -1,0 +1,229 @@
+"""Networks of several agents: [B, A, F] -> [B, A, outputs], with one set of weights for all agents or one for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from agents.backend.tensorflow import keras, ops
+from agents.networks.builders import checked_sizes
+
+Array = np.ndarray[Any, Any]
+
+
+def agents_network(
+    n_agents: int,
+    n_features: int,
+    hidden_sizes: Sequence[int],
+    outputs: int,
+    *,
+    activation: str,
+    shared: bool,
+    output_scale: float | None = None,
+    head: Sequence[keras.layers.Layer] = (),
+    name: str | None = None,
+) -> keras.Sequential:
+    """Return a network from the features of all agents to the outputs of each.
+
+    Args:
+        n_agents: Number of agents, A.
+        n_features: Features per agent, F.
+        hidden_sizes: Units of the hidden layers.
+        outputs: Outputs per agent.
+        activation: Keras activation of the hidden layers.
+        shared: Whether all agents share their weights; each then also sees its own number, one-hot.
+        output_scale: Gain of an orthogonal initialisation of the last layer (and sqrt(2) before it); None for Keras's
+            default initialisation.
+        head: Layers after the last one, of [B, A, outputs].
+        name: Name of the network.
+
+    Raises:
+        ConfigurationError: A layer without units, or an unknown activation.
+    """
+    sizes = checked_sizes(hidden_sizes, activation)
+    gains = [None if output_scale is None else math.sqrt(2.0)] * len(sizes) + [output_scale]
+    activations = [activation] * len(sizes) + ["linear"]
+    layers: list[keras.layers.Layer] = [keras.Input((n_agents, n_features))]
+    if shared:
+        layers += [AgentNumbers(), MergeAgents()]
+        for units, own, gain in zip([*sizes, outputs], activations, gains, strict=True):
+            layers.append(keras.layers.Dense(units, activation=own, kernel_initializer=_initializer(gain)))
+        layers.append(SplitAgents(n_agents))
+    else:
+        for units, own, gain in zip([*sizes, outputs], activations, gains, strict=True):
+            layers.append(AgentDense(units, gain))
+            if own != "linear":
+                layers.append(keras.layers.Activation(own))
+    return keras.Sequential([*layers, *head], name=name)
+
+
+def _initializer(gain: float | None) -> Any:
+    return "glorot_uniform" if gain is None else keras.initializers.Orthogonal(gain)
+
+
+@keras.saving.register_keras_serializable("agents")
+class AgentNumbers(keras.layers.Layer):
+    """Layer that appends each agent's number to its features, one-hot."""
+
+    def call(self, features: Any) -> Any:
+        """Map [B, A, F] to [B, A, F + A]."""
+        n_agents = features.shape[1]
+        zeros = ops.zeros_like(features[:, :, :1])  # [B, A, 1]
+        return ops.concatenate([features, zeros + ops.eye(n_agents, dtype=features.dtype)], axis=2)
+
+    def numpy_call(self, features: Array, weights: list[Array]) -> Array:
+        """Compute the same in NumPy: [..., A, F] -> [..., A, F + A]."""
+        n_agents = features.shape[-2]
+        numbers = np.broadcast_to(np.eye(n_agents, dtype=np.float32), (*features.shape[:-1], n_agents))
+        return np.concatenate([features, numbers], axis=-1)
+
+
+@keras.saving.register_keras_serializable("agents")
+class MergeAgents(keras.layers.Layer):
+    """Layer that makes the agents of a row rows of their own."""
+
+    def call(self, features: Any) -> Any:
+        """Map [B, A, F] to [B * A, F]."""
+        return ops.reshape(features, (-1, features.shape[2]))
+
+    def numpy_call(self, features: Array, weights: list[Array]) -> Array:
+        """Compute the same in NumPy: [..., B, A, F] -> [..., B * A, F]."""
+        return features.reshape(*features.shape[:-3], -1, features.shape[-1])
+
+
+@keras.saving.register_keras_serializable("agents")
+class SplitAgents(keras.layers.Layer):
+    """Layer that undoes `MergeAgents`."""
+
+    def __init__(self, n_agents: int, **kwargs: Any) -> None:
+        """Args: n_agents: number of agents, A."""
+        super().__init__(**kwargs)
+        self.n_agents = n_agents
+
+    def call(self, outputs: Any) -> Any:
+        """Map [B * A, O] to [B, A, O]."""
+        return ops.reshape(outputs, (-1, self.n_agents, outputs.shape[1]))
+
+    def numpy_call(self, outputs: Array, weights: list[Array]) -> Array:
+        """Compute the same in NumPy: [..., B * A, O] -> [..., B, A, O]."""
+        return outputs.reshape(*outputs.shape[:-2], -1, self.n_agents, outputs.shape[-1])
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the configuration for saving."""
+        return {**super().get_config(), "n_agents": self.n_agents}
+
+
+@keras.saving.register_keras_serializable("agents")
+class AgentDense(keras.layers.Layer):
+    """Dense layer with separate weights for each agent, initialised as those of separate layers."""
+
+    def __init__(self, units: int, gain: float | None = None, **kwargs: Any) -> None:
+        """Args: units: outputs per agent; gain: of an orthogonal initialisation, None for Glorot's."""
+        super().__init__(**kwargs)
+        self.units, self.gain = units, gain
+
+    def build(self, input_shape: tuple[int, ...]) -> None:
+        """Create kernels [A, F, units] and biases [A, units]."""
+        _, n_agents, n_features = input_shape
+
+        def kernels(shape: Any, dtype: Any = None) -> Any:
+            each = [keras.initializers.get(_initializer(self.gain)) for _ in range(n_agents)]
+            return ops.stack([initializer((n_features, self.units), dtype=dtype) for initializer in each])
+
+        self.kernel = self.add_weight(shape=(n_agents, n_features, self.units), initializer=kernels, name="kernel")
+        self.bias = self.add_weight(shape=(n_agents, self.units), initializer="zeros", name="bias")
+
+    def call(self, features: Any) -> Any:
+        """Map [B, A, F] to [B, A, units]."""
+        by_agent = ops.matmul(ops.transpose(features, (1, 0, 2)), self.kernel)  # [A, B, units]
+        return ops.transpose(by_agent, (1, 0, 2)) + self.bias
+
+    def numpy_call(self, features: Array, weights: list[Array]) -> Array:
+        """Compute the same in NumPy: [..., B, A, F] -> [..., B, A, units]."""
+        kernel, bias = weights
+        by_agent = np.swapaxes(features, -2, -3) @ kernel + bias[..., None, :]  # [..., A, B, units]
+        return np.swapaxes(by_agent, -2, -3)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the configuration for saving."""
+        return {**super().get_config(), "units": self.units, "gain": self.gain}
+
+
+@keras.saving.register_keras_serializable("agents")
+class LogDeviations(keras.layers.Layer):
+    """Layer that appends learned logarithms of standard deviations to the means of Gaussian policies."""
+
+    def __init__(self, shared: bool, initial: float = 0.0, **kwargs: Any) -> None:
+        """Args: shared: whether all agents have the same; initial: their first value."""
+        super().__init__(**kwargs)
+        self.shared, self.initial = shared, initial
+
+    def build(self, input_shape: tuple[int, ...]) -> None:
+        """Create the logarithms, [A or 1, D]."""
+        shape = (1 if self.shared else input_shape[1], input_shape[2])
+        self.log_std = self.add_weight(shape=shape, initializer=keras.initializers.Constant(self.initial))
+
+    def call(self, means: Any) -> Any:
+        """Map [B, A, D] to [B, A, 2 D]."""
+        return ops.concatenate([means, ops.zeros_like(means) + self.log_std], axis=2)
+
+    def numpy_call(self, means: Array, weights: list[Array]) -> Array:
+        """Compute the same in NumPy: [..., B, A, D] -> [..., B, A, 2 D]."""
+        return np.concatenate([means, np.broadcast_to(weights[0][..., None, :, :], means.shape)], axis=-1)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the configuration for saving."""
+        return {**super().get_config(), "shared": self.shared, "initial": self.initial}
+
+
+@keras.saving.register_keras_serializable("agents")
+class MonotonicMixer(keras.layers.Layer):
+    """QMIX's mixing network: a joint value that no agent's value can lower, with weights from the state.
+
+    Rashid et al. 2018, arXiv 1803.11485, section 4: hypernetworks give the absolute values of both layers' weights, a
+    linear first bias, and a last bias from a network of one hidden layer.
+    """
+
+    is_dense = True
+
+    def __init__(self, units: int = 32, **kwargs: Any) -> None:
+        """Args: units: width of the mixing network."""
+        super().__init__(**kwargs)
+        self.units = units
+
+    def build(self, input_shapes: Any) -> None:
+        """Create the hypernetworks."""
+        (_, n_agents), (_, n_state) = input_shapes
+        self.n_agents = n_agents
+        self._hypernets = {
+            "first": keras.layers.Dense(n_agents * self.units),
+            "bias": keras.layers.Dense(self.units),
+            "last": keras.layers.Dense(self.units),
+            "hidden": keras.layers.Dense(self.units, activation="relu"),
+            "value": keras.layers.Dense(1),
+        }
+        for name, layer in self._hypernets.items():
+            layer.build((None, self.units if name == "value" else n_state))
+
+    def call(self, inputs: Any) -> Any:
+        """Map the agents' values [B, A] and the state [B, S] to [B, 1]."""
+        values, state = inputs
+        nets = self._hypernets
+        first = ops.reshape(ops.abs(nets["first"](state)), (-1, self.n_agents, self.units))  # [B, A, U]
+        hidden = ops.sum(values[:, :, None] * first, axis=1) + nets["bias"](state)  # [B, U]
+        hidden = ops.elu(hidden)
+        last = ops.abs(nets["last"](state))  # [B, U]
+        return ops.sum(hidden * last, axis=1, keepdims=True) + nets["value"](nets["hidden"](state))
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the configuration for saving."""
+        return {**super().get_config(), "units": self.units}
+
+
+def mixer_network(n_agents: int, n_state: int, units: int, *, name: str | None = None) -> keras.Model:
+    """Return QMIX's mixing network as a model of ``[values [B, A], state [B, S]]`` -> [B, 1]."""
+    values, state = keras.Input((n_agents,)), keras.Input((n_state,))
+    return keras.Model([values, state], MonotonicMixer(units)([values, state]), name=name)
