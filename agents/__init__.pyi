@@ -3,6 +3,10 @@ from .algorithms.a2c import A2C as A2C
 from .algorithms.acer import ACER as ACER
 from .algorithms.ddpg import DDPG as DDPG
 from .algorithms.dqn import DQN as DQN
+from .algorithms.multi_agent.maddpg import MADDPG as MADDPG
+from .algorithms.multi_agent.mappo import MAPPO as MAPPO
+from .algorithms.multi_agent.qmix import QMIX as QMIX
+from .algorithms.multi_agent.vdn import VDN as VDN
 from .algorithms.off_policy import OffPolicyAgent as OffPolicyAgent
 from .algorithms.off_policy import OffPolicyConfig as OffPolicyConfig
 from .algorithms.ppo import PPO as PPO

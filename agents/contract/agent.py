@@ -19,6 +19,7 @@ from agents.config.agent_config import AgentConfig
 from agents.config.optimizers import OptimizerSpec
 from agents.environments import EnvironmentSpec
 from agents.environments.interface import Interface
+from agents.environments.joint_space import JointSpace
 from agents.environments.spec import AgentActions
 from agents.environments.transforms import space_text, takers_of
 from agents.errors import ConfigurationError, NonFiniteError
@@ -212,7 +213,7 @@ class Agent(ABC):
         space = self.interface.actions
         return ConfigurationError(
             f"{type(self).__name__} takes {takes}, and {self.interface.label!r} has {space_text(space)}; "
-            f"{takers_of(space)} take these."
+            f"{takers_of(space, several_agents=isinstance(self.observation_space, JointSpace))} take these."
         )
 
     @abstractmethod

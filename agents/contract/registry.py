@@ -31,6 +31,9 @@ ALGORITHMS = {
 }
 """Name on the command line -> path of the class."""
 
+MULTI_AGENT = ("maddpg", "mappo", "qmix", "vdn")
+"""Those of the algorithms that train several agents in one environment."""
+
 
 def import_all() -> None:
     """Import every algorithm, and thereby TensorFlow: for a process from which others are forked."""

@@ -35,14 +35,13 @@ class Transform(NamedTuple):
 
 def observation_transform(space: gym.Space[Any], label: str) -> Transform:
     """Return the transform of an observation space; raise `ConfigurationError` for unsupported kinds."""
-    if isinstance(space, JointSpace):
-        return Transform(space, lambda values: np.asarray(values, np.float32))
     if isinstance(space, spaces.Box):
-        image = as_image(space)
+        image = None if isinstance(space, JointSpace) else as_image(space)
         if image is not None:
             return Transform(*image)
         with np.errstate(over="ignore"):  # the largest float64 overflows to infinity, as intended
-            wide = spaces.Box(space.low.astype(np.float32), space.high.astype(np.float32), dtype=np.float32)
+            wide: spaces.Box = spaces.Box(space.low.astype(np.float32), space.high.astype(np.float32), dtype=np.float32)
+        wide = space if isinstance(space, JointSpace) else wide
         return Transform(wide, lambda values: np.asarray(values, np.float32))
     if isinstance(space, spaces.Discrete):
         n, start = int(space.n), int(space.start)
@@ -185,12 +184,22 @@ def space_text(space: gym.Space[Any]) -> str:
     return " ".join(str(space).split())
 
 
-def takers_of(space: gym.Space[Any]) -> str:
-    """Return the names of the algorithms that support an environment's action space."""
+def takers_of(space: gym.Space[Any], *, several_agents: bool = False) -> str:
+    """Return the names of the algorithms that support an environment's action space.
+
+    Args:
+        space: The action space.
+        several_agents: Whether it is the joint space of several agents.
+    """
     takers = ["a2c", "ppo", "trpo"]
-    if isinstance(space, spaces.Discrete):
+    bounded = isinstance(space, spaces.Box) and space.is_bounded()
+    if several_agents:
+        takers += ["mappo"]
+        takers += ["maddpg"] if bounded or isinstance(space, spaces.MultiDiscrete) else []
+        takers += ["qmix", "vdn"] if isinstance(space, spaces.MultiDiscrete) else []
+    elif isinstance(space, spaces.Discrete):
         takers += ["acer", "dqn", "rainbow"]
-    if isinstance(space, spaces.Box) and space.is_bounded():
+    if bounded:
         takers += ["ddpg", "sac", "td3"]
     *others, last = sorted(takers)
     return f"{', '.join(others)} and {last}"

@@ -1,6 +1,6 @@
 """Multi-agent DDPG: Lowe et al. 2017, "Multi-Agent Actor-Critic for Mixed Cooperative-Competitive Environments".
 
-arXiv 1706.02275. Each agent has an actor of its own observation and a critic of the observations and actions of all, and
+arXiv 1706.02275. Each agent has an actor of its own observation and a critic of all observations and actions, and
 learns from its own reward, so that agents may cooperate or compete. Discrete actions are drawn by the Gumbel-softmax
 (Jang et al. 2016, arXiv 1611.01144), through which the critic's gradient reaches the actor: straight-through, one-hot
 forward. Policies are not inferred from observations, and there are no ensembles of policies.
@@ -72,7 +72,9 @@ class MADDPGConfig(DDPGConfig):
         """Refuse what these agents do not have."""
         super().__post_init__()
         if self.replay == "hindsight":
-            raise ConfigurationError("replay='hindsight' is for a single agent with goals: take uniform or prioritized.")
+            raise ConfigurationError(
+                "replay='hindsight' is for a single agent with goals: take uniform or prioritized."
+            )
         if self.n_step > 1:
             raise ConfigurationError(
                 f"n_step must be 1: rewards of several steps are summed for the team only, got {self.n_step}."
@@ -211,7 +213,7 @@ class MADDPG(DDPG):
         return ops.stop_gradient(hard - soft) + soft
 
     def _values(self, critic: str, view: JointView, actions: Any) -> Any:
-        """Return the agents' values [B, A] of all actions: [B, A, n], or [B, A, A * n] where each critic has its own."""
+        """Return the agents' values [B, A] of actions [B, A, n], or [B, A, A * n] where each critic has its own."""
         n_agents = self.space.n_agents
         if actions.shape[2] == self.space.n_actions:
             joined = ops.reshape(actions, (-1, 1, n_agents * self.space.n_actions))

@@ -168,16 +168,12 @@ class MAPPO(PPO):
         log_probs = self.distribution.log_prob_numpy(parameters, flat).reshape(lead)
         values, next_values = (self._values(view).reshape(lead) for view in (now, then))
         rewards, terminated = self._rewards_and_ends(data, then)
-        advantages = np.moveaxis(
-            generalized_advantages(
-                *(np.moveaxis(each, 2, 1) for each in (rewards, values, next_values, terminated)),
-                np.moveaxis(np.broadcast_to(data["truncated"][..., None], lead), 2, 1),
-                gamma=self.hyperparameters.gamma,
-                gae_lambda=self.hyperparameters.gae_lambda,
-            ),
-            1,
-            2,
-        )  # computed as [T, A, N], as hyperparameters of a population are [N]
+        truncated = np.broadcast_to(data["truncated"][..., None], lead)
+        by_agent = [np.moveaxis(each, 2, 1) for each in (rewards, values, next_values, terminated, truncated)]
+        gamma, gae_lambda = self.hyperparameters.gamma, self.hyperparameters.gae_lambda
+        # [T, A, N], as hyperparameters of a population are [N]
+        advantages = generalized_advantages(*by_agent, gamma=gamma, gae_lambda=gae_lambda)
+        advantages = np.moveaxis(advantages, 1, 2)
         returns = advantages + values
         columns = {} if now.allowed is None else {"allowed": now.allowed}
         return {
@@ -202,9 +198,8 @@ class MAPPO(PPO):
             terminated = data["terminated"][..., None] | (then.alive == 0.0)
         if self.scaler is not None:
             n_steps, n_envs, n_agents = rewards.shape
-            gamma = np.repeat(np.broadcast_to(self.hyperparameters.gamma, n_envs), n_agents)
-            flat = rewards.reshape(n_steps, -1)
-            rewards = self.scaler(flat, np.repeat(ended, n_agents, axis=1), gamma).reshape(rewards.shape)
+            flat, all_ended = rewards.reshape(n_steps, n_envs * n_agents), np.repeat(ended, n_agents, axis=1)
+            rewards = self.scaler(flat, all_ended, self.hyperparameters.gamma).reshape(rewards.shape)
         return rewards, terminated
 
     def _central(self, view: JointView) -> Array:

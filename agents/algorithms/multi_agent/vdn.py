@@ -57,7 +57,9 @@ class VDNConfig(DQNConfig):
                     f"{name} is for a single agent's networks: leave it out, got {getattr(self, name)!r}."
                 )
         if self.replay == "hindsight":
-            raise ConfigurationError("replay='hindsight' is for a single agent with goals: take uniform or prioritized.")
+            raise ConfigurationError(
+                "replay='hindsight' is for a single agent with goals: take uniform or prioritized."
+            )
 
 
 class VDN(DQN):
@@ -152,6 +154,6 @@ def _check_common(rewards: Array, agent: VDN) -> None:
         one, other = (agent.space.agents[int(varying[k])] for k in (i, j))
         raise ConfigurationError(
             f"{type(agent).__name__} learns one value for the whole team, and the rewards of {one!r} and {other!r} in "
-            f"{agent.interface.label!r} oppose each other (correlation {correlations[i, j]:.2f}): these agents compete. "
-            f"Take maddpg, or mappo with team_reward=false."
+            f"{agent.interface.label!r} oppose each other (correlation {correlations[i, j]:.2f}): competitors. "
+            f"take maddpg, or mappo with team_reward=false."
         )

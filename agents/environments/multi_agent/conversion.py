@@ -17,8 +17,11 @@ Values = Mapping[str, Any]
 class ParallelEnvironment(Protocol):
     """The part of PettingZoo's parallel interface that `JointEnv` uses."""
 
-    possible_agents: Sequence[str]
-    agents: Sequence[str]
+    @property
+    def possible_agents(self) -> Sequence[str]: ...
+
+    @property
+    def agents(self) -> Sequence[str]: ...
 
     def observation_space(self, agent: str) -> gym.Space[Any]: ...
 
@@ -49,27 +52,25 @@ def as_parallel(made: Any, label: str) -> ParallelEnvironment | None:
         return None
     from pettingzoo import AECEnv, ParallelEnv
 
-    if isinstance(made, ParallelEnv):
-        return made  # type: ignore[return-value]
-    if not isinstance(made, AECEnv):
-        return None
-    return _converted(made, label)
+    if isinstance(made, AECEnv):
+        return _converted(made, label)
+    parallel: ParallelEnvironment | None = made if isinstance(made, ParallelEnv) else None
+    return parallel
 
 
 def _converted(made: Any, label: str) -> ParallelEnvironment:
     from pettingzoo.utils import conversions
 
     together = made.metadata.get("is_parallelizable", False)
-    convert: Callable[[Any], Any] = (
-        conversions.aec_to_parallel if together else conversions.turn_based_aec_to_parallel
-    )
+    convert: Callable[[Any], Any] = conversions.aec_to_parallel if together else conversions.turn_based_aec_to_parallel
     try:
-        return convert(made)  # type: ignore[no-any-return]
+        converted: ParallelEnvironment = convert(made)
     except Exception as error:
         raise ConfigurationError(
             f"{label!r} is an AEC environment of PettingZoo, which {convert.__name__} cannot convert "
             f"({type(error).__name__}: {error}): give its parallel_env, or a function that returns one."
         ) from error
+    return converted
 
 
 class _TupleAgents:

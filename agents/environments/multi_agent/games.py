@@ -10,15 +10,15 @@ import numpy as np
 from gymnasium import spaces
 
 Array = np.ndarray[Any, Any]
-Answer = tuple[tuple[Array, ...], Sequence[float], bool, bool, dict[str, Any]]
+Answer = tuple[tuple[Array, ...], Any, bool, bool, dict[str, Any]]
 
 
 class MatrixGame(gym.Env[Any, Any]):
     """Game of one step for two agents with a common payoff.
 
     Args:
-        payoffs: [n, m]: what the team gets for the actions of both. Defaults to the climbing game of Claus and Boutilier
-            1998, whose best pair of actions (11) lies beside the worst (-30), so that careful agents settle for 5 or 7.
+        payoffs: [n, m]: payoff of the team for the actions of both. Defaults to the climbing game of Claus and
+            Boutilier 1998, whose best pair of actions (11) lies beside the worst (-30): careful agents take 5 or 7.
     """
 
     def __init__(self, payoffs: Sequence[Sequence[float]] = ((11, -30, 0), (-30, 7, 6), (0, 0, 5))) -> None:

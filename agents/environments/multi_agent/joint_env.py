@@ -40,6 +40,9 @@ class JointEnv(gym.Env[Array, Array]):
             or there are no agents.
     """
 
+    observation_space: JointSpace
+    action_space: spaces.MultiDiscrete | spaces.Box
+
     def __init__(self, parallel: ParallelEnvironment, label: str) -> None:
         self.parallel, self.label = parallel, label
         self.agent_names = tuple(parallel.possible_agents)
@@ -49,7 +52,7 @@ class JointEnv(gym.Env[Array, Array]):
         self.render_mode = getattr(parallel, "render_mode", None)
         self._numbers = {agent: i for i, agent in enumerate(self.agent_names)}
         self._observe = {agent: self._observation_transform(agent) for agent in self.agent_names}
-        own = [parallel.action_space(agent) for agent in self.agent_names]
+        own: list[Any] = [parallel.action_space(agent) for agent in self.agent_names]
         self.action_space = _joint_actions(own, self.agent_names, label)
         discrete = isinstance(self.action_space, spaces.MultiDiscrete)
         self._own_actions = own
@@ -192,8 +195,7 @@ class JointEnv(gym.Env[Array, Array]):
         ends = np.cumsum(self.observation_space.action_sizes)[:-1]
         parts = np.split(np.asarray(action).ravel(), ends)
         return [
-            part.reshape(space.shape).astype(space.dtype)
-            for part, space in zip(parts, self._own_actions, strict=True)
+            part.reshape(space.shape).astype(space.dtype) for part, space in zip(parts, self._own_actions, strict=True)
         ]
 
     def _by_number(self, values: Mapping[str, Any]) -> Array:
@@ -228,7 +230,7 @@ class JointEnv(gym.Env[Array, Array]):
         self.parallel.close()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> JointEnv:
-        copied: JointEnv = pickle.loads(pickle.dumps(self))  # noqa: S301 - of this process
+        copied: JointEnv = pickle.loads(pickle.dumps(self))
         return copied
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -238,7 +240,7 @@ class JointEnv(gym.Env[Array, Array]):
 
 def _restored(content: bytes, label: str, state: dict[str, Any]) -> JointEnv:
     made = JointEnv.__new__(JointEnv)
-    made.parallel, made.label = pickle.loads(content), label  # noqa: S301 - read with the environment's own state
+    made.parallel, made.label = pickle.loads(content), label
     made.agent_names = state["agent_names"]
     made._observe = {agent: made._observation_transform(agent) for agent in made.agent_names}
     vars(made).update(state)

@@ -1,0 +1,147 @@
+"""Training of several agents: masks, members of a population, resuming, refused configs, the two-step game."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pettingzoo")
+
+from movements import assert_same_movement, values_of
+from several_agents import Countdown, Duel, Masked
+
+import agents
+from agents import AgentSpec, ConfigurationError, EnvironmentSpec, LambdaCallback, Trainer
+from agents.population import Population
+
+GAMES = "agents.environments.multi_agent.games"
+SMALL: dict[str, dict[str, Any]] = {
+    "mappo": {"hidden_sizes": (8,), "jit_compile": False, "n_envs": 2, "n_steps": 10, "batch_size": 10, "n_epochs": 2},
+    "vdn": {"hidden_sizes": (8,), "jit_compile": False, "learning_starts": 20, "batch_size": 8},
+}
+SMALL |= {"qmix": {**SMALL["vdn"], "mixing_units": 4}, "maddpg": SMALL["vdn"]}
+MULTI_AGENT = sorted(SMALL)
+
+
+@pytest.mark.parametrize("in_info", [False, True])
+@pytest.mark.parametrize("algorithm", MULTI_AGENT)
+def test_forbidden_actions_are_never_taken_and_losses_stay_finite(algorithm: str, in_info: bool):
+    spec = EnvironmentSpec(Masked, {"in_info": in_info})  # raises at an action that its mask forbids
+    agent = agents.make(algorithm, spec, **{**SMALL[algorithm], "share_parameters": False})
+    updates: list[Any] = []
+    watch = LambdaCallback(on_update_end=lambda trainer, update: updates.append(update))
+    with Trainer(agent, callbacks=[watch]) as trainer:
+        trainer.train(env_steps=60)
+    assert updates
+    assert all(update.finite for update in updates)
+    weights = [weight.numpy() for network in agent.networks.values() for weight in network.weights]
+    assert all(np.isfinite(weight).all() for weight in weights)
+    assert set(trainer.history.returns) == {10.0}
+
+
+PARITY = [
+    ("mappo", {"normalize_values": False}),
+    ("mappo", {"share_parameters": False, "team_reward": False, "central_critic": False}),
+    pytest.param("mappo", {"normalize_observations": True, "normalize_rewards": True}, marks=pytest.mark.slow),
+    ("vdn", {}),
+    ("qmix", {"target_update_interval": 5}),
+    pytest.param("qmix", {"replay": "prioritized", "share_parameters": False}, marks=pytest.mark.slow),
+    ("maddpg", {}),
+    pytest.param("maddpg", {"share_parameters": True, "replay": "prioritized"}, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "params"), PARITY)
+def test_population_members_equal_agents_trained_alone(algorithm: str, params: dict[str, Any]):
+    small = {**SMALL[algorithm], **params}
+    members = [{"seed": 3, "learning_rate": 1e-2}, {"seed": 4, "gamma": 0.5}]
+    environment = EnvironmentSpec(Countdown, {"lives": (3, 5)})
+    population = Population(AgentSpec.of(algorithm, environment, small), members)
+    with Trainer(population) as trainer:
+        trainer.train(env_steps=80)
+        values = population.get_state()["values"]
+        for position, member in enumerate(members):
+            own = {key: value for key, value in member.items() if key != "seed"}
+            alone = AgentSpec.of(algorithm, environment, {**small, **own}).build(int(member["seed"]))
+            began = values_of(alone.state_variables())
+            with Trainer(alone) as single:
+                single.train(env_steps=80)
+                assert single.history.returns == trainer.runs[position].history.returns
+            assert_same_movement([each[position] for each in values], values_of(alone.state_variables()), began)
+
+
+@pytest.mark.parametrize("algorithm", MULTI_AGENT)
+def test_resumed_run_equals_uninterrupted_run(algorithm: str):
+    pytest.importorskip("mpe2")
+    spec = EnvironmentSpec("mpe2.simple_spread_v3:parallel_env")
+
+    def run() -> Trainer:
+        return Trainer(agents.make(algorithm, spec, seed=1, **SMALL[algorithm]))
+
+    with run() as straight, run() as resumed:
+        straight.train(env_steps=44)
+        state = straight.get_state()
+        straight.train(env_steps=60)
+        resumed.set_state(state)
+        resumed.train(env_steps=60)
+        assert straight.history.returns == resumed.history.returns
+        ours, theirs = (values_of(each.agent.state_variables()) for each in (straight, resumed))
+        for one, other in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "environment", "params", "message"),
+    [
+        ("mappo", "CartPole-v1", {}, "MAPPO trains several agents in one environment, and 'CartPole-v1' has one"),
+        ("qmix", EnvironmentSpec(Masked), {}, r"spaces differ .* set share_parameters=false|differ \(first: 2 obs"),
+        ("vdn", EnvironmentSpec(Countdown), {"noisy": True}, "noisy is for a single agent's networks"),
+        ("maddpg", EnvironmentSpec(Countdown), {"n_step": 3}, "n_step must be 1"),
+        ("mappo", EnvironmentSpec(Countdown), {"share_layers": True}, "share_layers is for agents whose"),
+        ("dqn", EnvironmentSpec(Countdown), {}, "a2c, maddpg, mappo, ppo, qmix, trpo and vdn take these"),
+    ],
+)
+def test_impossible_combinations_are_refused(algorithm: str, environment: Any, params: dict[str, Any], message: str):
+    with pytest.raises(ConfigurationError, match=message):
+        agents.make(algorithm, environment, **params)
+
+
+def test_continuous_actions_are_refused_by_action_values():
+    pytest.importorskip("mpe2")
+    spec = EnvironmentSpec("mpe2.simple_spread_v3:parallel_env", {"continuous_actions": True})
+    with pytest.raises(ConfigurationError, match=r"VDN takes discrete actions, .* maddpg and mappo take these"):
+        agents.make("vdn", spec)
+
+
+@pytest.mark.parametrize("algorithm", ["mappo", "maddpg"])
+def test_continuous_actions_are_learned(algorithm: str):
+    pytest.importorskip("mpe2")
+    spec = EnvironmentSpec("mpe2.simple_speaker_listener_v4:parallel_env", {"continuous_actions": True})
+    agent = agents.make(algorithm, spec, **{**SMALL[algorithm], "share_parameters": False})
+    with Trainer(agent) as trainer:
+        trainer.train(env_steps=60)
+    assert agent.gradient_steps > 0
+
+
+@pytest.mark.parametrize("algorithm", ["vdn", "qmix"])
+def test_competing_agents_are_refused_when_learning_begins(algorithm: str):
+    agent = agents.make(algorithm, EnvironmentSpec(Duel, {"lives": (9, 9)}), **{**SMALL[algorithm], "batch_size": 64})
+    with Trainer(agent) as trainer, pytest.raises(ConfigurationError, match="'agent_0' and 'agent_1' in 'Duel' oppose"):
+        trainer.train(env_steps=100)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("algorithm", "expected"), [("vdn", 7.0), ("qmix", 8.0), ("mappo", 8.0)])
+def test_two_step_game_of_the_qmix_paper(algorithm: str, expected: float):
+    exploring = {
+        "policy": "epsilon-greedy", "policy_kwargs": {"epsilon": 1.0}, "target_update_interval": 100,
+        "learning_starts": 100, "learning_rate": 5e-4,
+    }  # fmt: skip
+    on_policy = {"n_envs": 8, "n_steps": 32, "learning_rate": 1e-3, "ent_coef": 0.01}
+    params: dict[str, Any] = on_policy if algorithm == "mappo" else exploring
+    agent = agents.make(algorithm, f"{GAMES}:TwoStepGame", seed=0, **params)
+    with Trainer(agent) as trainer:
+        trainer.train(env_steps=8000, progress=False)
+    assert set(agents.evaluate(agent, n_episodes=10)) == {expected}
