@@ -10,6 +10,7 @@ import numpy as np
 
 from agents import seeding
 from agents.buffers import Transition
+from agents.collection.tally import tally_of
 from agents.environments import Environments, EnvironmentSpec
 from agents.environments.vector.batch import can_be_pooled
 from agents.errors import ConfigurationError
@@ -34,6 +35,7 @@ class EndedEpisode(NamedTuple):
     environment: int  # index of the member's environment
     episode_return: float
     length: int
+    metrics: Mapping[str, float] = {}  # further numbers: the return of each of several agents
 
 
 class Collected(NamedTuple):
@@ -76,6 +78,7 @@ class Collector:
         self._resets, self._life = 0, life
         self._returns = np.zeros(self.environments.n_envs, np.float64)
         self._lengths = np.zeros(self.environments.n_envs, np.int64)
+        self._tally = tally_of(self.environments.observation_space, self.environments.n_envs)
         self._observations: Array | None = None
 
     @property
@@ -107,6 +110,7 @@ class Collector:
         step = self.environments.step(actions)
         self._returns += step.rewards
         self._lengths += 1
+        self._tally.add(step.successors)
         ended = []
         over = step.terminated | step.truncated
         some_over = over.any()
@@ -114,7 +118,8 @@ class Collector:
             actor.restart(over)
         for i in np.flatnonzero(over).tolist() if some_over else ():
             position, environment = divmod(i, self.n_envs)
-            ended.append(EndedEpisode(position, environment, float(self._returns[i]), int(self._lengths[i])))
+            numbers = float(self._returns[i]), int(self._lengths[i])
+            ended.append(EndedEpisode(position, environment, *numbers, self._tally.end(i)))
             self._returns[i] = 0.0
             self._lengths[i] = 0
         self._observations = step.observations
@@ -151,6 +156,7 @@ class Collector:
         self.environments.select(rows)
         self._seeds = [self._seeds[position] for position in positions]
         self._returns, self._lengths = self._returns[rows], self._lengths[rows]
+        self._tally.select(rows)
         if self._observations is not None:
             self._observations = self._observations[rows]
 
@@ -167,6 +173,7 @@ class Collector:
             "observations": None if self._observations is None else self._observations.copy(),
             "returns": self._returns.copy(),
             "lengths": self._lengths.copy(),
+            "tally": self._tally.get_state(),
             "resets": self._resets,
         }
 
@@ -190,6 +197,7 @@ class Collector:
             self._observations = state["observations"].copy()
             self._returns = state["returns"].copy()
             self._lengths = state["lengths"].copy()
+            self._tally.set_state(state.get("tally"))
             return
         self._resets += bool(state["started"])
         self._observations = (
@@ -197,6 +205,7 @@ class Collector:
         )
         self._returns[:] = 0.0
         self._lengths[:] = 0
+        self._tally.reset()
 
     def _step_as_before(self, state: dict[str, Any]) -> None:
         """Step the environments with EnvPool if a run of an earlier version did, and no other vectorization is set.

@@ -61,9 +61,18 @@ class Run:
         """Return the data of callbacks for the running episode of an environment."""
         return self.running.setdefault(environment, RunningEpisode())
 
-    def end_episode(self, environment: int, episode_return: float, length: int, wall_seconds: float) -> Episode:
-        """Record the end of the episode in an environment."""
+    def end_episode(
+        self,
+        environment: int,
+        episode_return: float,
+        length: int,
+        wall_seconds: float,
+        metrics: Mapping[str, float] | None = None,
+    ) -> Episode:
+        """Record the end of the episode in an environment; `metrics` are further numbers that the collector counted."""
         known = self.running.pop(environment, None) or RunningEpisode()
+        if metrics:
+            known.custom_metrics = {**metrics, **known.custom_metrics}
         index, own = len(self.history.returns), (known.custom_metrics, known.user_data)
         numbers = (index, self.env_steps, episode_return, length, self.newest_loss, wall_seconds)
         episode = Episode(*numbers, environment, self.member, *own)

@@ -167,13 +167,13 @@ class Trainer(Training):
 
     def _dispatch_episodes(self, ended: list[EndedEpisode], budget: Budget) -> None:
         seconds, raised = self.wall_seconds, None
-        for position, environment, episode_return, length in ended:
+        for position, environment, episode_return, length, metrics in ended:
             run = self._present[position]
             if budget.episodes_reached(run):  # several may end with the same step; a budget is exact
                 run.running.pop(environment, None)
                 record = None
             else:
-                record = run.end_episode(environment, episode_return, length, seconds)
+                record = run.end_episode(environment, episode_return, length, seconds, metrics)
             if raised is None:
                 try:
                     if record is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -17,6 +17,8 @@ from agents.environments.transforms import Transform, batch_of_one, observation_
 from agents.errors import ConfigurationError
 
 Array = np.ndarray[Any, Any]
+
+RewardDone = Callable[[dict[str, float], dict[str, bool]], tuple[Mapping[str, Any], Mapping[str, Any]]]
 
 MASK = "action_mask"
 """Key of the allowed actions in an agent's `info`, or in its `Dict` observation beside ``observation``."""
@@ -66,6 +68,8 @@ class JointEnv(gym.Env[Array, Array]):
         self._alive = np.zeros(len(self.agent_names), np.float32)
         self._allowed = self._all_actions()
         self._returns = np.zeros(len(self.agent_names))
+        self._done: set[str] = set()  # agents that left by `reward_done_func_ma`, and that the environment still has
+        self.reward_done_func_ma: RewardDone | None = None
 
     @property
     def unwrapped(self) -> gym.Env[Any, Any]:
@@ -109,6 +113,7 @@ class JointEnv(gym.Env[Array, Array]):
         observations, infos = self.parallel.reset(seed=seed, options=options)
         self._returns[:] = 0.0
         self._alive[:] = 0.0
+        self._done.clear()
         present = list(self.parallel.agents)
         self._check_known(present)
         self._alive[[self._numbers[agent] for agent in present]] = 1.0
@@ -128,6 +133,11 @@ class JointEnv(gym.Env[Array, Array]):
         present = list(self.parallel.agents)
         self._check_known(present)
         self._check_complete("observation", observations, present)
+        if self.reward_done_func_ma is not None:
+            rewards, terminations = self._decided(rewards, terminations, truncations, acting)
+            acting = [agent for agent in acting if agent not in self._done]
+            self._done |= {agent for agent in acting if terminations[agent]}
+            present = [agent for agent in present if agent not in self._done]
         over = not present or all(terminations[agent] or truncations[agent] for agent in acting)
         cut = over and any(truncations[agent] and not terminations[agent] for agent in acting)
         self._alive[:] = 0.0
@@ -139,6 +149,39 @@ class JointEnv(gym.Env[Array, Array]):
             info["agent_returns"] = dict(zip(self.agent_names, self._returns.tolist(), strict=True))
         joined = self._joined(observations, infos, rewards)
         return joined, float(sum(rewards[agent] for agent in acting)), over and not cut, cut, info
+
+    def _decided(
+        self,
+        rewards: Mapping[str, Any],
+        terminations: Mapping[str, Any],
+        truncations: Mapping[str, Any],
+        acting: list[str],
+    ) -> tuple[dict[str, float], dict[str, bool]]:
+        """Return rewards and terminations as `reward_done_func_ma` decides."""
+        assert self.reward_done_func_ma is not None
+        there = [agent for agent in acting if agent not in self._done]
+        ended = {agent: bool(terminations[agent] or truncations[agent]) for agent in there}
+        given = self.reward_done_func_ma({agent: float(rewards[agent]) for agent in there}, dict(ended))
+        if not isinstance(given, tuple) or len(given) != 2 or not all(isinstance(part, Mapping) for part in given):
+            raise ConfigurationError(
+                f"reward_done_func_ma must return two dictionaries, (rewards, dones), it returned {given!r}."
+            )
+        for what, values in zip(("rewards", "dones"), given, strict=True):
+            if set(values) != set(there):
+                raise ConfigurationError(
+                    f"reward_done_func_ma returned {what} for {', '.join(map(repr, values)) or 'no agent'}; the agents "
+                    f"of the episode are {', '.join(map(repr, there))}."
+                )
+        own, dones = given
+        for agent in there:
+            if ended[agent] and not dones[agent]:
+                raise ConfigurationError(
+                    f"reward_done_func_ma returned done=False for {agent!r}, which has left the environment."
+                )
+        gone = dict.fromkeys(self._done, True)
+        own_rewards = {agent: float(own[agent]) for agent in there} | dict.fromkeys(self._done, 0.0)
+        cut = {agent: bool(truncations[agent]) and not terminations[agent] for agent in there}
+        return own_rewards, {agent: bool(dones[agent]) and not cut[agent] for agent in there} | gone
 
     def _joined(self, observations: Mapping[str, Any], infos: Mapping[str, Any], rewards: Mapping[str, Any]) -> Array:
         space = self.observation_space

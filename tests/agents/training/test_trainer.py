@@ -158,7 +158,7 @@ def test_transitions_contain_true_successors():
             (int(tr.observations[i, 0]), int(tr.next_observations[i, 0]), bool(tr.terminated[i])) for tr, *_ in steps
         ]
         assert times == [(t % length, t % length + 1, t % length + 1 == length) for t in range(6)]
-    ended = [(t, *episode[1:]) for t, (_, episodes, *_) in enumerate(steps) for episode in episodes]
+    ended = [(t, *episode[1:4]) for t, (_, episodes, *_) in enumerate(steps) for episode in episodes]
     assert ended == [(1, 0, 2.0, 2), (2, 1, 3.0, 3), (3, 0, 2.0, 2), (5, 0, 2.0, 2), (5, 1, 3.0, 3)]
 
 

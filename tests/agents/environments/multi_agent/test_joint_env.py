@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import pickle
 from typing import Any
 
@@ -14,10 +15,12 @@ pytest.importorskip("pettingzoo")
 
 from several_agents import Countdown, InTurns, Masked
 
-from agents import ConfigurationError, EnvironmentSpec
+import agents
+from agents import ConfigurationError, EnvironmentSpec, Trainer
 from agents.environments import Environments
 from agents.environments.joint_space import JointSpace
 from agents.environments.multi_agent.joint_env import JointEnv
+from agents.environments.multi_agent.wrappers import reward_done_func_ma
 
 
 def made(kind: Any, **kwargs: Any) -> JointEnv:
@@ -223,3 +226,77 @@ class Nobody(Countdown):
 def test_spaces_that_cannot_be_joined_are_refused(kind: Any, message: str):
     with pytest.raises(ConfigurationError, match=message):
         EnvironmentSpec(kind).make()
+
+
+# --- rewards and ends of a user's own
+
+
+def halved(rewards: dict[str, float], dones: dict[str, bool]) -> Any:
+    return {agent: reward / 2 for agent, reward in rewards.items()}, {
+        agent: done or rewards[agent] == 2.0 for agent, done in dones.items()
+    }
+
+
+@pytest.mark.parametrize("function", [halved, f"{__file__}:halved"])
+def test_own_function_decides_on_rewards_and_ends(function: Any):
+    own = functools.partial(reward_done_func_ma, function=function)
+    environment = EnvironmentSpec(Countdown, {"lives": (4, 4, 4)}, wrappers=[own]).make()
+    environment.reset(seed=0)
+    vector, reward, terminated, *_ = environment.step(np.zeros(3, int))
+    seen = environment.observation_space.view(vector)
+    assert (reward, terminated) == (3.0, False)
+    np.testing.assert_array_equal(seen.rewards, [0.5, 1.0, 1.5])
+    np.testing.assert_array_equal(seen.alive, [1, 0, 1])  # the second agent is done, and the environment still has it
+    vector, reward, *_ = environment.step(np.zeros(3, int))
+    assert reward == 2.0
+    np.testing.assert_array_equal(environment.observation_space.view(vector).observations[1], [0, 0])
+    environment.step(np.zeros(3, int))
+    *_, terminated, truncated, info = environment.step(np.zeros(3, int))
+    assert (terminated, truncated) == (True, False)
+    assert info["agent_returns"] == {"agent_0": 2.0, "agent_1": 1.0, "agent_2": 6.0}
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda rewards, dones: rewards, r"must return two dictionaries, \(rewards, dones\)"),
+        (
+            lambda rewards, dones: ({"agent_0": 1.0}, dones),
+            r"returned rewards for 'agent_0'; the agents of the episode",
+        ),
+        (lambda rewards, dones: (rewards, {**dones, "other": True}), r"returned dones for .*'other'"),
+        (lambda rewards, dones: (rewards, dict.fromkeys(dones, False)), r"returned done=False for 'agent_0', which has left"),
+    ],
+)
+def test_own_function_that_returns_other_agents_is_refused(function: Any, message: str):
+    environment = EnvironmentSpec(
+        Countdown, wrappers=[functools.partial(reward_done_func_ma, function=function)]
+    ).make()
+    environment.reset(seed=0)
+    with pytest.raises(ConfigurationError, match=message):
+        environment.step(np.array([0, 0]))
+
+
+def test_study_may_be_judged_by_one_agent():
+    wrapper = "agents.environments.multi_agent.wrappers:JudgedBy:agent=agent_1"
+    environment = EnvironmentSpec(Countdown, wrappers=[wrapper]).make()
+    environment.reset(seed=0)
+    assert environment.step(np.array([0, 0]))[1] == 2.0
+    with pytest.raises(ConfigurationError, match="Unknown agent 'agent_7'. Did you mean agent_1"):
+        EnvironmentSpec(Countdown, wrappers=[wrapper.replace("_1", "_7")]).make()
+    with pytest.raises(ConfigurationError, match="has a single agent"):
+        EnvironmentSpec("CartPole-v1", wrappers=[wrapper]).make()
+
+
+def test_episodes_have_the_return_of_each_agent():
+    agent = agents.make("ppo", EnvironmentSpec(Countdown), n_envs=2, n_steps=8, hidden_sizes=(4,), jit_compile=False)
+    with Trainer(agent) as trainer:
+        trainer.train(env_steps=7, progress=False)
+        state = trainer.get_state()
+        trainer.train(env_steps=9, progress=False)
+        metrics = [episode.custom_metrics for episode in trainer.history.episodes]
+        assert metrics
+        assert all(each == {"return/agent_0": 1.0, "return/agent_1": 6.0} for each in metrics)
+        trainer.set_state(state)
+        trainer.train(env_steps=9, progress=False)
+        assert [episode.custom_metrics for episode in trainer.history.episodes] == metrics
