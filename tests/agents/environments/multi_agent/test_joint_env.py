@@ -265,7 +265,10 @@ def test_own_function_decides_on_rewards_and_ends(function: Any):
             r"returned rewards for 'agent_0'; the agents of the episode",
         ),
         (lambda rewards, dones: (rewards, {**dones, "other": True}), r"returned dones for .*'other'"),
-        (lambda rewards, dones: (rewards, dict.fromkeys(dones, False)), r"returned done=False for 'agent_0', which has left"),
+        (
+            lambda rewards, dones: (rewards, dict.fromkeys(dones, False)),
+            r"returned done=False for 'agent_0', which has left",
+        ),
     ],
 )
 def test_own_function_that_returns_other_agents_is_refused(function: Any, message: str):
@@ -282,7 +285,7 @@ def test_study_may_be_judged_by_one_agent():
     environment = EnvironmentSpec(Countdown, wrappers=[wrapper]).make()
     environment.reset(seed=0)
     assert environment.step(np.array([0, 0]))[1] == 2.0
-    with pytest.raises(ConfigurationError, match="Unknown agent 'agent_7'. Did you mean agent_1"):
+    with pytest.raises(ConfigurationError, match=r"Unknown agent 'agent_7'\. Did you mean agent_1"):
         EnvironmentSpec(Countdown, wrappers=[wrapper.replace("_1", "_7")]).make()
     with pytest.raises(ConfigurationError, match="has a single agent"):
         EnvironmentSpec("CartPole-v1", wrappers=[wrapper]).make()
