@@ -121,7 +121,7 @@ def _classes(root: Path) -> dict[str, ast.ClassDef]:
     """Return the classes of `agents` that configs and algorithms are made of, by name."""
     found = {}
     for room in ("config", "contract", "algorithms"):
-        for path in sorted((root / "agents" / room).glob("*.py")):
+        for path in sorted((root / "agents" / room).rglob("*.py")):
             found.update(
                 {node.name: node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)}
             )

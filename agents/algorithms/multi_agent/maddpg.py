@@ -50,6 +50,7 @@ class MADDPGConfig(DDPGConfig):
     hidden_sizes: tuple[int, ...] | None = hyperparameter(
         None, "Units of the hidden layers of each network; null: 64, 64."
     )
+    n_step: int = hyperparameter(1, "Steps until the bootstrap: 1, as each agent has its own reward.", low=1, high=1)
     share_parameters: bool = hyperparameter(
         False, "All agents share their networks' weights; needs equal spaces.", search=(True, False)
     )
@@ -74,10 +75,6 @@ class MADDPGConfig(DDPGConfig):
         if self.replay == "hindsight":
             raise ConfigurationError(
                 "replay='hindsight' is for a single agent with goals: take uniform or prioritized."
-            )
-        if self.n_step > 1:
-            raise ConfigurationError(
-                f"n_step must be 1: rewards of several steps are summed for the team only, got {self.n_step}."
             )
         if self.convolutions is not None:
             raise ConfigurationError("convolutions are for images, which several agents cannot have: leave them out.")

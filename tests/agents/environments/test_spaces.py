@@ -20,10 +20,12 @@ import agents
 from agents.checkpoints.plain_spec import _plain_space, _space
 from agents.checkpoints.plain_state import joined, split
 from agents.contract.pickling import pickled, spec_of
-from agents.contract.registry import ALGORITHMS
+from agents.contract.registry import ALGORITHMS, MULTI_AGENT
 from agents.environments import EnvironmentSpec
 from agents.environments.transforms import space_text
 from agents.errors import ConfigurationError
+
+SINGLE_AGENT = [name for name in ALGORITHMS if name not in MULTI_AGENT]
 
 WIDE = np.float32
 CONVOLUTIONS = [[4, 4, 4]]
@@ -155,7 +157,7 @@ def assert_predict_is_play(agent, spec, **how):
 
 
 @pytest.mark.parametrize("kind", OBSERVATIONS)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", SINGLE_AGENT)
 def test_every_algorithm_acts_on_every_observation_space(algorithm, kind):
     spec = where(OBSERVATIONS[kind], ACTIONS[USUAL[algorithm]])
     agent = tiny(algorithm, spec, image=kind in IMAGES)
@@ -169,7 +171,7 @@ def test_every_algorithm_acts_on_every_observation_space(algorithm, kind):
 
 @pytest.mark.parametrize("kind", ["box", "tuple", "2-D", "channels first"])
 @pytest.mark.parametrize(
-    "algorithm", [a if a in ("dqn", "ppo", "ddpg") else pytest.param(a, marks=pytest.mark.slow) for a in ALGORITHMS]
+    "algorithm", [a if a in ("dqn", "ppo", "ddpg") else pytest.param(a, marks=pytest.mark.slow) for a in SINGLE_AGENT]
 )
 def test_every_algorithm_trains_on_observation_spaces(algorithm, kind):
     spec = where(OBSERVATIONS[kind], ACTIONS[USUAL[algorithm]])
@@ -205,7 +207,7 @@ def test_advised_wrappers_make_spaces_usable(space, wrapper):
 
 
 @pytest.mark.parametrize("kind", ACTIONS)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", SINGLE_AGENT)
 def test_every_algorithm_takes_or_refuses_every_action_space(algorithm, kind):
     spec = where(VECTORS["box"], ACTIONS[kind])
     if kind not in TAKES[algorithm]:

@@ -12,7 +12,7 @@ import trainings
 from fakes import SMALL_PPO
 
 from agents import AgentSpec, ConfigurationError
-from agents.contract.registry import ALGORITHMS
+from agents.contract.registry import ALGORITHMS, MULTI_AGENT
 from agents.environments.vector import batch
 from finder import run_file, run_search, tune
 from finder.executors import choice, make_executor
@@ -94,7 +94,9 @@ def test_optimizer_arguments_can_be_searched():
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_default_space_of_every_agent_contains_its_defaults(name: str):
-    agent = AgentSpec.of(name, "Pendulum-v1" if name in ("ddpg", "sac", "td3") else "CartPole-v1")
+    environment = "Pendulum-v1" if name in ("ddpg", "sac", "td3") else "CartPole-v1"
+    several = "agents.environments.multi_agent.games:TwoStepGame"
+    agent = AgentSpec.of(name, several if name in MULTI_AGENT else environment)
     agent.build()
     spaces = parse_spaces(agent, default_space(agent))
     row = current_params(agent, spaces)
