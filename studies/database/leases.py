@@ -91,11 +91,11 @@ class SqlLeases:
         if instead_of is not None:
             before = (leases.c.owner == instead_of.owner) & (leases.c.deadline == instead_of.deadline)
         new = {"owner": owner, "deadline": self._now + seconds}
-        takeover = leases.update().where(_is(study, number), before).values(**new, epoch=leases.c.epoch + 1)
+        takeover = leases.update().where(_is_row(study, number), before).values(**new, epoch=leases.c.epoch + 1)
         try:
             with self._engine.begin() as connection:
                 if connection.execute(takeover).rowcount == 1:
-                    epoch = connection.execute(sa.select(leases.c.epoch).where(_is(study, number))).scalar_one()
+                    epoch = connection.execute(sa.select(leases.c.epoch).where(_is_row(study, number))).scalar_one()
                     return int(epoch)
                 if instead_of is not None:
                     return 0
@@ -114,7 +114,7 @@ class SqlLeases:
     def release(self, study: str, number: int, owner: str) -> bool:
         """See `LeaseTable`."""
         with self._engine.begin() as connection:
-            own = leases.update().where(_is(study, number), leases.c.owner == owner)
+            own = leases.update().where(_is_row(study, number), leases.c.owner == owner)
             return connection.execute(own.values(owner=_NOBODY)).rowcount == 1
 
     def held(self, study: str) -> dict[int, Lease]:
@@ -125,7 +125,7 @@ class SqlLeases:
             rows = connection.execute(sa.select(*columns).where(*are_held)).all()
         found = {number: Lease(*of_number) for number, *of_number in rows}
         for number, lease in found.items():
-            if not _can_be(lease):
+            if not _is_valid(lease):
                 raise damaged(f"the lease {number} of {study!r} in the table {leases.name}", f"it is {lease}")
         return found
 
@@ -141,12 +141,12 @@ class SqlLeases:
             connection.execute(leases.delete().where(leases.c.study_name == study))
 
 
-def _can_be(lease: Lease) -> bool:
+def _is_valid(lease: Lease) -> bool:
     """Return whether a lease is valid; SQLite does not enforce the types of columns."""
     times = (lease.deadline, lease.seconds_left)
     are_numbers = all(isinstance(each, int | float) and math.isfinite(each) for each in times)
     return are_numbers and isinstance(lease.owner, str) and isinstance(lease.epoch, int)
 
 
-def _is(study: str, number: int) -> sa.ColumnElement[bool]:
+def _is_row(study: str, number: int) -> sa.ColumnElement[bool]:
     return (leases.c.study_name == study) & (leases.c.number == number)

@@ -33,10 +33,12 @@ def random_search(problem: Problem, rng: np.random.Generator) -> Generator[Round
 def keep_top(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
     """Train all candidates on one seed for a while, then the best few to the end on all seeds.
 
-    Each phase gets half of the budget.
+    Each phase gets half of the budget. If runs can be judged at their end only, this is `grid`.
 
     It is the simplest rule, and often as good as any (Egele et al. 2023, "Is one epoch all you need?").
     """
+    if len(problem.shares) == 1:
+        return (yield from grid(problem, rng))
     total = len(problem.shares) - 1
     fits = [i for i, share in enumerate(problem.shares[:-1]) if share * problem.n_configs <= problem.budget / 2]
     first = max(fits, default=0)

@@ -53,7 +53,7 @@ def race(
     shares = [problem.shares[rung] for rung in rungs]
     n_seeds = max(1, min(int(problem.budget / problem.n_configs + 1e-9), problem.n_seeds - 1))
     n_first = min(problem.n_configs, int(limit / shares[0] / n_seeds + 1e-9))
-    if limit < 1:  # the budget does not suffice for one candidate
+    if limit < 1 or problem.n_configs == 1:  # the budget does not suffice for one candidate, or there is no other
         return (yield from _one_run_each(problem, rng))
     sizes = _sizes(n_first, shares, limit / n_seeds)
     alive = sorted(int(config) for config in rng.choice(problem.n_configs, sizes[0], replace=False))

@@ -25,7 +25,7 @@ from studies.reports.importances import importances_data
 from studies.servers.dashboard_gate import DashboardGate, without_tokens
 from studies.servers.dashboard_page import DashboardPage, PickShown
 from studies.storage.access import Access
-from studies.storage.dashboard_storage import MOST_CURVES, DashboardStorage, StoredStorage
+from studies.storage.dashboard_storage import MOST_CURVES, DashboardStorage, DelegatingStorage
 from studies.storage.read_only import ReadOnlyStorage
 from studies.storage.storage import StudyStorage, open_storage
 from studies.study.study import load_study
@@ -269,7 +269,7 @@ def _application(storage: StudyStorage, keeper: FigureKeeper) -> DashboardPage:
         return told
 
     view = DashboardStorage(storage.optuna, remove, keeper.pick_of)
-    return DashboardPage(wsgi(view), wsgi(StoredStorage(storage.optuna, remove)), keeper.picks, rename)
+    return DashboardPage(wsgi(view), wsgi(DelegatingStorage(storage.optuna, remove)), keeper.picks, rename)
 
 
 class _ThreadedServer(ThreadingMixIn, WSGIServer):

@@ -52,7 +52,7 @@ def make_proxy(storage: StudyStorage, host: str, port: int, access: Access | Non
     server = grpc.server(
         ThreadPoolExecutor(_THREADS),
         options=[*UNLIMITED, ("grpc.so_reuseport", 0)],
-        interceptors=(_letting_in(access), _answering(), server_fences()),
+        interceptors=(_authentication(access), _error_codes(), server_fences()),
     )
     service = OptunaStorageProxyService(storage.optuna)
     api_pb2_grpc.add_StorageServiceServicer_to_server(service, server)  # type: ignore[no-untyped-call]
@@ -82,34 +82,34 @@ def _handler(storage: StudyStorage) -> grpc.GenericRpcHandler:
     return grpc.method_handlers_generic_handler(service, {name: grpc.unary_unary_rpc_method_handler(call)})
 
 
-def _letting_in(access: Access) -> grpc.ServerInterceptor:
+def _authentication(access: Access) -> grpc.ServerInterceptor:
     """Return an interceptor that rejects every call without the token, before its message is read."""
     import grpc
 
-    def refuse(_messages: Any, context: Any) -> None:
+    def reject(_messages: Any, context: Any) -> None:
         context.abort(
             grpc.StatusCode.UNAUTHENTICATED,
             f"the token is missing or wrong: set {TOKEN_VARIABLE} to the server's token",
         )
 
-    class LettingIn(grpc.ServerInterceptor):  # type: ignore[misc]
+    class Authentication(grpc.ServerInterceptor):  # type: ignore[misc]
         def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
             sent = dict(details.invocation_metadata or ()).get("authorization", "")
             if access.admits(sent if isinstance(sent, str) else ""):
                 return continuation(details)
-            return grpc.stream_unary_rpc_method_handler(refuse)
+            return grpc.stream_unary_rpc_method_handler(reject)
 
-    return LettingIn()
+    return Authentication()
 
 
-def _answering() -> grpc.ServerInterceptor:
+def _error_codes() -> grpc.ServerInterceptor:
     """Return an interceptor whose errors tell clients whether a retry is useful.
 
     gRPC itself answers UNKNOWN to all of them.
     """
     import grpc
 
-    class Answering(grpc.ServerInterceptor):  # type: ignore[misc]
+    class ErrorCodes(grpc.ServerInterceptor):  # type: ignore[misc]
         def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
             handler = continuation(details)
             if handler is None or handler.unary_unary is None:
@@ -133,4 +133,4 @@ def _answering() -> grpc.ServerInterceptor:
                 response_serializer=handler.response_serializer,
             )
 
-    return Answering()
+    return ErrorCodes()

@@ -26,7 +26,7 @@ each, and takes minutes for thousands.
 """
 
 
-class StoredStorage:
+class DelegatingStorage:
     """Optuna storage that delegates to another one, except for the deletion of studies.
 
     Args:
@@ -43,7 +43,7 @@ class StoredStorage:
         return getattr(self._storage, name)
 
 
-class DashboardStorage(StoredStorage):
+class DashboardStorage(DelegatingStorage):
     """Optuna storage whose reads return readable studies and trials; these changes are never written.
 
     Lists of studies show the settings in words in place of Finder's attributes. Confirmations are left out, and the
@@ -122,7 +122,7 @@ class DashboardStorage(StoredStorage):
         return shown
 
 
-BaseStorage.register(StoredStorage)  # the dashboard checks the type of its storage
+BaseStorage.register(DelegatingStorage)  # the dashboard checks the type of its storage
 
 
 def _shown_with_curve(trials: Sequence[FrozenTrial], directions: Sequence[StudyDirection]) -> set[int]:

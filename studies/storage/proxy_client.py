@@ -53,7 +53,7 @@ class Proxy:
             bare = grpc.secure_channel(f"{host}:{port}", credentials, options=options)
         else:
             bare = grpc.insecure_channel(f"{host}:{port}", options=options)
-        self._channel = grpc.intercept_channel(bare, _Sent(call_seconds, token), client_fences())
+        self._channel = grpc.intercept_channel(bare, _TokenAndDeadline(call_seconds, token), client_fences())
         self._channel_call: Callable[[bytes], bytes] = self._channel.unary_unary(PATH)
         try:
             grpc.channel_ready_future(bare).result(timeout=min(READY_SECONDS, call_seconds()))
@@ -128,7 +128,7 @@ class _Details(NamedTuple):
     compression: Any
 
 
-class _Sent(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
+class _TokenAndDeadline(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
     """Interceptor that adds the token and a deadline to every call: without one, a stopped server blocks it forever."""
 
     def __init__(self, call_seconds: Callable[[], float], token: str) -> None:

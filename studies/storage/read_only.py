@@ -15,7 +15,7 @@ from studies.database.episodes import EpisodeTable, SqlEpisodes
 from studies.database.leases import LeaseTable, SqlLeases
 from studies.database.schema import SCHEMA_VERSION, newer_version, prepare, version_of
 from studies.errors import StudyError
-from studies.storage.dashboard_storage import StoredStorage
+from studies.storage.dashboard_storage import DelegatingStorage
 from studies.storage.storage_url import not_opened
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def tables_of(engine: sa.Engine | None, place: str) -> tuple[EpisodeTable, Lease
     return episodes, leases, empty.dispose
 
 
-class ReadOnlyStorage(StoredStorage):
+class ReadOnlyStorage(DelegatingStorage):
     """Read-only Optuna storage that keeps changed study attributes in memory.
 
     Args:

@@ -257,6 +257,15 @@ def test_marks_without_finished_episodes_are_dropped():
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
+@pytest.mark.parametrize("shape", [(1, 8, 1), (1, 8, 2), (6, 2, 1), (6, 8, 1)], ids=str)
+@pytest.mark.parametrize("budget", [1.0, 4.0])
+def test_policies_work_with_one_candidate_or_one_mark(name: str, shape: tuple[int, int, int], budget: float):
+    table = table_of(np.arange(float(np.prod(shape))).reshape(shape))
+    for result in replays(table, make_policy(name), budget=budget, n=2):
+        assert result.cost <= budget + 1e-6
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
 def test_policies_work_without_learning_rates(name: str):
     table = table_of(np.arange(24.0).reshape(6, 4, 1).repeat(2, axis=2))
     for result in replays(table, make_policy(name), budget=9.0, n=5):
