@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -49,6 +50,8 @@ _PERMANENT = (
     "no such table",
     "no such column",
     "authentication",
+    "access denied",
+    "permission denied",
     "does not exist",
     "was deleted or replaced",
 )
@@ -141,12 +144,12 @@ class RetryPolicy:
             StudyError: If the storage is damaged, or this process runs no study and the storage cannot be used.
             Exception: Any other error of the call.
         """
-        began = time.monotonic()
+        began, handled = time.monotonic(), sys.exc_info()[1]
         try:
             return self._made(call, began)
         except Exception as error:
-            failure = storage_failure(error)
-            if failure is None or not (self._is_running or _is_of_server(error)):
+            failure = storage_failure(error, handled)
+            if failure is None or not (self._is_running or _is_of_server(error, handled)):
                 if is_content_error(error):
                     raise self._unusable_error(error) from error
                 raise
@@ -162,10 +165,11 @@ class RetryPolicy:
     def _made(self, call: Callable[[], _T], began: float) -> _T:
         """Make one attempt of a call whose first attempt was at `began`."""
         before, self._own.began = getattr(self._own, "began", None), began
+        handled = sys.exc_info()[1]
         try:
             result = call()
         except Exception as error:
-            if storage_failure(error) is not None:
+            if storage_failure(error, handled) is not None:
                 self.silent_for(time.monotonic() - began)
             raise
         finally:
@@ -179,7 +183,7 @@ class RetryPolicy:
         return self.seconds - (time.monotonic() - (began if silent is None else min(began, silent)))
 
     def _wait(self, call: Callable[[], _T], failure: StorageFailure, began: float) -> _T:
-        wait = _FIRST_WAIT
+        wait, handled = _FIRST_WAIT, sys.exc_info()[1]
         log.warning("%s does not answer (%s): trying again for %g s.", self._label, failure.message, self.seconds)
         while True:
             time.sleep(min(wait, max(self._left(began), 0.0)))
@@ -187,7 +191,7 @@ class RetryPolicy:
             try:
                 result = self._made(call, began)
             except Exception as error:
-                now = storage_failure(error)
+                now = storage_failure(error, handled)
                 if now is None:
                     raise
                 if not now.transient or self._left(began) <= 0:
@@ -241,9 +245,15 @@ def retry_seconds() -> float:
     return seconds
 
 
-def storage_failure(error: BaseException) -> StorageFailure | None:
-    """Return the storage failure that an error describes; None for other errors."""
-    for each in _causes(error):
+def storage_failure(error: BaseException, handled: BaseException | None = None) -> StorageFailure | None:
+    """Return the storage failure that an error describes; None for other errors.
+
+    Args:
+        error: Error of a call.
+        handled: Exception that was being handled when the call was made, such as a missing file of the user's: it is
+            the context of every error of the call, but not its cause.
+    """
+    for each in _causes(error, handled):
         told = " ".join(str(getattr(each, "orig", None) or each).split())[:200]
         if isinstance(each, DBAPIError):
             if each.connection_invalidated or isinstance(each, OperationalError | InterfaceError):
@@ -278,13 +288,13 @@ def _is_of_grpc(error: BaseException) -> bool:
     return type(error).__module__.startswith("grpc")
 
 
-def _is_of_server(error: BaseException) -> bool:
-    return any(_is_of_grpc(each) for each in _causes(error))
+def _is_of_server(error: BaseException, handled: BaseException | None) -> bool:
+    return any(_is_of_grpc(each) for each in _causes(error, handled))
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _causes(error: BaseException, handled: BaseException | None) -> Iterator[BaseException]:
     each: BaseException | None = error
-    while each is not None:
+    while each is not None and each is not handled:
         yield each
         each = each.__cause__ or each.__context__
 

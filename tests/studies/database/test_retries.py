@@ -103,7 +103,10 @@ class TestRetryPolicy:
         assert isinstance(caught.value.__cause__, OperationalError)
         assert flaky.n_calls == 1
 
-    @pytest.mark.parametrize("message", ["attempt to write a readonly database", "no such table: trials"])
+    @pytest.mark.parametrize(
+        "message",
+        ["attempt to write a readonly database", "no such table: trials", "(1045, \"Access denied for user 'me'\")"],
+    )
     def test_permanent_errors_are_not_retried(self, message: str) -> None:
         flaky = Flaky(math.inf, away(message))
         with pytest.raises(StorageAwayError, match="cannot be written"):
@@ -118,6 +121,16 @@ class TestRetryPolicy:
         with pytest.raises(type(error)):
             policy()(flaky)
         assert flaky.n_calls == 1
+
+    def test_error_that_the_caller_handles_is_not_a_storage_failure(self) -> None:
+        retry_policy, flaky = policy(0.1), Flaky(math.inf, KeyError("a trial"))
+        try:
+            raise FileExistsError("a file of the user")
+        except FileExistsError:
+            with pytest.raises(KeyError):
+                retry_policy(flaky)
+        assert flaky.n_calls == 1
+        assert not retry_policy.is_over
 
     def test_cause_of_a_wrapped_storage_error_is_found(self) -> None:
         try:
