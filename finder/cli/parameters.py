@@ -41,8 +41,8 @@ Wrappers = Annotated[
     list[str] | None,
     typer.Option(
         metavar="WRAPPER",
-        help="A wrapper of the environment: a name of Gymnasium's, module:Class or file.py:Class, with arguments: "
-        "FrameStackObservation:stack_size=4. May be repeated, the innermost first.",
+        help="A wrapper of the environment: a name of Gymnasium's, module:Class or file.py:Class; with arguments, "
+        "NAME:key=value. May be repeated, the innermost first.",
         show_default=False,
         rich_help_panel=_WHAT,
     ),
@@ -216,7 +216,7 @@ class SearchOptions:
     ] = None
     episodes: Annotated[
         int | None,
-        typer.Option(min=1, help="Episodes of each run, instead.", show_default=False, rich_help_panel=_BUDGET),
+        typer.Option(min=1, help="Episodes of each run, not steps.", show_default=False, rich_help_panel=_BUDGET),
     ] = None
     seeds: Annotated[
         str | None,

@@ -243,7 +243,7 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
             Text(f"Resuming: {counted(n_before, 'trial')} {'is' if n_before == 1 else 'are'} done, {n_left} left.")
         )
     if n_again:
-        lines.append(Text(f"Trying {counted(n_again, 'failed trial')} again."))
+        lines.append(Text(f"Retrying {counted(n_again, 'failed trial')}."))
     return lines
 
 
@@ -258,8 +258,8 @@ def _confirmation_text(study: OpenStudy) -> str:
 def end_line(number: int, trial: RunningTrial | None, outcome: Outcome, width: int) -> Text:
     """Return the outcome of a trial as one line, with a truncated reason."""
     mark, style = _MARKS[outcome.state]
-    again = f"again #{trial.confirms} " if trial is not None and trial.confirms is not None else ""
-    line = Text.assemble((f"{mark} ", style), f"#{number} ", again, _params(trial.params if trial else {}), "  ")
+    confirms = f"confirms #{trial.confirms} " if trial is not None and trial.confirms is not None else ""
+    line = Text.assemble((f"{mark} ", style), f"#{number} ", confirms, _params(trial.params if trial else {}), "  ")
     took = f"  {seconds_text(outcome.wall_seconds)}" if outcome.wall_seconds else ""
     if outcome.state == "complete" and outcome.value is not None:
         line.append(_value(outcome.value, spread_of(outcome)), "bold")

@@ -77,7 +77,7 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
     for each in trials:
         params, attrs, state = params_of[each.number], each.user_attrs, each.state.name
         picked = pick is not None and each.number == pick.trial and spec.kind != "range-test"
-        confirms = f"repeats #{attrs[CONFIRMS_ATTR]} on new seeds" if is_confirmation(each) else ""
+        confirms = f"confirms #{attrs[CONFIRMS_ATTR]}" if is_confirmation(each) else ""
         value = "" if each.value is None else spread_text(each.value, _spread(each))
         steps, seconds = attrs.get("env_steps"), attrs.get("wall_seconds")
         listed.add_row(

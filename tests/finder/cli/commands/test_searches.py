@@ -228,7 +228,7 @@ class TestFailures:
         (finder.folder / "broken").unlink()
         again = finder.small(*words)
         assert again.code == 0, again.err
-        assert "Trying 2 failed trials again." in again.err
+        assert "Retrying 2 failed trials." in again.err
         assert again.json["trials"] == {"complete": 2, "pruned": 0, "failed": 2}
         assert again.json["complete"] is True
 

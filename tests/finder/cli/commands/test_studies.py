@@ -37,7 +37,7 @@ def test_show_lists_the_trials_of_a_study(searched: Any) -> None:
         ["1", "1e-1"],
         ["2", "3.16e-3"],
     ]
-    assert {line.partition("repeats ")[2].strip() for line in lines[5:]} == {f"#{i} on new seeds" for i in range(3)}
+    assert {line.partition("confirms ")[2].strip() for line in lines[5:]} == {f"#{i}" for i in range(3)}
     assert sum("←" in line for line in lines) == 1
     trials = searched.finder("show", searched.study, "--json").json["trials"]
     assert {trial["state"] for trial in trials} == {"complete"}
