@@ -67,7 +67,7 @@ def test_old_module_name_is_importable_with_a_warning(old: str) -> None:
     assert {name: getattr(found, name) for name in public} == {name: getattr(now, name) for name in public}
 
 
-def test_old_names_of_modules_leave_the_new_packages_alone() -> None:
+def test_old_module_names_do_not_change_the_new_packages() -> None:
     code = """
 import warnings
 warnings.simplefilter("ignore")
@@ -102,7 +102,7 @@ def test_agent_hooks_with_old_names_are_called() -> None:
     with pytest.warns(DeprecationWarning, match="name it preprocess_batch"):
 
         class Scaled(agents.PPO):
-            """PPO with hooks as they were named before."""
+            """PPO with hooks under their old names."""
 
             def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
                 called.append("prepare")
@@ -122,13 +122,13 @@ def test_agent_hooks_with_old_names_are_called() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*name it:DeprecationWarning")
-def test_a_mixin_whose_hooks_have_old_names() -> None:
+def test_hooks_of_a_mixin_with_old_names_are_called() -> None:
     class Mixin:
         def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
             return {**super().prepare(data), "mixed_in": data["rewards"]}  # type: ignore[misc]
 
     class Mixed(Mixin, agents.PPO):
-        turns_of_a_game = turns = 3  # no method, and so not `optimizer_steps`
+        turns_of_a_game = turns = 3  # an attribute that is no method, and so not `optimizer_steps`
 
         def preprocess_batch(self, data: dict[str, Any]) -> dict[str, Any]:
             prepared = super().preprocess_batch(data)
@@ -142,9 +142,9 @@ def test_a_mixin_whose_hooks_have_old_names() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*name it:DeprecationWarning")
-def test_a_class_that_gets_its_hooks_when_it_is_unpickled() -> None:
+def test_hooks_set_after_class_creation_are_called() -> None:
     class Unpickled(agents.PPO):
-        """Empty at first, as `cloudpickle` makes classes."""
+        """A class that gets its methods after its creation, as from `cloudpickle`."""
 
     def prepare(self: Any, data: dict[str, Any]) -> dict[str, Any]:
         called.append("prepare")

@@ -20,7 +20,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 
 from studies.coordination.lease_manager import STUDY
 from studies.coordination.owner import Owner
-from studies.database import retries as patience_module
+from studies.database import retries as retries_module
 from studies.database.records import EpisodeRecord
 from studies.database.retries import (
     RETRY_SECONDS,
@@ -46,7 +46,7 @@ Make = Callable[..., StudySpec]
 MakeEpisode = Callable[..., EpisodeRecord]
 
 
-def away(message: str = "server closed the connection unexpectedly") -> OperationalError:
+def unavailable_error(message: str = "server closed the connection unexpectedly") -> OperationalError:
     return OperationalError("SELECT 1", {}, sqlite3.OperationalError(message))
 
 
@@ -54,7 +54,7 @@ class Flaky:
     """A call that fails `n_failures` times before it returns."""
 
     def __init__(self, n_failures: float, error: Exception | None = None) -> None:
-        self.n_failures, self.n_calls, self.error = n_failures, 0, error or away()
+        self.n_failures, self.n_calls, self.error = n_failures, 0, error or unavailable_error()
 
     def __call__(self) -> str:
         self.n_calls += 1
@@ -65,8 +65,8 @@ class Flaky:
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience_module, "_FIRST_WAIT", 0.01)
-    monkeypatch.setattr(patience_module, "_LONGEST_WAIT", 0.02)
+    monkeypatch.setattr(retries_module, "_FIRST_WAIT", 0.01)
+    monkeypatch.setattr(retries_module, "_LONGEST_WAIT", 0.02)
 
 
 def policy(seconds: float = 60.0) -> RetryPolicy:
@@ -108,7 +108,7 @@ class TestRetryPolicy:
         ["attempt to write a readonly database", "no such table: trials", "(1045, \"Access denied for user 'me'\")"],
     )
     def test_permanent_errors_are_not_retried(self, message: str) -> None:
-        flaky = Flaky(math.inf, away(message))
+        flaky = Flaky(math.inf, unavailable_error(message))
         with pytest.raises(StorageAwayError, match="cannot be written"):
             policy()(flaky)
         assert flaky.n_calls == 1
@@ -135,7 +135,7 @@ class TestRetryPolicy:
     def test_cause_of_a_wrapped_storage_error_is_found(self) -> None:
         try:
             try:
-                raise away()
+                raise unavailable_error()
             except OperationalError as error:
                 raise optuna.exceptions.StorageInternalError("the commit") from error
         except optuna.exceptions.StorageInternalError as error:
@@ -174,7 +174,7 @@ class LosesFirstReply:
             self.n_calls += 1
             result = found(*args, **kwargs)
             if self.n_calls == 1:
-                raise away()
+                raise unavailable_error()
             return result
 
         return call
@@ -233,7 +233,7 @@ def fault(study: OpenStudy, message: str) -> Iterator[None]:
 
 class TestResultsSurviveAnOutage:
     @pytest.fixture(autouse=True)
-    def impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def short_retry_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(RETRY_VARIABLE, "0.2")
 
     @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A process that is suspended or disconnected for longer than its leases last, and then resumes."""
+"""A process that resumes after it was suspended or disconnected for longer than its leases last."""
 
 from __future__ import annotations
 

@@ -19,8 +19,7 @@ SPACE = {"learning_rate": "1e-5:1e-1:log", "gamma": "0.9:0.99", "gae_lambda": "0
 
 
 def run(make_spec: Make, storage: StudyStorage, name: str, sampler: str, sessions: list[int]) -> list[dict[str, Any]]:
-    """Return the parameters proposed by sessions that end at these total numbers of trials; the value of a trial is its
-    learning rate."""
+    """Return the parameters proposed by sessions up to these numbers of trials; the rate of a trial is its value."""
     for total in sessions:
         spec = make_spec(name=name, params=SPACE, n_trials=total, sampler=sampler, seed=7)
         with open_study(spec, storage) as study, Recorder(study) as recorder:

@@ -20,7 +20,7 @@ from databases import OwnPostgres
 from processes import running
 
 from studies.coordination import lease_manager
-from studies.database import retries as patience_module
+from studies.database import retries as retries_module
 from studies.database.records import EpisodeRecord
 from studies.database.retries import RETRY_VARIABLE, RetryPolicy, StorageAwayError
 from studies.recording.opening import open_study
@@ -259,7 +259,7 @@ class TestTemporaryOutage:
     def test_results_written_during_the_outage_are_stored_once(
         self, unavailable: Any, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(patience_module, "CALL_SECONDS", 1.0)  # so that each call is retried several times
+        monkeypatch.setattr(retries_module, "CALL_SECONDS", 1.0)  # so that each call is retried several times
         spec = make_spec(n_trials=2, storage=unavailable.url, confirm=0)
         recorder = start_trials(spec)
         key = recorder._study.episodes_key
