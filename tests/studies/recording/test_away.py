@@ -181,7 +181,7 @@ class TestPlanningByAnotherProcess:
             assert study.trials()[0].state.name == "RUNNING"
 
     @pytest.mark.parametrize("when", ["before its trial is created", "after its trial is created"])
-    def test_no_row_of_the_plan_is_lost(
+    def test_plan_is_complete_after_the_planning_lease_was_lost(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch, when: str
     ) -> None:
         study = open_study(make_spec(params={}, trials=ROWS), storage)

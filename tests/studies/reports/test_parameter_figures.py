@@ -192,7 +192,7 @@ class TestFurtherSeeds:
         low, high = figure.layout.xaxis.range
         assert low < 50 < high or low < min(row.best.value for row in rows)
 
-    def test_the_pick_is_marked_in_both_tables(self, confirmed: OpenStudy) -> None:
+    def test_pick_is_marked_in_both_tables(self, confirmed: OpenStudy) -> None:
         pick = best(confirmed).trial
         _, further, ranked = report_html(confirmed).split("<h2>")[:3]
         for table in (further, ranked):

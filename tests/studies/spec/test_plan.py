@@ -53,10 +53,10 @@ def test_invalid_grids_raise() -> None:
 
 
 @pytest.mark.parametrize("space", [IntRange(1, 10**15), FloatRange(0.0, 1e15, step=1.0), FloatRange(0.0, 1.0)])
-def test_a_grid_that_would_not_fit_into_memory_is_rejected(space: Space) -> None:
+def test_grid_too_large_for_memory_raises(space: Space) -> None:
     with pytest.raises(StudyError, match=r"has \d{16} points"):
         grid_rows({"x": space}, {"points": 10**15}, 0)
 
 
-def test_values_beyond_floats_are_a_choice() -> None:
+def test_integers_beyond_the_float_range_become_a_choice() -> None:
     assert inferred_spaces([{"x": 1}, {"x": 10**400}], {}) == {"x": Choice((1, 10**400))}

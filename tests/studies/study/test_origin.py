@@ -58,7 +58,7 @@ def test_study_of_an_earlier_version_has_no_origin(spec: StudySpec) -> None:
 
 
 @pytest.mark.parametrize("kept", [{"by": "a later interface", "words": []}, {"words": ["lr"]}, ["lr"], "command"])
-def test_an_origin_that_this_version_cannot_read_is_unknown(spec: StudySpec, kept: object) -> None:
+def test_unreadable_origin_is_unknown(spec: StudySpec, kept: object) -> None:
     with open_study(spec) as study:
         study.storage.optuna.set_study_user_attr(study.study._study_id, ORIGIN_ATTR, kept)
         assert read_origin(study) is None
