@@ -27,7 +27,7 @@ from agents.shared_objects.sockets import Address, SocketStore
 from agents.shared_objects.store import Call, ObjectStore, Store
 
 BEGUN, GO_ON = threading.Event(), threading.Event()
-HANGS_SECONDS = 120
+HANGS_SECONDS = 600
 """Seconds after which a call that should have ended is considered hanging."""
 
 
@@ -180,7 +180,7 @@ print(agents.distributed.shared("words", Longest).tell(sys.argv[1]), agents.dist
 def run(script: str, *arguments: str, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments],
-        env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=60,
+        env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     return (done.stdout + done.stderr).strip()
 

@@ -22,7 +22,7 @@ WORDS = (
     "--set", "batch_size=16", "--storage", "kept.db",
 )  # fmt: skip
 STUDY = "lr-ppo-cli_envs:Slow-v0"
-DEADLINE_SECONDS = 300
+DEADLINE_SECONDS = 1200
 
 
 def wait_for(path: Path, process: subprocess.Popen[Any]) -> None:

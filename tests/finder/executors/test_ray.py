@@ -113,7 +113,7 @@ def test_failed_machine_loses_no_results_and_trial_environments_share_counters(
             stdout=file, stderr=file, cwd=tmp_path, start_new_session=True,
         )  # fmt: skip
     try:
-        code = process.wait(timeout=400)
+        code = process.wait(timeout=1200)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -158,7 +158,7 @@ def test_actors_of_a_trial_end_with_its_process(tmp_path: Path) -> None:
     with output.open("w") as file:
         subprocess.run(
             [sys.executable, "-c", FROM_A_PROCESS],
-            env=environment, stdout=file, stderr=file, timeout=200, check=False,
+            env=environment, stdout=file, stderr=file, timeout=1200, check=False,
         )  # fmt: skip
     assert "['COMPLETE', 'COMPLETE'] 128" in output.read_text()
     until = time.monotonic() + 20

@@ -300,7 +300,7 @@ class TestProcesses:
             while not _has_episodes(tmp_path) and time.monotonic() < deadline:
                 time.sleep(0.2)
             process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=600)
         assert "KeyboardInterrupt" in err
         assert mark.exists(), err
         with load_study("s", f"sqlite:///{tmp_path}/finder.db") as study:

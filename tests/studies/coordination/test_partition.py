@@ -243,7 +243,7 @@ def test_write_delayed_by_the_network_is_rejected_after_a_takeover(
             before = stored_rows(study, number)
             assert late.is_alive(), "it waits for its storage"
             own.start()
-            late.join(timeout=60)
+            late.join(timeout=600)
             assert not late.is_alive()
             assert stored_rows(study, number) == before
             successor.completed(number, 2.0, {0: 2.0})

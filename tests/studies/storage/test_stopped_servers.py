@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import sqlite3
@@ -23,6 +24,7 @@ from studies.coordination import lease_manager
 from studies.database import retries as retries_module
 from studies.database.records import EpisodeRecord
 from studies.database.retries import RETRY_VARIABLE, RetryPolicy, StorageAwayError
+from studies.recording import writer
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.recording.spool import Spool
@@ -204,6 +206,8 @@ class TestPermanentOutage:
         self, unavailable: Any, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv(RETRY_VARIABLE, str(LIMIT_SECONDS))
+        # Episodes are then written with the end of their trial, however slow the machine is.
+        monkeypatch.setattr(writer, "FLUSH_SECONDS", math.inf)
         spec = make_spec(n_trials=2, storage=unavailable.url, confirm=0)
         recorder = start_trials(spec)
         key = recorder._study.episodes_key

@@ -32,7 +32,7 @@ DQN = (
     "dqn", "--env", "cli_envs:Slow-v0", "--set", "jit_compile=false", "--set", "hidden_sizes=[8]",
     "--set", "learning_starts=64", "--set", "batch_size=8", "--set", "buffer_size=300",
 )  # fmt: skip
-DEADLINE_SECONDS = 300
+DEADLINE_SECONDS = 1200
 
 
 def episodes(folder: Path) -> list[dict[str, Any]]:
