@@ -21,7 +21,7 @@ class Evil:
         return Path.touch, (self.marker,)
 
 
-def with_evil(path: Path, section: str, marker: Path) -> None:
+def insert_pickle(path: Path, section: str, marker: Path) -> None:
     """Put a pickle that creates a marker into a section of a checkpoint, without a new signature."""
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
@@ -33,7 +33,7 @@ def with_evil(path: Path, section: str, marker: Path) -> None:
             archive.writestr(name, data)
 
 
-def of_before(path: Path, marker: Path) -> None:
+def write_old_format(path: Path, marker: Path) -> None:
     """Write a checkpoint in the format of earlier versions, with a pickle that creates a marker."""
     with zipfile.ZipFile(path) as archive:
         about = json.loads(archive.read("about.json"))

@@ -24,7 +24,7 @@ SMALL_PPO = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 2, "hidde
 SMALL_DQN = {"learning_starts": 32, "batch_size": 8, "hidden_sizes": [8], "train_freq": 8, "jit_compile": False}
 
 
-class Remembering:
+class RecordingListener:
     """A listener for trials that records everything, and prunes at `prune_at` steps if given."""
 
     def __init__(self, prune_at: int | None = None) -> None:

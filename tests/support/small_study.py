@@ -19,7 +19,7 @@ from finder.executors import choice
 
 url, executor, name, kind = sys.argv[1:]
 if folder := os.environ.get("FINDER_TEST_STRIKES"):
-    from strikes import hold_trials
+    from kills import hold_trials
     hold_trials(folder)
 if seconds := os.environ.get("FINDER_TEST_LEASE_SECONDS"):
     from studies.coordination import lease_manager

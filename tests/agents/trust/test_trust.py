@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evil import Evil, of_before, with_evil
+from evil import Evil, insert_pickle, write_old_format
 from fakes import SMALL_PPO
 
 import agents
@@ -74,8 +74,8 @@ def manipulated_cases(path: Path, tmp_path: Path) -> list[tuple[str, Callable[[b
     found: list[tuple[str, Callable[[bool], Any], Callable[[Path], None]]] = []
     for name, (call, sections) in calls.items():
         for section in sections:
-            found.append((f"{name}, {section}", call, lambda file, each=section: with_evil(file, each, marker)))
-        found.append((f"{name}, of before", call, lambda file: of_before(file, marker)))
+            found.append((f"{name}, {section}", call, lambda file, each=section: insert_pickle(file, each, marker)))
+        found.append((f"{name}, of before", call, lambda file: write_old_format(file, marker)))
     return found
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evil import of_before, with_evil
+from evil import insert_pickle, write_old_format
 
 from agents.trust.signatures import KEY_VARIABLE
 from studies.recording.opening import open_study
@@ -62,9 +62,9 @@ def test_pickles_of_other_users_are_not_read(trained: Any, case: str) -> None:
     for section in (*sections, "of before"):
         path.write_bytes(content)
         if section == "of before":
-            of_before(path, marker)
+            write_old_format(path, marker)
         else:
-            with_evil(path, section, marker)
+            insert_pickle(path, section, marker)
         ran = trained(*words)
         assert (ran.code, marker.exists()) == (2, False), (section, ran.err)
         assert "it was not written by Finder here as this user" in " ".join(ran.err.split())

@@ -18,7 +18,7 @@ import gymnasium as gym
 import keras
 import multiprocess
 import pytest
-from fakes import SMALL_PPO, Remembering, TwoStep
+from fakes import SMALL_PPO, RecordingListener, TwoStep
 from processes import running, session_members, wait_until_alone
 
 from agents import AgentSpec, ConfigurationError, EnvironmentSpec
@@ -45,13 +45,13 @@ class Mine(PPO):
 """
 
 ENDLESS = """
-from fakes import SMALL_PPO, Remembering
+from fakes import SMALL_PPO, RecordingListener
 from agents import AgentSpec
 from finder.executors import make_executor
 from finder.trials.trial import TrialSpec
 
 
-class Printing(Remembering):
+class Printing(RecordingListener):
     def started(self, number, configuration):
         print("training", flush=True)
 
@@ -64,7 +64,7 @@ make_executor("process").run(lambda: next(trials, None), Printing())
 
 OF_ITS_PLACE = """
 from pathlib import Path
-from fakes import SMALL_PPO, Remembering, TwoStep
+from fakes import SMALL_PPO, RecordingListener, TwoStep
 from agents import AgentSpec
 from finder.executors import make_executor
 from finder.trials.trial import TrialSpec
@@ -76,7 +76,7 @@ class Placed(TwoStep):
         assert (Path(__file__).parent / "asset").exists()
 
 
-class Printing(Remembering):
+class Printing(RecordingListener):
     def started(self, number, configuration):
         print(Path(__file__).name)
 
@@ -96,8 +96,8 @@ def make_trial(number: int, kwargs: dict[str, Any] | None = None, **fields: Any)
     )
 
 
-def run(executor: Executor, trials: list[TrialSpec], listener: Remembering | None = None) -> Remembering:
-    listener = listener or Remembering()
+def run(executor: Executor, trials: list[TrialSpec], listener: RecordingListener | None = None) -> RecordingListener:
+    listener = listener or RecordingListener()
     waiting = iter(trials)
     executor.run(lambda: next(waiting, None), listener)
     return listener
@@ -136,12 +136,12 @@ class TestEveryExecutor:
         assert listener.outcomes[1].state == "complete"
 
     def test_pruned_trial_reports_its_last_step_and_value(self, executor: Executor):
-        listener = run(executor, [make_trial(0)], Remembering(prune_at=160))
+        listener = run(executor, [make_trial(0)], RecordingListener(prune_at=160))
         assert listener.outcomes[0].state == "pruned"
         assert (listener.outcomes[0].env_steps, listener.outcomes[0].value) == listener.reports[0][0]
 
     def test_trial_that_falls_behind_at_its_last_report_is_complete(self, executor: Executor):
-        listener = run(executor, [make_trial(0)], Remembering(prune_at=320))
+        listener = run(executor, [make_trial(0)], RecordingListener(prune_at=320))
         assert [at for at, _ in listener.reports[0]] == [160, 320]
         assert (listener.outcomes[0].state, listener.outcomes[0].env_steps) == ("complete", 320)
 
@@ -202,7 +202,7 @@ class TestEveryExecutor:
         assert shared(counter).value() == 8 * 20 + 4
 
     def test_ctrl_c_ends_every_trial_as_interrupted(self, executor: Executor):
-        class Interrupting(Remembering):
+        class Interrupting(RecordingListener):
             def started(self, number: int, configuration: dict[str, Any]) -> None:
                 raise KeyboardInterrupt
 
@@ -213,7 +213,7 @@ class TestEveryExecutor:
 
 
 def test_inline_executor_does_not_query_the_share_of_other_workers():
-    class Unasked(Remembering):
+    class Unasked(RecordingListener):
         @property
         def share(self) -> None:  # type: ignore[override]
             raise AssertionError("the storage would be asked for it")
@@ -275,7 +275,7 @@ class TestProcesses:
         assert "no number" in listener.outcomes[0].traceback
 
     def test_lost_message_broker_ends_every_trial_as_interrupted(self):
-        class Killing(Remembering):
+        class Killing(RecordingListener):
             def started(self, number: int, configuration: dict[str, Any]) -> None:
                 super().started(number, configuration)
                 (manager,) = [child for child in multiprocess.active_children() if "Manager" in child.name]
@@ -313,7 +313,7 @@ class TestProcesses:
         assert done.stdout == "script.py\ncomplete \n", done.stdout + done.stderr
 
     def test_error_in_a_listener_loses_no_messages(self):
-        class Failing(Remembering):
+        class Failing(RecordingListener):
             failed = False
 
             def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from kills import Kill, Killer
 from optuna.trial import TrialState
 from processes import end_session, wait_until_alone
 from small_study import Curve, curves, start
-from strikes import Strikes, Struck
 
 from studies.spec.attributes import seed_values
 from studies.study.checkpoint_folder import checkpoint_folder
@@ -90,16 +90,16 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, st
     return search
 
 
-def run_and_kill(folder: Path, url: str, search: tuple[str, str, str], strikes: Strikes) -> list[Struck]:
+def run_and_kill(folder: Path, url: str, search: tuple[str, str, str], killer: Killer) -> list[Kill]:
     """Run a search to its end while killing and restarting it; return the kills."""
-    struck: list[Struck] = []
+    kills: list[Kill] = []
     process = None
     try:
-        while len(struck) < KILLS_PER_ROUND:
+        while len(kills) < KILLS_PER_ROUND:
             if process is None or process.poll() is not None:
-                process = start(folder, url, *search, **strikes.variables)
-            if (hit := strikes.strike(process, last=len(struck) == KILLS_PER_ROUND - 1)) is not None:
-                struck.append(hit)
+                process = start(folder, url, *search, **killer.variables)
+            if (kill := killer.kill(process, last=len(kills) == KILLS_PER_ROUND - 1)) is not None:
+                kills.append(kill)
         assert process is not None
         if process.wait() != 0:  # it was killed, or failed because one of its processes was
             process = start(folder, url, *search)
@@ -108,7 +108,7 @@ def run_and_kill(folder: Path, url: str, search: tuple[str, str, str], strikes: 
     finally:
         if process is not None:
             end_session(process)
-    return struck
+    return kills
 
 
 @pytest.mark.real
@@ -130,15 +130,15 @@ def test_killed_searches_give_the_results_of_uninterrupted_ones(
     ) or request.getfixturevalue({"postgresql": "postgres"}.get(storage, storage))
     (tmp_path / "strikes").mkdir()
     lengths = {number: len(ended.curve) for number, ended in expected.items()}
-    strikes = Strikes(tmp_path / "strikes", url, name, lengths, random.Random(f"round {round_}"))
-    struck = run_and_kill(tmp_path, url, (executor, name, kind), strikes)
+    killer = Killer(tmp_path / "strikes", url, name, lengths, random.Random(f"round {round_}"))
+    kills = run_and_kill(tmp_path, url, (executor, name, kind), killer)
     found = stored_results(url, name)
     differences = [number for number in expected.keys() | found.keys() if found.get(number) != expected.get(number)]
-    print(f"round {round_} ({kind}, {executor}, {storage}): {struck}, {n_pruned} pruned, differences {differences}")
-    assert all(hit.running for hit in struck)
+    print(f"round {round_} ({kind}, {executor}, {storage}): {kills}, {n_pruned} pruned, differences {differences}")
+    assert all(kill.running for kill in kills)
     assert not differences, [(expected.get(number), found.get(number)) for number in differences]
     with load_study(name, url) as study:
-        strikes.check_ended(study)
+        killer.check_ended(study)
         left = checkpoint_folder(url, study.episodes_key)
     assert left is not None
     assert not left.exists()

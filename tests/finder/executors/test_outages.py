@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from databases import OwnPostgres
+from kills import DEADLINE_SECONDS, VARIABLE, Target, set_target
 from optuna.trial import TrialState
 from processes import end_session, session_members, wait_until_alone
 from small_study import curves, start
-from strikes import DEADLINE_SECONDS, VARIABLE, Target, aim
 
 from studies.database.retries import RETRY_VARIABLE
 from studies.errors import StudyError
@@ -105,7 +105,7 @@ def test_search_whose_leases_expired_changes_no_finished_trials(
     folder, successor = tmp_path / "strikes", tmp_path / "successor"
     folder.mkdir()
     successor.mkdir()
-    aim(folder, Target(1, 20))
+    set_target(folder, Target(1, 20))
     stopped = start(tmp_path, url, executor, "cut", **{VARIABLE: str(folder)})
     try:
         deadline = time.monotonic() + DEADLINE_SECONDS

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from fakes import SMALL_PPO, Remembering
+from fakes import SMALL_PPO, RecordingListener
 
 from agents import AgentSpec
 from finder.executors.batches import Batching
@@ -66,7 +66,7 @@ def test_trial_that_waits_for_capacity_is_not_hanging(monkeypatch: pytest.Monkey
         TrialSpec(number=number, agent=agent, env_steps=32, report_marks=(32,), seeds=(0,), hang_seconds=0.1)
         for number in range(2)
     )
-    listener = Remembering()
+    listener = RecordingListener()
     TrialDispatcher(
         WaitingCrew(), n_jobs=1, batching=Batching(), name="waiting", reuses=True,
         next_trial=lambda: next(trials, None), listener=listener,

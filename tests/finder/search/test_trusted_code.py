@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import SMALL_PPO, Remembering, TwoStep
+from fakes import SMALL_PPO, RecordingListener, TwoStep
 
 from agents import AgentSpec, Callback, ConfigurationError
 from agents.trust.allowed_modules import VARIABLE, only_modules, restriction
@@ -105,7 +105,7 @@ def test_import_restriction_applies_where_trials_run() -> None:
     with only_modules([], "the study 'theirs'"):
         trial = TrialSpec(number=0, agent=agent, seeds=(0,), env_steps=64, only_modules=restriction())
     assert restriction() is None
-    listener = Remembering()
+    listener = RecordingListener()
     run_cohort([trial], listener)
     assert listener.outcomes[0].state == "failed"
     assert "the study 'theirs' names code in 'fakes'" in listener.outcomes[0].reason

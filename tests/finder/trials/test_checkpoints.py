@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evil import of_before, with_evil
-from fakes import SMALL_DQN, SMALL_PPO, Remembering
+from evil import insert_pickle, write_old_format
+from fakes import SMALL_DQN, SMALL_PPO, RecordingListener
 
 from agents import AgentSpec, Callback, EnvironmentSpec, Episode, Trainer, Trajectory
 from agents.callbacks.callback import make_callbacks, why_alone
@@ -31,7 +31,7 @@ class KilledError(BaseException):
     """Simulates the kill of a process."""
 
 
-class Killing(Remembering):
+class Killing(RecordingListener):
     """A listener that is killed at the n-th report of episodes."""
 
     def __init__(self, after: int) -> None:
@@ -46,7 +46,7 @@ class Killing(Remembering):
         return None
 
 
-class KillingAtRung(Remembering):
+class KillingAtRung(RecordingListener):
     """A listener that is killed at the first rung."""
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Any:
@@ -68,7 +68,7 @@ def make_trial(folder: Path | None, number: int = 0, agent: str = "ppo", **field
     return TrialSpec(number=number, agent=spec, checkpoints=None if folder is None else str(folder), **given)
 
 
-def recorded_episodes(listener: Remembering, number: int) -> list[tuple[Any, ...]]:
+def recorded_episodes(listener: RecordingListener, number: int) -> list[tuple[Any, ...]]:
     """Return the episodes of a trial ordered by seed, without durations and duplicates."""
     records = {(r.seed, r.episode): (r.env_steps, r.episode_return, r.length, r.loss) for r in listener.records[number]}
     return sorted((*key, *values) for key, values in records.items())
@@ -77,7 +77,7 @@ def recorded_episodes(listener: Remembering, number: int) -> list[tuple[Any, ...
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
 @pytest.mark.parametrize("after", [1, 3])
 def test_killed_trials_resume_with_identical_results(tmp_path: Path, agent: str, after: int) -> None:
-    whole, first, again = Remembering(), Killing(after), Remembering()
+    whole, first, again = RecordingListener(), Killing(after), RecordingListener()
     run_cohort([make_trial(None, number, agent) for number in range(3)], whole)
     trials = [make_trial(tmp_path, number, agent) for number in range(3)]
     with pytest.raises(KilledError):
@@ -110,7 +110,7 @@ class Bonus(Callback):
 @pytest.mark.parametrize("agent", ["ppo", pytest.param("dqn", marks=pytest.mark.slow)])
 def test_rewards_are_changed_separately_per_run_also_after_resuming(tmp_path: Path, agent: str) -> None:
     own: dict[str, Any] = {"callbacks": (Bonus,), "why_alone": why_alone(make_callbacks([Bonus]))}
-    one, whole, again = Remembering(), Remembering(), Remembering()
+    one, whole, again = RecordingListener(), RecordingListener(), RecordingListener()
     run_cohort([make_trial(None, 1, agent, **own)], one)
     run_cohort([make_trial(None, number, agent, **own) for number in range(2)], whole)
     assert recorded_episodes(one, 1) == recorded_episodes(whole, 1)
@@ -137,7 +137,7 @@ class StopsOne(Callback):
 
 def test_run_stopped_by_a_callback_stays_stopped(tmp_path: Path) -> None:
     own: dict[str, Any] = {"callbacks": (StopsOne,), "why_alone": why_alone(make_callbacks([StopsOne]))}
-    whole, again = Remembering(), Remembering()
+    whole, again = RecordingListener(), RecordingListener()
     run_cohort([make_trial(None, 0, **own)], whole)
     assert len([each for each in whole.records[0] if each.seed == 1]) == 2
     with pytest.raises(KilledError):
@@ -149,7 +149,7 @@ def test_run_stopped_by_a_callback_stays_stopped(tmp_path: Path) -> None:
 
 
 def test_trial_resumes_alone_after_the_others_have_ended(tmp_path: Path) -> None:
-    whole, again = Remembering(), Remembering()
+    whole, again = RecordingListener(), RecordingListener()
     run_cohort([make_trial(None, number) for number in range(3)], whole)
     with pytest.raises(KilledError):
         run_cohort([make_trial(tmp_path, number) for number in range(3)], Killing(3))
@@ -160,7 +160,7 @@ def test_trial_resumes_alone_after_the_others_have_ended(tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_trials_that_resumed_separately_use_their_newest_checkpoints(tmp_path: Path) -> None:
-    whole, again = Remembering(), Remembering()
+    whole, again = RecordingListener(), RecordingListener()
     run_cohort([make_trial(None, number) for number in range(2)], whole)
     trials = [make_trial(tmp_path, number) for number in range(2)]
     with pytest.raises(KilledError):
@@ -184,7 +184,7 @@ def test_separately_trained_seeds_resume_from_their_own_checkpoints(tmp_path: Pa
     while first.is_before(320):
         first.step()
     Checkpoints(str(tmp_path), 1.0).save([first])
-    listener, whole = Remembering(), Remembering()
+    listener, whole = RecordingListener(), RecordingListener()
     run_cohort([trial], listener)
     run_cohort([make_trial(None)], whole)
     assert recorded_episodes(listener, 0) == recorded_episodes(whole, 0)
@@ -272,7 +272,7 @@ def test_environments_that_cannot_be_copied_start_new_episodes(tmp_path: Path) -
     trial = make_trial(tmp_path, environment=environment)
     with pytest.raises(KilledError):
         run_cohort([trial], Killing(3))
-    listener = Remembering()
+    listener = RecordingListener()
     run_cohort([trial], listener)
     assert listener.outcomes[0].state == "complete"
     for seed in (0, 1):
@@ -281,7 +281,7 @@ def test_environments_that_cannot_be_copied_start_new_episodes(tmp_path: Path) -
 
 
 def test_interrupted_trial_is_saved(tmp_path: Path) -> None:
-    class Stopping(Remembering):
+    class Stopping(RecordingListener):
         def episodes(self, records: Any) -> str | None:
             super().episodes(records)
             return INTERRUPTED
@@ -313,7 +313,7 @@ def test_damaged_checkpoint_is_reported_and_the_trial_restarts(
     data = bytearray(path.read_bytes())
     data[100] ^= 0xFF
     path.write_bytes({"cut": data[:-7], "flip": data, "empty": b""}[harm])
-    listener = Remembering()
+    listener = RecordingListener()
     with caplog.at_level(logging.WARNING):
         run_cohort([trial], listener)
     assert listener.outcomes[0].state == "complete"
@@ -322,7 +322,7 @@ def test_damaged_checkpoint_is_reported_and_the_trial_restarts(
 
 @pytest.mark.slow
 def test_older_checkpoint_is_used_when_the_newest_is_damaged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    whole, again = Remembering(), Remembering()
+    whole, again = RecordingListener(), RecordingListener()
     run_cohort([make_trial(None, number) for number in range(2)], whole)
     trials = [make_trial(tmp_path, number) for number in range(2)]
     with pytest.raises(KilledError):
@@ -358,7 +358,7 @@ def test_member_that_left_is_not_resumed(tmp_path: Path) -> None:
     [found] = list_saved(tmp_path)
     assert found.env_steps > 160
     assert set(found.runs) == {(1, 0), (1, 1)}
-    again, whole = Remembering(), Remembering()
+    again, whole = RecordingListener(), RecordingListener()
     run_cohort(trials, again)
     run_cohort([make_trial(None, number) for number in range(2)], whole)
     for number in range(2):
@@ -370,7 +370,7 @@ def test_unwritable_checkpoint_folder_is_reported_and_the_trial_completes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
-    listener = Remembering()
+    listener = RecordingListener()
     with caplog.at_level(logging.WARNING):
         run_cohort([make_trial(tmp_path / "file")], listener)
     assert listener.outcomes[0].state == "complete"
@@ -428,16 +428,16 @@ def test_checkpoint_of_another_user_is_not_read(
     with pytest.raises(KilledError):
         run_cohort([trial], Killing(3))
     [path] = (tmp_path / "folder").glob("*.checkpoint")
-    of_before(path, marker) if harm == "of before" else with_evil(path, harm, marker)
+    write_old_format(path, marker) if harm == "of before" else insert_pickle(path, harm, marker)
     content = path.read_bytes()
-    listener = Remembering()
+    listener = RecordingListener()
     run_cohort([trial], listener)
     assert not marker.exists()
     assert listener.outcomes[0].state == "complete"
     assert f"The checkpoint {path} was not written by Finder as this user" in caplog.text
     path.write_bytes(content)
     monkeypatch.setenv(TRUST_VARIABLE, "1")
-    run_cohort([trial], Remembering())
+    run_cohort([trial], RecordingListener())
     assert marker.exists()
 
 
@@ -461,7 +461,7 @@ def test_machines_with_the_same_key_resume_trials_of_each_other(
 def test_trial_resumes_from_a_checkpoint_of_the_previous_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, again = Remembering(), Remembering()
+    whole, again = RecordingListener(), RecordingListener()
     run_cohort([make_trial(None)], whole)
     shutil.copy(Path(__file__).parents[2] / "support" / "old" / "trial-1.checkpoint", tmp_path)
     monkeypatch.setenv(TRUST_VARIABLE, "1")

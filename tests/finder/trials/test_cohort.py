@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fakes import SMALL_PPO, Remembering
+from fakes import SMALL_PPO, RecordingListener
 
 from agents import AgentSpec, EnvironmentSpec, Trainer
 from agents.algorithms.ppo import PPO
@@ -23,19 +23,19 @@ def make_trial(kwargs: dict[str, Any] | None = None, params: dict[str, Any] | No
     )
 
 
-def run_trial(trial: TrialSpec, listener: Remembering, templates: TemplateCache | None = None) -> Outcome:
+def run_trial(trial: TrialSpec, listener: RecordingListener, templates: TemplateCache | None = None) -> Outcome:
     run_cohort([trial], listener, templates)
     return listener.outcomes[trial.number]
 
 
-def returns_of(listener: Remembering, number: int = 7) -> list[tuple[int, float]]:
+def returns_of(listener: RecordingListener, number: int = 7) -> list[tuple[int, float]]:
     """Return the returns ordered by seed, as the order of reports depends on the clock."""
     records = sorted(listener.records[number], key=lambda record: (record.seed, record.episode))
     return [(record.seed, record.episode_return) for record in records]
 
 
 def test_complete_trial_reports_at_its_marks_and_records_every_episode():
-    listener = Remembering()
+    listener = RecordingListener()
     outcome = run_trial(make_trial(), listener)
     assert outcome.state == "complete"
     assert [at for at, _ in listener.reports[7]] == [160, 320]
@@ -45,7 +45,7 @@ def test_complete_trial_reports_at_its_marks_and_records_every_episode():
 
 
 def test_value_is_the_mean_over_seeds_of_the_last_part():
-    listener = Remembering()
+    listener = RecordingListener()
     outcome = run_trial(make_trial(), listener)
     for seed in (0, 1):
         last = [r.episode_return for r in listener.records[7] if r.seed == seed and r.env_steps > 256]
@@ -54,7 +54,7 @@ def test_value_is_the_mean_over_seeds_of_the_last_part():
 
 
 def test_report_is_the_mean_over_all_seeds_at_the_same_step():
-    listener = Remembering()
+    listener = RecordingListener()
     run_trial(make_trial(), listener)
     means = [
         np.mean([r.episode_return for r in listener.records[7] if r.seed == seed and 128 < r.env_steps <= 160])
@@ -64,7 +64,7 @@ def test_report_is_the_mean_over_all_seeds_at_the_same_step():
 
 
 def test_pruned_trial_stops_at_the_report():
-    listener = Remembering(prune_at=160)
+    listener = RecordingListener(prune_at=160)
     outcome = run_trial(make_trial(), listener)
     assert outcome.state == "pruned"
     assert outcome.env_steps == 160
@@ -72,7 +72,7 @@ def test_pruned_trial_stops_at_the_report():
 
 
 def test_trial_can_be_interrupted_between_reports():
-    class Stopping(Remembering):
+    class Stopping(RecordingListener):
         def episodes(self, records: Any) -> str | None:
             super().episodes(records)
             return INTERRUPTED
@@ -82,7 +82,7 @@ def test_trial_can_be_interrupted_between_reports():
 
 
 def test_environment_that_raises_fails_the_trial_with_its_traceback():
-    listener = Remembering()
+    listener = RecordingListener()
     outcome = run_trial(make_trial({"fail_after": 40}), listener)
     assert outcome.state == "failed"
     assert outcome.reason == "RuntimeError: the arm fell off"
@@ -91,39 +91,39 @@ def test_environment_that_raises_fails_the_trial_with_its_traceback():
 
 
 def test_nan_reward_fails_the_trial():
-    outcome = run_trial(make_trial({"nan_after": 40}), Remembering())
+    outcome = run_trial(make_trial({"nan_after": 40}), RecordingListener())
     assert outcome.state == "failed"
     assert "reward nan" in outcome.reason
 
 
 def test_nan_loss_fails_the_trial():
-    outcome = run_trial(make_trial(params={"learning_rate": 1e30, "max_grad_norm": None}), Remembering())
+    outcome = run_trial(make_trial(params={"learning_rate": 1e30, "max_grad_norm": None}), RecordingListener())
     assert outcome.state == "failed"
     assert "learning rate is probably too high" in outcome.reason or "NaN" in outcome.reason
 
 
 def test_budget_without_an_episode_is_reported_with_advice():
-    outcome = run_trial(make_trial(env_steps=4, report_marks=(4,)), Remembering())
+    outcome = run_trial(make_trial(env_steps=4, report_marks=(4,)), RecordingListener())
     assert outcome.state == "failed"
     assert "larger budget" in outcome.reason
 
 
 def test_budget_in_episodes_is_exact():
-    listener = Remembering()
+    listener = RecordingListener()
     outcome = run_trial(make_trial(env_steps=None, episodes=33, report_marks=()), listener)
     assert outcome.state == "complete"
     assert [sum(r.seed == seed for r in listener.records[7]) for seed in (0, 1)] == [33, 33]
 
 
 def test_losses_can_be_the_metric():
-    listener = Remembering()
+    listener = RecordingListener()
     outcome = run_trial(make_trial(metric="loss"), listener)
     last = [r.loss for r in listener.records[7] if r.seed == 0 and r.env_steps > 256]
     assert outcome.seed_values[0] == pytest.approx(np.mean(last))
 
 
 def test_configuration_needed_to_repeat_a_trial_is_reported():
-    listener = Remembering()
+    listener = RecordingListener()
     run_trial(make_trial(params={"learning_rate": 0.003}), listener)
     configuration = listener.configurations[7]
     assert configuration["agent"] == "ppo"
@@ -134,8 +134,8 @@ def test_configuration_needed_to_repeat_a_trial_is_reported():
 
 
 def test_used_template_cache_gives_the_same_results_as_a_new_one():
-    templates, fresh, again = TemplateCache(), Remembering(), Remembering()
-    run_trial(make_trial(params={"learning_rate": 0.1, "gamma": 0.5}), Remembering(), templates)
+    templates, fresh, again = TemplateCache(), RecordingListener(), RecordingListener()
+    run_trial(make_trial(params={"learning_rate": 0.1, "gamma": 0.5}), RecordingListener(), templates)
     run_trial(make_trial(params={"learning_rate": 0.01}), again, templates)
     run_trial(make_trial(params={"learning_rate": 0.01}), fresh, TemplateCache())
     assert returns_of(fresh) == returns_of(again)
@@ -157,7 +157,7 @@ def test_template_cache_distinguishes_classes_of_the_same_name():
 
 
 def test_error_in_the_listener_is_raised():
-    class Full(Remembering):
+    class Full(RecordingListener):
         def episodes(self, records: Any) -> None:
             raise OSError("the disk is full")
 
@@ -177,7 +177,7 @@ def test_trainers_are_closed_when_a_later_agent_cannot_be_built(monkeypatch: pyt
                 raise RuntimeError("no more memory")
 
     agent = AgentSpec.of(Alone, "fakes:TwoStep-v0", SMALL_PPO)
-    assert run_trial(make_trial(agent=agent), Remembering()).reason == "RuntimeError: no more memory"
+    assert run_trial(make_trial(agent=agent), RecordingListener()).reason == "RuntimeError: no more memory"
     assert closed == [0]
 
 
@@ -187,12 +187,12 @@ def test_template_cache_builds_one_agent_per_structure(monkeypatch: pytest.Monke
     monkeypatch.setattr(AgentSpec, "build", lambda self, seed=0: built.append(seed) or build(self, seed))
     templates = TemplateCache()
     for rate in (0.1, 0.01, 0.001):
-        run_trial(make_trial(params={"learning_rate": rate}), Remembering(), templates)
+        run_trial(make_trial(params={"learning_rate": rate}), RecordingListener(), templates)
     assert built == [0]
 
 
 def test_trial_equals_a_training_with_the_same_seed():
-    listener = Remembering()
+    listener = RecordingListener()
     spec = make_trial(seeds=(3,))
     run_trial(spec, listener)
     with Trainer(spec.agent.build(3)) as trainer:
@@ -208,11 +208,11 @@ def trials_of(rates: list[float], **fields: Any) -> list[TrialSpec]:
 
 
 def test_trial_in_a_cohort_equals_the_trial_alone():
-    together = Remembering()
+    together = RecordingListener()
     trials = trials_of([0.001, 0.01, 0.1])
     run_cohort(trials, together)
     for trial in trials:
-        alone = Remembering()
+        alone = RecordingListener()
         run_cohort([trial], alone)
         assert returns_of(alone, trial.number) == returns_of(together, trial.number)
         assert alone.reports[trial.number] == together.reports[trial.number]
@@ -222,7 +222,7 @@ def test_trial_in_a_cohort_equals_the_trial_alone():
 def test_agents_of_different_structure_reach_rungs_together():
     order = []
 
-    class Noting(Remembering):
+    class Noting(RecordingListener):
         def rung(self, env_steps: int, values: Any) -> Any:
             order.append((env_steps, sorted(values)))
             return super().rung(env_steps, values)
@@ -233,7 +233,7 @@ def test_agents_of_different_structure_reach_rungs_together():
 
 
 def test_members_of_a_pruned_trial_are_not_trained_further():
-    class First(Remembering):
+    class First(RecordingListener):
         def rung(self, env_steps: int, values: Any) -> Any:
             super().rung(env_steps, values)
             return {0: "behind"} if env_steps == 160 else {}
@@ -242,21 +242,21 @@ def test_members_of_a_pruned_trial_are_not_trained_further():
     run_cohort(trials_of([0.001, 0.01]), listener)
     assert [listener.outcomes[number].state for number in (0, 1)] == ["pruned", "complete"]
     assert max(record.env_steps for record in listener.records[0]) == 160
-    alone = Remembering()
+    alone = RecordingListener()
     run_cohort(trials_of([0.001, 0.01])[1:], alone)
     assert returns_of(listener, 1) == returns_of(alone, 1)
 
 
 @pytest.mark.parametrize("kwargs", [{"fail_after": 60}, {"nan_after": 60}])
 def test_environment_failure_of_one_trial_leaves_the_others(kwargs: dict[str, Any]):
-    listener = Remembering()
+    listener = RecordingListener()
     bad = make_trial(number=0, agent=AgentSpec.of("ppo", EnvironmentSpec.of("fakes:TwoStep-v0", kwargs), SMALL_PPO))
     run_cohort([bad, make_trial(number=1)], listener)
     assert [listener.outcomes[number].state for number in (0, 1)] == ["failed", "complete"]
 
 
 def test_diverged_member_leaves_the_others():
-    listener, alone = Remembering(), Remembering()
+    listener, alone = RecordingListener(), RecordingListener()
     trials = [
         make_trial(number=0, params={"learning_rate": 1e30, "max_grad_norm": None}),
         make_trial(number=1, params={"learning_rate": 1e-3, "max_grad_norm": None}),
@@ -272,7 +272,7 @@ def test_agent_that_cannot_be_a_member_is_trained_alone():
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
 
-    listener, member = Remembering(), Remembering()
+    listener, member = RecordingListener(), RecordingListener()
     run_cohort([make_trial(agent=AgentSpec.of(Alone, "fakes:TwoStep-v0", SMALL_PPO))], listener)
     run_cohort([make_trial()], member)
     assert listener.outcomes[7].state == "complete"
@@ -294,7 +294,7 @@ def test_agent_that_fails_as_a_member_is_trained_alone():
         TrialSpec(**{**vars(trial), "agent": AgentSpec.of(UsesNetworksInPrepare, trial.agent.environment, SMALL_PPO)})
         for trial in trials
     ]
-    listener = Remembering()
+    listener = RecordingListener()
     run_cohort(own, listener)
     for trial in own:
         assert listener.outcomes[trial.number].state == "complete", listener.outcomes[trial.number].reason

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import trainings
-from fakes import Remembering
+from fakes import RecordingListener
 from processes import running
 
 import finder
@@ -40,8 +40,8 @@ def trial(function: Any, number: int = 0, seeds: tuple[int, ...] = (0,), **about
     return TrialSpec(number=number, agent=spec, seeds=seeds, **{**budget, **about})
 
 
-def run_trials(*trials: TrialSpec, prune_at: int | None = None) -> Remembering:
-    listener = Remembering(prune_at)
+def run_trials(*trials: TrialSpec, prune_at: int | None = None) -> RecordingListener:
+    listener = RecordingListener(prune_at)
     run_cohort(trials, listener)
     return listener
 

@@ -45,7 +45,7 @@ class Target(NamedTuple):
     episodes: int
 
 
-class Struck(NamedTuple):
+class Kill(NamedTuple):
     """The result of a kill.
 
     Attributes:
@@ -77,14 +77,14 @@ def hold_trials(folder: str) -> None:
 
     def flush_and_signal(self: Any) -> None:
         flush(self)
-        aim = target()
-        if aim is None or aim.number not in begun or reached.exists():
+        wanted = target()
+        if wanted is None or wanted.number not in begun or reached.exists():
             return
-        if len(self._episodes.curve(self._study.episodes_key, aim.number)) >= aim.episodes:
+        if len(self._episodes.curve(self._study.episodes_key, wanted.number)) >= wanted.episodes:
             reached.touch()
 
     def end_after_kill(self: Any, trial: Any, ending: Any) -> None:
-        while (aim := target()) is not None and aim.number == trial.number:
+        while (wanted := target()) is not None and wanted.number == trial.number:
             self.flush()
             time.sleep(0.01)
         end(self, trial, ending)
@@ -94,7 +94,7 @@ def hold_trials(folder: str) -> None:
     writer.Writer.end = end_after_kill  # type: ignore[method-assign]
 
 
-def aim(folder: Path, target: Target) -> None:
+def set_target(folder: Path, target: Target) -> None:
     """Set the target at which a search signals and holds its trial until the target is replaced or removed."""
     (folder / "reached").unlink(missing_ok=True)
     beside = folder / "target.new"
@@ -102,7 +102,7 @@ def aim(folder: Path, target: Target) -> None:
     beside.replace(folder / "target")
 
 
-class Strikes:
+class Killer:
     """Repeated kills of the processes of one study.
 
     Args:
@@ -118,10 +118,10 @@ class Strikes:
         self._lengths, self._rng = lengths, rng
         self._lost_a_process = False
         self._ended: dict[int, Any] = {}
-        self.target = self._aim()
+        self.target = self._draw_target()
         self.variables = {VARIABLE: str(folder)}
 
-    def strike(self, process: subprocess.Popen[Any], *, last: bool) -> Struck | None:
+    def kill(self, process: subprocess.Popen[Any], *, last: bool) -> Kill | None:
         """Wait for the target, check that its trial runs, kill, and set the next target.
 
         All processes are stopped while the storage is read, so that its content is the same at the moment of the kill.
@@ -134,13 +134,13 @@ class Strikes:
             The result of the kill; None if the search ended with an error because the preceding kill had ended one of
             its processes.
         """
-        if not self._wait(process):
+        if not self._wait_for_target(process):
             return None
         time.sleep(self._rng.uniform(0.0, LONGEST_WAIT))
         with open_storage(self._url) as storage:
             members = session_members(process.pid)
             _send(members, signal.SIGSTOP)
-            running = self._look(storage)
+            running = self._running_trials(storage)
         victim = self._rng.choice(["all", "parent", "one"] if len(members) > 1 else ["all"])
         others = [pid for pid in members if pid != process.pid]
         chosen = {"all": members, "parent": [process.pid], "one": [self._rng.choice(others or members)]}[victim]
@@ -148,13 +148,13 @@ class Strikes:
         if last:
             (self._folder / "target").unlink()
         else:
-            self.target = self._aim()
+            self.target = self._draw_target()
         _send([pid for pid in members if pid not in chosen], signal.SIGCONT)
         self._lost_a_process = victim == "one"
         if not self._lost_a_process:
             process.wait()
             wait_until_alone(process.pid)
-        return Struck(tuple(running), victim)
+        return Kill(tuple(running), victim)
 
     def check_ended(self, study: OpenStudy) -> None:
         """Check that trials that had ended before a kill are stored unchanged, and were not run again."""
@@ -162,14 +162,14 @@ class Strikes:
         assert {number: now.get(number) for number in self._ended} == self._ended, "a trial that had ended was lost"
         self._ended = now
 
-    def _aim(self) -> Target:
+    def _draw_target(self) -> Target:
         """Draw a target in any trial that has not ended, within the first three quarters of its episodes."""
         number = self._rng.choice(sorted(self._lengths.keys() - self._ended.keys()))
         target = Target(number, self._rng.randint(1, max(1, 3 * self._lengths[number] // 4)))
-        aim(self._folder, target)
+        set_target(self._folder, target)
         return target
 
-    def _wait(self, process: subprocess.Popen[Any]) -> bool:
+    def _wait_for_target(self, process: subprocess.Popen[Any]) -> bool:
         """Wait for the target; return whether it was reached."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while not (self._folder / "reached").exists():
@@ -181,7 +181,7 @@ class Strikes:
             time.sleep(0.005)
         return True
 
-    def _look(self, storage: StudyStorage) -> list[int]:
+    def _running_trials(self, storage: StudyStorage) -> list[int]:
         """Return the running trials, after checks of the trial to kill."""
         study = load_study(self._name, storage)
         self.check_ended(study)
