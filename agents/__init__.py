@@ -7,6 +7,7 @@ TensorFlow. The rooms, lowest first, are in `docs/architecture.md`; import-linte
 from __future__ import annotations
 
 import importlib
+import sys
 import warnings
 from typing import Any
 
@@ -31,6 +32,8 @@ _RENAMED = {
 
 def __getattr__(name: str) -> Any:
     if name not in _RENAMED:
+        if name not in __all__:
+            raise AttributeError(f"module 'agents' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
         return _public(name)
     package, _, now = _RENAMED[name].rpartition(".")
     warnings.warn(f"agents.{name} is deprecated: use {_RENAMED[name]}.", DeprecationWarning, stacklevel=2)

@@ -31,7 +31,7 @@ class A2CConfig(OneLossConfig):
     n_steps: int = hyperparameter(5, "Steps per environment in a rollout.", low=1, search=(5, 8, 16, 32, 64))
     gae_lambda: float = hyperparameter(
         1.0,
-        "GAE parameter: 0: one-step advantages, 1: Monte-Carlo advantages.",
+        "GAE parameter; 0 gives one-step advantages, 1 Monte-Carlo ones.",
         low=0.0,
         high=1.0,
         live=True,
@@ -41,7 +41,16 @@ class A2CConfig(OneLossConfig):
 
 
 class A2C(ActorCritic):
-    """A2C for discrete, multi-discrete and continuous actions. See `Agent` for the arguments."""
+    """Advantage actor-critic (Mnih et al. 2016, arXiv 1602.01783) for discrete, multi-discrete and continuous actions.
+
+    All environments step together, and each short rollout makes one gradient step.
+
+    ``agents.make("a2c", "CartPole-v1", n_steps=8)`` makes one; its hyperparameters are those of `A2CConfig`. See
+    `Agent` for the arguments.
+
+    Raises:
+        ConfigurationError: See `Agent`.
+    """
 
     config_class = A2CConfig
     config: A2CConfig

@@ -97,7 +97,10 @@ class ACERConfig(NetworkConfig):
 
 
 class ACER(KerasAgent):
-    """ACER for discrete actions. See `Agent` for the arguments.
+    """Actor-critic with experience replay (Wang et al. 2016, arXiv 1611.01224) for discrete actions.
+
+    ``agents.make("acer", "CartPole-v1", replay_ratio=2)`` makes one; its hyperparameters are those of `ACERConfig`. See
+    `Agent` for the arguments.
 
     Raises:
         ConfigurationError: The actions are not discrete.

@@ -35,7 +35,7 @@ class ActorCriticConfig(NetworkConfig):
     )
     gae_lambda: float = hyperparameter(
         0.95,
-        "GAE parameter: 0: one-step advantages, 1: Monte-Carlo ones.",
+        "GAE parameter; 0 gives one-step advantages, 1 Monte-Carlo ones.",
         low=0.0,
         high=1.0,
         live=True,

@@ -32,7 +32,14 @@ class DDPGConfig(ContinuousConfig):
 
 
 class DDPG(ContinuousAgent):
-    """DDPG for continuous actions. See `Agent` for the arguments."""
+    """Deep deterministic policy gradient (Lillicrap et al. 2015, arXiv 1509.02971) for continuous actions.
+
+    ``agents.make("ddpg", "Pendulum-v1", tau=0.01)`` makes one; its hyperparameters are those of `DDPGConfig`. See
+    `Agent` for the arguments.
+
+    Raises:
+        ConfigurationError: The actions are not continuous, or have no bounds.
+    """
 
     config_class = DDPGConfig
     config: DDPGConfig

@@ -112,7 +112,10 @@ def _values_of(n_atoms: int) -> ActionValues:
 
 
 class DQN(OffPolicyAgent):
-    """DQN for discrete actions. See `Agent` for the arguments.
+    """Deep Q-learning (Mnih et al. 2015) for discrete actions; options add double, dueling, noisy and C51.
+
+    ``agents.make("dqn", "CartPole-v1", double=True)`` makes one; its hyperparameters are those of `DQNConfig`. See
+    `Agent` for the arguments.
 
     Raises:
         ConfigurationError: The actions are not discrete.

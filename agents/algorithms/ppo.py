@@ -49,7 +49,16 @@ class PPOConfig(OneLossConfig):
 
 
 class PPO(ActorCritic):
-    """PPO for discrete, multi-discrete and continuous actions. See `Agent` for the arguments."""
+    """Proximal policy optimization (Schulman et al. 2017, arXiv 1707.06347) with the clipped objective.
+
+    For discrete, multi-discrete and continuous actions.
+
+    ``agents.make("ppo", "CartPole-v1", clip_range=0.1)`` makes one; its hyperparameters are those of `PPOConfig`. See
+    `Agent` for the arguments.
+
+    Raises:
+        ConfigurationError: See `Agent`.
+    """
 
     config_class = PPOConfig
     config: PPOConfig

@@ -45,7 +45,10 @@ class RainbowConfig(DQNConfig):
 
 
 class Rainbow(DQN):
-    """Rainbow for discrete actions. See `Agent` for the arguments.
+    """Rainbow (Hessel et al. 2017, arXiv 1710.02298) for discrete actions: DQN with all of its extensions.
+
+    ``agents.make("rainbow", "CartPole-v1", v_max=500.0)`` makes one; its hyperparameters are those of `RainbowConfig`.
+    See `Agent` for the arguments.
 
     Raises:
         ConfigurationError: The actions are not discrete.

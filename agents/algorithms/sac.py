@@ -57,7 +57,14 @@ class SACConfig(ContinuousConfig):
 
 
 class SAC(ContinuousAgent):
-    """SAC for continuous actions. See `Agent` for the arguments."""
+    """Soft actor-critic (Haarnoja et al. 2018, arXiv 1812.05905) for continuous actions.
+
+    ``agents.make("sac", "Pendulum-v1", ent_coef=0.2)`` makes one; its hyperparameters are those of `SACConfig`. See
+    `Agent` for the arguments.
+
+    Raises:
+        ConfigurationError: The actions are not continuous, or have no bounds.
+    """
 
     config_class = SACConfig
     config: SACConfig

@@ -33,7 +33,14 @@ class TD3Config(DDPGConfig):
 
 
 class TD3(DDPG):
-    """TD3 for continuous actions. See `Agent` for the arguments."""
+    """Twin delayed DDPG (Fujimoto et al. 2018, arXiv 1802.09477) for continuous actions.
+
+    ``agents.make("td3", "Pendulum-v1", policy_delay=3)`` makes one; its hyperparameters are those of `TD3Config`. See
+    `Agent` for the arguments.
+
+    Raises:
+        ConfigurationError: The actions are not continuous, or have no bounds.
+    """
 
     config_class = TD3Config
     config: TD3Config

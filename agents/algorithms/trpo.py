@@ -83,9 +83,16 @@ class TRPOConfig(ActorCriticConfig):
 
 
 class TRPO(ActorCritic):
-    """TRPO for discrete, multi-discrete and continuous actions. See `Agent` for the arguments.
+    """Trust region policy optimization (Schulman et al. 2015, arXiv 1502.05477).
 
-    The actor has no optimizer: the `pre_update` of each update moves it.
+    For discrete, multi-discrete and continuous actions. The actor has no optimizer: the `pre_update` of each update
+    moves it.
+
+    ``agents.make("trpo", "CartPole-v1", target_kl=0.02)`` makes one; its hyperparameters are those of `TRPOConfig`. See
+    `Agent` for the arguments.
+
+    Raises:
+        ConfigurationError: See `Agent`.
     """
 
     config_class = TRPOConfig

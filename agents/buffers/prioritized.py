@@ -55,7 +55,7 @@ class PrioritizedReplay(UniformReplay):
     All minibatches of an update are drawn before its first gradient step.
 
     Args:
-        priorities: Settings of the priorities.
+        priorities: Settings of the priorities. Defaults to None: those of `Priorities()`.
         **replay: See `UniformReplay`.
     """
 
@@ -91,7 +91,7 @@ class PrioritizedReplay(UniformReplay):
         self._tree.set(np.broadcast_to(leaves, shape), np.broadcast_to(values[:, None], shape))
 
     def draw(self, n: int) -> dict[str, Array]:
-        """Draw `n` transitions of each member, as `UniformReplay.sample` does, and their importance weights."""
+        """Draw `n` transitions of each member, as `UniformReplay.draw` does, and their importance weights."""
         data = super().draw(n)
         chances = self._tree.get(self._drawn)  # [P, n] multiplied by the total
         parts = chances.reshape(len(chances), -1, self._part_of(n))

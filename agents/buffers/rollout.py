@@ -17,14 +17,20 @@ _COPIES = 4
 class RolloutBuffer(Buffer):
     """Buffer of `n_steps` steps of all environments.
 
+    `sample` returns the columns of `Transition`, each [T, N, ...] for T = `n_steps` steps of N environments.
+
     Args:
         n_steps: Steps of each environment per rollout, >= 1.
-        n_epochs: Number of epochs over every rollout, >= 1.
-        batch_size: Maximum number of rows of a minibatch, or None for the whole rollout. An epoch has as few
-            minibatches as that allows, all of the same size, and every row is in one of them. Where the rows cannot be
-            split evenly, the last minibatch is filled up with rows of the first one, fewer than there are minibatches:
-            127 rows in minibatches of 64 make two of 64, with one row in both. (The order is redrawn each epoch.)
+        n_epochs: Number of epochs over every rollout, >= 1. Defaults to 1.
+        batch_size: Maximum number of rows of a minibatch, >= 1. Defaults to None: the whole rollout. An epoch has as
+            few minibatches as that allows, all of the same size, and every row is in one of them. Where the rows cannot
+            be split evenly, the last minibatch is filled up with rows of the first one, fewer than there are
+            minibatches: 127 rows in minibatches of 64 make two of 64, with one row in both. (The order is redrawn each
+            epoch.)
         rng: Generator for the order of rows.
+
+    Raises:
+        ValueError: A number is below 1.
     """
 
     member_axis = 1

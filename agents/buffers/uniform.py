@@ -19,16 +19,22 @@ _SEEN = ("observations", "next_observations")
 class UniformReplay(Buffer):
     """Replay buffer of the newest transitions, sampled uniformly with replacement.
 
+    `sample` returns the columns `observations`, `actions`, `rewards` (n-step sums), `lengths` (steps in each sum),
+    `next_observations` and `terminated`, each [M, ...] for M = `batch_size` * `gradient_steps`.
+
     Args:
-        buffer_size: Capacity in transitions, over all environments.
-        batch_size: Rows per minibatch.
-        learning_starts: Environment steps (over all environments) before the first update.
-        train_freq: Steps of the environments (all N together count as one) between updates.
-        gradient_steps: Minibatches per update.
-        n_envs: Number of environments that are stepped together.
+        buffer_size: Capacity in transitions, over all environments; at least `n_envs` * (`n_step` + 1).
+        batch_size: Rows per minibatch, >= 1.
+        learning_starts: Environment steps (over all environments) before the first update. Defaults to 0.
+        train_freq: Steps of the environments (all N together count as one) between updates, >= 1. Defaults to 1.
+        gradient_steps: Minibatches per update, >= 1. Defaults to 1.
+        n_envs: Number of environments that are stepped together, >= 1.
         rng: Generator for samples.
-        n_step: Number of steps until the bootstrap, >= 1.
-        gamma: Discount of the rewards within those steps.
+        n_step: Number of steps until the bootstrap, >= 1. Defaults to 1.
+        gamma: Discount of the rewards within those steps, 0 to 1. Defaults to 0.99.
+
+    Raises:
+        ConfigurationError: `buffer_size` is too small.
     """
 
     member_axis = 0

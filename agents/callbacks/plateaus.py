@@ -139,8 +139,11 @@ class EarlyStopping(PlateauDetector):
     """Stop a training that no longer improves.
 
     Args:
-        patience: Number of checks without improvement. Defaults to 3.
+        patience: Number of checks without improvement, >= 1. Defaults to 3.
         **looks: See `PlateauDetector`.
+
+    Raises:
+        ConfigurationError: A bad value.
     """
 
     state_name = "EarlyStop"  # as checkpoints of earlier versions name it

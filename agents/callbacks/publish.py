@@ -64,6 +64,9 @@ class Publish(Callback):
         name: The name.
         every: Number of updates between publications, >= 1. Defaults to 1. Beginning and end of training are always
             published.
+
+    Raises:
+        ConfigurationError: An empty name, or `every` below 1.
     """
 
     def __init__(self, name: str, every: int = 1) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
@@ -80,6 +81,7 @@ class Collector:
         self._lengths = np.zeros(self.environments.n_envs, np.int64)
         self._tally = tally_of(self.environments.observation_space, self.environments.n_envs)
         self._observations: Array | None = None
+        self._checked = False  # whether the agent's actions have the right size
 
     @property
     def started(self) -> bool:
@@ -107,6 +109,8 @@ class Collector:
             self.start()
         observations: Array = self._observations  # type: ignore[assignment]
         actions = actor.act(observations, explore)
+        if not self._checked:
+            self._check(actions)
         step = self.environments.step(actions)
         self._returns += step.rewards
         self._lengths += 1
@@ -129,6 +133,16 @@ class Collector:
         for i, error in step.errors.items():
             errors.setdefault(i // self.n_envs, error)
         return Collected(transition, ended, errors, infos=step.infos)
+
+    def _check(self, actions: Any) -> None:
+        """Refuse actions of another size than those of the agent's action space."""
+        space, n_envs = self.environments.action_space, self.environments.n_envs
+        found, shape, self._checked = np.shape(actions), (n_envs, *(space.shape or ())), True
+        if found[:1] != shape[:1] or math.prod(found) != math.prod(shape):
+            raise ConfigurationError(
+                f"act() must return an action of {space} for each of {n_envs} observations, an array of the shape "
+                f"{shape}; it returned the shape {found}."
+            )
 
     @property
     def steps_ahead(self) -> int:

@@ -109,6 +109,7 @@ class Config:
 
     def __post_init__(self) -> None:
         """Check every field's type and declared range."""
+        _require_dataclass(type(self))
         for name, adapter in _adapters(type(self)).items():
             object.__setattr__(self, name, adapter.check(name, getattr(self, name)))
         for name, about in self.describe().items():
@@ -161,6 +162,7 @@ class Config:
             return {complements[name]: round(1.0 - _adapters(cls)[complements[name]].check(name, value), _DIGITS)}
         names = {f.name for f in dataclasses.fields(cls)}
         if name not in names:
+            _require_dataclass(cls)
             raise unknown_name(f"hyperparameter of {cls.owner()}", name, names)
         return {name: value}
 
@@ -228,6 +230,16 @@ class Config:
         """Return all fields except mutable hyperparameters that are set, and acting values."""
         free = {*self.live_values(), *self.acting_values(), "learning_rate"}
         return {name: value for name, value in self.to_dict().items() if name not in free}
+
+
+def _require_dataclass(cls: type[Config]) -> None:
+    """Refuse a class whose hyperparameters are no fields, because `dataclass` is missing above it."""
+    declared = [name for name, value in vars(cls).items() if isinstance(value, dataclasses.Field)]
+    if declared:
+        raise ConfigurationError(
+            f"{cls.__name__} declares {', '.join(declared)} and is not a dataclass: write "
+            f"@dataclass(frozen=True, kw_only=True) above it."
+        )
 
 
 def plain(value: Any) -> Any:

@@ -65,9 +65,14 @@ class OptimizerSpec:
     """Specification of an optimizer that is not built yet.
 
     Attributes:
-        name: A Keras optimizer in lower case (``"adamw"``) or a user's class as ``"module:Class"``.
-        learning_rate: Step size, > 0; or a serialised Keras learning-rate schedule.
-        arguments: Further arguments, as the Keras class names them.
+        name: A Keras optimizer in lower case (``"adamw"``) or a user's class as ``"module:Class"``. Defaults to
+            ``"adam"``.
+        learning_rate: Step size, > 0; or a Keras learning-rate schedule, serialised by
+            `keras.optimizers.schedules.serialize`. Defaults to 0.001.
+        arguments: Further arguments, as the Keras class names them. Defaults to none.
+
+    Raises:
+        ConfigurationError: The name is unknown, or the learning rate is not a finite number > 0.
     """
 
     name: str = "adam"

@@ -101,10 +101,13 @@ class Agent(ABC):
     Args:
         observation_space: The space of observations; see `agents.environments` for the kinds.
         action_space: `Discrete` or `MultiDiscrete` from 0, or a `Box` within [-1, 1] (or without bounds).
-        config: The hyperparameters, an instance of `config_class`.
-        seed: Seed of the weights, the exploration and the order of minibatches.
+        config: The hyperparameters, an instance of `config_class`. Defaults to None: those of `config_class()`.
+        seed: Seed of the weights, the exploration and the order of minibatches. Defaults to 0.
         environment: The environment that the agent is made for, so that finders need no further argument. It is not
-            opened.
+            opened. Defaults to None.
+
+    Raises:
+        ConfigurationError: A space or the config is of another class, or the agent cannot take the spaces.
     """
 
     config_class: ClassVar[type[AgentConfig]] = AgentConfig
@@ -124,6 +127,12 @@ class Agent(ABC):
         environment: EnvironmentSpec | None = None,
     ) -> None:
         keep_old_names(type(self), _RENAMED)
+        for name, space in (("observation_space", observation_space), ("action_space", action_space)):
+            if not isinstance(space, spaces.Space):
+                raise ConfigurationError(
+                    f"{type(self).__name__}(observation_space, action_space, config) takes spaces, got {space!r} as "
+                    f"{name}: agents.make({type(self).__name__}, 'CartPole-v1') makes the agent of an environment."
+                )
         self.observation_space = observation_space
         self.action_space = action_space
         self.config = config if config is not None else self.config_class()
@@ -226,8 +235,18 @@ class Agent(ABC):
         return (self.seed,)
 
     def new_buffer(self, n_envs: int, seeds: Sequence[int]) -> Buffer:
-        """Return the empty buffer of a run with these seeds."""
-        return self.make_buffer(n_envs, seeding.generator(seeds[0], "memory"))
+        """Return the empty buffer of a run with these seeds.
+
+        Raises:
+            ConfigurationError: `make_buffer` returned something else.
+        """
+        buffer = self.make_buffer(n_envs, seeding.generator(seeds[0], "memory"))
+        if not isinstance(buffer, Buffer):
+            raise ConfigurationError(
+                f"{type(self).__name__}.make_buffer() must return a buffer, such as agents.RolloutBuffer or "
+                f"agents.UniformReplay, it returned {buffer!r}."
+            )
+        return buffer
 
     def select(self, positions: Sequence[int]) -> None:  # noqa: B027 - a single agent has no members
         """Select members; a single agent cannot leave a population."""
@@ -308,3 +327,20 @@ class Agent(ABC):
 
 
 keep_old_names(Agent, _RENAMED)
+
+
+def require_built(agent: Any, what: str) -> None:
+    """Refuse a name or a class in the place of an agent.
+
+    Args:
+        agent: The value.
+        what: What takes an agent, for the message.
+
+    Raises:
+        ConfigurationError: It is not a built agent.
+    """
+    if isinstance(agent, type) or not hasattr(agent, "act"):
+        name = agent.__name__ if isinstance(agent, type) else repr(agent)
+        raise ConfigurationError(
+            f"{what} takes a built agent, got {agent!r}: agents.make({name}, 'CartPole-v1') is one."
+        )

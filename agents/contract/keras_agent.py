@@ -13,7 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from gymnasium import spaces
@@ -32,6 +32,7 @@ from agents.distributed.replicas import DistributedSteps
 from agents.distributed.team import Team, Update
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name
+from agents.networks.by_name import network_of, networks_of
 from agents.networks.forwards import Forwards
 from agents.networks.inference import is_dense
 from agents.updates.compiled import CompiledUpdate, xla_pays
@@ -84,7 +85,7 @@ class KerasAgent(MutableAgent):
         self._numbers = {name: OptimizerNumbers(o, self.optimizer_spec(name)) for name, o in self._optimizers.items()}
         self.forwards = Forwards(self.networks, list(self.target_networks))
         self._update: Update | None = None
-        self._resting_update: Update | None = None  # of `losses_after_steps`; within that block the ordinary one
+        self._resting_update: Update | None = None  # of `losses_after_steps`; within that block the usual one
         self.team: Team | None = None
         self._gradient_norms = self._losses_after = False
         self._born = self._weights_digest()
@@ -95,8 +96,8 @@ class KerasAgent(MutableAgent):
         """Return whether a population may act and preprocess batches for all its members in one call.
 
         `act` and `preprocess_batch` must treat every row independently, draw from `self.rng` with rows first, read
-        `hyperparameters` (not `config`), and keep no state that differs between members. Mark overrides
-        that do so with `row_by_row`; others are called for one member after another, which is always correct.
+        `hyperparameters` (not `config`), and keep no state that differs between members. Mark overrides that do so
+        with `row_by_row`; others are called for one member after another, which is always correct.
         """
         return False
 
@@ -180,7 +181,7 @@ class KerasAgent(MutableAgent):
 
     @property
     def hyperparameters(self) -> HyperparameterReader:
-        """Hyperparameters by name: ``self.hyperparameters.gamma`` is right in every hook."""
+        """Hyperparameters by name: ``self.hyperparameters.gamma`` is right in every method."""
         return HyperparameterReader(self)
 
     def number(self, name: str) -> Any:
@@ -238,8 +239,7 @@ class KerasAgent(MutableAgent):
 
     def learnable(self) -> Learnable:
         """Return the parts of the agent that a compiled update needs."""
-        config: Any = self.config
-        opening = guarded(self, self.pre_update)()
+        config, opening = cast("Any", self.config), guarded(self, self.pre_update)()
         return Learnable(
             optimizer_steps=[
                 replace(step, loss=guarded(self, step.loss), after=step.after and guarded(self, step.after))
@@ -282,8 +282,8 @@ class KerasAgent(MutableAgent):
     def state_variables(self) -> list[Any]:
         """Return all variables that training changes, each once."""
         variables = [variable for network in self.networks.values() for variable in network.variables]
-        variables += [variable for optimizer in self._optimizers.values() for variable in variables_of(optimizer)]
-        variables += [variable for numbers in self._numbers.values() for variable in numbers.variables]
+        holders = [*map(variables_of, self._optimizers.values()), *(each.variables for each in self._numbers.values())]
+        variables += [variable for own in holders for variable in own]
         variables += [*self.live.variables, self._gradient_steps]
         return list({id(variable): variable for variable in variables}.values())
 
@@ -295,7 +295,7 @@ class KerasAgent(MutableAgent):
     @one_name()
     def _build_networks(self, seed: int) -> dict[str, keras.Model]:
         with seeding.seeded_initializers(seed):
-            networks = dict(self.build())
+            networks = networks_of(self.build(), type(self).__name__, self.target_networks)
         check_described(getattr(self.config, "networks", {}), [n for n in networks if n not in self.target_networks])
         for network in networks.values():
             if not network.built:
@@ -308,8 +308,8 @@ class KerasAgent(MutableAgent):
     def _optimized_variables(self, networks: Mapping[str, keras.Model]) -> dict[str, list[Any]]:
         found = {}
         for name, trained in self.optimized_networks().items():
-            variables = [variable for network in trained for variable in networks[network].trainable_variables]
-            found[name] = list({id(variable): variable for variable in variables}.values())  # layers may be shared
+            variables = [v for network in trained for v in network_of(networks, network).trainable_variables]
+            found[name] = list({id(v): v for v in variables}.values())  # layers may be shared
         return found
 
     @one_name()

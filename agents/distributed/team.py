@@ -16,7 +16,7 @@ class Built(Protocol):
 
     team: Any
 
-    def xla_pays(self, n_steps: int) -> bool:
+    def xla_pays(self, n_rows: int) -> bool:
         """Return whether XLA pays for single gradient steps of so many rows."""
 
     def learnable(self) -> Any:

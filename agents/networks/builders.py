@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -194,9 +194,11 @@ def _checked(space: spaces.Box, hidden_sizes: Sequence[int] | None, activation: 
 
 def checked_sizes(hidden_sizes: Sequence[int], activation: str) -> Sequence[int]:
     """Return the sizes of hidden layers; raise `ConfigurationError` for impossible ones, or an unknown activation."""
-    if not all(1 <= size <= MOST_UNITS for size in hidden_sizes):
+    sizes = hidden_sizes if isinstance(hidden_sizes, Iterable) else [None]
+    if not all(isinstance(size, int | np.integer) and 1 <= size <= MOST_UNITS for size in sizes):
         raise ConfigurationError(
-            f"hidden_sizes must be whole numbers >= 1 and <= {MOST_UNITS:,}, got {list(hidden_sizes)}."
+            f"hidden_sizes must be a list of whole numbers >= 1 and <= {MOST_UNITS:,}, such as [64, 64], got "
+            f"{hidden_sizes!r}."
         )
     try:
         keras.activations.get(activation)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from agents.backend.variables import values_of
+from agents.networks.by_name import network_of
 from agents.networks.inference import Forward, NumpyMirror, make_forward, non_finite
 
 Array = np.ndarray[Any, Any]
@@ -35,11 +36,12 @@ class Forwards:
         """Map [N, ...] to [N, outputs] in NumPy; a noisy network may get its noise [N, n_noise].
 
         Raises:
+            ConfigurationError: There is no network of this name.
             NonFiniteError: An output is NaN or infinite.
         """
         forward = self._forwards.get(name)
         if forward is None:
-            forward = self._forwards[name] = make_forward(self._networks[name])
+            forward = self._forwards[name] = make_forward(network_of(self._networks, name))
         with np.errstate(over="ignore", invalid="ignore"):  # reported below
             outputs = forward(observations, noise)
         # A network may forbid actions by -inf; NaN compares false with everything.

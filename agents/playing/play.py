@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.wrappers import TimeLimit
 
 from agents.collection.collector import Collector
-from agents.contract.agent import Agent
+from agents.contract.agent import Agent, require_built
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.training.evaluation import exploring_elsewhere
@@ -32,7 +32,7 @@ class PlayedEpisode(NamedTuple):
 
 def play(
     agent: Agent,
-    environment: EnvironmentSpec | None = None,
+    environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
     *,
     n_episodes: int = 1,
     max_steps: int | None = None,
@@ -46,7 +46,7 @@ def play(
 
     Args:
         agent: The agent. Its state does not change, except for its exploration stream if `explore` is set.
-        environment: The environment. Defaults to that of the agent.
+        environment: The environment: an id, a function that makes one, or a spec. Defaults to that of the agent.
         n_episodes: Number of episodes, >= 1. Defaults to 1.
         max_steps: Steps after which an episode is truncated, >= 1. Defaults to None: no limit.
         explore: Whether actions are drawn as in training.
@@ -62,7 +62,8 @@ def play(
     Raises:
         ConfigurationError: No environment, one without that render mode, or a bad number.
     """
-    spec = environment or agent.environment
+    require_built(agent, "play()")
+    spec = agent.environment if environment is None else EnvironmentSpec.of(environment)
     if spec is None:
         raise ConfigurationError("play() needs an environment: the agent was made without one. Pass environment.")
     for name, number in (("n_episodes", n_episodes), ("max_steps", max_steps)):

@@ -70,7 +70,8 @@ def _without_networks(agent: KerasAgent) -> KerasAgent:
     member._optimizers = _NotHere("optimizer", list(agent.optimizers), "change rates by callbacks.")  # type: ignore[assignment]
     member.live = _LiveNotHere(agent.config.live_values())  # type: ignore[assignment]
     member.env_steps = member.gradient_steps = 0
-    member.forwards = Forwards({})
+    in_loss = "only networks that act are evaluated there; use this one in the loss."
+    member.forwards = Forwards(_NotHere("network", list(agent.networks), in_loss))
     return member
 
 

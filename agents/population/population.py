@@ -149,9 +149,7 @@ class Population:
 
     def new_buffer(self, n_envs: int, seeds: Sequence[int]) -> Buffer:
         """Return the members' buffers as one."""
-        generators = [seeding.generator(seed, "memory") for seed in seeds]
-        each = zip(self._each(), generators, strict=True)
-        buffer = join([actor.make_buffer(n_envs, generator) for actor, generator in each])
+        buffer = join([actor.new_buffer(n_envs, [seed]) for actor, seed in zip(self._each(), seeds, strict=True)])
         self._member_axis = buffer.member_axis
         return buffer
 

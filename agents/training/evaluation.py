@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agents.collection.collector import Collector
-from agents.contract.agent import Agent
+from agents.contract.agent import Agent, require_built
 from agents.environments import EnvironmentSpec
 from agents.environments.time_limits import cut_after
 from agents.errors import ConfigurationError
@@ -40,7 +40,7 @@ class Played(NamedTuple):
 
 def evaluate(
     agent: Agent,
-    environment: EnvironmentSpec | None = None,
+    environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
     *,
     n_episodes: int = 100,
     seed: int = 1_000_000,
@@ -54,7 +54,7 @@ def evaluate(
 
     Args:
         agent: The agent. Its state does not change, except for its exploration stream if `explore` is set.
-        environment: The environment. Defaults to that of the agent.
+        environment: The environment: an id, a function that makes one, or a spec. Defaults to that of the agent.
         n_episodes: Number of episodes, >= 1; rounded up to a multiple of `n_envs`.
         seed: Seed of the environments; training does not use the default.
         explore: Whether actions are drawn as in training.
@@ -76,7 +76,7 @@ def evaluate(
 
 def play_episodes(
     agent: Agent,
-    environment: EnvironmentSpec | None,
+    environment: str | Callable[..., Any] | EnvironmentSpec | None,
     *,
     n_episodes: int,
     seed: int,
@@ -100,7 +100,8 @@ def play_episodes(
     Raises:
         ConfigurationError: No environment, or no episodes.
     """
-    spec = environment or agent.environment
+    require_built(agent, "evaluate()")
+    spec = agent.environment if environment is None else EnvironmentSpec.of(environment)
     if spec is None:
         raise ConfigurationError(
             "An evaluation needs an environment: the agent was made without one. Pass environment."

@@ -160,7 +160,7 @@ class FunctionTrainer:
             seed=self.run.seed,
             env_steps=budget.env_steps,
             episodes=budget.episodes,
-            told=self._hand_over,
+            on_episode=self._hand_over,
         )
         self._handle, handle.progress = handle, self.run
         self.callbacks.call("on_train_begin", self)

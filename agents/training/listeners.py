@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from agents.errors import ConfigurationError
+
 EVENTS = (
     "on_train_begin",
     "on_train_end",
@@ -64,6 +66,12 @@ class CallbackList:
     """
 
     def __init__(self, callbacks: Iterable[Listener]) -> None:
+        """Args: callbacks: see the attribute.
+
+        Raises:
+            ConfigurationError: One is not a callback.
+        """
+        callbacks = _checked(callbacks)
         self.callbacks = sorted(callbacks, key=lambda callback: callback.last)
         self.error: Exception | None = None
         self._listeners = {
@@ -116,3 +124,16 @@ class CallbackList:
             seen[name] += 1
             named.append((name if seen[name] == 1 else f"{name}-{seen[name]}", callback))
         return named
+
+
+def _checked(callbacks: Any) -> list[Listener]:
+    """Return callbacks as a list."""
+    if isinstance(callbacks, Listener) or not isinstance(callbacks, Iterable):
+        raise ConfigurationError(f"callbacks must be a list of callbacks, got {callbacks!r}.")
+    found = list(callbacks)
+    for each in found:
+        if isinstance(each, type) and issubclass(each, Listener):
+            raise ConfigurationError(f"A callback must be an object, got the class: write {each.__name__}(...).")
+        if not isinstance(each, Listener):
+            raise ConfigurationError(f"A callback must be an agents.Callback (or agents.LambdaCallback), got {each!r}.")
+    return found

@@ -18,7 +18,7 @@ samples its data; not in the loop.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,10 @@ class Trainer(Training):
         seed: Seed of environments and buffer, for a single agent. Defaults to the agent's.
         pool: Processes that step the environments of a single agent: their number, or a `Pool`. Defaults to None: the
             environments are stepped in this process.
+
+    Raises:
+        ConfigurationError: No environment, one with other spaces than the agent's, or parts that do not fit together
+            (a population with a pool, for example).
     """
 
     def train(
@@ -214,7 +218,7 @@ class Trainer(Training):
         while True:
             try:
                 prepared: dict[str, Any] = self.agent.preprocess_batch(data)
-                return prepared
+                break
             except MembersFailedError as failure:
                 self._failed(failure.errors)
                 staying = [i for i in range(len(self._present)) if i not in failure.errors]
@@ -225,6 +229,11 @@ class Trainer(Training):
                 for position in failure.errors:
                     self.callbacks.call("on_run_end", self, self._present[position])
                 self._select(staying)
+        if not isinstance(prepared, Mapping):
+            raise ConfigurationError(
+                f"preprocess_batch() must return the data of the update, arrays by name; it returned {prepared!r}."
+            )
+        return prepared
 
     def _apply(self, batches: Batches) -> None:
         update = self.agent.update(batches)

@@ -15,7 +15,7 @@ from agents.buffers.rewriting import check_goes_on
 from agents.collection.collector import Collector
 from agents.collection.pool import Pool
 from agents.collection.pool_collector import PoolCollector, pool_collector
-from agents.contract.agent import Agent
+from agents.contract.agent import Agent, require_built
 from agents.contract.learner import Learner
 from agents.environments import EnvironmentSpec
 from agents.environments.transforms import check_same_spaces
@@ -54,6 +54,7 @@ class Training:
         seed: int | None = None,
         pool: int | Pool | None = None,
     ) -> None:
+        require_built(agent, "A trainer")
         spec = agent.environment if environment is None else EnvironmentSpec.of(environment)
         if spec is None:
             raise ConfigurationError("Trainer needs an environment: the agent was made without one.")

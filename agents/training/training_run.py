@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Self
@@ -38,10 +39,11 @@ class TrainingRun:
 
     Args:
         environment: The environment: an id, a function that makes one, or a spec.
-        seed: Seed of everything in this run.
-        env_steps: Budget in environment steps, or None.
-        episodes: Budget in episodes, or None.
-        told: Called with every episode.
+        seed: Seed of everything in this run. Defaults to 0.
+        env_steps: Budget in environment steps, >= 1. Defaults to None: no limit.
+        episodes: Budget in episodes, >= 1. Defaults to None: no limit.
+        on_episode: Called with every episode. Defaults to None.
+        told: Deprecated name of `on_episode`.
 
     Attributes:
         environment: The environment: ``run.environment.make()`` makes any number of instances.
@@ -58,8 +60,11 @@ class TrainingRun:
         seed: int = 0,
         env_steps: int | None = None,
         episodes: int | None = None,
-        told: Callable[[Episode], None] = lambda episode: None,
+        on_episode: Callable[[Episode], None] | None = None,
+        told: Callable[[Episode], None] | None = None,
     ) -> None:
+        if told is not None:
+            warnings.warn("told is deprecated: use on_episode.", DeprecationWarning, stacklevel=2)
         self.environment = EnvironmentSpec.of(environment)
         self.seed = seed
         self.env_steps = env_steps
@@ -69,7 +74,7 @@ class TrainingRun:
         self.ended = False
         """Whether the run is over: further reports are ignored."""
         self._budget = Budget(env_steps=env_steps, episodes=episodes)
-        self._told = told
+        self._on_episode = on_episode or told
         self._began = time.perf_counter()
         self._reporting = threading.RLock()
 
@@ -112,7 +117,8 @@ class TrainingRun:
                 raise
             self.progress.env_steps, self.progress.newest_loss = episode.env_steps, episode.loss
             self.history.add(episode)
-            self._told(episode)
+            if self._on_episode is not None:
+                self._on_episode(episode)
             if self.is_over():
                 self.ended = True
                 raise RunEnded

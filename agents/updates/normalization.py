@@ -73,13 +73,13 @@ class RewardScaler:
         self._seen = RunningNormalizer(())
         self._sums: Array | None = None  # [N] discounted sums of the unfinished episodes
 
-    def __call__(self, rewards: Array, ended: Array, gamma: float) -> Array:
+    def __call__(self, rewards: Array, ended: Array, gamma: float | Array) -> Array:
         """Update the statistics with a rollout, and scale its rewards.
 
         Args:
             rewards: [T, N].
             ended: [T, N] bool: the episode ended with that step.
-            gamma: Discount.
+            gamma: Discount, 0 to 1; one number, or [N].
 
         Returns:
             [T, N] float32.
