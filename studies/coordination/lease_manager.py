@@ -93,20 +93,20 @@ class LeaseManager:
 
     def acquire_in_time(self, number: int) -> Owner | None:
         """Acquire a lease, watching the owner of an expired one for as long as necessary; return as `acquire`."""
-        told = False
+        warned = False
         while (holder := self.acquire(number)) is not None:
             lease = self._table.held(self._study).get(number)
             if lease is None:  # released at this moment
                 continue
             if lease.seconds_left > 0:
                 return holder
-            told = told or _say_watched(holder)
+            warned = warned or _warn_of_watched(holder)
             time.sleep(_LOOK_SECONDS)
         return None
 
     def other_owner_in_time(self) -> Owner | None:
         """Return another process that holds a lease, after watching owners of expired ones; None without one."""
-        told = False
+        warned = False
         while True:
             with self._lock:
                 leases = self._table.held(self._study)
@@ -121,7 +121,7 @@ class LeaseManager:
             newest = max(theirs, key=lambda number: leases[number].seconds_left)
             if leases[newest].seconds_left > 0:
                 return holders[newest]
-            told = told or _say_watched(holders[newest])
+            warned = warned or _warn_of_watched(holders[newest])
             time.sleep(_LOOK_SECONDS)
 
     def _begin_to_hold(self, number: int, epoch: int) -> None:
@@ -286,7 +286,7 @@ class LeaseManager:
         self.close()
 
 
-def _say_watched(holder: Owner) -> bool:
+def _warn_of_watched(holder: Owner) -> bool:
     log.warning(
         "Process %d on %s, which runs this study, has not renewed its lease: waiting %g s for a renewal.",
         holder.pid, holder.host, WATCH_SECONDS,

@@ -53,8 +53,10 @@ def damaged(what: str, why: str) -> DamagedError:
 def reason_of(error: BaseException) -> str:
     """Return the reason that a database or Optuna gives for an error, on one line."""
     cause = error.__cause__ if isinstance(error, StorageInternalError) and error.__cause__ else error
-    told = " ".join(str(getattr(cause, "orig", None) or cause).split()).rstrip(".?")
-    return told if type(cause).__name__ in told or len(told.split()) > 2 else f"{type(cause).__name__}: {told}"
+    message = " ".join(str(getattr(cause, "orig", None) or cause).split()).rstrip(".?")
+    return (
+        message if type(cause).__name__ in message or len(message.split()) > 2 else f"{type(cause).__name__}: {message}"
+    )
 
 
 def is_content_error(error: BaseException) -> bool:

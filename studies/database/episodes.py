@@ -190,8 +190,8 @@ class SqlEpisodes(EpisodeTable):
                 wall_seconds=row.wall_seconds,
             )
             if not all(type(getattr(record, name)) in kinds for name, kinds in _KINDS):
-                told = f"an episode of trial {row.trial_number} of {study_name!r}"
-                raise damaged(told, f"its row is {record}")
+                what = f"an episode of trial {row.trial_number} of {study_name!r}"
+                raise damaged(what, f"its row is {record}")
             yield row.trial_number, record
 
 

@@ -254,17 +254,17 @@ def storage_failure(error: BaseException, handled: BaseException | None = None) 
             the context of every error of the call, but not its cause.
     """
     for each in _causes(error, handled):
-        told = " ".join(str(getattr(each, "orig", None) or each).split())[:200]
+        message = " ".join(str(getattr(each, "orig", None) or each).split())[:200]
         if isinstance(each, DBAPIError):
             if each.connection_invalidated or isinstance(each, OperationalError | InterfaceError):
-                return StorageFailure(told, not any(words in told.lower() for words in _PERMANENT))
+                return StorageFailure(message, not any(words in message.lower() for words in _PERMANENT))
             return None
         if isinstance(each, PoolTimeoutError):
-            return StorageFailure(told, transient=True)
+            return StorageFailure(message, transient=True)
         if _is_of_grpc(each):
             return _proxy_failure(each, is_whole=each is error)
         if isinstance(each, OSError):
-            return StorageFailure(told, not isinstance(each, FileNotFoundError | PermissionError))
+            return StorageFailure(message, not isinstance(each, FileNotFoundError | PermissionError))
     return None
 
 
@@ -276,12 +276,12 @@ def _proxy_failure(error: Any, is_whole: bool) -> StorageFailure | None:
         is_whole: Whether the error is unwrapped. Optuna's client wraps answers.
     """
     code = error.code().name if callable(getattr(error, "code", None)) else ""
-    told = f"{code}: {' '.join(str(error.details()).split())[:160]}" if code else ""
+    message = f"{code}: {' '.join(str(error.details()).split())[:160]}" if code else ""
     if code in _TRANSIENT:
-        return StorageFailure(told, not any(words in told.lower() for words in _PERMANENT))
+        return StorageFailure(message, not any(words in message.lower() for words in _PERMANENT))
     if not code or not is_whole or code in _ANSWERS:
         return None
-    return RejectedCall(told, transient=False)
+    return RejectedCall(message, transient=False)
 
 
 def _is_of_grpc(error: BaseException) -> bool:

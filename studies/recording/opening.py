@@ -180,11 +180,11 @@ def _lead(opened: StudyStorage, study_id: int, name: str) -> LeaseManager:
 
 
 def _is_run_by(name: str, opened: StudyStorage, holder: Owner) -> StudyError:
-    told = f"the study {name!r} is being run by process {holder.pid} on {holder.host}"
+    running = f"the study {name!r} is being run by process {holder.pid} on {holder.host}"
     if opened.shared:
         where = f"finder worker {shlex.quote(name)} --storage {shlex.quote(opened.label)}"
-        return StudyError(f"{told}: help it ({where}), wait for it, stop it, or choose another name.")
-    return StudyError(f"{told}: wait for it, stop it, or choose another name.")
+        return StudyError(f"{running}: help it ({where}), wait for it, stop it, or choose another name.")
+    return StudyError(f"{running}: wait for it, stop it, or choose another name.")
 
 
 def _refuse_if_running(storage: StudyStorage, study_id: int, name: str) -> None:
@@ -237,10 +237,10 @@ def _named(storage: StudyStorage, spec: StudySpec) -> tuple[StudySpec, list[str]
         return spec, []
     number, taken_for = 1, ""
     while (study_id := study_id_of(storage, spec.name)) is not None:
-        told = _another_question(storage, study_id, spec)
-        if told is None:
+        made_with = _another_question(storage, study_id, spec)
+        if made_with is None:
             return spec, []
-        taken_for = taken_for or told
+        taken_for = taken_for or made_with
         number += 1
         spec = spec.model_copy(update={"name": f"{default}-{number}"})
     if not taken_for:

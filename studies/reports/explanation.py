@@ -194,7 +194,7 @@ def how_sure(ranked: list[Ranked], direction: Direction, pick: int, status: Stat
 
 def which_matters(ranked: list[Ranked], searched: Collection[str]) -> str:
     """Return a sentence on tied optimizers or agents, and whether the choice matters; "" if one is the best."""
-    told = []
+    sentences = []
     for name in LABEL_PARAMS:
         if name not in searched:
             continue
@@ -203,12 +203,12 @@ def which_matters(ranked: list[Ranked], searched: Collection[str]) -> str:
             continue
         named = f"{', '.join(map(str, level[:-1]))} and {level[-1]}"
         if cost <= LITTLE:
-            told.append(
+            sentences.append(
                 f"Which {name} does not matter here: {named} are level, to {cost:.0%} of the range of all trials."
             )
         else:
-            told.append(f"Of the {name}s, {named} cannot be distinguished at the best tried settings of each.")
-    return " ".join(told)
+            sentences.append(f"Of the {name}s, {named} cannot be distinguished at the best tried settings of each.")
+    return " ".join(sentences)
 
 
 def _range_test_sentence(study: OpenStudy) -> str:

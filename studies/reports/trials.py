@@ -104,7 +104,7 @@ def plot_trials(study: OpenStudy) -> go.Figure:
         rows = [row for row in valued if row.state == state]
         if rows:
             _add_rows(figure, rows, [row.value for row in rows], name, marker)
-    add_failed(figure, [row.number for row in failed], [_told(row) for row in failed])
+    add_failed(figure, [row.number for row in failed], [_hover_text(row) for row in failed])
     if not valued:
         say_only_failed(figure)
     last = max(row.number for row in data.trials)
@@ -119,11 +119,11 @@ def _add_rows(figure: go.Figure, rows: list[TrialRow], values: list[float], name
         mode="markers",
         name=name,
         marker=marker,
-        text=[_told(row) for row in rows],
+        text=[_hover_text(row) for row in rows],
         hovertemplate=f"<b>{name}</b><br>%{{text}}<extra></extra>",
     )
 
 
-def _told(row: TrialRow) -> str:
+def _hover_text(row: TrialRow) -> str:
     what = plain(row.reason[:120]) if row.reason else number_text(row.value)
     return f"#{row.number} {plain(params_text(row.params))}<br>{what}"

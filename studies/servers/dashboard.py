@@ -265,8 +265,8 @@ def _application(storage: StudyStorage, keeper: FigureKeeper) -> DashboardPage:
         if not rename_study(storage, study_id, name):
             return None
         [renamed] = [study for study in view.get_all_studies() if study._study_id == study_id]
-        told: dict[str, Any] = serialize_frozen_study(renamed)
-        return told
+        answer: dict[str, Any] = serialize_frozen_study(renamed)
+        return answer
 
     view = DashboardStorage(storage.optuna, remove, keeper.pick_of)
     return DashboardPage(wsgi(view), wsgi(DelegatingStorage(storage.optuna, remove)), keeper.picks, rename)

@@ -151,12 +151,12 @@ class DashboardPage:
             name = json.loads(body).get("study_name")
             if not isinstance(name, str) or not name.strip():
                 raise StudyError(f"the name is {name!r}: give a text.")
-            told = self._rename(study_id, name)
+            renamed = self._rename(study_id, name)
         except (StudyError, ValueError, AttributeError) as error:
             return _answer(start_response, *_json({"reason": str(error)}), status="400 Bad Request")
-        if told is None:
+        if renamed is None:
             return self._stored({**environ, "wsgi.input": io.BytesIO(body)}, start_response)
-        return _answer(start_response, *_json(told), status="201 Created")
+        return _answer(start_response, *_json(renamed), status="201 Created")
 
     def _own(self, path: str) -> tuple[str, bytes] | None:
         """Return Finder's answer and its type; None if optuna-dashboard answers."""
@@ -176,15 +176,15 @@ class DashboardPage:
         It is always sent in full, since browsers may have cached the original.
         """
         asked = {key: value for key, value in environ.items() if not key.startswith(("HTTP_IF_", "HTTP_RANGE"))}
-        told: list[Any] = []
-        body = self._shown(asked, lambda status, headers, *_: told.extend((status, headers)))
+        received: list[Any] = []
+        body = self._shown(asked, lambda status, headers, *_: received.extend((status, headers)))
         try:
             content = b"".join(body)
         finally:
             close = getattr(body, "close", None)
             if close is not None:
                 close()
-        status, pairs = told
+        status, pairs = received
         headers = Headers(list(pairs))
         if status.startswith("200") and (headers["Content-Type"] or "").startswith(kind):
             content = change(content)

@@ -124,8 +124,8 @@ def _error_codes() -> grpc.ServerInterceptor:
                     failure = storage_failure(error)
                     if failure is not None:
                         context.abort(grpc.StatusCode.UNAVAILABLE, failure.message)
-                    told = " ".join(str(error).split())[:200]
-                    context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{type(error).__name__}: {told}")
+                    message = " ".join(str(error).split())[:200]
+                    context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{type(error).__name__}: {message}")
 
             return grpc.unary_unary_rpc_method_handler(
                 answer,

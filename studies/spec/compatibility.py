@@ -107,28 +107,28 @@ def describe_changes(old: StudySpec, new: StudySpec, asked: StudySpec) -> list[s
         new: Spec from now on.
         asked: Requested spec, which may lack rows that were planned before.
     """
-    told = []
+    notes = []
     n_more = len(new.trials) - len(asked.trials)
     if old.trials and len(new.trials) > len(old.trials):
-        told.append(f"The plan grows from {len(old.trials)} to {len(new.trials)} trials.")
+        notes.append(f"The plan grows from {len(old.trials)} to {len(new.trials)} trials.")
     elif n_more > 0:
-        told.append(f"The study has {n_more} more {plural('trial', n_more)}, planned before.")
+        notes.append(f"The study has {n_more} more {plural('trial', n_more)}, planned before.")
     if old.horizon != new.horizon:
         before, after = (f"{each.horizon:,} steps" if each.horizon else "no horizon" for each in (old, new))
-        told.append(f"From here on the pick is for {after}; until now it was for {before}.")
+        notes.append(f"From here on the pick is for {after}; until now it was for {before}.")
     for field in ("sampler", "pruner"):
         if field == "sampler" and new.plan():
             continue
         before, after = _chosen(old, field), _chosen(new, field)
         if before != after:
-            told.append(f"From here on the {field} is {after}; until now it was {before}.")
-    return told
+            notes.append(f"From here on the {field} is {after}; until now it was {before}.")
+    return notes
 
 
 def _chosen(spec: StudySpec, field: str) -> str:
     arguments: Mapping[str, Any] = getattr(spec, f"{field}_kwargs")
-    told = ", ".join(f"{key}={value!r}" for key, value in sorted(arguments.items()))
-    return f"{getattr(spec, field)}({told})" if told else str(getattr(spec, field))
+    given = ", ".join(f"{key}={value!r}" for key, value in sorted(arguments.items()))
+    return f"{getattr(spec, field)}({given})" if given else str(getattr(spec, field))
 
 
 def _pairs(field: str, before: Any, after: Any) -> list[tuple[str, str]]:
@@ -138,16 +138,16 @@ def _pairs(field: str, before: Any, after: Any) -> list[tuple[str, str]]:
             for side in (before, after)
         )
     if field not in _ENTRIES:
-        return [(_told(field, before), _told(field, after))]
+        return [(_setting_text(field, before), _setting_text(field, after))]
     with_it, without_it = _ENTRIES[field]
     names = [
         name for name in {**before, **after} if name not in before or name not in after or before[name] != after[name]
     ]
 
-    def told(side: Mapping[str, Any], name: str) -> str:
+    def entry_text(side: Mapping[str, Any], name: str) -> str:
         return with_it.format(name, _text(side[name])) if name in side else without_it.format(name)
 
-    return [(told(before, name), told(after, name)) for name in names]
+    return [(entry_text(before, name), entry_text(after, name)) for name in names]
 
 
 _ENTRIES = {
@@ -166,7 +166,7 @@ def _budget(spec: StudySpec) -> str:
     return f"{spec.budget:,} {'environment steps' if spec.env_steps is not None else 'episodes'}"
 
 
-def _told(field: str, value: Any) -> str:
+def _setting_text(field: str, value: Any) -> str:
     words = {"env": "the environment", "kind": "the question", "metric": "the metric"}
     if field == "max_episode_steps":
         return "the environment's own step limit" if value is None else f"at most {value:,} steps an episode"

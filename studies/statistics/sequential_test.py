@@ -31,8 +31,8 @@ def undecided(racers: Sequence[Racer], share: float, *, level: float = LEVEL) ->
     present = [i for i, racer in enumerate(racers) if racer.values]
     if len(present) < 2:
         return present
-    told = estimate(finite([racers[i].values for i in present])).may_be_best(level)
-    may_be_best = [i for i, may_be in zip(present, told, strict=True) if may_be]
+    tied = estimate(finite([racers[i].values for i in present])).may_be_best(level)
+    may_be_best = [i for i, may_be in zip(present, tied, strict=True) if may_be]
     moves, error = drift(share)
     kept = set(may_be_best)
     for i in may_be_best:

@@ -94,12 +94,12 @@ class Proxy:
             self._call("episodes", "count", "")
         except grpc.RpcError as error:
             failure = storage_failure(error)
-            told = error.code().name if failure is None else failure.message
+            message = error.code().name if failure is None else failure.message
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                 raise StorageAwayError(
-                    f"{label} is not a storage server of Finder ({told}): start one there with finder serve."
+                    f"{label} is not a storage server of Finder ({message}): start one there with finder serve."
                 ) from None
-            raise StorageAwayError(f"{label} rejects the call ({told}).") from None
+            raise StorageAwayError(f"{label} rejects the call ({message}).") from None
 
 
 class _OptunaProxy(GrpcStorageProxy):

@@ -76,8 +76,8 @@ def _read(session: Session, wanted: Sequence[sa.ColumnElement[bool]]) -> list[Fr
     except (ValueError, TypeError, LookupError) as error:  # invalid dates, states, ...
         if isinstance(error, StudyError):
             raise
-        told = " ".join(str(error).split())
-        raise damaged("a trial of the storage", f"{type(error).__name__}: {told}") from error
+        message = " ".join(str(error).split())
+        raise damaged("a trial of the storage", f"{type(error).__name__}: {message}") from error
 
 
 def _read_all(session: Session, wanted: Sequence[sa.ColumnElement[bool]]) -> list[FrozenTrial]:
@@ -128,8 +128,8 @@ def _read_all(session: Session, wanted: Sequence[sa.ColumnElement[bool]]) -> lis
         try:
             trials.append(trial_of(row))
         except (ValueError, TypeError, LookupError, AttributeError) as error:
-            told = " ".join(str(error).split())
-            raise damaged(f"trial {row.number}", f"{type(error).__name__}: {told}") from error
+            message = " ".join(str(error).split())
+            raise damaged(f"trial {row.number}", f"{type(error).__name__}: {message}") from error
     return trials
 
 

@@ -61,8 +61,12 @@ def session_timeouts(engine: sa.Engine) -> list[str]:
     """
     if engine.dialect.name == "postgresql":
         seconds = {"statement_timeout": _statement_seconds(), "idle_in_transaction_session_timeout": IDLE_SECONDS}
-        told = str(engine.url.query.get("options", ""))
-        return [f"SET {name} TO {math.ceil(1_000 * own)}" for name, own in seconds.items() if own and name not in told]
+        own_options = str(engine.url.query.get("options", ""))
+        return [
+            f"SET {name} TO {math.ceil(1_000 * own)}"
+            for name, own in seconds.items()
+            if own and name not in own_options
+        ]
     if engine.dialect.name in ("mysql", "mariadb"):
         # MySQL has no timeout of idle transactions, only of sessions, which are reopened when needed.
         name = "idle_transaction_timeout" if getattr(engine.dialect, "is_mariadb", False) else "wait_timeout"

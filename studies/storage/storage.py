@@ -256,8 +256,8 @@ def _open_sql(address: StorageAddress) -> StudyStorage:
         try:
             return _connect(address)
         except (IntegrityError, ProgrammingError, OperationalError) as error:
-            told = isinstance(error, IntegrityError) or "already exists" in str(error)
-            made_meanwhile = told or address.kind != "sqlite"
+            is_duplicate = isinstance(error, IntegrityError) or "already exists" in str(error)
+            made_meanwhile = is_duplicate or address.kind != "sqlite"
             if not left or not made_meanwhile:
                 raise
             time.sleep(random.uniform(0.1, 0.5))
