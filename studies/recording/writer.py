@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +35,9 @@ FLUSH_ROWS = 5_000
 
 FLUSH_SECONDS = 1.0
 """Seconds after which buffered episodes are written with the next event."""
+
+MOST_FENCED = 300
+"""Number of trials whose episodes are written in one call: their leases go with it, and gRPC limits headers to 8 KB."""
 
 
 class Writer:
@@ -93,13 +97,14 @@ class Writer:
     def flush(self) -> None:
         """Write the buffered episodes, except for those of trials that another process has taken over."""
         while self._buffer and not self.is_cut_off:
+            numbers = set(itertools.islice(dict.fromkeys(number for number, _ in self._buffer), MOST_FENCED))
             try:
-                with fenced(self._leases.fence({number for number, _ in self._buffer})):
-                    self._episodes.add(self._study.episodes_key, self._buffer)
+                with fenced(self._leases.fence(numbers)):
+                    self._episodes.add(self._study.episodes_key, [each for each in self._buffer if each[0] in numbers])
             except LeaseLostError as error:
-                self._buffer = [each for each in self._buffer if each[0] not in error.numbers]
-            else:
-                self._buffer = []  # after the write: rows that are written twice replace each other
+                numbers = set(error.numbers) or numbers
+            # After the write: rows that are written twice replace each other.
+            self._buffer = [each for each in self._buffer if each[0] not in numbers]
         self._flushed_at = time.monotonic()
 
     def report(self, trial: Trial, env_steps: int, seed_values: Mapping[int, float], *, by_seed: bool) -> bool:

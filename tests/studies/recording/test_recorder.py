@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,11 @@ from optuna.trial import TrialState
 
 from studies.analysis.listing import list_studies
 from studies.analysis.status import StudyStatus, study_status
+from studies.coordination.lease_manager import LeaseManager
+from studies.database.fencing import Fence
 from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
+from studies.recording import writer
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.recording.trial_endings import TRACEBACK_BYTES
@@ -338,6 +341,26 @@ def test_episodes_are_written_in_batches(storage: StudyStorage, make_spec: Make,
         assert storage.episodes.count(study.episodes_key) == FLUSH_ROWS + 1
         recorder.episodes(number, [episode(episode=FLUSH_ROWS + 1)])  # reported after the end of the trial
     assert storage.episodes.count(study.episodes_key) == FLUSH_ROWS + 2
+
+
+def test_one_call_writes_the_episodes_of_a_limited_number_of_trials(
+    storage: StudyStorage, make_spec: Make, episode: MakeEpisode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "MOST_FENCED", 2, raising=False)
+    study = open_study(make_spec(), storage)
+    fence, fenced_numbers = LeaseManager.fence, []
+
+    def recorded(leases: LeaseManager, numbers: Iterable[int]) -> Fence | None:
+        fenced_numbers.append(tuple(numbers))
+        return fence(leases, fenced_numbers[-1])
+
+    with Recorder(study) as recorder:
+        for number in [number_of(recorder) for _ in range(5)]:
+            recorder.episodes(number, [episode()])
+        monkeypatch.setattr(LeaseManager, "fence", recorded)
+        recorder.flush()
+    assert max(map(len, fenced_numbers)) == 2
+    assert [len(curve) for curve in storage.episodes.curves(study.episodes_key).values()] == [1] * 5
 
 
 def test_episodes_are_flushed_one_second_after_the_last_write(
