@@ -174,10 +174,10 @@ class KerasAgent(MutableAgent):
         return self.forwards(name, observations, noise)
 
     def acting_state(self) -> list[Array]:
-        return self.forwards.get_state()
+        return [*self.forwards.get_state(), *self.acting_numbers()]
 
     def set_acting_state(self, state: Sequence[Array]) -> None:
-        self.forwards.set_state(state)
+        self.forwards.set_state(self.set_acting_numbers(state))
 
     @property
     def hyperparameters(self) -> HyperparameterReader:

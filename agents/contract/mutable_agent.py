@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from agents.backend.tensorflow import keras
 from agents.config.agent_config import AgentConfig
 from agents.contract.agent import Agent
 from agents.errors import ConfigurationError, unknown_name
 from agents.updates.mutable import Live, OptimizerNumbers
+
+Array = np.ndarray[Any, Any]
 
 
 class MutableAgent(Agent):
@@ -89,3 +93,20 @@ class MutableAgent(Agent):
             self.live.assign(name, value)
         for name, numbers in self._numbers.items():
             numbers.assign(self.optimizer_spec(name))
+
+    def acting_numbers(self) -> list[Array]:
+        """Return the mutable hyperparameters, for copies of the agent in other processes: one array, or none."""
+        values = self.config.live_values()
+        return [np.array(list(values.values()), np.float64)] if values else []
+
+    def set_acting_numbers(self, state: Sequence[Array]) -> Sequence[Array]:
+        """Set the mutable hyperparameters from the end of an acting state, and return the rest of it."""
+        present = self.config.live_values()
+        if not present:
+            return state
+        *rest, values = state
+        given = dict(zip(present, values.tolist(), strict=True))
+        if given != present:
+            self.config = self.config.replace({name: given[name] for name in given if given[name] != present[name]})
+            self._assign_numbers()
+        return rest

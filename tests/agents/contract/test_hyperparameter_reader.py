@@ -94,6 +94,19 @@ def test_networks_may_be_built_by_it() -> None:
     agent.reset(1)
 
 
+@pytest.mark.parametrize("normalized", [False, True])
+def test_copies_that_act_in_other_processes_read_changed_numbers(normalized: bool) -> None:
+    spec = AgentSpec.of("ppo", "CartPole-v1", {**SMALL, "normalize_observations": normalized})
+    agent: Any = spec.build(0)
+    copied: Any = spec.build(0)
+    shapes = [each.shape for each in agent.acting_state()]
+    agent.set_hyperparameter("gamma", 0.5)
+    copied.set_acting_state(agent.acting_state())
+    assert copied.hyperparameters.gamma == 0.5
+    assert float(copied.live.gamma.numpy()) == 0.5
+    assert [each.shape for each in agent.acting_state()] == shapes
+
+
 def test_a_reader_is_copied_and_pickled() -> None:
     agent: Any = SimpleNamespace(config=None, live=None)
     for other in (copy.deepcopy(HyperparameterReader(agent)), pickle.loads(pickle.dumps(HyperparameterReader(agent)))):
