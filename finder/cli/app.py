@@ -112,7 +112,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # Typer passes the message of pydantic on without the value.
         message = error.format_message().replace(": Value error, ", ": ").replace(": Input should ", ": it should ")
         if isinstance(error.__cause__, ValidationError):
-            message = f"{message.rstrip('.')}, got {error.__cause__.errors()[0]['input']!r}."
+            given = repr(error.__cause__.errors()[0]["input"])
+            message = message if given in message else f"{message.rstrip('.')}, got {given}."
         if message:  # empty if the help was shown
             print_error(message, f"See {command} --help.")
         return error.exit_code

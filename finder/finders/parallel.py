@@ -108,7 +108,9 @@ class ParallelFinder:
         labels = list(self.agents)
         chosen: StudyOptions = {"n_jobs": len(labels), "pruner": "none", "confirm": 0, **options}
         if chosen.get("executor", "process") != "process":
-            raise ConfigurationError(f"ParallelFinder runs in processes, not on {chosen['executor']!r}.")
+            raise ConfigurationError(
+                f"executor is {chosen['executor']!r}, but agents are compared in a process each: leave it out."
+            )
         spec = make_spec(
             "agents",
             list(self.agents.values()),

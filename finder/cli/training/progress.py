@@ -34,6 +34,9 @@ _WINDOW = 100
 _SPEED_SECONDS = 60.0
 """Seconds of the speed from which the remaining time is estimated."""
 
+_SPEED_FROM = 0.5
+"""Seconds of training below which no speed is shown: steps without an update take milliseconds."""
+
 _BAR = 16
 
 
@@ -90,7 +93,7 @@ class PlainTraining(Callback):
         self._console.print(Text("\n".join(join_parts(self.parts(trainer, ended=True), self._console.width))))
 
     def parts(self, trainer: Trainer, *, ended: bool = False) -> list[str]:
-        """Return the known ones of phase, progress, speed and return."""
+        """Return the parts of the status that are known: phase, progress, speed and return."""
         history = trainer.history
         steps = f"{trainer.env_steps:,}"
         budget = self._settings.env_steps
@@ -137,7 +140,7 @@ class PlainTraining(Callback):
         if not self._marks:
             return None
         (began, _, first), (now, _, last) = self._marks[0], self._marks[-1]
-        return (last - first) / (now - began) if now > began and last > first else None
+        return (last - first) / (now - began) if now - began >= _SPEED_FROM and last > first else None
 
     def _seconds_left(self) -> float | None:
         """Estimate the remaining seconds from the latest speed; None without progress."""

@@ -80,7 +80,9 @@ def _resume(
         folder.settings = settings
         return run(folder, None, output, resumes=True, further=bool(budget), trust=trust)
     if not output.quiet:
-        errors().print("Nothing is left to train. This is its result; a larger --env-steps trains it further.")
+        errors().print(
+            "Nothing is left to train. This is the result of the run; a larger --env-steps trains the agent further."
+        )
     conclude(folder, RunResult(**folder.result), output)
     return 0
 

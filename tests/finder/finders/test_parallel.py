@@ -150,5 +150,5 @@ def test_agents_of_different_environments_are_refused():
 
 
 def test_inline_executor_is_refused():
-    with pytest.raises(ConfigurationError, match="runs in processes"):
+    with pytest.raises(ConfigurationError, match="compared in a process each"):
         ParallelFinder([small("ppo")]).find(env_steps=10, executor="inline", storage=None)

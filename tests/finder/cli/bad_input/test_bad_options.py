@@ -220,3 +220,7 @@ def test_mistake_is_reported_in_one_line(finder: Any, case: Mistake, monkeypatch
     assert not (finder.folder / "runs").exists()
     storage = finder.folder / "finder.db"
     assert not storage.exists() or finder("studies", "--json").json == []
+
+
+def test_value_is_named_once(finder: Any) -> None:
+    assert finder("lr", "ppo", "--env", "CartPole-v1", "--metric", "rewards").err.count("'rewards'") == 1

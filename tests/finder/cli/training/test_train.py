@@ -173,6 +173,17 @@ def test_line_in_a_terminal_is_redrawn_and_the_last_one_stays() -> None:
     )
 
 
+def test_speed_needs_more_than_a_few_milliseconds() -> None:
+    from finder.cli.training.progress import PlainTraining
+    from finder.long_run.run_folder import RunSettings
+
+    shown = PlainTraining(RunSettings(agent="dqn", config={}, env="CartPole-v1", env_steps=300))
+    shown._marks.extend([(4.0, 0.3, 100), (4.003, 0.6, 200)])
+    assert shown._steps_per_second() is None
+    shown._marks.append((5.0, 1.0, 300))
+    assert shown._steps_per_second() == 200.0
+
+
 class TestResume:
     @pytest.mark.real
     @pytest.mark.parametrize("agent", [PPO, DQN], ids=["ppo", "dqn"])
@@ -217,7 +228,7 @@ class TestResume:
         first = finder("train", *PPO, "--steps", "200", "--folder", "run")
         again = finder("train", "--resume", "run")
         assert (again.code, again.out) == (0, first.out)
-        assert "Nothing is left to train. This is its result;" in again.err
+        assert "Nothing is left to train. This is the result of the run;" in again.err
         less = finder("train", "--resume", "run", "--steps", "50")
         assert less.code == 2
         assert "Nothing is left to train of 50 environment steps: it has made 200 environment steps and" in less.err
