@@ -27,9 +27,9 @@ def client_fences() -> grpc.UnaryUnaryClientInterceptor:
                 return continuation(client_call_details, request)
             metadata = [*(client_call_details.metadata or ()), (_HEADER, _as_text(fence))]
             call = continuation(client_call_details._replace(metadata=metadata), request)
-            if call.code() == grpc.StatusCode.ABORTED:
-                message, numbers = json.loads(call.details())
-                raise LeaseLostError(message, frozenset(numbers))
+            lost = _lost(call.details()) if call.code() == grpc.StatusCode.ABORTED else None
+            if lost is not None:
+                raise lost
             return call
 
     return Sending()
@@ -61,6 +61,15 @@ def server_fences() -> grpc.ServerInterceptor:
             )
 
     return Checking()
+
+
+def _lost(details: str) -> LeaseLostError | None:
+    """Return the error that a server sent, None if a load balancer or another program aborted the call."""
+    try:
+        message, numbers = json.loads(details)
+        return LeaseLostError(message, frozenset(numbers))
+    except (ValueError, TypeError):
+        return None
 
 
 def _as_text(fence: Fence) -> str:

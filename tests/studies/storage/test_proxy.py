@@ -14,6 +14,7 @@ import grpc
 import pytest
 
 from studies.analysis.listing import list_studies
+from studies.database.fencing import Fence, fenced
 from studies.database.retries import RETRY_VARIABLE, StorageAwayError
 from studies.servers.proxy import make_proxy
 from studies.storage import proxy_client
@@ -141,6 +142,20 @@ class TestHangingServer:
             assert opened.retry_policy.call_seconds < 2
             assert opened.leases.renew("a study", "me", 60.0) == set()
             assert opened.retry_policy.call_seconds > 29
+
+
+def test_call_that_another_program_aborted_is_retried() -> None:
+    server, port, calls = rejecting_server(grpc.StatusCode.ABORTED, "the load balancer restarts")
+    server.start()
+    try:
+        with open_storage(f"grpc://127.0.0.1:{port}") as opened, fenced(Fence("a study", "me", {0: 1})):
+            opened.retry_policy.begin(0.3)
+            before = len(calls)
+            with pytest.raises(StorageAwayError, match=r"has not answered for 0\.3 s \(ABORTED: the load balancer"):
+                opened.episodes.count("a study")
+            assert len(calls) > before + 1
+    finally:
+        server.stop(grace=0).wait()
 
 
 class TestPermanentFailures:
