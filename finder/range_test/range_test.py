@@ -26,6 +26,7 @@ from finder.range_test.evidence import LEVEL, p_value
 from finder.range_test.suggestion import Suggestion, empty_suggestion, minimum, smooth, steepest
 from finder.range_test.sweep import Sweep, Sweeper
 from finder.trials.metric import Metric, MetricName, metric_of
+from studies.words import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +76,8 @@ class RangeTestResult:
     def __repr__(self) -> str:
         what = "no suggestion" if self.best is None else f"learning_rate {self.best:.3g}"
         points = (
-            f"{len(self.curve()[0]):,} rates by {self.metric}, {len(self.seeds) or 1} runs; it ended: {self.reason}"
+            f"{len(self.curve()[0]):,} rates by {self.metric}, {counted(len(self.seeds) or 1, 'run')}; "
+            f"the test ended: {self.reason}"
         )
         return f"RangeTestResult({what}: {self.suggestion.reason}; {points})"
 
