@@ -47,7 +47,7 @@ REPLICAS = f"""
 import json
 import agents
 
-told = []
+results = []
 for strategy in ("mirrored", "none"):
     norms = []
     agent = agents.make("dqn", "CartPole-v1", strategy=strategy, **{SMALL_DQN!r})
@@ -55,8 +55,8 @@ for strategy in ("mirrored", "none"):
     tell = lambda _, update: norms.extend(update.metrics["gradient_norm/default"].tolist())
     note = agents.LambdaCallback(on_update_end=tell)
     agents.Trainer(agent, callbacks=[note]).train(env_steps=48)
-    told.append(norms)
-print(json.dumps(told))
+    results.append(norms)
+print(json.dumps(results))
 """
 
 

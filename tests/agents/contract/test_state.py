@@ -258,8 +258,8 @@ def test_reset_does_not_compile_again():
 def test_reset_to_different_structure_is_refused():
     agent = dqn_with("adam")
     before = agent.get_state()
-    told = r"cannot be reset to hidden_sizes=\[4\] \(it has \[8\]\), double=True \(it has False\): build another one"
-    with pytest.raises(ConfigurationError, match=told):
+    message = r"cannot be reset to hidden_sizes=\[4\] \(it has \[8\]\), double=True \(it has False\): build another one"
+    with pytest.raises(ConfigurationError, match=message):
         agent.reset(0, {"hidden_sizes": [4], "double": True})
     with pytest.raises(ConfigurationError, match="gamma must be"):
         agent.reset(0, {"gamma": 3.0})

@@ -39,7 +39,7 @@ CASES = {
     "a2c": (dict(SMALL, n_envs=2, n_steps=5), "CartPole-v1", 200),
     "acer": (dict(SMALL, n_envs=2, n_steps=5, replay_ratio=2, learning_starts=20), "CartPole-v1", 100),
 }
-told = {}
+results = {}
 for case, (params, env, env_steps) in CASES.items():
     weights = {}
     for strategy in ("none", "one-device", "mirrored", "mirrored:3"):
@@ -56,12 +56,12 @@ for case, (params, env, env_steps) in CASES.items():
         steps = agent.gradient_steps
     start = agents.make(case.partition("-")[0], env, seed=3, **params)
     moved = np.concatenate([v.numpy().ravel() for net in start.networks.values() for v in net.variables])
-    told[case] = {
+    results[case] = {
         "steps": steps,
         "moved": float(np.abs(weights["none"] - moved).max()),
         **{name: float(np.abs(each - weights["none"]).max()) for name, each in weights.items()},
     }
-print(json.dumps(told))
+print(json.dumps(results))
 """
 
 
@@ -88,15 +88,15 @@ import numpy as np
 import agents
 
 strategy, cases = sys.argv[1], json.loads(sys.argv[2])
-told = {}
+weights_of_case = {}
 for name, (env, env_steps, params) in cases.items():
     agent = agents.make(name.partition("-")[0], env, seed=3, strategy=strategy, jit_compile=False, **params)
     agents.Trainer(agent).train(env_steps=env_steps // 2)
     agent.set_learning_rate(0.01)
     agents.Trainer(agent).train(env_steps=env_steps // 2)
     values = [v.numpy().ravel() for net in agent.networks.values() for v in net.variables]
-    told[name] = np.concatenate(values).tolist()
-print(json.dumps(told), flush=True)
+    weights_of_case[name] = np.concatenate(values).tolist()
+print(json.dumps(weights_of_case), flush=True)
 if "wait" in sys.argv:
     sys.stdin.read()
 """

@@ -302,17 +302,17 @@ class Strange(Counter):
 @pytest.mark.parametrize("strange", [np.ones(1, np.float32), np.ones((4, 1), np.float32), 1.0, [1.0, 2.0]])
 def test_observation_of_wrong_shape_is_reported(strange, vectorization):
     """NumPy would broadcast such an observation without an error."""
-    told = f"an observation of shape {np.shape(strange)}, where its observation_space declares (4,)"
+    problem = f"an observation of shape {np.shape(strange)}, where its observation_space declares (4,)"
     environments = Environments(EnvironmentSpec(Strange, {"observation": strange, "at_step": 2}, vectorization), 2)
     environments.reset([0, 1])
     assert environments.step(np.zeros(2, np.int64)).errors == {}
     errors = environments.step(np.zeros(2, np.int64)).errors
     assert [str(errors[i]) for i in (0, 1)] == [
-        f"Environment 'Strange' gave {told} (copy {i}, step 2)." for i in (0, 1)
+        f"Environment 'Strange' gave {problem} (copy {i}, step 2)." for i in (0, 1)
     ]
     environments.close()
     environments = Environments(EnvironmentSpec(Strange, {"observation": strange, "at_step": 0}, vectorization), 1)
-    with pytest.raises(ObservationError, match=re.escape(f"'Strange' gave {told} (at its first reset).")):
+    with pytest.raises(ObservationError, match=re.escape(f"'Strange' gave {problem} (at its first reset).")):
         environments.reset([0])
     environments.close()
 
