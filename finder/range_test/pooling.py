@@ -52,14 +52,14 @@ def pool_results(runs: Sequence[RangeTestResult], seeds: Sequence[int]) -> Range
         return replace(together, suggestion=suggestion)
     log_rates = [log_rate for run in runs if not math.isnan(log_rate := _log_rate_of(run, end))]
     if len(log_rates) < 2:
-        reason = f"only {len(log_rates)} of {len(runs)} runs shows by itself where it learns fastest"
+        reason = f"only {len(log_rates)} of {len(runs)} runs has a curve that shows where it learns fastest"
         return replace(together, suggestion=Suggestion(None, None, suggestion.rule, reason))
     reach = _half_width(log_rates, together.curve()[0])
     low, high = suggestion.rate * 10**-reach, suggestion.rate * 10**reach
     if 2 * reach > WIDEST:
         reason = (
-            f"the {len(runs)} runs disagree: their mean suggests {suggestion.rate:.3g}, and all that is known is that "
-            f"the rate lies between {low:.3g} and {high:.3g}"
+            f"the {len(runs)} runs disagree: their mean suggests {suggestion.rate:.3g}, with a 95% interval of "
+            f"{2 * reach:.1f} decades"
         )
         suggestion = Suggestion(rate=None, index=None, rule=suggestion.rule, reason=reason)
     return replace(together, suggestion=suggestion, low=low, high=high)
