@@ -1,4 +1,4 @@
-"""`self.hyperparameters`: the right value in every place, also for members of populations and in stored readers."""
+"""Tests of `self.hyperparameters`: values are current everywhere, in population members and stored readers too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SMALL = {"hidden_sizes": (4,), "n_envs": 2, "n_steps": 4, "n_epochs": 1, "jit_co
 
 
 class ReadsAll(PPO):
-    """Reads hyperparameters that are no numbers of members, where it acts for all of them at once."""
+    """Agent that reads structural hyperparameters where it acts for all members at once."""
 
     @row_by_row
     def preprocess_batch(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -33,7 +33,7 @@ class ReadsAll(PPO):
 seen: list[Any] = []
 
 
-def test_only_mutable_hyperparameters_are_arrays_where_a_population_acts_for_all_members() -> None:
+def test_mutable_hyperparameters_of_population_are_arrays() -> None:
     seen.clear()
     population = Population(AgentSpec.of(ReadsAll, "CartPole-v1", SMALL), [{"gamma": 0.9}, {"gamma": 0.5}])
     with Trainer(population) as trainer:
@@ -45,7 +45,7 @@ def test_only_mutable_hyperparameters_are_arrays_where_a_population_acts_for_all
 
 
 class KeepsReader(PPO):
-    """Stores the reader when it starts."""
+    """Agent that stores the reader at its start."""
 
     def start(self) -> None:
         super().start()
@@ -55,7 +55,7 @@ class KeepsReader(PPO):
         return {**super().loss(batch), "gamma_in_loss": self.stored.gamma}
 
 
-def test_a_stored_reader_is_never_stale() -> None:
+def test_stored_reader_gives_current_values() -> None:
     agent: Any = AgentSpec.of(KeepsReader, "CartPole-v1", SMALL).build(0)
     assert agent.stored.gamma == 0.99
     found: list[float] = []
@@ -68,7 +68,7 @@ def test_a_stored_reader_is_never_stale() -> None:
     assert found == [0.5, 0.25]
 
 
-def test_functions_of_tensorflow_read_variables() -> None:
+def test_tensorflow_functions_read_variables() -> None:
     agent: Any = AgentSpec.of("ppo", "CartPole-v1", SMALL).build(0)
 
     @tf.function
@@ -81,7 +81,7 @@ def test_functions_of_tensorflow_read_variables() -> None:
 
 
 class BuildsByReader(PPO):
-    """Reads a hyperparameter where networks are built."""
+    """Agent that reads hyperparameters in `build`."""
 
     def build(self) -> Any:
         assert self.hyperparameters.share_layers is False
@@ -89,13 +89,13 @@ class BuildsByReader(PPO):
         return super().build()
 
 
-def test_networks_may_be_built_by_it() -> None:
+def test_build_may_read_hyperparameters() -> None:
     agent = AgentSpec.of(BuildsByReader, "CartPole-v1", SMALL).build(0)
     agent.reset(1)
 
 
 @pytest.mark.parametrize("normalized", [False, True])
-def test_copies_that_act_in_other_processes_read_changed_numbers(normalized: bool) -> None:
+def test_acting_state_contains_changed_hyperparameters(normalized: bool) -> None:
     spec = AgentSpec.of("ppo", "CartPole-v1", {**SMALL, "normalize_observations": normalized})
     agent: Any = spec.build(0)
     copied: Any = spec.build(0)
@@ -107,7 +107,7 @@ def test_copies_that_act_in_other_processes_read_changed_numbers(normalized: boo
     assert [each.shape for each in agent.acting_state()] == shapes
 
 
-def test_a_reader_is_copied_and_pickled() -> None:
+def test_reader_can_be_copied_and_pickled() -> None:
     agent: Any = SimpleNamespace(config=None, live=None)
     for other in (copy.deepcopy(HyperparameterReader(agent)), pickle.loads(pickle.dumps(HyperparameterReader(agent)))):
         assert other._agent == agent

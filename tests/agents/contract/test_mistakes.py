@@ -1,4 +1,4 @@
-"""Mistakes that are easily made with agents: each has an error that says what is wrong and what to write."""
+"""Tests of common mistakes: each raises an error with the cause and the correction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BOX, TWO = gym.spaces.Box(-1.0, 1.0, (3,)), gym.spaces.Discrete(2)
 
 
 class Own(KerasAgent):
-    """Right in everything; subclasses are wrong in one thing."""
+    """Correct agent; subclasses have one mistake each."""
 
     def build(self) -> Any:
         return {"policy": network(self.observation_space, [4], 2)}
@@ -44,7 +44,7 @@ def trained(**methods: Any) -> None:
 
 
 class Undecorated(agents.AgentConfig):
-    """Its decorator is missing."""
+    """Config without its decorator."""
 
     width: int = agents.hyperparameter(4, "Units.")
 
@@ -119,26 +119,26 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_named(mistake: str) -> None:
+def test_mistake_is_reported(mistake: str) -> None:
     make, message = MISTAKES[mistake]
     with pytest.raises(ConfigurationError, match=message):
         make()
 
 
-def test_an_unknown_public_name_has_suggestions() -> None:
+def test_unknown_public_name_has_suggestions() -> None:
     with pytest.raises(AttributeError, match="module 'agents' has no attribute 'Chekpoint'") as caught:
         _ = agents.Chekpoint  # type: ignore[attr-defined]
-    assert (caught.value.name, caught.value.obj) == ("Chekpoint", agents)  # from which Python makes them
+    assert (caught.value.name, caught.value.obj) == ("Chekpoint", agents)  # Python makes the suggestions from these
 
 
-def test_an_environment_is_evaluated_and_played_by_its_id() -> None:
+def test_evaluate_and_play_accept_environment_ids() -> None:
     agent = agents.make("ppo", "CartPole-v1", hidden_sizes=[4])
     assert len(agents.evaluate(agent, "CartPole-v1", n_episodes=2, n_envs=2, max_steps=3)) == 2
     assert agents.play(agent, "CartPole-v1", max_steps=3)[0].length <= 3
 
 
 class InfersTarget(agents.OffPolicyAgent):
-    """Evaluates its target network outside of the loss."""
+    """Agent that evaluates its target network outside of the loss."""
 
     target_networks = {"target": "q"}  # noqa: RUF012
 
@@ -155,7 +155,7 @@ class InfersTarget(agents.OffPolicyAgent):
         return {"default": ops.mean(self.networks["q"](batch["observations"]) - batch["values"])}
 
 
-def test_a_member_that_evaluates_its_target_network_is_trained_alone() -> None:
+def test_agent_that_infers_target_network_cannot_be_member() -> None:
     spec = agents.AgentSpec.of(InfersTarget, "CartPole-v1", {"learning_starts": 8, "batch_size": 8})
     with agents.Trainer(spec.build(0)) as trainer:
         trainer.train(env_steps=12)
