@@ -30,9 +30,9 @@ def free_addresses(n: int) -> list[str]:
     """Return `n` unused addresses of the loopback interface."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(n)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+        for listener in sockets:
+            listener.bind(("127.0.0.1", 0))
+        return [f"127.0.0.1:{listener.getsockname()[1]}" for listener in sockets]
 
 
 def start(module: str, cluster: Cluster, role: str, index: int) -> subprocess.Popen[bytes]:
@@ -43,60 +43,60 @@ def start(module: str, cluster: Cluster, role: str, index: int) -> subprocess.Po
 
 
 @contextlib.contextmanager
-def kept_to_loopback() -> Iterator[None]:
+def loopback_only() -> Iterator[None]:
     """Restrict servers that start within the block to the loopback interface.
 
     TensorFlow's servers listen on all interfaces, whatever their address, and execute the requests of any client.
     """
     if not Path("/proc/self/fd").is_dir():
-        _say_open("this system has no /proc")
-    before = _listening_everywhere()
+        _warn_of_open_servers("this system has no /proc")
+    before = _sockets_on_all_interfaces()
     yield
-    for name, handle in _listening_everywhere().items():
+    for name, handle in _sockets_on_all_interfaces().items():
         if name in before:
             continue
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(handle)) as same:
-            _bind_to_loopback(same)
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(handle)) as listener:
+            _bind_to_loopback(listener)
 
 
-def _listening_everywhere() -> dict[str, int]:
+def _sockets_on_all_interfaces() -> dict[str, int]:
     """Return the sockets of this process that listen on all interfaces: system name -> file descriptor."""
     found = {}
-    for each in Path("/proc/self/fd").glob("*"):
+    for path in Path("/proc/self/fd").glob("*"):
         with contextlib.suppress(OSError):
-            name = os.readlink(each)
-            if name.startswith("socket:") and _listens_everywhere(int(each.name)):
-                found[name] = int(each.name)
+            name = os.readlink(path)
+            if name.startswith("socket:") and _listens_on_all_interfaces(int(path.name)):
+                found[name] = int(path.name)
     return found
 
 
-def _listens_everywhere(handle: int) -> bool:
-    with socket.socket(fileno=os.dup(handle)) as same:
-        if same.family not in (socket.AF_INET, socket.AF_INET6):
+def _listens_on_all_interfaces(handle: int) -> bool:
+    with socket.socket(fileno=os.dup(handle)) as listener:
+        if listener.family not in (socket.AF_INET, socket.AF_INET6):
             return False
-        listens = same.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-        return bool(listens) and same.getsockname()[0] in ("::", "0.0.0.0")
+        listens = listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+        return bool(listens) and listener.getsockname()[0] in ("::", "0.0.0.0")
 
 
-def _bind_to_loopback(own: socket.socket) -> None:
+def _bind_to_loopback(listener: socket.socket) -> None:
     try:
-        own.setsockopt(socket.SOL_SOCKET, _BIND_TO_DEVICE, b"lo")
+        listener.setsockopt(socket.SOL_SOCKET, _BIND_TO_DEVICE, b"lo")
     except OSError as error:  # Linux before 5.7 requires an administrator, other systems lack the option
-        _say_open(error.strerror or str(error))
+        _warn_of_open_servers(error.strerror or str(error))
 
 
 @functools.cache  # once in a process
-def _say_open(why: str) -> None:
+def _warn_of_open_servers(reason: str) -> None:
     log.warning(
         "TensorFlow's servers of this strategy listen on all interfaces, without authentication, and cannot be "
         "restricted to this machine (%s): use the strategy in a private network only.",
-        why,
+        reason,
     )
 
 
 @contextlib.contextmanager
-def being(cluster: Cluster, role: str, index: int) -> Iterator[None]:
-    """Present this process to TensorFlow as a member of a cluster, within the block."""
+def cluster_environment(cluster: Cluster, role: str, index: int) -> Iterator[None]:
+    """Set `TF_CONFIG`, by which TensorFlow makes this process a member of a cluster, within the block."""
     os.environ["TF_CONFIG"] = _config(cluster, role, index)
     try:
         yield
@@ -104,14 +104,14 @@ def being(cluster: Cluster, role: str, index: int) -> Iterator[None]:
         del os.environ["TF_CONFIG"]
 
 
-def begun(make: Callable[[], Any]) -> Any:
+def make_strategy(make: Callable[[], Any]) -> Any:
     """Make the strategy of a cluster; required before TensorFlow initializes its devices.
 
     Raises:
         ConfigurationError: TensorFlow is initialized already in this process.
     """
     try:
-        with kept_to_loopback():
+        with loopback_only():
             return make()
     except RuntimeError as error:
         raise ConfigurationError(
@@ -120,7 +120,7 @@ def begun(make: Callable[[], Any]) -> Any:
         ) from error
 
 
-def ends_with_its_starter(read: Callable[[], object]) -> None:
+def exit_with_parent(read: Callable[[], object]) -> None:
     """Start a thread that ends this process when `read`, which reads standard input to its end, returns.
 
     The process also ignores Ctrl-C, which its parent process handles.

@@ -19,7 +19,14 @@ import cloudpickle
 
 from agents.backend.variables import assign_all, digest_of, values_of
 from agents.buffers import Batches
-from agents.distributed.loopback import begun, being, ends_with_its_starter, free_addresses, kept_to_loopback, start
+from agents.distributed.loopback import (
+    cluster_environment,
+    exit_with_parent,
+    free_addresses,
+    loopback_only,
+    make_strategy,
+    start,
+)
 from agents.distributed.replicas import DistributedSteps
 from agents.distributed.team import Buildable, Built, Update
 from agents.updates.compiled import CompiledUpdate
@@ -50,8 +57,8 @@ class Team:
         self._others = [
             start("agents.distributed.multi_worker", cluster, "worker", index) for index in range(1, n_workers)
         ]
-        with being(cluster, "worker", 0):
-            self.strategy: Any = begun(tf.distribute.MultiWorkerMirroredStrategy)
+        with cluster_environment(cluster, "worker", 0):
+            self.strategy: Any = make_strategy(tf.distribute.MultiWorkerMirroredStrategy)
         self._n_agents = 0
 
     def build(self, spec: Buildable, seed: int) -> Any:
@@ -86,24 +93,24 @@ class Member:
     def update_of(self, agent: Built, watched: Sequence[Any]) -> Update:
         """Return the update of the agent, which runs here and in the other workers."""
         steps = DistributedSteps(agent.learnable(), self._team.strategy)
-        own = CompiledUpdate(steps, watched, agent.xla_pays, **agent.compilation())
+        local_update = CompiledUpdate(steps, watched, agent.xla_pays, **agent.compilation())
 
         def update(batches: Batches) -> tuple[dict[str, Any], Any]:
             values = values_of(agent.state_variables())
             changed = values if digest_of(values) != self._known else None
             self._team.send(("update", self._number, batches, changed))
-            made = own(batches)
+            result = local_update(batches)
             self._known = digest_of(values_of(agent.state_variables()))
-            return made
+            return result
 
         return update
 
 
-def _help(messages: SimpleQueue[tuple[Any, ...]]) -> None:
+def _work(messages: SimpleQueue[tuple[Any, ...]]) -> None:
     """Build and update agents as another worker, until the first worker ends."""
     from agents.backend.tensorflow import tf
 
-    with kept_to_loopback():
+    with loopback_only():
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
     agents: dict[int, Any] = {}
     while True:
@@ -132,8 +139,8 @@ def _listen(stream: IO[bytes], messages: SimpleQueue[tuple[Any, ...]]) -> None:
 def main() -> None:
     """Run another worker."""
     messages: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
-    ends_with_its_starter(lambda: _listen(sys.stdin.buffer, messages))
-    _help(messages)
+    exit_with_parent(lambda: _listen(sys.stdin.buffer, messages))
+    _work(messages)
 
 
 if __name__ == "__main__":

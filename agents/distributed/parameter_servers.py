@@ -18,7 +18,14 @@ import numpy as np
 from agents.backend.custom_gradients import owned_gradients
 from agents.backend.tensorflow import tf
 from agents.buffers import Batches
-from agents.distributed.loopback import begun, being, ends_with_its_starter, free_addresses, kept_to_loopback, start
+from agents.distributed.loopback import (
+    cluster_environment,
+    exit_with_parent,
+    free_addresses,
+    loopback_only,
+    make_strategy,
+    start,
+)
 from agents.distributed.team import Buildable, Built
 from agents.updates.gradient_steps import GradientSteps
 from agents.updates.packing import layout_of
@@ -45,9 +52,9 @@ class Servers:
         cluster = {"chief": addresses[:1], "ps": addresses[1:2], "worker": addresses[2:]}
         roles = [("ps", 0), *(("worker", index) for index in range(n_workers))]
         self._processes = [start("agents.distributed.parameter_servers", cluster, role, index) for role, index in roles]
-        with being(cluster, "chief", 0):
+        with cluster_environment(cluster, "chief", 0):
             resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-            self.strategy: Any = begun(lambda: tf.distribute.ParameterServerStrategy(resolver))
+            self.strategy: Any = make_strategy(lambda: tf.distribute.ParameterServerStrategy(resolver))
         self.coordinator: Any = tf.distribute.coordinator.ClusterCoordinator(self.strategy)
         self.n_workers = n_workers
 
@@ -97,7 +104,7 @@ class ServedUpdate(GradientSteps):
     def _step_of(self, minibatch: dict[str, Any], n_rows: int) -> Any:
         n_parts = min(self._servers.n_workers, n_rows)
         ends = [part * n_rows // n_parts for part in range(n_parts + 1)]
-        asked = [
+        pending = [
             self._servers.coordinator.schedule(
                 self._gradients_of_part,
                 args=(
@@ -107,7 +114,7 @@ class ServedUpdate(GradientSteps):
             )
             for first, end in itertools.pairwise(ends)
         ]
-        results = [each.fetch() for each in asked]
+        results = [each.fetch() for each in pending]
         self._move([gradients for _, gradients in results])
         losses = np.sum([list(losses.values()) for losses, _ in results], axis=0)
         after = self._after_step(minibatch)
@@ -134,9 +141,9 @@ def _traced(run: Callable[..., Any]) -> Any:
 
 def main() -> None:
     """Run a parameter server or a worker, until the process that started it ends."""
-    ends_with_its_starter(sys.stdin.buffer.read)
+    exit_with_parent(sys.stdin.buffer.read)
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    with kept_to_loopback():
+    with loopback_only():
         server = tf.distribute.Server(
             resolver.cluster_spec(), resolver.task_type, resolver.task_id, protocol="grpc", start=True
         )
