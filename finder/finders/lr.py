@@ -14,8 +14,8 @@ from agents.contract.agent import Agent
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
+from agents.renamed import renamed_arguments
 from agents.training.trainer import Trainer
-from finder.deprecation import renamed_arguments
 from finder.finders.range_extension import RangeExtension
 from finder.range_test.curve import changes, trim
 from finder.range_test.figures import plot_sweep

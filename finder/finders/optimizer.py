@@ -14,8 +14,8 @@ from agents.contract.agent import Agent
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
+from agents.renamed import renamed_arguments
 from agents.trust.allowed_modules import places_in
-from finder.deprecation import renamed_arguments
 from finder.finders.range_extension import RangeExtension
 from finder.range_test.range_test import MOST_RATES
 from finder.search.object_resolver import ObjectResolver

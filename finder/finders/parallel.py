@@ -13,7 +13,7 @@ from agents.contract.registry import resolved
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
-from finder.deprecation import renamed_arguments
+from agents.renamed import renamed_arguments
 from finder.executors.message_broker import MessageBroker
 from finder.executors.process import ProcessExecutor
 from finder.search.object_resolver import ObjectResolver

@@ -12,7 +12,7 @@ from agents.contract.agent import Agent
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name
-from finder.deprecation import with_present_names
+from agents.renamed import with_present_names
 from finder.search.object_resolver import ObjectResolver, check_plan
 from finder.search.observer import Observer
 from finder.search.options import StudyOptions, make_spec, observer_options

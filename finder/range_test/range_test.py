@@ -19,9 +19,9 @@ from agents.contract.agent import Agent
 from agents.contract.keras_agent import KerasAgent
 from agents.errors import ConfigurationError
 from agents.functional.schedules import ExponentialSchedule
+from agents.renamed import renamed_arguments, warn_renamed
 from agents.training.run import Budget
 from agents.training.trainer import Trainer
-from finder.deprecation import renamed_arguments, warn_renamed
 from finder.range_test.evidence import LEVEL, p_value
 from finder.range_test.suggestion import Suggestion, empty_suggestion, minimum, smooth, steepest
 from finder.range_test.sweep import Sweep, Sweeper

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agents.errors import ConfigurationError
+from agents.renamed import renamed_arguments
 from agents.trust.allowed_modules import places_in, restriction
-from finder.deprecation import renamed_arguments
 from finder.executors import Executor, choose_executor, prepare_for
 from finder.search.changed_defaults import changed_defaults
 from finder.search.display import open_display, uses_builtin_display

@@ -10,8 +10,8 @@ from fakes import SMALL_PPO
 
 import finder
 from agents.errors import ConfigurationError
+from agents.renamed import renamed_arguments
 from finder import LRFinder, RangeTestResult
-from finder.deprecation import renamed_arguments
 from finder.finders.tuning import _with_deprecated_names
 from finder.range_test.suggestion import Suggestion
 from finder.range_test.sweep import Sweep
