@@ -117,7 +117,7 @@ class ACER(KerasAgent):
     def build(self) -> Mapping[str, keras.Model]:
         space = self.action_space
         if not isinstance(space, spaces.Discrete):
-            raise self.refused_actions("discrete actions (its critic gives a value for each of them)")
+            raise self.unsupported_actions("discrete actions (its critic gives a value for each of them)")
         return {
             "actor": self._network("actor", "actor", int(space.n), 0.01),
             "critic": self._network("critic", "critic", int(space.n), 1.0),

@@ -74,7 +74,7 @@ class ContinuousAgent(OffPolicyAgent):
     def build(self) -> Mapping[str, keras.Model]:
         space = self.action_space
         if not isinstance(space, spaces.Box) or not space.is_bounded():
-            raise self.refused_actions("continuous actions within bounds")
+            raise self.unsupported_actions("continuous actions within bounds")
         made = {"actor": self.actor_network("actor")}
         for critic in self.critics:
             # A setting of "critic" applies to both critics, unless the second is named.
@@ -97,7 +97,7 @@ class ContinuousAgent(OffPolicyAgent):
         super().start()
         config = self.config
         self.noise: Noise | None = None if config.noise is None else make_noise(config.noise, **config.noise_kwargs)
-        self._apart: tuple[tuple[int, int], Noise] | None = None  # noise of `explored`, and its (rows, env_steps)
+        self._apart: tuple[tuple[int, int], Noise] | None = None  # noise of `sample_actions`, and its (rows, env_steps)
 
     def act(self, observations: Array, explore: bool = False) -> Array:
         if explore and self.warming_up:
@@ -107,16 +107,16 @@ class ContinuousAgent(OffPolicyAgent):
             actions = np.clip(actions + self.noise.sample(actions.shape, self.rng), -1.0, 1.0)
         return self.shaped(np.asarray(actions, np.float32))
 
-    def explored(self, observations: Array) -> Array:
+    def sample_actions(self, observations: Array) -> Array:
         if self.noise is None or self.rowwise:
-            return super().explored(observations)
+            return super().sample_actions(observations)
         of_what = (len(observations), self.env_steps)  # training may have changed the noise since
         if self._apart is None or self._apart[0] != of_what:
             self._apart = of_what, copy.deepcopy(self.noise)
             self._apart[1].reset()
         training, self.noise = self.noise, self._apart[1]
         try:
-            return super().explored(observations)
+            return super().sample_actions(observations)
         finally:
             self.noise = training
 

@@ -133,7 +133,7 @@ class DQN(OffPolicyAgent):
 
     def build(self) -> Mapping[str, keras.Model]:
         if not isinstance(self.action_space, spaces.Discrete):
-            raise self.refused_actions("discrete actions")
+            raise self.unsupported_actions("discrete actions")
         online, target = self._network("q"), self._network("target")
         self.n_noise = getattr(online, "n_noise", 0)
         return {"q": online, "target": target}

@@ -266,7 +266,7 @@ class RewritingBuffer(Buffer):
                 self._slots.append(_Slot(Transition(*(np.copy(values) for values in step)), infos))
 
 
-def check_goes_on(buffer: Buffer, state: Mapping[str, Any]) -> None:
+def check_resumable(buffer: Buffer, state: Mapping[str, Any]) -> None:
     """Refuse a state whose held-back steps would be lost.
 
     Raises:

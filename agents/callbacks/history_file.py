@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from agents.callbacks.callback import Callback
 from agents.checkpoints.whole_file import remove_unfinished, replacing
 from agents.errors import ConfigurationError
+from agents.renamed import renamed_arguments
 from agents.training.records import Episode, Evaluation, metrics_of
 from agents.training.training import require_alone
 
@@ -82,7 +83,7 @@ class GrowingTable:
             return
         self._write(pa.Table.from_pylist(list(rows), self.schema), rows[0][self._key])
         if len(self._parts()) > _MOST_PARTS:
-            self.put_together()
+            self.merge()
 
     def read(self) -> pa.Table:
         """Return all rows. A row that is in two files, after an interrupted merge, is returned once."""
@@ -106,7 +107,7 @@ class GrowingTable:
         if len(there) > n_rows or (n_rows == 0 and self._parts()):
             self._replace(there.slice(0, n_rows))
 
-    def put_together(self) -> None:
+    def merge(self) -> None:
         """Merge all files into one."""
         if len(self._parts()) > 1:
             self._replace(self.read())
@@ -139,15 +140,16 @@ class HistoryFile(Callback):
     Args:
         folder: Folder of both tables; it belongs to one training.
         every_seconds: Seconds between files. Defaults to 5.
-        anew: Whether a new training replaces the history of another one; otherwise this is an error.
+        overwrite: Whether a new training replaces the history of another one; otherwise this is an error.
     """
 
     last = True
 
-    def __init__(self, folder: str | Path, *, every_seconds: float = 5.0, anew: bool = False) -> None:
+    @renamed_arguments(anew="overwrite")
+    def __init__(self, folder: str | Path, *, every_seconds: float = 5.0, overwrite: bool = False) -> None:
         self.folder = Path(folder)
         self.every_seconds = every_seconds
-        self.anew = anew
+        self.overwrite = overwrite
         self._episodes = GrowingTable(self.folder / EPISODES, EPISODES_SCHEMA)
         self._evaluations = GrowingTable(self.folder / EVALUATIONS, EVALUATIONS_SCHEMA)
         self._new_episodes: list[dict[str, Any]] = []
@@ -157,7 +159,7 @@ class HistoryFile(Callback):
     def on_train_begin(self, trainer: Trainer) -> None:
         require_alone(trainer, "HistoryFile")
         history, there = trainer.history, self._episodes.read()
-        if len(there) and trainer.env_steps == 0 and not (self.anew or trainer.went_on):
+        if len(there) and trainer.env_steps == 0 and not (self.overwrite or trainer.resumed):
             raise ConfigurationError(
                 f"{self._episodes.folder} is the history of another training, of {len(there):,} episodes: resume that "
                 f"training (agents.resume), or use another folder."
@@ -184,8 +186,8 @@ class HistoryFile(Callback):
 
     def on_train_end(self, trainer: Trainer) -> None:
         self.write()
-        self._episodes.put_together()
-        self._evaluations.put_together()
+        self._episodes.merge()
+        self._evaluations.merge()
 
     def write(self) -> None:
         """Write all rows since the last call."""

@@ -69,13 +69,13 @@ class TensorBoard(Callback):
                 raise ConfigurationError(
                     "Gradient norms are not available if several processes share updates: set gradient_norms=False."
                 )
-            agent.tell_gradient_norms()
+            agent.record_gradient_norms()
         self._timer = IntervalTimer(self.every, trainer)
         self.folder.mkdir(parents=True, exist_ok=True)
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
         self._events = tf.io.TFRecordWriter(str(self.folder / name))
         self._put(file_version="brain.Event:2")
-        if trainer.env_steps or trainer.went_on:  # events of an earlier process after the checkpoint are hidden
+        if trainer.env_steps or trainer.resumed:  # events of an earlier process after the checkpoint are hidden
             log = tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START)
             self._put(session_log=log, step=trainer.env_steps + 1)
 

@@ -24,6 +24,7 @@ import numpy as np
 import pydantic
 
 from agents.errors import ConfigurationError, unknown_name
+from agents.renamed import keep_old_names
 
 METADATA = "hyperparameter"
 """Key of the description in the metadata of a field."""
@@ -185,14 +186,14 @@ class Config:
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return {name: plain(value) for name, value in values.items()}
 
-    def set_otherwise(self) -> dict[str, Any]:
+    def non_default_values(self) -> dict[str, Any]:
         """Return the fields that differ from a config of defaults; all fields where defaults are incomplete."""
         own, usual = self.to_dict(), {}
         with contextlib.suppress(TypeError, ConfigurationError):  # a field without a default
             usual = type(self)().to_dict()
         return {name: value for name, value in own.items() if name not in usual or usual[name] != value}
 
-    def that_count(self) -> dict[str, Hyperparameter]:
+    def effective_hyperparameters(self) -> dict[str, Hyperparameter]:
         """Return the hyperparameters of `describe` that have an effect with the values of the others."""
         return {name: about for name, about in self.describe().items() if about.when is None or about.when(self)}
 
@@ -208,7 +209,7 @@ class Config:
         Raises:
             ConfigurationError: A setting has no effect; the message explains its purpose.
         """
-        described, counting = self.describe(), self.that_count()
+        described, counting = self.describe(), self.effective_hyperparameters()
         for name in given:
             if name in described and name not in counting and getattr(self, name) != _default(type(self), name):
                 raise ConfigurationError(
@@ -218,7 +219,7 @@ class Config:
 
     def live_values(self) -> dict[str, float]:
         """Return the mutable hyperparameters except for the learning rate, which the optimizers hold."""
-        live = {name: getattr(self, name) for name, about in self.that_count().items() if about.live}
+        live = {name: getattr(self, name) for name, about in self.effective_hyperparameters().items() if about.live}
         live.pop("learning_rate", None)
         return {name: float(value) for name, value in live.items() if value is not None}
 
@@ -230,6 +231,9 @@ class Config:
         """Return all fields except mutable hyperparameters that are set, and acting values."""
         free = {*self.live_values(), *self.acting_values(), "learning_rate"}
         return {name: value for name, value in self.to_dict().items() if name not in free}
+
+
+keep_old_names(Config, {"set_otherwise": "non_default_values", "that_count": "effective_hyperparameters"})
 
 
 def _require_dataclass(cls: type[Config]) -> None:

@@ -91,6 +91,10 @@ _RENAMED = {
     "make_memory": "make_buffer",
     "new_memory": "new_buffer",
     "keep": "select",
+    "speak_to": "set_environment",
+    "refused_actions": "unsupported_actions",
+    "explored": "sample_actions",
+    "tell_gradient_norms": "record_gradient_norms",
 }
 """Old name of a method -> new name."""
 
@@ -147,7 +151,7 @@ class Agent(ABC):
         self.gradient_steps = 0
         self.fresh = True  # as built from its seed: never updated, no state set
         self._interface: Interface | None = None
-        self._speaks_to = environment  # the environment whose spaces `interface` has
+        self._interface_environment = environment  # the environment whose spaces `interface` has
 
     @abstractmethod
     def act(self, observations: Array, explore: bool = False) -> Array:
@@ -182,11 +186,11 @@ class Agent(ABC):
             ConfigurationError: The value is not an observation of the environment.
         """
         observations, single = self.interface.seen(observation)
-        actions = self.act(observations, explore=False) if deterministic else self.explored(observations)
+        actions = self.act(observations, explore=False) if deterministic else self.sample_actions(observations)
         taken = self.interface.taken(actions)
         return taken[0] if single else taken
 
-    def explored(self, observations: Array) -> Array:
+    def sample_actions(self, observations: Array) -> Array:
         """Draw actions as in training, for episodes outside of it; see `act`."""
         return self.act(observations, explore=True)
 
@@ -194,7 +198,7 @@ class Agent(ABC):
     def interface(self) -> Interface:
         """The spaces of the environment and of the agent; without an environment, the agent's own spaces."""
         if self._interface is None:
-            where = self._speaks_to
+            where = self._interface_environment
             own = Interface(self.observation_space, self.action_space, type(self).__name__)
             self._interface = own if where is None else where.interface()
         return self._interface
@@ -203,17 +207,17 @@ class Agent(ABC):
     def interface(self, interface: Interface) -> None:
         self._interface = interface
 
-    def speak_to(self, environment: EnvironmentSpec) -> None:
+    def set_environment(self, environment: EnvironmentSpec) -> None:
         """Set the environment whose observations `predict` takes and whose actions it returns.
 
         Args:
             environment: The environment of the training. An instance is made when its spaces are needed, if it differs
                 from the environment that the agent was made for.
         """
-        if self._speaks_to is None or environment.identity != self._speaks_to.identity:
-            self._speaks_to, self._interface = environment, None
+        if self._interface_environment is None or environment.identity != self._interface_environment.identity:
+            self._interface_environment, self._interface = environment, None
 
-    def refused_actions(self, takes: str) -> ConfigurationError:
+    def unsupported_actions(self, takes: str) -> ConfigurationError:
         """Return the error for an environment with actions of another kind; it names agents that take that kind.
 
         Args:

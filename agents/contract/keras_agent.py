@@ -216,7 +216,7 @@ class KerasAgent(MutableAgent):
         steps = GradientSteps(parts) if self.strategy is None else DistributedSteps(parts, self.strategy)
         return CompiledUpdate(steps, watched, self.xla_pays, **self.compilation())
 
-    def tell_gradient_norms(self) -> None:
+    def record_gradient_norms(self) -> None:
         """Record each optimizer's ``gradient_norm/NAME`` and ``clipped_gradient_norm/NAME`` as metrics of updates."""
         if not self._gradient_norms:
             self._gradient_norms, self._update, self._resting_update = True, None, None

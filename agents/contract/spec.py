@@ -46,7 +46,7 @@ class AgentSpec:
     state: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
-        values = "".join(f", {name}={short(value)}" for name, value in self.config.set_otherwise().items())
+        values = "".join(f", {name}={short(value)}" for name, value in self.config.non_default_values().items())
         trained = "" if self.state is None else ", from its weights"
         return f"{type(self).__name__}({self.label!r}, {self.environment.label!r}{values}{trained})"
 

@@ -78,11 +78,11 @@ class Trainer(Training):
         if env_steps is None and episodes is None and criterion is None:
             raise ConfigurationError("train() needs a limit: pass env_steps, episodes or criterion.")
         budget = Budget(env_steps=env_steps, episodes=episodes).after(self.run)
-        self.forget_stops()
+        self.clear_stops()
         further: list[Listener] = [] if criterion is None else [Criterion(criterion, trial_count)]
         if progress:
             further += call_progress(self.callbacks.callbacks)
-        with self.also_telling(*further):
+        with self.with_listeners(*further):
             for _ in self.iterate(budget):
                 pass
         reason = self.run.stop_reason or "budget reached"
@@ -92,7 +92,7 @@ class Trainer(Training):
         """Run the loop as a generator: collect, update, and yield the environment steps so far.
 
         Generators of several trainings can be interleaved, to compare them at equal environment steps. A run that was
-        stopped before, in this process or before a state was taken, stays stopped (`forget_stops`).
+        stopped before, in this process or before a state was taken, stays stopped (`clear_stops`).
         """
         self.agent.refresh()
         self.callbacks.call("on_train_begin", self)

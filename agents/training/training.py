@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-import warnings
 from collections.abc import Callable, Collection, Generator, Iterable
 from typing import Any, Self
 
 import numpy as np
 
 from agents.buffers import Buffer, RewritingBuffer, Trajectory
-from agents.buffers.rewriting import check_goes_on
+from agents.buffers.rewriting import check_resumable
 from agents.collection.collector import Collector
 from agents.collection.pool import Pool
 from agents.collection.pool_collector import PoolCollector, pool_collector
@@ -20,6 +19,7 @@ from agents.contract.learner import Learner
 from agents.environments import EnvironmentSpec
 from agents.environments.transforms import check_same_spaces
 from agents.errors import ConfigurationError, NonFiniteError
+from agents.renamed import keep_old_names, warn_renamed
 from agents.training.listeners import CallbackList, Listener
 from agents.training.records import History
 from agents.training.run import Run
@@ -82,7 +82,7 @@ class Training:
         try:
             check_same_spaces(spec.label, self.collector.environments, agent)
             if isinstance(agent, Agent):
-                agent.speak_to(spec)
+                agent.set_environment(spec)
         except BaseException:
             self.close()
             raise
@@ -90,14 +90,20 @@ class Training:
         """Rewards of the newest step of every environment, of all members; None before the first."""
         self._worked_seconds = 0.0
         self._working_since: float | None = None
-        self.went_on = False
-        """Whether the training was resumed from a state, even of the very beginning."""
+        self.resumed = False
+        """True if the training was resumed from a state, even of the very beginning."""
 
     @property
     def memory(self) -> Buffer:
         """The buffer, under its old name."""
-        warnings.warn("Trainer.memory is deprecated: use Trainer.buffer.", DeprecationWarning, stacklevel=2)
+        warn_renamed("Trainer.memory", "Trainer.buffer")
         return self.buffer
+
+    @property
+    def went_on(self) -> bool:
+        """The attribute `resumed`, under its old name."""
+        warn_renamed("Trainer.went_on", "Trainer.resumed")
+        return self.resumed
 
     @property
     def present(self) -> tuple[int, ...]:
@@ -131,7 +137,7 @@ class Training:
         return self._worked_seconds + running
 
     @contextlib.contextmanager
-    def also_telling(self, *callbacks: Listener) -> Generator[None]:
+    def with_listeners(self, *callbacks: Listener) -> Generator[None]:
         """Add further callbacks, after the trainer's own, within the block."""
         before = self.callbacks
         callback_list = CallbackList([*before.callbacks, *callbacks])
@@ -148,7 +154,7 @@ class Training:
         for run in self._present if member is None else [self.runs[member]]:
             run.stop_reason = run.stop_reason or reason
 
-    def forget_stops(self) -> None:
+    def clear_stops(self) -> None:
         """Withdraw all requested stops."""
         for run in self._present:
             run.stop_reason = None
@@ -266,8 +272,8 @@ class Training:
             raise ConfigurationError(f"{len(self.runs)} runs cannot resume from the state of {len(state['runs'])}.")
         if list(self.present) != state["present"]:
             self._select([self.position(member) for member in state["present"]])
-        check_goes_on(self.buffer, state["memory"])
-        self.went_on = True
+        check_resumable(self.buffer, state["memory"])
+        self.resumed = True
         self.agent.set_state(state["agent"])
         self.buffer.set_state(state["memory"])
         self.collector.set_state(state["collector"])
@@ -281,3 +287,6 @@ class Training:
         self._worked_seconds = state["wall_seconds"]
         if members is not None and not set(self.present) <= set(members):
             self._select([position for position, member in enumerate(self.present) if member in members])
+
+
+keep_old_names(Training, {"also_telling": "with_listeners", "forget_stops": "clear_stops"})

@@ -72,7 +72,7 @@ class TrainingRun:
         self.progress = Run(seed=seed)
         """Counters and status of the run."""
         self.ended = False
-        """Whether the run is over: further reports are ignored."""
+        """True if the run is over: further reports are ignored."""
         self._budget = Budget(env_steps=env_steps, episodes=episodes)
         self._on_episode = on_episode or told
         self._began = time.perf_counter()

@@ -187,7 +187,7 @@ def default_space(agent: AgentSpec, fixed: Container[str] = ()) -> dict[str, Non
         fixed: Names of hyperparameters that are not searched.
     """
     complement_of = {name: complement for complement, name in type(agent.config).complements().items()}
-    names = {name: complement_of.get(name, name) for name in _searchable(agent.config.that_count())}
+    names = {name: complement_of.get(name, name) for name in _searchable(agent.config.effective_hyperparameters())}
     return {other: None for name, other in names.items() if name not in fixed and other not in fixed}
 
 

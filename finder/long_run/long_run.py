@@ -156,7 +156,7 @@ class LongRun:
                 progress=False,  # the command line has its own displays
             ).reason
         # The run was killed at its end, perhaps before the last update, which is made now.
-        trainer.forget_stops()
+        trainer.clear_stops()
         for _ in trainer.iterate(Budget(env_steps=trainer.env_steps)):
             pass
         return "budget reached"

@@ -168,10 +168,10 @@ def range_test(
     sweeper = Sweeper(
         trainer.agent, ExponentialSchedule(start_lr, end_lr, n_increases), n_increases, watched, optimizer
     )
-    trainer.forget_stops()
+    trainer.clear_stops()
     error: Exception | None = None
     try:
-        with trainer.also_telling(sweeper), _losses_after_steps(trainer.agent, watched):
+        with trainer.with_listeners(sweeper), _losses_after_steps(trainer.agent, watched):
             for _ in trainer.iterate(budget):
                 pass
     except ConfigurationError:

@@ -56,7 +56,7 @@ def changed_defaults(study: OpenStudy, agents: Mapping[str, AgentSpec]) -> list[
         if agent is None or not isinstance(agent.config, AgentConfig):
             continue
         now = _as_json(agent.config.to_dict())
-        given = {*agent.config.set_otherwise(), *_searched(study), *_WITHOUT_EFFECT}
+        given = {*agent.config.non_default_values(), *_searched(study), *_WITHOUT_EFFECT}
         other = {name: recorded[name] for name in now if name in recorded and recorded[name] != now[name]}
         other = {name: value for name, value in other.items() if name not in given}
         if other and _can_have(agent, other):

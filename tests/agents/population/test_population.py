@@ -355,7 +355,7 @@ def test_leaving_members_do_not_cause_compilation():
 def test_episode_budgets_are_exact_for_every_member():
     trainer = Trainer(Population(spec_of("dqn"), [{"seed": i} for i in range(3)]))
     left = []
-    with trainer.also_telling(LambdaCallback(on_run_end=lambda t, run: left.append(run.member))):
+    with trainer.with_listeners(LambdaCallback(on_run_end=lambda t, run: left.append(run.member))):
         trainer.train(episodes=4)
     assert [len(run.history.returns) for run in trainer.runs] == [4, 4, 4]
     assert sorted(left) == [0, 1, 2]
