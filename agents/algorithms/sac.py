@@ -116,7 +116,7 @@ class SAC(ContinuousAgent):
 
     @property
     def learns_temperature(self) -> bool:
-        """Whether the temperature is learned."""
+        """True if the temperature is learned."""
         return "temperature" in self.optimizers
 
     def log_temperature(self, observations: Any) -> Any:

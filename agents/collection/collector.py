@@ -85,7 +85,7 @@ class Collector:
 
     @property
     def started(self) -> bool:
-        """Whether the first episodes have begun."""
+        """True if the first episodes have begun."""
         return self._observations is not None
 
     def start(self) -> None:

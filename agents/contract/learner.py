@@ -44,7 +44,7 @@ class Learner(Protocol):
 
     @property
     def members_fail_alone(self) -> bool:
-        """Whether the other members continue when one member fails."""
+        """True if the other members continue when one member fails."""
 
     @property
     def gradient_steps(self) -> int:

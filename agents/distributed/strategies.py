@@ -98,7 +98,7 @@ class StrategySpec:
 
     @property
     def is_none(self) -> bool:
-        """Whether the agent learns without a strategy."""
+        """True if the agent learns without a strategy."""
         return self.name == "none"
 
     def build(self, agent: Buildable, seed: int) -> Any:

@@ -35,7 +35,7 @@ class Policy(ABC):
     """Base class for policies, which turn action values into actions; those of users included."""
 
     rowwise: ClassVar[bool] = False
-    """Whether one policy can choose for the rows of several runs at once, each row drawing from its own run's stream:
+    """True if one policy can choose for the rows of several runs at once, each row drawing from its own run's stream:
     such a policy draws with rows first, and its state does not differ between runs except for the environment steps."""
 
     @abstractmethod

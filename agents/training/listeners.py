@@ -30,17 +30,17 @@ class Listener:
     """Base class for objects that receive events of a training; subclass `agents.Callback`, which declares them."""
 
     last: bool = False
-    """Whether it is called after all other listeners, because it stores or displays their results."""
+    """True if it is called after all other listeners, because it stores or displays their results."""
 
     of_members: bool = False
-    """Whether one object may receive the events of all members of a population: its state is separate for each member,
+    """True if one object may receive the events of all members of a population: its state is separate for each member,
     and it stops and changes members by their numbers. Runs of a study with other callbacks are trained one by one."""
 
     every_gradient_step: bool = False
-    """Whether `on_update_begin` and `on_update_end` are called around every single gradient step."""
+    """True if `on_update_begin` and `on_update_end` are called around every single gradient step."""
 
     shows_progress: bool = False
-    """Whether it displays the progress of a training, so that `Trainer.train` prints none."""
+    """True if it displays the progress of a training, so that `Trainer.train` prints none."""
 
     state_name: str | None = None
     """Name of its state in checkpoints; the name of its class if None, and for subclasses."""

@@ -54,7 +54,7 @@ class Run:
 
     @property
     def over(self) -> bool:
-        """Whether the run was stopped or has failed."""
+        """True if the run was stopped or has failed."""
         return self.stop_reason is not None or self.error is not None
 
     def episode(self, environment: int = 0) -> RunningEpisode:

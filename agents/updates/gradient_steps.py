@@ -129,7 +129,7 @@ class GradientSteps:
 
     @property
     def opens(self) -> bool:
-        """Whether the update begins with a `pre_update`."""
+        """True if the update begins with a `pre_update`."""
         return self._parts.pre_update is not None
 
     def run(self, n_steps: int, minibatch: Callable[[Any], dict[str, Any]], rows: dict[str, Any] | None = None) -> Any:

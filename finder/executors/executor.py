@@ -17,7 +17,7 @@ class StudyListener(Protocol):
 
     @property
     def prunes(self) -> bool:
-        """Whether `rung` may stop trials. If not, workers do not wait for its result."""
+        """True if `rung` may stop trials. If False, workers do not wait for its result."""
 
     @property
     def share(self) -> int | None:

@@ -135,7 +135,7 @@ class TrialDispatcher:
 
     @property
     def keeps_workers(self) -> bool:
-        """Whether a process runs several batches, and all workers reach rungs together."""
+        """True if a process runs several batches, and all workers reach rungs together."""
         return self.batching.members is not None
 
     def run(self) -> None:

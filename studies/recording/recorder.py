@@ -193,7 +193,7 @@ class Recorder:
             value: Value over seeds. NaN and infinities are not recorded.
 
         Returns:
-            Whether to stop the trial: True if it is pruned, and for a trial that has ended already.
+            True if the trial is to stop: it is pruned, or has ended already.
 
         Raises:
             StudyError: If this recorder never handed out the trial, or `env_steps` is negative.

@@ -124,7 +124,7 @@ class PlainTraining(Callback):
             self._console.print(Text("  " + DOT.join(self.parts(trainer))))
 
     _shows_itself = False
-    """Whether another display draws the state that `_show` records."""
+    """True if another display draws the state that `_show` records."""
 
     def _show(self, trainer: Trainer) -> None:
         if self.phase == "compiling" and not self._shows_itself:
