@@ -90,7 +90,7 @@ class HindsightReplay(UniformReplay):
             self._compare(data, np.flatnonzero(~others))
         own = data["next_observations"][judged, self._goals.desired]  # a copy of the environment's own goals
         if len(chosen):
-            self._want_others(data, chosen, slots[chosen], columns[chosen], chances[chosen, 1])
+            self._relabel_goals(data, chosen, slots[chosen], columns[chosen], chances[chosen, 1])
         if len(judged):
             self._judge(data, judged, own)
         return data
@@ -123,7 +123,7 @@ class HindsightReplay(UniformReplay):
         """Recompute rewards and ends of the rows `judged`, whose goals in the environment were `own`."""
         achieved, wanted = self._pairs(data["next_observations"][judged])
         data["rewards"][judged], ended = self._goals.judge(achieved, wanted)
-        if not self._goals.tells_ends:
+        if not self._goals.computes_ends:
             return
         # An episode that ended for another reason than its goal would have ended with any goal.
         otherwise = data["terminated"][judged]
@@ -132,7 +132,9 @@ class HindsightReplay(UniformReplay):
             otherwise[stored] = ~self._goals.judge(achieved[stored], own[stored])[1]
         data["terminated"][judged] = ended | otherwise
 
-    def _want_others(self, data: dict[str, Array], chosen: Array, slots: Array, columns: Array, chances: Array) -> None:
+    def _relabel_goals(
+        self, data: dict[str, Array], chosen: Array, slots: Array, columns: Array, chances: Array
+    ) -> None:
         """Replace the desired goals of the `chosen` rows by achieved goals."""
         episodes = self._episodes[slots, columns] % len(self._newest)
         last = self._newest[episodes, columns]

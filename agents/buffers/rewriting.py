@@ -112,13 +112,15 @@ class RewritingBuffer(Buffer):
         buffer: The other buffer.
         n_members: Number of members of the other buffer.
         n_envs: Number of environments per member.
-        hand_out: Called with each trajectory, whose `member` is a position, before an update uses its steps.
+        on_trajectory: Called with each trajectory, whose `member` is a position, before an update uses its steps.
 
     Raises:
         ConfigurationError: The other buffer computes rewards itself.
     """
 
-    def __init__(self, buffer: Buffer, n_members: int, n_envs: int, hand_out: Callable[[Trajectory], None]) -> None:
+    def __init__(
+        self, buffer: Buffer, n_members: int, n_envs: int, on_trajectory: Callable[[Trajectory], None]
+    ) -> None:
         if buffer.computes_rewards:
             raise ConfigurationError(
                 f"{type(buffer).__name__} computes the rewards of other goals itself, where on_trajectory cannot "
@@ -126,17 +128,17 @@ class RewritingBuffer(Buffer):
             )
         self.buffer = buffer
         self._n_envs = n_envs
-        self._hand_out = hand_out
+        self._emit = on_trajectory
         self._slots: deque[_Slot] = deque()
         self._handed = np.zeros(n_members * n_envs, np.int64)  # held-back steps already handed out, per column
         self._begins = np.ones(n_members * n_envs, bool)  # whether the next step begins an episode
 
     def add(self, transition: Transition, infos: Infos = ()) -> None:
         """Store one step of all environments, with the info of each copy."""
-        self._hand_out_ended()  # trajectories that were truncated
+        self._emit_ended()  # trajectories that were truncated
         own = Transition(*map(np.array, transition))  # copies: an agent may reuse its arrays
         self._slots.append(_Slot(own, infos or [{}] * len(self._handed)))
-        self._hand_out_ended()
+        self._emit_ended()
         self._pass_on()
 
     def updated(self) -> None:
@@ -147,23 +149,23 @@ class RewritingBuffer(Buffer):
         """Pass completed steps on to the other buffer, until an update is due."""
         buffer, slots = self.buffer, self._slots
         if not buffer.off_policy and not buffer.ready and len(slots) >= buffer.steps_until_ready:
-            self._hand_out_columns(np.flatnonzero(self._handed < len(slots)))
+            self._emit_columns(np.flatnonzero(self._handed < len(slots)))
         while slots and self._handed.all() and not buffer.ready:
             buffer.add(slots.popleft().transition)
             self._handed -= 1
 
-    def _hand_out_ended(self) -> None:
+    def _emit_ended(self) -> None:
         if self._slots:
             newest = self._slots[-1].transition
             open_ones = self._handed < len(self._slots)
-            self._hand_out_columns(np.flatnonzero(open_ones & (newest.terminated | newest.truncated)))
+            self._emit_columns(np.flatnonzero(open_ones & (newest.terminated | newest.truncated)))
 
-    def _hand_out_columns(self, columns: Array) -> None:
+    def _emit_columns(self, columns: Array) -> None:
         for column in columns.tolist():
             slots = list(islice(self._slots, int(self._handed[column]), None))
             trajectory = self._trajectory(column, slots)
             if all(info is not None for info in trajectory.infos):  # else a copy has raised: its member leaves
-                self._hand_out(trajectory)  # after an error the trajectory stays in the queue
+                self._emit(trajectory)  # after an error the trajectory stays in the queue
                 for slot, reward in zip(slots, trajectory.rewards, strict=True):
                     slot.transition.rewards[column] = reward
             self._handed[column] = len(self._slots)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agents.callbacks.callback import Callback
 from agents.callbacks.intervals import Every, IntervalTimer
 from agents.callbacks.judging import JudgedBy, check_judge
-from agents.checkpoints.file import all_in, write
+from agents.checkpoints.file import list_checkpoints, write
 from agents.checkpoints.state_file import SUFFIX
 from agents.checkpoints.whole_file import remove_unfinished
 from agents.errors import ConfigurationError
@@ -90,7 +90,7 @@ class Checkpoint(Callback):
         check_judge(trainer, self.judged_by, "Checkpoint")
         trainer.callbacks.error = None
         self.folder.mkdir(parents=True, exist_ok=True)
-        found = all_in(self.folder)
+        found = list_checkpoints(self.folder)
         for path, header in found.items():
             if header.env_steps > trainer.env_steps:
                 raise ConfigurationError(
@@ -112,7 +112,7 @@ class Checkpoint(Callback):
             self._evaluated_at = _moment(trainer)
 
     def on_step_end(self, trainer: Trainer) -> None:
-        due = self._timer is not None and self._timer.due(trainer) and not self._would_cost_too_much()
+        due = self._timer is not None and self._timer.due(trainer) and not self._exceeds_share()
         if not (due or self._evaluated_at == _moment(trainer)):
             return
         value = self.value(trainer)
@@ -152,14 +152,14 @@ class Checkpoint(Callback):
         self._cost = self._written - began
         return path
 
-    def _would_cost_too_much(self) -> bool:
+    def _exceeds_share(self) -> bool:
         by_clock = self.every is not None and self.every.seconds is not None
         return by_clock and time.monotonic() - self._written < self._cost / MOST_COST
 
     def _remove_surplus(self) -> None:
         if self.keep is None:
             return
-        found = all_in(self.folder)
+        found = list_checkpoints(self.folder)
         values = {path: header.value for path, header in found.items() if header.value is not None}
         best = max(values, key=lambda path: values[path], default=None)
         for path in list(found)[: -self.keep]:

@@ -64,7 +64,7 @@ class PlateauDetector(Callback):
         """The number of checks since the best value."""
 
     @abstractmethod
-    def run_out(self, trainer: Trainer) -> None:
+    def on_plateau(self, trainer: Trainer) -> None:
         """Act on a plateau."""
 
     def on_train_begin(self, trainer: Trainer) -> None:
@@ -73,11 +73,11 @@ class PlateauDetector(Callback):
 
     def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
         if self.judged_by == "training" and (episode.index + 1) % self.window == 0:
-            self._look(trainer, trainer.history.mean_return(self.window))
+            self._check(trainer, trainer.history.mean_return(self.window))
 
     def on_evaluation_end(self, trainer: Trainer, evaluation: Evaluation) -> None:
         if self.judged_by == "evaluation":
-            self._look(trainer, evaluation.mean_return)
+            self._check(trainer, evaluation.mean_return)
 
     def get_state(self) -> dict[str, Any]:
         return {"best": self.best, "waited": self.waited}
@@ -85,7 +85,7 @@ class PlateauDetector(Callback):
     def set_state(self, state: Mapping[str, Any]) -> None:
         self.best, self.waited = state["best"], state["waited"]
 
-    def _look(self, trainer: Trainer, value: float) -> None:
+    def _check(self, trainer: Trainer, value: float) -> None:
         if trainer.env_steps < self.from_step:
             return
         if self.best is None or value > self.best + self.min_change:
@@ -94,7 +94,7 @@ class PlateauDetector(Callback):
         self.waited += 1
         if self.waited >= self.patience:
             self.waited = 0
-            self.run_out(trainer)
+            self.on_plateau(trainer)
 
 
 class ReduceOnPlateau(PlateauDetector):
@@ -125,7 +125,7 @@ class ReduceOnPlateau(PlateauDetector):
         super().on_train_begin(trainer)
         refuse_schedules(trainer.agent.config, list(trainer.agent.optimizers))
 
-    def run_out(self, trainer: Trainer) -> None:
+    def on_plateau(self, trainer: Trainer) -> None:
         agent: Agent = trainer.agent
         alone = len(agent.optimizers) == 1
         for name in agent.optimizers:
@@ -151,7 +151,7 @@ class EarlyStopping(PlateauDetector):
     def __init__(self, patience: int = 3, **looks: Any) -> None:
         super().__init__(patience, **looks)
 
-    def run_out(self, trainer: Trainer) -> None:
+    def on_plateau(self, trainer: Trainer) -> None:
         looks = f"{self.patience} look{'' if self.patience == 1 else 's'}"
         trainer.stop(f"no better than a mean return of {self.best:g} for {looks} (judged by {self.judged_by})")
 

@@ -24,7 +24,7 @@ from agents.contract.spec import AgentSpec
 from agents.contract.weights import start_from
 from agents.errors import ConfigurationError, UntrustedFileError
 from agents.training.training import require_alone
-from agents.trust.allowed_modules import named_by_file, places_in
+from agents.trust.allowed_modules import places_in, restrict_to_names
 from agents.trust.loading import name_of
 from agents.trust.signatures import trusts_all
 
@@ -116,7 +116,7 @@ def find(place: str | Path, *, best: bool = False) -> Path:
             raise ConfigurationError(f"{place} is a single checkpoint: give a folder to find the best one.")
         return place
     folder = place / "checkpoints" if (place / "checkpoints").is_dir() else place
-    found = all_in(folder)
+    found = list_checkpoints(folder)
     others = (path for path in sorted(folder.glob(f"*{SUFFIX}")) if path not in found)
     damaged = [path for path in others if state_file.about(path) is None]
     if not found:
@@ -130,7 +130,7 @@ def find(place: str | Path, *, best: bool = False) -> Path:
         newest, header = list(found.items())[-1]
         for path in damaged:
             if path.name[0].isdigit() and path.name > newest.name:  # names begin with the environment steps
-                _say_damaged(path, newest, header.env_steps)
+                _warn_damaged(path, newest, header.env_steps)
         return newest
     valued = {path: header.value for path, header in found.items() if header.value is not None}
     if not valued:
@@ -142,14 +142,14 @@ def find(place: str | Path, *, best: bool = False) -> Path:
 
 
 @functools.cache  # once in a process
-def _say_damaged(damaged: Path, newest: Path, env_steps: int) -> None:
+def _warn_damaged(damaged: Path, newest: Path, env_steps: int) -> None:
     log.warning(
         "%s is damaged (cut off?): taking the newest whole checkpoint, %s, after %s environment steps.",
         *(damaged, newest.name, f"{env_steps:,}"),
     )
 
 
-def all_in(folder: Path) -> dict[Path, CheckpointHeader]:
+def list_checkpoints(folder: Path) -> dict[Path, CheckpointHeader]:
     """Return all complete checkpoints of a training in a folder, oldest first; none if the folder does not exist."""
     found = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):
@@ -199,7 +199,7 @@ def resume(trainer: Trainer, place: str | Path, *, trust: bool = False) -> Check
     except Exception as error:
         raise ConfigurationError(f"The environments in {path} cannot be made again: {error}") from error
     own = places_in(agent.config, trainer.environment)
-    with named_by_file(path, own, trusted=_is_trusted(path, trust)):  # a state includes hyperparameters
+    with restrict_to_names(path, own, trusted=_is_trusted(path, trust)):  # a state includes hyperparameters
         trainer.set_state(state_of({**state, "environments": copies}))
     trainer.callbacks.set_state(state["callbacks"])
     if not header.in_episodes:
@@ -243,7 +243,7 @@ def load_agent(
     state = _read(path, ("spec", "agent"), trust)
     trusted = _is_trusted(path, trust)
     before = list(sys.path)
-    with named_by_file(path, allow_modules, trusted=trusted):
+    with restrict_to_names(path, allow_modules, trusted=trusted):
         stored = state["spec"]
         if isinstance(stored, dict):
             further = stored["path"] if trusted else []

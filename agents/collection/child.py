@@ -21,7 +21,7 @@ def main(payload: bytes, pipe: Any, blocks: list[tuple[Any, Shapes]], threads: i
 
     Args:
         payload: A pickled `Task`.
-        pipe: Connection for requests and their answers; see `as_answer`.
+        pipe: Connection for requests and their answers; see `encode_answer`.
         blocks: Shared memory of the transitions and of the acting state, each with its shapes.
         threads: Number of cores that this process may use.
         address: Address of the shared objects.
@@ -33,7 +33,7 @@ def main(payload: bytes, pipe: Any, blocks: list[tuple[Any, Shapes]], threads: i
         worker = CollectorWorker(task)
     except Exception as error:  # noqa: BLE001 - a user's environment may raise anything
         pipe.recv_bytes()
-        pipe.send_bytes(as_answer(error, raised=True))
+        pipe.send_bytes(encode_answer(error, raised=True))
         return
     try:
         while True:
@@ -42,14 +42,14 @@ def main(payload: bytes, pipe: Any, blocks: list[tuple[Any, Shapes]], threads: i
                 slot, n_steps = arguments
                 arguments = (n_steps, list(acting.values()), own_columns(rows, slot, task.copies))
             try:
-                answer = as_answer(getattr(worker, method)(*arguments))
+                answer = encode_answer(getattr(worker, method)(*arguments))
             except Exception as error:  # noqa: BLE001 - any error is sent to the learner
-                answer = as_answer(error, raised=True)
+                answer = encode_answer(error, raised=True)
             pipe.send_bytes(answer)
     except (EOFError, OSError):
         worker.close()
 
 
-def as_answer(value: Any, *, raised: bool = False) -> bytes:
+def encode_answer(value: Any, *, raised: bool = False) -> bytes:
     """Pickle an answer for the learner: whether the request raised an error, and its result or that error."""
     return bytes(cloudpickle.dumps((raised, portable(value) if raised else value)))

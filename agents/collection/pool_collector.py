@@ -126,7 +126,7 @@ class PoolCollector:
         try:
             for task in self._tasks:
                 self._engine.start(task)
-            self.environments: EnvironmentInfo = self._asked_all("made")[0]
+            self.environments: EnvironmentInfo = self._request_all("made")[0]
         except BaseException:
             self.close()
             raise
@@ -161,7 +161,7 @@ class PoolCollector:
         self._slot = (self._slot + 1) % N_SLOTS
         asked = (self._slot, min(steps, self._most))
         acting = self._agent.acting_state()
-        with self._uninterrupted():
+        with self._abort_on_interrupt():
             self._engine.publish(acting)
             self._ask([("collect", asked)] * len(self._tasks))
         self._asked = asked
@@ -199,7 +199,7 @@ class PoolCollector:
         """
         if self._asked is not None:
             self._chunks.append(self._receive())
-        answers = self._asked_all("call", method, tuple(arguments))
+        answers = self._request_all("call", method, tuple(arguments))
         self._tasks = [replace(task, calls={**task.calls, method: tuple(arguments)}) for task in self._tasks]
         return [answer for each in answers for answer in each]
 
@@ -214,7 +214,7 @@ class PoolCollector:
         answers, errors = [], []
         for index, question in enumerate(questions):
             try:
-                with self._uninterrupted():
+                with self._abort_on_interrupt():
                     answers.append(self._answer(index, question))
             except HungError:
                 raise  # ends all other processes
@@ -225,7 +225,7 @@ class PoolCollector:
         return answers
 
     @contextlib.contextmanager
-    def _uninterrupted(self) -> Generator[None]:
+    def _abort_on_interrupt(self) -> Generator[None]:
         """Guard an exchange with processes: an interruption leaves open requests unknown, so all processes are ended.
 
         They are replaced if training continues.
@@ -253,7 +253,7 @@ class PoolCollector:
                 method, arguments = question
                 self._engine.ask(index, method, *arguments)
 
-    def _asked_all(self, method: str, *arguments: Any) -> list[Any]:
+    def _request_all(self, method: str, *arguments: Any) -> list[Any]:
         questions = [(method, arguments)] * len(self._tasks)
         self._ask(questions)
         return self._answers(questions)
@@ -290,7 +290,7 @@ class PoolCollector:
         """
         if self._asked is not None:
             self._chunks.append(self._receive())
-        parts = self._asked_all("get_state", environments)
+        parts = self._request_all("get_state", environments)
         copied = self.started and all(part["collector"]["environments"] is not None for part in parts)
         chunks = [vars(chunk.rest()) for chunk in self._chunks] if copied else []
         return {

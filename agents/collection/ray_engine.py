@@ -16,7 +16,7 @@ from agents.collection.worker import Array, CollectorWorker, Shapes, Task
 from agents.contract.pickling import pickled, unpickled
 from agents.errors import ConfigurationError, portable
 from agents.shared_objects import address_for_actors, use_address
-from agents.shared_objects.ray_connection import answered, connected_ray, first_line
+from agents.shared_objects.ray_connection import connected_ray, first_line, get_result
 
 _SECONDS_FOR_ROOM = 10.0
 
@@ -78,7 +78,7 @@ class RayEngine(Engine):
     def answer(self, index: int) -> Any:
         reference, slot = self._questions[index].popleft()
         try:
-            raised, answer = answered(reference)
+            raised, answer = get_result(reference)
         except self._ray.exceptions.RayError as error:
             raise ProcessEnded(first_line(error)) from None
         if raised:

@@ -58,7 +58,7 @@ class UpdateMetrics(NamedTuple):
         finite = np.logical_and.reduce(each)
         return bool(finite) if np.ndim(finite) == 0 else finite
 
-    def why_not_finite(self, env_steps: int, gradient_steps: int) -> NonFiniteError:
+    def non_finite_error(self, env_steps: int, gradient_steps: int) -> NonFiniteError:
         """Return the error for losses that are not finite, after so many steps of the run, this update included."""
         losses = {name: values[~np.isfinite(values)] for name, values in self.losses.items()}
         first = ", ".join(f"{name}: {values[0]}" for name, values in losses.items() if len(values))
@@ -185,9 +185,9 @@ class Agent(ABC):
         Raises:
             ConfigurationError: The value is not an observation of the environment.
         """
-        observations, single = self.interface.seen(observation)
+        observations, single = self.interface.convert_observation(observation)
         actions = self.act(observations, explore=False) if deterministic else self.sample_actions(observations)
-        taken = self.interface.taken(actions)
+        taken = self.interface.convert_actions(actions)
         return taken[0] if single else taken
 
     def sample_actions(self, observations: Array) -> Array:

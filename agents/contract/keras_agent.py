@@ -35,7 +35,7 @@ from agents.errors import ConfigurationError, unknown_name
 from agents.networks.by_name import network_of, networks_of
 from agents.networks.forwards import Forwards
 from agents.networks.inference import is_dense
-from agents.updates.compiled import CompiledUpdate, xla_pays
+from agents.updates.compiled import CompiledUpdate, should_use_xla
 from agents.updates.gradient_steps import PRIORITIES, GradientSteps, Learnable, OptimizerStep
 from agents.updates.mutable import Live, OptimizerNumbers, guarded
 
@@ -214,7 +214,7 @@ class KerasAgent(MutableAgent):
             return self.team.update_of(self, watched)
         parts = self.learnable()
         steps = GradientSteps(parts) if self.strategy is None else DistributedSteps(parts, self.strategy)
-        return CompiledUpdate(steps, watched, self.xla_pays, **self.compilation())
+        return CompiledUpdate(steps, watched, self.should_use_xla, **self.compilation())
 
     def record_gradient_norms(self) -> None:
         """Record each optimizer's ``gradient_norm/NAME`` and ``clipped_gradient_norm/NAME`` as metrics of updates."""
@@ -264,10 +264,10 @@ class KerasAgent(MutableAgent):
             losses_after=self._losses_after,
         )
 
-    def xla_pays(self, n_rows: int) -> bool:
+    def should_use_xla(self, n_rows: int) -> bool:
         """Return whether XLA pays for single gradient steps of so many rows; for minibatches, as rollouts differ."""
         is_minibatch = n_rows == getattr(self.config, "batch_size", None)
-        return is_minibatch and xla_pays(self.gradient_steps, n_rows, self._n_weights)
+        return is_minibatch and should_use_xla(self.gradient_steps, n_rows, self._n_weights)
 
     def compilation(self) -> dict[str, bool]:
         """Return how the update is compiled: `jit_compile` and `strict`."""

@@ -17,7 +17,7 @@ import cloudpickle
 from agents.config.agent_config import AgentConfig
 from agents.config.hyperparameters import Config
 from agents.config.optimizers import OptimizerSpec
-from agents.contract.registry import resolved
+from agents.contract.registry import resolve_agent
 from agents.contract.spec import AgentSpec
 from agents.errors import ConfigurationError
 from agents.processes.module_path import search_first
@@ -63,7 +63,7 @@ def unpickled(payload: bytes) -> Any:
     label, optimizers, path, packed = cloudpickle.loads(payload)
     search_first(path)
     if ".py:" in label:
-        resolved(label)  # runs the user's file, whose classes the value refers to
+        resolve_agent(label)  # runs the user's file, whose classes the value refers to
     for name, optimizer_class in optimizers.items():
         setattr(sys.modules["__main__"], name, optimizer_class)
     return cloudpickle.loads(packed)

@@ -50,7 +50,7 @@ def agent_class(agent: Any) -> type[Agent]:
     Raises:
         ConfigurationError: The name is unknown (the message gives the nearest names), or is not an agent.
     """
-    found = resolved(agent)
+    found = resolve_agent(agent)
     if not (isinstance(found, type) and issubclass(found, Agent)):
         raise ConfigurationError(
             f"{agent!r} is not an agent: it must be a subclass of agents.Agent or agents.KerasAgent."
@@ -67,12 +67,12 @@ def training_function(agent: Any) -> Callable[..., Any] | None:
     Raises:
         ConfigurationError: The name is unknown.
     """
-    found = resolved(agent)
+    found = resolve_agent(agent)
     is_one = inspect.isfunction(found) or inspect.ismethod(found) or isinstance(found, functools.partial)
     return found if is_one else None
 
 
-def resolved(agent: Any) -> Any:
+def resolve_agent(agent: Any) -> Any:
     """Return the agent class or training function of a name; return any other value unchanged.
 
     Raises:

@@ -118,7 +118,7 @@ class AgentSpec:
             ConfigurationError: The agent cannot take the environment's spaces, or a value.
             Exception: Any error of a user's agent.
         """
-        self.build().interface.say_notes()
+        self.build().interface.log_notes()
 
     def structure(self) -> tuple[Any, ...]:
         """Return what agents must have in common to be members of one population."""
@@ -253,5 +253,5 @@ def make(
     spec = AgentSpec.of(agent, EnvironmentSpec.of(environment, env_kwargs), params)
     spec.config.refuse_without_effect(params)
     built = spec.build(seed, strategy)
-    built.interface.say_notes()
+    built.interface.log_notes()
     return built

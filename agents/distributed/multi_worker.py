@@ -93,7 +93,7 @@ class Member:
     def update_of(self, agent: Built, watched: Sequence[Any]) -> Update:
         """Return the update of the agent, which runs here and in the other workers."""
         steps = DistributedSteps(agent.learnable(), self._team.strategy)
-        local_update = CompiledUpdate(steps, watched, agent.xla_pays, **agent.compilation())
+        local_update = CompiledUpdate(steps, watched, agent.should_use_xla, **agent.compilation())
 
         def update(batches: Batches) -> tuple[dict[str, Any], Any]:
             values = values_of(agent.state_variables())

@@ -16,7 +16,7 @@ class Built(Protocol):
 
     team: Any
 
-    def xla_pays(self, n_rows: int) -> bool:
+    def should_use_xla(self, n_rows: int) -> bool:
         """Return whether XLA pays for single gradient steps of so many rows."""
 
     def learnable(self) -> Any:

@@ -61,7 +61,7 @@ class Goals(NamedTuple):
     achieved: slice  # part of an observation that holds the achieved goal
     desired: slice  # part of an observation that holds the desired goal
     judge: Judge  # achieved [M, G], desired [M, G] -> rewards [M] float32, whether that ends the episode [M] bool
-    tells_ends: bool = True  # whether `judge` computes ends; otherwise episodes end where they ended when recorded
+    computes_ends: bool = True  # whether `judge` computes ends; otherwise episodes end where they ended when recorded
     rules: bool = False  # whether `judge` replaces the environment's rewards, also for its own goals
 
 
@@ -97,7 +97,7 @@ def goals_of(environment: gym.Env[Any, Any], label: str, function: str | None = 
     if function is not None:
         return Goals(achieved, desired, _checked(_function(function), probe, function), rules=True)
     judge = _checked(_of_environment(environment, label), probe, label)
-    return Goals(achieved, desired, judge, tells_ends=environment.has_wrapper_attr("compute_terminated"))
+    return Goals(achieved, desired, judge, computes_ends=environment.has_wrapper_attr("compute_terminated"))
 
 
 def _of_environment(environment: gym.Env[Any, Any], label: str) -> Judge:

@@ -74,7 +74,7 @@ def note_on(space: gym.Space[Any]) -> str:
 
 
 @functools.cache  # once in a process
-def say_note(label: str, note: str) -> None:
+def log_note(label: str, note: str) -> None:
     """Log a note on an environment's observations."""
     log.warning("Environment %r: %s.", label, note)
 

@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from agents.environments.images import note_on, say_note
+from agents.environments.images import log_note, note_on
 from agents.environments.transforms import action_transform, batch_of_one, observation_transform, parts_of
 from agents.errors import ConfigurationError
 
@@ -42,13 +42,13 @@ class Interface:
         """Pickle the constructor's arguments."""
         return Interface, (self.observations, self.actions, self.label)
 
-    def say_notes(self) -> None:
+    def log_notes(self) -> None:
         """Log once how unusual observations are interpreted (for example floats that look like images)."""
         note = note_on(self.observations)
         if note:
-            say_note(self.label, note)
+            log_note(self.label, note)
 
-    def seen(self, observation: Any) -> tuple[Array, bool]:
+    def convert_observation(self, observation: Any) -> tuple[Array, bool]:
         """Return observations as the agent takes them, [N, ...], and whether a single one without batch axis was given.
 
         Raises:
@@ -58,7 +58,7 @@ class Interface:
         batch = batch_of_one(self.observations, observation) if single else observation
         return self._observe(batch), single
 
-    def taken(self, actions: Array) -> Array:
+    def convert_actions(self, actions: Array) -> Array:
         """Return the agent's actions [N, ...] in the environment's own space."""
         return self._act(actions)
 

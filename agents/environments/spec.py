@@ -15,7 +15,7 @@ from agents.environments.interface import Interface
 from agents.environments.multi_agent.conversion import as_parallel
 from agents.environments.multi_agent.joint_env import JointEnv
 from agents.environments.places import check_environment_id, found_environment
-from agents.environments.wrappers import Wrapping, checked_wrappers, wrapped, wrapper_text
+from agents.environments.wrappers import Wrapping, apply_wrappers, checked_wrappers, wrapper_text
 from agents.errors import ConfigurationError, unknown_name
 
 AgentActions = spaces.Discrete | spaces.MultiDiscrete | spaces.Box
@@ -206,7 +206,7 @@ class EnvironmentSpec:
             )
         if limit is not None and not isinstance(maker, str):
             made = TimeLimit(made, limit)
-        return wrapped(made, self.wrappers, self.label)
+        return apply_wrappers(made, self.wrappers, self.label)
 
     def interface(self) -> Interface:
         """Return the converter between the environment's spaces and the agent's. Makes the environment once.

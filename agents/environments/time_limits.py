@@ -46,7 +46,7 @@ def limit_without_one(lengths: Iterable[float]) -> int:
     return max(LEAST_LIMIT, round(TIMES_THE_LONGEST * max(lengths, default=0)))
 
 
-def cut_after(environment: EnvironmentSpec, max_steps: int | None) -> EnvironmentSpec:
+def limit_steps(environment: EnvironmentSpec, max_steps: int | None) -> EnvironmentSpec:
     """Return the environment with a further limit around all its wrappers, counted in steps of the agent.
 
     Native and EnvPool vector environments have no wrappers; copies are stepped one by one instead.

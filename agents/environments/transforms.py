@@ -62,7 +62,7 @@ def observation_transform(space: gym.Space[Any], label: str) -> Transform:
             lambda values: np.asarray(values, np.float32).reshape(-1, size),
         )
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        return _one_after_the_other(space, label)
+        return _concatenation(space, label)
     raise ConfigurationError(_refused_observations(space, label))
 
 
@@ -98,7 +98,7 @@ def parts_of(space: gym.Space[Any]) -> dict[Any, gym.Space[Any]]:
     return dict(enumerate(space.spaces))
 
 
-def _one_after_the_other(space: spaces.Dict | spaces.Tuple[Any], label: str) -> Transform:
+def _concatenation(space: spaces.Dict | spaces.Tuple[Any], label: str) -> Transform:
     parts = {name: observation_transform(part, f"{label}[{name!r}]") for name, part in parts_of(space).items()}
     if len(parts) == 1:
         (only,) = parts

@@ -83,7 +83,7 @@ def wrapper_text(wrapper: Wrapping) -> str:
     return place_of(wrapper)
 
 
-def wrapped(environment: gym.Env[Any, Any], wrappers: Sequence[Wrapping], label: str) -> gym.Env[Any, Any]:
+def apply_wrappers(environment: gym.Env[Any, Any], wrappers: Sequence[Wrapping], label: str) -> gym.Env[Any, Any]:
     """Put wrappers around an environment, the first one innermost.
 
     Raises:

@@ -37,7 +37,7 @@ def conjugate_gradients(product: Product, b: Any, max_steps: int, tolerance: flo
         [n] x, with iterations starting from zero.
     """
 
-    def going(k: Any, x: Any, residual: Any, direction: Any, squared: Any) -> Any:
+    def condition(k: Any, x: Any, residual: Any, direction: Any, squared: Any) -> Any:
         return tf.logical_and(k < max_steps, squared > tolerance)
 
     def body(k: Any, x: Any, residual: Any, direction: Any, squared: Any) -> tuple[Any, ...]:
@@ -48,7 +48,7 @@ def conjugate_gradients(product: Product, b: Any, max_steps: int, tolerance: flo
         return k + 1, x, residual, residual + newly / squared * direction, newly
 
     start = (tf.constant(0), tf.zeros_like(b), b, b, tf.reduce_sum(tf.square(b)))
-    return tf.while_loop(going, body, start, parallel_iterations=1)[1]
+    return tf.while_loop(condition, body, start, parallel_iterations=1)[1]
 
 
 def largest_step(gradient: Any, product: Product, limit: Any, max_steps: int) -> Any:
@@ -84,7 +84,7 @@ def line_search(
     """
     before, _ = evaluate(start)
 
-    def going(k: Any, share: Any, found: Found) -> Any:
+    def condition(k: Any, share: Any, found: Found) -> Any:
         return tf.logical_and(k < max_tries, tf.logical_not(found.accepted))
 
     def body(k: Any, share: Any, found: Found) -> tuple[Any, Any, Found]:
@@ -98,5 +98,5 @@ def line_search(
 
     nowhere = Found(tf.identity(start), tf.constant(0.0), tf.constant(0.0), tf.constant(False))
     first = (tf.constant(0), tf.constant(1.0), nowhere)
-    found: Found = tf.while_loop(going, body, first, parallel_iterations=1)[2]
+    found: Found = tf.while_loop(condition, body, first, parallel_iterations=1)[2]
     return found

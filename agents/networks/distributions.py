@@ -65,7 +65,7 @@ class Categorical:
         """Return [B] entropies in nats."""
         log_probs = ops.log_softmax(logits)  # [B, A]
         probs = ops.exp(log_probs)
-        return -ops.sum(probs * _where_possible(probs, log_probs), axis=1)
+        return -ops.sum(probs * _zero_if_impossible(probs, log_probs), axis=1)
 
     @staticmethod
     def divergence(logits: Any, others: Any) -> Any:
@@ -75,8 +75,8 @@ class Categorical:
         """
         log_probs = ops.log_softmax(logits)  # [B, A]
         probs = ops.exp(log_probs)
-        other_log_probs = _where_possible(probs, ops.log_softmax(others))
-        return ops.sum(probs * (_where_possible(probs, log_probs) - other_log_probs), axis=1)
+        other_log_probs = _zero_if_impossible(probs, ops.log_softmax(others))
+        return ops.sum(probs * (_zero_if_impossible(probs, log_probs) - other_log_probs), axis=1)
 
 
 class MultiCategorical:
@@ -152,7 +152,7 @@ def _check_allowed(logits: Array) -> None:
         raise NonFiniteError(f"All actions of row {forbidden[0]} are forbidden: every one of its logits is -inf.")
 
 
-def _where_possible(probs: Any, values: Any) -> Any:
+def _zero_if_impossible(probs: Any, values: Any) -> Any:
     """Return values [B, A] of possible actions and 0 of the others, without gradients through the latter."""
     return ops.where(probs > 0.0, values, 0.0)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from agents.backend.tensorflow import keras
 from agents.errors import ConfigurationError
-from agents.networks.inference import noise_of, numpy_function, parted
+from agents.networks.inference import noise_of, numpy_function, split_noise
 
 Array = np.ndarray[Any, Any]
 MakeDense = Callable[..., Sequence[keras.layers.Layer]]
@@ -96,7 +96,7 @@ class Streams(keras.layers.Layer):
 
     def _outputs(self, inputs: Any, noise: Any, step: Callable[[keras.layers.Layer, Any, Any], Any]) -> list[Any]:
         """Return the outputs of each stack; `step` computes a layer with its own part of the noise."""
-        each = zip(self.parts, parted(noise, map(noise_of, self.parts)), strict=True)
+        each = zip(self.parts, split_noise(noise, map(noise_of, self.parts)), strict=True)
         outputs = []
         for size in self._sizes:
             x = inputs

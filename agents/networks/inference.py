@@ -105,7 +105,7 @@ class NumpyMirror:
         return mirror
 
     def __call__(self, observations: Array, noise: Array | None = None) -> Array:
-        x, shares = observations, parted(noise, self._n_noise)
+        x, shares = observations, split_noise(noise, self._n_noise)
         for function, weights, own in zip(self._functions, self._loaded(), shares, strict=True):
             x = function(x, weights) if own is None else function(x, weights, own)
         return x
@@ -116,7 +116,7 @@ class NumpyMirror:
         return self._weights
 
 
-def parted(noise: Any, sizes: Iterable[int]) -> Iterator[Any]:
+def split_noise(noise: Any, sizes: Iterable[int]) -> Iterator[Any]:
     """Yield the parts of noise [..., sum of sizes] for each layer, None for layers without noise."""
     for size in sizes:
         if noise is None or not size:
@@ -186,7 +186,7 @@ class CompiledForward:
 
         def run(x: Any, noise: Any) -> Any:
             with owned_gradients():
-                return evaluated(network, x, noise)
+                return evaluate_network(network, x, noise)
 
         self._call = tf.function(run, reduce_retracing=True, autograph=False)
 
@@ -198,7 +198,7 @@ class CompiledForward:
         return result
 
 
-def evaluated(network: Any, observations: Any, noise: Any = None) -> Any:
+def evaluate_network(network: Any, observations: Any, noise: Any = None) -> Any:
     """Return the outputs of a Keras network in inference mode; `noise` is for noisy networks."""
     return network(observations, training=False, **({} if noise is None else {"noise": noise}))
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from agents.backend.tensorflow import keras, ops
-from agents.networks.inference import noise_of, parted
+from agents.networks.inference import noise_of, split_noise
 
 Array = np.ndarray[Any, Any]
 
@@ -89,6 +89,6 @@ class NoisyNetwork(keras.Sequential):
         if noise is None:
             return super().call(inputs, training=training, mask=mask)
         x = inputs
-        for layer, own in zip(self.layers, parted(noise, map(noise_of, self.layers)), strict=True):
+        for layer, own in zip(self.layers, split_noise(noise, map(noise_of, self.layers)), strict=True):
             x = layer(x) if own is None else layer(x, noise=own)
         return x

@@ -10,7 +10,7 @@ import numpy as np
 from agents.backend.custom_gradients import owned_gradients
 from agents.backend.tensorflow import keras, tf
 from agents.errors import MembersFailedError
-from agents.networks.inference import Forward, NumpyMirror, evaluated, non_finite
+from agents.networks.inference import Forward, NumpyMirror, evaluate_network, non_finite
 from agents.population.stacks import Stacks
 
 Array = np.ndarray[Any, Any]
@@ -111,7 +111,7 @@ def _compile(network: Any, stacks: Stacks) -> Any:
     def run(first: Any, observations: Any, noise: Any) -> Any:
         def one(i: Any) -> Any:
             with keras.StatelessScope(state_mapping=[(variable, stack[first + i]) for variable, stack in mapped]):
-                return evaluated(network, observations[i], None if noise is None else noise[i])
+                return evaluate_network(network, observations[i], None if noise is None else noise[i])
 
         with owned_gradients():
             return tf.map_fn(one, tf.range(tf.shape(observations)[0]), fn_output_signature=network.compute_dtype)

@@ -16,7 +16,7 @@ from agents.contract.rows import treats_rows_alone
 from agents.errors import ConfigurationError, NotMappableError
 from agents.networks.forwards import Forwards
 from agents.population.inference import AllMembers, MemberInference
-from agents.updates.mutable import OPTIMIZER_FIELDS, refusing
+from agents.updates.mutable import OPTIMIZER_FIELDS, with_unreadable_fields
 
 Array = np.ndarray[Any, Any]
 
@@ -28,7 +28,7 @@ class MemberSpec(NamedTuple):
     config: AgentConfig
 
 
-class _NotHere(Mapping[str, Any]):
+class _Unavailable(Mapping[str, Any]):
     """Placeholder for the networks or optimizers of a single agent, which raises an error when it is read."""
 
     def __init__(self, what: str, names: Sequence[str], instead: str) -> None:
@@ -47,7 +47,7 @@ class _NotHere(Mapping[str, Any]):
         return len(self._names)
 
 
-class _LiveNotHere:
+class _UnavailableNumbers:
     """Placeholder for the mutable hyperparameters of a single agent, which raises an error when it is read."""
 
     def __init__(self, names: Collection[str]) -> None:
@@ -66,9 +66,9 @@ class _LiveNotHere:
 def _without_networks(agent: KerasAgent) -> KerasAgent:
     member = copy.copy(agent)
     use = "use self.infer(name, observations)."
-    member.networks = _NotHere("network", list(agent.networks), use)  # type: ignore[assignment]
-    member._optimizers = _NotHere("optimizer", list(agent.optimizers), "change rates by callbacks.")  # type: ignore[assignment]
-    member.live = _LiveNotHere(agent.config.live_values())  # type: ignore[assignment]
+    member.networks = _Unavailable("network", list(agent.networks), use)  # type: ignore[assignment]
+    member._optimizers = _Unavailable("optimizer", list(agent.optimizers), "change rates by callbacks.")  # type: ignore[assignment]
+    member.live = _UnavailableNumbers(agent.config.live_values())  # type: ignore[assignment]
     member.env_steps = member.gradient_steps = 0
     in_loss = "only networks that act are evaluated there; use this one in the loss."
     member.forwards = Forwards(_NotHere("network", list(agent.networks), in_loss))
@@ -106,7 +106,7 @@ def all_members(agent: KerasAgent, specs: Sequence[MemberSpec], extra: Mapping[s
         f"differ between members: use self.hyperparameters.{name}."
         for name in (*OPTIMIZER_FIELDS, *member.config.live_values())
     }
-    member.config = refusing(member.config, differing, NotMappableError)
+    member.config = with_unreadable_fields(member.config, differing, NotMappableError)
     return member
 
 

@@ -7,7 +7,7 @@ class HungError(TimeoutError):
     """A step of the environments or an update did not return in time."""
 
 
-class UnderWay:
+class CallRecord:
     """The environment call that this process is in.
 
     Vector environments record each call here, per environment copy where copies are stepped one after another. A
@@ -48,7 +48,7 @@ class UnderWay:
         position = self.position
         return 0 if position is None else self.n_copies // self.of_member - position - 1
 
-    def why(self, seconds: float) -> str:
+    def message(self, seconds: float) -> str:
         """Return the message for a call that did not return for `seconds`."""
         advice = "If it is only slow, give it more time (--hang-seconds)."
         if not self.call:
@@ -57,5 +57,5 @@ class UnderWay:
         return f"{self.call}() of {self.environment!r}{which} did not return for {seconds:g} s. {advice}"
 
 
-under_way = UnderWay()
+under_way = CallRecord()
 """The record of this process. Environments are stepped in one thread at a time."""

@@ -13,7 +13,7 @@ from typing import Any
 import cloudpickle
 
 from agents.errors import ConfigurationError
-from agents.shared_objects.ray_connection import answered, first_line, on_this_machine
+from agents.shared_objects.ray_connection import first_line, get_result, on_this_machine
 from agents.shared_objects.store import MovedError, ObjectStore, RemoteStore, answer
 
 NAMESPACE = "finder"
@@ -73,7 +73,7 @@ class RayStore(RemoteStore):
         if ray is None:
             raise MovedError
         try:
-            return bytes(answered(self._actor.answer.remote(request)))
+            return bytes(get_result(self._actor.answer.remote(request)))
         except ray.exceptions.RayError as error:
             raise ConnectionError(
                 f"The shared object {name!r} is gone with the Ray actor it lived in: {first_line(error)}"

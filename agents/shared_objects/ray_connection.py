@@ -68,7 +68,7 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def answered(asked: Any) -> Any:
+def get_result(asked: Any) -> Any:
     """Return the result of `ray.get`, with a wait that signals can interrupt.
 
     An error that a signal handler raises is raised immediately; plain `ray.get` defers it until the result is

@@ -20,7 +20,7 @@ from agents.shared_objects.store import Call, RemoteStore, answer
 CONNECT_SECONDS = 10.0
 """Time limit of authentication, for client and server, in seconds."""
 
-AT_THE_DOOR = 256
+MAX_UNAUTHENTICATED = 256
 """Maximum number of connections that have not authenticated yet. The oldest ones are closed first."""
 
 SILENT_SECONDS = 30
@@ -69,7 +69,7 @@ class Server:
         self._call = call
         self._listeners: list[Listener] = []
         self._connections: set[Connection] = set()
-        self._at_the_door: dict[Connection, None] = {}  # oldest first
+        self._unauthenticated: dict[Connection, None] = {}  # oldest first
         self._door = threading.Lock()
 
     def listen(self, host: str = "127.0.0.1", port: int = 0) -> Address:
@@ -107,11 +107,11 @@ class Server:
                 time.sleep(0.1)
                 continue
             with self._door:
-                if len(self._at_the_door) >= AT_THE_DOOR:
-                    first = next(iter(self._at_the_door))
-                    del self._at_the_door[first]
+                if len(self._unauthenticated) >= MAX_UNAUTHENTICATED:
+                    first = next(iter(self._unauthenticated))
+                    del self._unauthenticated[first]
                     _hang_up(first)
-                self._at_the_door[connection] = None
+                self._unauthenticated[connection] = None
             threading.Thread(target=self._serve, args=(connection,), name="shared-objects", daemon=True).start()
 
     def _serve(self, connection: Connection) -> None:
@@ -133,7 +133,7 @@ class Server:
             _wait_at_most(0, connection)
         finally:
             with self._door:
-                self._at_the_door.pop(connection, None)
+                self._unauthenticated.pop(connection, None)
 
 
 def _same(connection: Connection) -> socket.socket:

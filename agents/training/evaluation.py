@@ -12,7 +12,7 @@ import numpy as np
 from agents.collection.collector import Collector
 from agents.contract.agent import Agent, require_built
 from agents.environments import EnvironmentSpec
-from agents.environments.time_limits import cut_after
+from agents.environments.time_limits import limit_steps
 from agents.errors import ConfigurationError
 
 Array = np.ndarray[Any, Any]
@@ -113,7 +113,7 @@ def play_episodes(
     wanted = -(-n_episodes // n_envs)
     agent.refresh()
     exploring = exploring_elsewhere(agent) if explore else contextlib.nullcontext()
-    collector = Collector(cut_after(spec, max_steps), n_envs, [seed])
+    collector = Collector(limit_steps(spec, max_steps), n_envs, [seed])
     played: list[list[tuple[float, bool]]] = [[] for _ in range(n_envs)]
     try:
         with exploring:

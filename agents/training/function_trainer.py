@@ -31,7 +31,7 @@ from agents.training.training_run import RunEnded, TrainingRun
 
 log = logging.getLogger(__name__)
 
-EVENTS_TOLD = ("on_train_begin", "on_episode_end", "on_run_end", "on_train_end")
+FUNCTION_EVENTS = ("on_train_begin", "on_episode_end", "on_run_end", "on_train_end")
 """Events of a training function's run."""
 
 LOOK_SECONDS = 1.0
@@ -77,8 +77,10 @@ def check_callbacks(spec: AgentSpec, callbacks: Iterable[Listener]) -> None:
         return
     for callback in callbacks:
         for event in EVENTS:
-            if callback.listens_to(event) and event not in EVENTS_TOLD:
-                spec.refuse_functions(f"{type(callback).__name__} receives no {event}, only {', '.join(EVENTS_TOLD)}.")
+            if callback.listens_to(event) and event not in FUNCTION_EVENTS:
+                spec.refuse_functions(
+                    f"{type(callback).__name__} receives no {event}, only {', '.join(FUNCTION_EVENTS)}."
+                )
 
 
 class FunctionTrainer:
@@ -160,7 +162,7 @@ class FunctionTrainer:
             seed=self.run.seed,
             env_steps=budget.env_steps,
             episodes=budget.episodes,
-            on_episode=self._hand_over,
+            on_episode=self._send_episode,
         )
         self._handle, handle.progress = handle, self.run
         self.callbacks.call("on_train_begin", self)
@@ -199,7 +201,7 @@ class FunctionTrainer:
 
     def _resume(self, handle: TrainingRun) -> Episode | None:
         """Resume the function until its next report; return None if it has ended."""
-        with self._generators.in_force(), self._clock():
+        with self._generators.installed(), self._clock():
             self._is_running = True
             if self._thread is None:
                 name = f"training of {self.agent.spec.label}"
@@ -216,7 +218,7 @@ class FunctionTrainer:
         """End the function in its report; it may take time to clean up, and may fail at that."""
         if self._thread is None or self._has_ended:
             return
-        with self._generators.in_force(), self._clock():
+        with self._generators.installed(), self._clock():
             self._is_running = True
             self._permissions.put(False)
             while self._receive() is not None:
@@ -277,7 +279,7 @@ class FunctionTrainer:
             finally:
                 self._reports.put(None)
 
-    def _hand_over(self, episode: Episode) -> None:
+    def _send_episode(self, episode: Episode) -> None:
         self._reports.put(episode)
         if not self._permissions.get():
             assert self._handle is not None

@@ -34,7 +34,7 @@ class GlobalGenerators:
         self._states: dict[str, Any] = {}
 
     @contextlib.contextmanager
-    def in_force(self) -> Iterator[None]:
+    def installed(self) -> Iterator[None]:
         """Install the generators of the run within the block; restore the earlier state after it."""
         before = {name: generator.get() for name, generator in _there().items()}
         for name, generator in _there().items():

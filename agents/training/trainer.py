@@ -98,7 +98,7 @@ class Trainer(Training):
         self.callbacks.call("on_train_begin", self)
         try:
             self._update_where_due(budget)  # if an earlier call stopped, or a checkpoint was written, before it
-            while self._goes_on(budget):
+            while self._remove_finished_members(budget):
                 if not self.buffer.ready:  # members that left may have made the update due
                     with self._clock(), self._members_fail_alone():
                         self._collect(budget)
@@ -113,7 +113,7 @@ class Trainer(Training):
                 self._update()
                 self.buffer.updated()
 
-    def _goes_on(self, budget: Budget) -> bool:
+    def _remove_finished_members(self, budget: Budget) -> bool:
         """Remove members whose runs are over; return False when none is left, or the steps are used up."""
         over = [budget.is_over(run) for run in self._present]
         done = budget.steps_reached(self.env_steps) or all(over)
@@ -247,5 +247,5 @@ class Trainer(Training):
                 self._dispatch(position, "on_update_end", update.of(position, run.member))
         for position in np.flatnonzero(~finite).tolist():
             if not self._present[position].over:
-                error = update.of(position).why_not_finite(self.env_steps, self.agent.gradient_steps)
+                error = update.of(position).non_finite_error(self.env_steps, self.agent.gradient_steps)
                 self._failed({position: error})

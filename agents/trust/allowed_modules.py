@@ -86,7 +86,7 @@ def restricted(active: str | None) -> Iterator[None]:
             os.environ[_ACTIVE] = before
 
 
-def named_by_file(path: Path, names: Iterable[str], *, trusted: bool) -> contextlib.AbstractContextManager[None]:
+def restrict_to_names(path: Path, names: Iterable[str], *, trusted: bool) -> contextlib.AbstractContextManager[None]:
     """Return a block in which text of a file may name only these modules, or any module if the file is trusted.
 
     Args:
@@ -106,7 +106,7 @@ def check_module(name: str) -> None:
         ConfigurationError: The module is not allowed; the message names the flag that allows it.
     """
     active = _active()
-    if active is None or _is_own(name, active) or (_is_always(name) and not _is_never(name)):
+    if active is None or _is_own(name, active) or (_is_always_allowed(name) and not _is_never_allowed(name)):
         return
     if any(_same(name, each.rpartition(":")[0]) for each in active["own"]):  # some of its attributes are allowed
         return
@@ -136,7 +136,7 @@ def check_found(path: str, found: Any, kind: type | None = None) -> None:
             check_module(str(home))
         return
     check_module(str(home))
-    if not (_is_always(named) and isinstance(found, type) and issubclass(found, kind or object)):
+    if not (_is_always_allowed(named) and isinstance(found, type) and issubclass(found, kind or object)):
         raise _refused(f"code in {path!r}", path, active)
 
 
@@ -186,7 +186,7 @@ def _active() -> dict[str, Any] | None:
 
 def _is_own(name: str, active: Mapping[str, Any]) -> bool:
     """Return whether all of a module or a file is allowed."""
-    return bool(name) and not _is_never(name) and any(_is_in(name, each) for each in active["own"])
+    return bool(name) and not _is_never_allowed(name) and any(_is_in(name, each) for each in active["own"])
 
 
 def _refused(what: str, name: str, active: Mapping[str, Any]) -> ConfigurationError:
@@ -201,11 +201,11 @@ def _is_place(path: str, allowed: str) -> bool:
     return bool(colon) and _same(path.rpartition(":")[0], module) and path.rpartition(":")[2] == name
 
 
-def _is_always(name: str) -> bool:
+def _is_always_allowed(name: str) -> bool:
     return any(_is_in(name, each) for each in ALWAYS)
 
 
-def _is_never(name: str) -> bool:
+def _is_never_allowed(name: str) -> bool:
     return any(_is_in(name, each) for each in _NEVER)
 
 

@@ -99,7 +99,7 @@ class CompiledUpdate(CompiledCalls):
     Args:
         steps: The agent's gradient steps.
         watched: Variables whose values are returned after the update, as one flat vector.
-        pays: Returns whether XLA pays for single gradient steps with that number of rows; see `xla_pays`.
+        pays: Returns whether XLA pays for single gradient steps with that number of rows; see `should_use_xla`.
         jit_compile: Compile with XLA: updates of several gradient steps, and single steps where it pays (with `strict`,
             all updates).
         strict: See `CompiledCalls`.
@@ -147,7 +147,7 @@ class CompiledUpdate(CompiledCalls):
         return direct_call(tf.function(run, jit_compile=by_xla, autograph=False).get_concrete_function(*specs))
 
 
-def xla_pays(steps_made: int, n_rows: int, n_weights: int) -> bool:
+def should_use_xla(steps_made: int, n_rows: int, n_weights: int) -> bool:
     """Return whether XLA compiles single gradient steps.
 
     The decision depends only on values that another process also knows when it resumes the training.

@@ -49,7 +49,7 @@ _REFUSES = "_refuses"
 """Name of an attribute that marks config classes with unreadable fields."""
 
 
-def refusing(
+def with_unreadable_fields(
     config: AgentConfig, refused: Mapping[str, str], error: type[Exception] = ConfigurationError
 ) -> AgentConfig:
     """Return a copy of a config in which some fields cannot be read, not even by its own methods and properties.
@@ -88,7 +88,7 @@ def _as_traced(config: AgentConfig, hook: str) -> AgentConfig:
     refused = {name: f"{read}{name}{otherwise}" for name in (*OPTIMIZER_FIELDS, *config.acting_values())}
     for name in config.live_values():
         refused[name] = f"{read}{name}, which the compiled update would fix: read self.hyperparameters.{name}."
-    guard = refusing(config, refused)
+    guard = with_unreadable_fields(config, refused)
     setattr(type(guard), _TRACED, True)
     return guard
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from optuna.trial import FrozenTrial, TrialState
 
 from agents.config.optimizers import OptimizerSpec
-from agents.contract.registry import resolved
+from agents.contract.registry import resolve_agent
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
@@ -176,7 +176,7 @@ class ParallelFinder:
 
     @property
     def _of_one_class(self) -> bool:
-        return len({resolved(spec.agent) for spec in self.agents.values()}) == 1
+        return len({resolve_agent(spec.agent) for spec in self.agents.values()}) == 1
 
     @property
     def _environment(self) -> EnvironmentSpec:

@@ -13,7 +13,7 @@ import numpy as np
 from agents.callbacks.history_file import read_evaluations, read_history
 from agents.errors import ConfigurationError
 from studies.reports.page import page_html, write_page
-from studies.reports.theme import PALETTE, faded, new_figure, plain, rounded, say_empty, shortened
+from studies.reports.theme import PALETTE, annotate_empty, faded, new_figure, plain, rounded, shortened
 from studies.words import counted
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def plot_returns(runs: Runs, window: int = 100) -> go.Figure:
     data = _data_of(runs, window)
     figure = new_figure("Returns", _STEPS, _title("return", data.window))
     if not any(run.steps for run in data.runs):
-        return say_empty(figure, "No episode has ended yet.")
+        return annotate_empty(figure, "No episode has ended yet.")
     _add_returns(figure, data)
     figure.update_xaxes(rangemode="tozero", tickformat="~s")
     return figure
@@ -118,7 +118,7 @@ def plot_losses(runs: Runs, window: int = 100) -> go.Figure:
     data = _data_of(runs, window)
     figure = new_figure("Losses", _STEPS, _title("loss", data.window))
     if not any(run.losses for run in data.runs):
-        return say_empty(figure, "No episode has ended after an update yet.")
+        return annotate_empty(figure, "No episode has ended after an update yet.")
     _add_losses(figure, data)
     figure.update_xaxes(rangemode="tozero", tickformat="~s")
     return figure

@@ -129,12 +129,12 @@ class LongRun:
             HungError: A step of the environment or an update did not return within `hang_seconds`.
         """
 
-        def deaf(reason: str) -> None:
+        def on_unresponsive(reason: str) -> None:
             self._history.write()
             hangs(reason)
 
         self.folder.write_result(None)
-        self.watchdog.deaf = deaf
+        self.watchdog.on_unresponsive = on_unresponsive
         with self.watchdog.watching():
             reason = self._train(further)
         result = self.result(reason)
@@ -205,7 +205,7 @@ def check_settings(settings: RunSettings) -> None:
         config = spec.config
         assert isinstance(config, AgentConfig)  # `agent_spec` refuses training functions
         refuse_schedules(config, ["default", *config.optimizers])
-    spec.environment.interface().say_notes()
+    spec.environment.interface().log_notes()
 
 
 def _check_numbers(settings: RunSettings) -> None:

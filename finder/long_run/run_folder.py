@@ -16,7 +16,7 @@ import pydantic
 
 from agents.checkpoints.whole_file import remove_unfinished, replacing
 from agents.errors import ConfigurationError
-from agents.trust.allowed_modules import named_by_file
+from agents.trust.allowed_modules import restrict_to_names
 from agents.trust.signatures import is_signature_of, signature_of, trusts_all
 from studies.spec.redaction import redacted
 from studies.words import call_lines, class_or_id
@@ -226,7 +226,7 @@ class RunFolder:
             allowed: Modules and files.
             trust: Whether to trust settings of other users.
         """
-        return named_by_file(self.path / _FILE, allowed, trusted=self._is_ours or trust or trusts_all())
+        return restrict_to_names(self.path / _FILE, allowed, trusted=self._is_ours or trust or trusts_all())
 
     @property
     def checkpoints(self) -> Path:

@@ -38,17 +38,17 @@ class Watchdog:
 
     Args:
         seconds: The time limit; 0 for no limit.
-        deaf: Called by the second thread with a message when the main thread hangs in compiled code.
+        on_unresponsive: Called by the second thread with a message when the main thread hangs in compiled code.
         alive: Called regularly by the second thread while the main thread may be busy.
     """
 
     def __init__(
         self,
         seconds: float,
-        deaf: Callable[[str], None] = lambda _: None,
+        on_unresponsive: Callable[[str], None] = lambda _: None,
         alive: Callable[[], None] = lambda: None,
     ) -> None:
-        self.deaf, self.alive = deaf, alive
+        self.on_unresponsive, self.alive = on_unresponsive, alive
         self._seconds = seconds
         self._left = self._limit = _TICKS
         self._seen = 0
@@ -96,7 +96,7 @@ class Watchdog:
             if self._limit == _TICKS:
                 self._limit = max(_FEWEST, _TICKS // max(1, under_way.members_left))
             self._left = self._limit
-            raise HungError(under_way.why(waited))
+            raise HungError(under_way.message(waited))
 
     def _listen(self) -> None:
         """Count the ticks whose signals the main thread does not handle."""
@@ -105,7 +105,7 @@ class Watchdog:
             missed = missed + 1 if self._active and not self._heard else 0
             self._heard = False
             if missed > self._left + _TICKS // 4:
-                self.deaf(under_way.why(self._seconds))
+                self.on_unresponsive(under_way.message(self._seconds))
                 return
             self.alive()
 

@@ -16,7 +16,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from studies.analysis.confirmation import pruned_estimates
 from studies.reports.ranking import ranking
-from studies.reports.theme import PALETTE, QUIET, new_figure, plain, rounded, say_empty, shortened
+from studies.reports.theme import PALETTE, QUIET, annotate_empty, new_figure, plain, rounded, shortened
 from studies.spec.attributes import has_diverged
 from studies.spec.spaces import Fixed
 from studies.words import counted
@@ -136,7 +136,7 @@ def plot_importances(study: OpenStudy, max_rows: int = 10) -> go.Figure:
         "Importance of parameters", "share of all importances", "", height=190 + 34 * max(3, len(shown))
     )
     if not shown:
-        return say_empty(figure, f"Not enough data yet: {data.why_none}.")
+        return annotate_empty(figure, f"Not enough data yet: {data.why_none}.")
     names = [plain(shortened(each.name, 22)) for each in shown]
     for sure, color, legend in (
         (True, PALETTE[0], f"beyond chance (95%), {counted(data.n_trials, 'trial')}"),

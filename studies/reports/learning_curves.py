@@ -14,12 +14,12 @@ from studies.reports.theme import (
     ACCENT,
     PALETTE,
     QUIET,
+    annotate_empty,
     explain_band,
     faded,
     new_figure,
     plain,
     rounded,
-    say_empty,
     shortened,
 )
 from studies.spec.attributes import is_interrupted
@@ -121,7 +121,7 @@ def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
     over = "mean over seeds" if len(study.spec.seeds) > 1 else "one seed"
     figure = new_figure("Learning curves", "environment steps", f"{data.metric} in the search<br>{over}")
     if not data.curves and not data.others:
-        return say_empty(figure, "No trial has ended an episode yet.")
+        return annotate_empty(figure, "No trial has ended an episode yet.")
     for index, curve in enumerate(data.others):
         figure.add_scatter(
             x=curve.steps,

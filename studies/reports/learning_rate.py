@@ -18,6 +18,7 @@ from studies.reports.theme import (
     QUIET,
     add_confirmed,
     add_failed,
+    annotate_empty,
     annotate_rate,
     colors,
     explain_band,
@@ -26,7 +27,6 @@ from studies.reports.theme import (
     new_figure,
     plain,
     rounded,
-    say_empty,
     say_only_failed,
     value_title,
 )
@@ -185,7 +185,7 @@ def plot_learning_rate(study: OpenStudy, param: str | None = None) -> go.Figure:
     rates = [point.rate for line in data.lines for point in line.points]
     rates += [point.rate for point in (*data.pruned, *data.failed)]
     if not rates:
-        return say_empty(figure, "No trial with a searched learning rate has ended yet.")
+        return annotate_empty(figure, "No trial with a searched learning rate has ended yet.")
     palette = colors([line.label for line in data.lines])
     for line in data.lines:
         _add_line(figure, line, palette[line.label], data.connected)

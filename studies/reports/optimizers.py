@@ -15,11 +15,11 @@ from studies.reports.theme import (
     CONFIRMED,
     CONFIRMED_MARKER,
     PALETTE,
+    annotate_empty,
     faded,
     new_figure,
     plain,
     rounded,
-    say_empty,
     shortened,
     value_title,
 )
@@ -131,7 +131,7 @@ def plot_optimizers(study: OpenStudy, max_rows: int = 12, max_lines: int = 3) ->
     height = 180 + row_height * max(3, len(data.rows))
     figure = new_figure(title, value_title(data.metric, len(study.spec.seeds)), "", height=height)
     if not data.rows:
-        return say_empty(figure, "No trial is complete yet.")
+        return annotate_empty(figure, "No trial is complete yet.")
     names = [
         f"<b>{plain(shortened(row.label, 24))}</b><br>{text}" for row, text in zip(data.rows, wrapped, strict=True)
     ]

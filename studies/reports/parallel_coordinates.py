@@ -14,7 +14,7 @@ from optuna.trial import TrialState
 
 from studies.reports.importances import importances_data, searched_params
 from studies.reports.ranking import ranking
-from studies.reports.theme import ACCENT, QUIET, faded, log_axis, new_figure, plain, say_empty, shortened
+from studies.reports.theme import ACCENT, QUIET, annotate_empty, faded, log_axis, new_figure, plain, shortened
 from studies.spec.attributes import has_diverged
 from studies.spec.spaces import FloatRange, IntRange
 from studies.words import counted, number_text, param_text, params_text
@@ -118,7 +118,7 @@ def plot_parallel_coordinates(study: OpenStudy, max_params: int = 6, max_lines: 
         title += f" ({' and '.join(counted(n, what) for n, what in left_out if n)} not shown)"
     figure = new_figure(title, "", "", height=470)
     if not data.lines:
-        return say_empty(figure, "No trial has ended yet.")
+        return annotate_empty(figure, "No trial has ended yet.")
     complete = [line for line in data.lines if line.state == "complete"]
     stopped = [line for line in data.lines if line.state != "complete"]
     _add_lines(figure, stopped, "pruned or diverged", faded(QUIET, 0.35), 1.0)

@@ -127,7 +127,7 @@ def legend_below(figure: go.Figure, height: int) -> None:
     figure.update_layout(legend=legend, height=height + 20 * n_entries, margin={"b": 76 + 20 * n_entries})
 
 
-def say_empty(figure: go.Figure, text: str) -> go.Figure:
+def annotate_empty(figure: go.Figure, text: str) -> go.Figure:
     """Write the reason why a figure is empty into its middle."""
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)

@@ -13,10 +13,10 @@ from studies.reports.theme import (
     PALETTE,
     QUIET,
     add_failed,
+    annotate_empty,
     new_figure,
     plain,
     rounded,
-    say_empty,
     say_only_failed,
     value_title,
 )
@@ -84,7 +84,7 @@ def plot_trials(study: OpenStudy) -> go.Figure:
     valued = [row for row in data.trials if not math.isnan(row.value)]
     failed = data.of("FAIL")
     if not valued and not failed:
-        return say_empty(figure, "No trial has ended yet.")
+        return annotate_empty(figure, "No trial has ended yet.")
     if data.best_so_far:
         best = data.best_so_far
         steps = [each for i, each in enumerate(best) if i in (0, len(best) - 1) or each[1] != best[i - 1][1]]

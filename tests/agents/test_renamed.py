@@ -53,6 +53,8 @@ def test_arguments(tmp_path: Path) -> None:
 
 
 def test_an_attribute() -> None:
-    with Trainer(agents.make("ppo", "CartPole-v1", **SMALL_PPO)) as trainer:
-        with pytest.warns(DeprecationWarning, match=r"Trainer\.went_on"):
-            assert not trainer.went_on
+    with (
+        Trainer(agents.make("ppo", "CartPole-v1", **SMALL_PPO)) as trainer,
+        pytest.warns(DeprecationWarning, match=r"Trainer\.went_on"),
+    ):
+        assert not trainer.went_on

@@ -22,10 +22,10 @@ from agents.environments.vector.vector_env import (
     Called,
     Stepped,
     VectorEnv,
-    answer_of,
     as_error,
     called,
     check_shape,
+    encode_result,
     info_as_bytes,
 )
 from agents.errors import portable
@@ -179,10 +179,10 @@ class _Guard(gym.Wrapper[Any, Any, Any, Any]):
         try:
             method, arguments, copies = cloudpickle.loads(question)
         except Exception as error:  # noqa: BLE001 - a user's class may raise anything when unpickled
-            return answer_of(Called(error=error))
+            return encode_result(Called(error=error))
         if self._dead or self._index not in copies:
             return None
-        return answer_of(called(self.env, method, arguments))
+        return encode_result(called(self.env, method, arguments))
 
     def _nothing(self) -> Any:
         space: Any = self.observation_space

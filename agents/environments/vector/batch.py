@@ -75,7 +75,7 @@ class Environments:
         Raises:
             ObservationError: An observation has another shape than declared.
         """
-        self._under_way("reset")
+        self._begin_call("reset")
         try:
             observations = self._copies.reset(seeds)
         except ObservationError as error:
@@ -83,7 +83,7 @@ class Environments:
         finally:
             under_way.end()
         self._bad_starts = {}
-        return self._seen(observations, self._bad_starts, 0)
+        return self._observations_of(observations, self._bad_starts, 0)
 
     def step(self, actions: Array) -> Step:
         """Step every copy once; a copy whose episode ends starts its next one in the same step.
@@ -95,14 +95,14 @@ class Environments:
             actions: [N] integers, or [N, D] floats of which [-1, 1] spans the environment's bounds.
         """
         self._steps += 1
-        self._under_way("step")
+        self._begin_call("step")
         try:
             stepped = self._copies.step(self._act(actions))
         finally:
             under_way.end()
         errors = self._named(stepped.errors) if stepped.errors else stepped.errors
         rewards = stepped.rewards
-        observations = self._seen(stepped.observations, errors, self._steps)
+        observations = self._observations_of(stepped.observations, errors, self._steps)
         if self._bad_starts:
             errors, self._bad_starts = {**errors, **self._bad_starts}, {}
         if not _all_finite(rewards):
@@ -115,12 +115,14 @@ class Environments:
             for i, final in stepped.finals.items():
                 # After a termination there is no bootstrap: an invalid final observation must not fail the copy.
                 ignored: dict[int, Exception] = {}
-                last = self._seen(np.asarray(final)[None], ignored if stepped.terminated[i] else errors, self._steps, i)
+                last = self._observations_of(
+                    np.asarray(final)[None], ignored if stepped.terminated[i] else errors, self._steps, i
+                )
                 successors[i] = last[0]
         infos = None if stepped.infos is None else [None if i in errors else a for i, a in enumerate(stepped.infos)]
         return Step(rewards, stepped.terminated, stepped.truncated, successors, observations, errors, infos)
 
-    def _under_way(self, call: str) -> None:
+    def _begin_call(self, call: str) -> None:
         under_way.environment, under_way.n_copies, under_way.of_member = self._label, self._copies.n, self._of_member
         under_way.begin(call)
 
@@ -128,10 +130,10 @@ class Environments:
         """Return the same errors, with environment, copy and step added to bare observation errors."""
         for i, error in errors.items():
             if isinstance(error, ObservationError):
-                errors[i] = self._strange(error, i, self._steps)
+                errors[i] = self._with_context(error, i, self._steps)
         return errors
 
-    def _seen(self, values: Array, errors: dict[int, Exception], step: int, first: int = 0) -> Array:
+    def _observations_of(self, values: Array, errors: dict[int, Exception], step: int, first: int = 0) -> Array:
         """Return observations as agents see them, with 0 for invalid ones, which are added to `errors`.
 
         Args:
@@ -148,14 +150,14 @@ class Environments:
                 try:
                     seen[i] = self._observe(values[i : i + 1])[0]
                 except ObservationError as error:
-                    errors.setdefault(first + i, self._strange(error, first + i, step))
+                    errors.setdefault(first + i, self._with_context(error, first + i, step))
         return self._without_bad_numbers(seen, errors, step, first)
 
-    def _strange(self, error: ObservationError, copy: int, step: int) -> ObservationError:
-        return ObservationError(f"Environment {self._label!r} gave {error} (copy {copy}, {_when(step)}).")
+    def _with_context(self, error: ObservationError, copy: int, step: int) -> ObservationError:
+        return ObservationError(f"Environment {self._label!r} gave {error} (copy {copy}, {_step_text(step)}).")
 
     def _without_bad_numbers(self, observations: Array, errors: dict[int, Exception], step: int, first: int) -> Array:
-        """Return the observations with 0 in place of those with NaN or infinity; see `_seen`."""
+        """Return the observations with 0 in place of those with NaN or infinity; see `_observations_of`."""
         if not self._measured:
             return observations
         if _all_finite(observations.ravel()):
@@ -170,7 +172,7 @@ class Environments:
         bad = observation[~np.isfinite(observation)]
         return NonFiniteError(
             f"Environment {self._label!r} gave an observation with {bad[0]} in {len(bad)} of {observation.size} "
-            f"places (copy {copy}, {_when(step)})."
+            f"places (copy {copy}, {_step_text(step)})."
         )
 
     def call(self, method: str, arguments: Sequence[Any], copies: Sequence[int]) -> dict[int, Called]:
@@ -205,7 +207,7 @@ def _all_finite(numbers: Array) -> bool:
     return math.isfinite(np.vdot(numbers, numbers)) or bool(np.isfinite(numbers).all())
 
 
-def _when(step: int) -> str:
+def _step_text(step: int) -> str:
     """Return the step of an event in words, for errors."""
     return f"step {step:,}" if step else "at its first reset"
 

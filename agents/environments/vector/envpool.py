@@ -45,7 +45,7 @@ class PoolCopies(VectorEnv):
         self._pool.close()
         self._pool = _make(self.id, self.n, list(seeds))  # EnvPool takes seeds only in its constructor
         self._ids = np.arange(self.n, dtype=np.int32)
-        with _without_its_warnings():
+        with _ignore_warnings():
             observations, _ = self._pool.reset()
         return np.asarray(observations)
 
@@ -69,7 +69,7 @@ class PoolCopies(VectorEnv):
 
 
 @contextlib.contextmanager
-def _without_its_warnings() -> Iterator[None]:
+def _ignore_warnings() -> Iterator[None]:
     """Silence Gymnasium's warnings about EnvPool's metadata and types of bounds."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -79,13 +79,13 @@ def _without_its_warnings() -> Iterator[None]:
 def _make(id: str, n: int, seeds: list[int]) -> Any:
     import envpool
 
-    with _without_its_warnings():
+    with _ignore_warnings():
         return envpool.make(id, env_type="gymnasium", num_envs=n, env_seed=seeds, num_threads=1)
 
 
 def _spaces(pool: Any) -> tuple[gym.Space[Any], gym.Space[Any]]:
     """Return the observation and action space of one copy."""
-    with _without_its_warnings():
+    with _ignore_warnings():
         return pool.observation_space, pool.action_space
 
 

@@ -20,11 +20,19 @@ import numpy as np
 from agents.environments.spec import EnvironmentSpec
 from agents.environments.vector.asynchronous import AsyncCopies
 from agents.environments.vector.sync import SyncCopies
-from agents.environments.vector.vector_env import Array, Called, Stepped, VectorEnv, answer_of, as_bytes, info_as_bytes
+from agents.environments.vector.vector_env import (
+    Array,
+    Called,
+    Stepped,
+    VectorEnv,
+    as_bytes,
+    encode_result,
+    info_as_bytes,
+)
 from agents.errors import ConfigurationError, portable
 from agents.processes.module_path import search_first
 from agents.shared_objects import address_for_actors, use_address
-from agents.shared_objects.ray_connection import answered, connected_ray, first_line
+from agents.shared_objects.ray_connection import connected_ray, first_line, get_result
 from agents.trust.signatures import from_own_bytes
 
 CLOSE_SECONDS = 5.0
@@ -61,16 +69,16 @@ class RayCopies(VectorEnv):
 
     def _open(self, n: int) -> None:
         self.n = n
-        self._waiting = False  # for actors that have not answered yet
-        self._homes: list[_Home] = []
+        self._waiting = False  # for actors that have not get_result yet
+        self._handles: list[_ActorHandle] = []
         try:
             begin = 0
             for where, share in self._shares(n):
-                actor = self._ray.remote(_Lodging).options(num_cpus=0, max_restarts=0, scheduling_strategy=where)
-                self._homes.append(_Home(actor.remote(), np.arange(begin, begin + share)))
+                actor = self._ray.remote(_CopiesActor).options(num_cpus=0, max_restarts=0, scheduling_strategy=where)
+                self._handles.append(_ActorHandle(actor.remote(), np.arange(begin, begin + share)))
                 begin += share
             path, shared = list(sys.path), address_for_actors()
-            spaces = self._answers("open", lambda home: (self._payload, len(home.copies), path, shared))
+            spaces = self._answers("open", lambda handle: (self._payload, len(handle.copies), path, shared))
         except BaseException:
             self.close()
             raise
@@ -91,9 +99,9 @@ class RayCopies(VectorEnv):
 
     def reset(self, seeds: Sequence[int]) -> Array:
         observations = self._nothing()
-        given = self._answers("reset", lambda home: ([seeds[i] for i in home.copies],))
-        for home, own in zip(self._homes, given, strict=True):
-            observations[home.copies] = own
+        given = self._answers("reset", lambda handle: ([seeds[i] for i in handle.copies],))
+        for handle, own in zip(self._handles, given, strict=True):
+            observations[handle.copies] = own
         return observations
 
     def step(self, actions: Array) -> Stepped:
@@ -101,27 +109,31 @@ class RayCopies(VectorEnv):
         all_of_it = Stepped(self._nothing(), np.zeros(n), np.zeros(n, bool), np.zeros(n, bool), {}, {})
         if self._wants_infos:
             all_of_it = all_of_it._replace(infos=[None] * n)
-        homes = [home for home in self._homes if not home.gone]
-        for home, own in zip(homes, self._ask(homes, "step", lambda home: (actions[home.copies],)), strict=True):
+        handles = [handle for handle in self._handles if not handle.gone]
+        for handle, own in zip(
+            handles, self._ask(handles, "step", lambda handle: (actions[handle.copies],)), strict=True
+        ):
             if isinstance(own, Exception):
-                home.gone = _gone(own)
-                all_of_it.errors.update(dict.fromkeys(home.copies.tolist(), home.gone))
+                handle.gone = _actor_died(own)
+                all_of_it.errors.update(dict.fromkeys(handle.copies.tolist(), handle.gone))
             else:
-                _put(own, home.copies, all_of_it)
+                _put(own, handle.copies, all_of_it)
         return all_of_it
 
     def call(self, method: str, arguments: Sequence[Any], copies: Sequence[int]) -> dict[int, Called]:
         wanted, called = set(copies), {}
-        homes = [home for home in self._homes if not home.gone and wanted.intersection(home.copies.tolist())]
+        handles = [
+            handle for handle in self._handles if not handle.gone and wanted.intersection(handle.copies.tolist())
+        ]
         question = cloudpickle.dumps((method, tuple(arguments)))
 
-        def own(home: _Home) -> tuple[bytes, list[int]]:
-            return question, [i for i, copy in enumerate(home.copies.tolist()) if copy in wanted]
+        def own(handle: _ActorHandle) -> tuple[bytes, list[int]]:
+            return question, [i for i, copy in enumerate(handle.copies.tolist()) if copy in wanted]
 
-        for home, answers in zip(homes, self._ask(homes, "call", own), strict=True):
+        for handle, answers in zip(handles, self._ask(handles, "call", own), strict=True):
             if isinstance(answers, Exception):
-                raise _gone(answers)
-            called.update({int(home.copies[i]): cloudpickle.loads(answer) for i, answer in answers.items()})
+                raise _actor_died(answers)
+            called.update({int(handle.copies[i]): cloudpickle.loads(answer) for i, answer in answers.items()})
         return dict(sorted(called.items()))
 
     def _nothing(self) -> Array:
@@ -131,64 +143,66 @@ class RayCopies(VectorEnv):
     def select(self, positions: Sequence[int]) -> None:
         places = {old: new for new, old in enumerate(positions)}
         empty = []
-        for home in self._homes:
-            stay = [i for i, old in enumerate(home.copies.tolist()) if old in places]
+        for handle in self._handles:
+            stay = [i for i, old in enumerate(handle.copies.tolist()) if old in places]
             if not stay:
-                empty.append(home)
-            elif len(stay) < len(home.copies) and not home.gone:
-                home.actor.select.remote(stay)  # actors execute calls in order
-            home.copies = np.array([places[old] for old in home.copies[stay].tolist()], int)
-        self._homes = [home for home in self._homes if len(home.copies)]
+                empty.append(handle)
+            elif len(stay) < len(handle.copies) and not handle.gone:
+                handle.actor.select.remote(stay)  # actors execute calls in order
+            handle.copies = np.array([places[old] for old in handle.copies[stay].tolist()], int)
+        self._handles = [handle for handle in self._handles if len(handle.copies)]
         self.n = len(places)
         self._end(empty)
 
     def close(self) -> None:
-        self._end(self._homes)
-        self._homes = []
+        self._end(self._handles)
+        self._handles = []
 
-    def _end(self, homes: list[_Home]) -> None:
-        if homes and not self._waiting:  # an actor that did not answer will not close either
-            closed = [home.actor.close.remote() for home in homes if not home.gone]
+    def _end(self, handles: list[_ActorHandle]) -> None:
+        if handles and not self._waiting:  # an actor that did not answer will not close either
+            closed = [handle.actor.close.remote() for handle in handles if not handle.gone]
             with suppress(Exception):
                 self._ray.wait(closed, num_returns=len(closed), timeout=CLOSE_SECONDS)
-        for home in homes:
+        for handle in handles:
             with suppress(Exception):
-                self._ray.kill(home.actor, no_restart=True)
+                self._ray.kill(handle.actor, no_restart=True)
 
     def get_state(self) -> list[bytes] | None:
         """Return one state per copy; None for ``"ray-subproc"``, and where copies cannot be copied or are gone."""
-        if self.kind == "ray-subproc" or any(home.gone for home in self._homes):
+        if self.kind == "ray-subproc" or any(handle.gone for handle in self._handles):
             return None
         states: list[bytes | None] = [None] * self.n
-        for home, state in zip(self._homes, self._answers("get_state", lambda home: ()), strict=True):
-            states[home.copies[0]] = state
+        for handle, state in zip(self._handles, self._answers("get_state", lambda handle: ()), strict=True):
+            states[handle.copies[0]] = state
         return [state for state in states if state is not None] if all(states) else None
 
     def set_state(self, state: list[bytes]) -> None:
-        if len(state) != self.n or any(home.gone for home in self._homes):
+        if len(state) != self.n or any(handle.gone for handle in self._handles):
             self.close()
             self._open(len(state))
-        self._answers("set_state", lambda home: (state[home.copies[0]],))
+        self._answers("set_state", lambda handle: (state[handle.copies[0]],))
 
-    def _answers(self, method: str, arguments: Callable[[_Home], tuple[Any, ...]]) -> list[Any]:
+    def _answers(self, method: str, arguments: Callable[[_ActorHandle], tuple[Any, ...]]) -> list[Any]:
         """Return the answer of every actor; raise the error of one of them, or that it is gone."""
-        for home in self._homes:
-            if home.gone:
-                raise home.gone
-        answers = self._ask(self._homes, method, arguments)
+        for handle in self._handles:
+            if handle.gone:
+                raise handle.gone
+        answers = self._ask(self._handles, method, arguments)
         for answer in answers:
             if isinstance(answer, self._ray.exceptions.RayTaskError):
                 raise answer.cause from answer
             if isinstance(answer, Exception):
-                raise _gone(answer)
+                raise _actor_died(answer)
         return answers
 
-    def _ask(self, homes: Sequence[_Home], method: str, arguments: Callable[[_Home], tuple[Any, ...]]) -> list[Any]:
+    def _ask(
+        self, handles: Sequence[_ActorHandle], method: str, arguments: Callable[[_ActorHandle], tuple[Any, ...]]
+    ) -> list[Any]:
         """Return the answers of actors that are called concurrently; an error takes the place of an answer."""
         self._waiting = True
-        references = [getattr(home.actor, method).remote(*arguments(home)) for home in homes]
+        references = [getattr(handle.actor, method).remote(*arguments(handle)) for handle in handles]
         try:
-            answers = answered(references)
+            answers = get_result(references)
         except self._ray.exceptions.RayError:
             answers = [self._answer(each) for each in references]
         self._waiting = False
@@ -196,13 +210,13 @@ class RayCopies(VectorEnv):
 
     def _answer(self, reference: Any) -> Any:
         try:
-            return answered(reference)
+            return get_result(reference)
         except self._ray.exceptions.RayError as error:
             return error
 
 
 @dataclass
-class _Home:
+class _ActorHandle:
     """Handle of an actor."""
 
     actor: Any
@@ -221,7 +235,7 @@ def _put(own: Stepped, positions: Array, all_of_it: Stepped) -> None:
             all_of_it.infos[positions[i]] = None if info is None else cloudpickle.loads(info)
 
 
-def _gone(error: Exception) -> RuntimeError:
+def _actor_died(error: Exception) -> RuntimeError:
     cause = getattr(error, "cause", None) or error
     return RuntimeError(f"The Ray actor that stepped this copy of the environment is gone: {first_line(cause)}")
 
@@ -238,7 +252,7 @@ def _sendable(infos: list[Any] | None, errors: dict[int, Exception]) -> list[Any
     return None if infos is None else sent
 
 
-class _Lodging:
+class _CopiesActor:
     """Actor that steps some of the copies."""
 
     def open(self, payload: bytes, n: int, path: list[str], shared: str) -> tuple[gym.Space[Any], gym.Space[Any]]:
@@ -263,7 +277,7 @@ class _Lodging:
     def call(self, question: bytes, copies: Sequence[int]) -> dict[int, bytes]:
         """Call a method of some copies; return copy -> result."""
         method, arguments = cloudpickle.loads(question)
-        return {i: answer_of(called) for i, called in self._copies.call(method, arguments, copies).items()}
+        return {i: encode_result(called) for i, called in self._copies.call(method, arguments, copies).items()}
 
     def select(self, positions: Sequence[int]) -> None:
         """Keep only these copies."""

@@ -118,7 +118,7 @@ class SyncCopies(VectorEnv):
 
     def get_state(self) -> list[gym.Env[Any, Any]] | None:
         """Return copies of the environments; None for those that cannot be copied (Box2D's and MuJoCo's)."""
-        if self._copy_afresh:
+        if self._rebuilt_by_deepcopy:
             return None
         try:
             return [copy.deepcopy(environment) for environment in self._environments]
@@ -126,8 +126,8 @@ class SyncCopies(VectorEnv):
             return None
 
     @functools.cached_property
-    def _copy_afresh(self) -> bool:
-        return any(map(_copies_afresh, self._environments))
+    def _rebuilt_by_deepcopy(self) -> bool:
+        return any(map(_is_rebuilt_by_deepcopy, self._environments))
 
     def set_state(self, state: list[gym.Env[Any, Any]]) -> None:
         self.close()
@@ -136,32 +136,32 @@ class SyncCopies(VectorEnv):
         self._dead = [False] * self.n
 
 
-def _copies_afresh(environment: gym.Env[Any, Any]) -> bool:
+def _is_rebuilt_by_deepcopy(environment: gym.Env[Any, Any]) -> bool:
     """Return whether `copy.deepcopy` re-creates any part from constructor arguments, as `EzPickle` does.
 
     Such a copy raises no error, but lacks the state of the episode.
     """
     try:
-        _Looking(io.BytesIO()).dump(environment)
-    except _MadeAnewError:
+        _PartInspector(io.BytesIO()).dump(environment)
+    except _RebuiltError:
         return True
     except Exception:  # noqa: BLE001 - an object that cannot be pickled may still be copied
-        return _is_made_anew(environment.unwrapped)
+        return _is_rebuilt(environment.unwrapped)
     return False
 
 
-class _MadeAnewError(Exception):
+class _RebuiltError(Exception):
     pass
 
 
-class _Looking(cloudpickle.Pickler):  # type: ignore[misc]
+class _PartInspector(cloudpickle.Pickler):  # type: ignore[misc]
     """Pickler that inspects every part of an object."""
 
     def reducer_override(self, obj: Any) -> Any:
-        if _is_made_anew(obj):
-            raise _MadeAnewError
+        if _is_rebuilt(obj):
+            raise _RebuiltError
         return super().reducer_override(obj)
 
 
-def _is_made_anew(obj: Any) -> bool:
+def _is_rebuilt(obj: Any) -> bool:
     return isinstance(obj, EzPickle) and not hasattr(type(obj), "__deepcopy__")

@@ -106,7 +106,7 @@ def called(environment: gym.Env[Any, Any], method: str, arguments: Sequence[Any]
         return Called(error=as_error(error))
 
 
-def answer_of(answer: Called) -> bytes:
+def encode_result(answer: Called) -> bytes:
     """Return the pickled result or error of a method, for another process."""
     if answer.error is not None:
         answer = Called(error=portable(answer.error))

@@ -321,7 +321,7 @@ def test_many_silent_clients_do_not_block_others(monkeypatch: pytest.MonkeyPatch
     def n_served() -> int:
         return sum(thread.name == "shared-objects" for thread in threading.enumerate())
 
-    monkeypatch.setattr(sockets, "AT_THE_DOOR", 5)
+    monkeypatch.setattr(sockets, "MAX_UNAUTHENTICATED", 5)
     address = Address.of(address_for_processes())
     there, before = SocketStore(address), n_served()
     assert there.call(Call("n", "add", make=Counter)) == 1

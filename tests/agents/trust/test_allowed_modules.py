@@ -13,7 +13,7 @@ import pytest
 from agents import EnvironmentSpec
 from agents.callbacks.callback import make_callbacks
 from agents.config.optimizers import OptimizerSpec
-from agents.contract.registry import resolved
+from agents.contract.registry import resolve_agent
 from agents.environments.wrappers import NamedWrapper
 from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import VARIABLE, check_config, check_module, only_modules
@@ -38,7 +38,7 @@ def test_modules_that_are_not_allowed_are_not_imported(evil: Path, place: str) -
     calls: list[Any] = [
         lambda: EnvironmentSpec.of(f"{place}:make"),
         lambda: EnvironmentSpec.of(f"{place}:CartPole-v1"),
-        lambda: resolved(f"{place}:Thing"),
+        lambda: resolve_agent(f"{place}:Thing"),
         lambda: make_callbacks([f"{place}:Thing"]),
         lambda: NamedWrapper.of(f"{place}:Thing:x=1").find(),
         lambda: OptimizerSpec(name="evil_module:Thing").optimizer_class(),
@@ -67,7 +67,7 @@ def test_finder_and_gymnasium_modules_are_always_allowed() -> None:
         assert EnvironmentSpec.of("CartPole-v1").label == "CartPole-v1"
         assert EnvironmentSpec.of("gymnasium.envs.classic_control:CartPoleEnv").label
         assert NamedWrapper.of("TimeLimit:max_episode_steps=5").find()
-        assert resolved("agents.algorithms.ppo:PPO").__name__ == "PPO"
+        assert resolve_agent("agents.algorithms.ppo:PPO").__name__ == "PPO"
 
 
 @pytest.mark.parametrize(
