@@ -16,7 +16,7 @@ from studies.policies.replay import CLOSE, coverage, groups_of, plateau, replay_
 from studies.policies.run_table import RunTable
 from studies.scheduling.pruners import RACE_RUNGS
 from studies.statistics.intervals import estimate
-from studies.statistics.racing import Racer, staying
+from studies.statistics.racing import Racer, survivors
 from studies.statistics.sequential_test import undecided
 from studies.statistics.values import iqm
 
@@ -256,7 +256,7 @@ def racers(table: RunTable, alive: list[int], values: Any) -> list[Racer]:
 
 def racing(table: RunTable, alive: list[int], values: Any, share: float) -> list[int]:
     """The best part, as large as what is left of the runs."""
-    return staying(racers(table, alive, values), share)
+    return survivors(racers(table, alive, values), share)
 
 
 def sequential_test(level: float) -> Stay:

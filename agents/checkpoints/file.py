@@ -290,7 +290,7 @@ def load_weights(place: str | Path, *, best: bool = False, trust: bool = False) 
 
 
 def _is_trusted(path: Path, trust: bool) -> bool:
-    return trust or trusts_all() or state_file.is_ours(path)
+    return trust or trusts_all() or state_file.is_signed_here(path)
 
 
 def _read(path: Path, names: Sequence[str], trust: bool) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def about(path: Path) -> dict[str, Any] | None:
     return header if isinstance(header, dict) else None
 
 
-def is_ours(path: Path) -> bool:
+def is_signed_here(path: Path) -> bool:
     """Return whether this user's Finder wrote a file on this machine, except its arrays, so that its names are trusted.
 
     Raises:

@@ -23,7 +23,7 @@ def print_doubts(study: OpenStudy, pick: Recommendation, *, concluded: bool = Fa
     """
     from studies.analysis.conclusion import conclusion
     from studies.analysis.confirmation import verdict
-    from studies.reports.explanation import which_matters
+    from studies.reports.explanation import choice_sentence
 
     if study.spec.kind == "range-test":
         return
@@ -31,7 +31,7 @@ def print_doubts(study: OpenStudy, pick: Recommendation, *, concluded: bool = Fa
     weightiest = () if concluded or not found.reasons else (f"{found.status}: {found.certainty}",)
     for text in (*weightiest, *(reason.text for reason in found.reasons[1:])):
         print_note(f"{text}.")
-    if matters := which_matters(verdict(study).ranked, study.spec.search_space()):
+    if matters := choice_sentence(verdict(study).ranked, study.spec.search_space()):
         print_note(matters[:1].lower() + matters[1:])
     if not_corrected := _no_correction(study, pick):
         print_note(not_corrected)

@@ -13,7 +13,7 @@ import numpy as np
 from agents.callbacks.history_file import read_evaluations, read_history
 from agents.errors import ConfigurationError
 from studies.reports.page import page_html, write_page
-from studies.reports.theme import PALETTE, annotate_empty, faded, new_figure, plain, rounded, shortened
+from studies.reports.theme import PALETTE, annotate_empty, new_figure, plain, rgba, rounded, shortened
 from studies.words import counted
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _add_returns(figure: go.Figure, data: HistoriesData) -> None:
                 y=rounded(run.evaluations),
                 mode="markers",
                 name=plain(f"{shortened(run.label, 36)}, evaluated"),
-                marker={"color": faded(color, 0.6), "size": 7, "symbol": "diamond"},
+                marker={"color": rgba(color, 0.6), "size": 7, "symbol": "diamond"},
                 hovertemplate=f"<b>{plain(run.label)}</b><br>%{{x:,}} steps, evaluated: %{{y:.4g}}<extra></extra>",
             )
 

@@ -119,7 +119,7 @@ class RunFolder:
         settings: Settings of the run.
         result: The last result as JSON values; None before the end of the run.
         command: Words of the command that started the run.
-        is_ours: Whether the settings were written by Finder as this user. Defaults to True.
+        is_signed: Whether the settings were written by Finder as this user. Defaults to True.
     """
 
     def __init__(
@@ -129,13 +129,13 @@ class RunFolder:
         result: Mapping[str, Any] | None,
         command: Sequence[str],
         *,
-        is_ours: bool = True,
+        is_signed: bool = True,
     ) -> None:
         self.path = path
         self.settings = settings
         self.result = result
         self._command = list(command)
-        self._is_ours = is_ours
+        self._is_signed = is_signed
 
     @classmethod
     def new(cls, path: Path, settings: RunSettings, command: Sequence[str] = ()) -> RunFolder:
@@ -216,7 +216,7 @@ class RunFolder:
         if not (result is None or (isinstance(result, dict) and "reason" in result)) or isinstance(command, str):
             raise _damaged(path, f"its result is {result!r}")
         return cls(
-            path, settings, result, command, is_ours=is_signature_of(stored.get("signature"), stored["settings"])
+            path, settings, result, command, is_signed=is_signature_of(stored.get("signature"), stored["settings"])
         )
 
     def trusted_code(self, allowed: Iterable[str], *, trust: bool) -> contextlib.AbstractContextManager[None]:
@@ -226,7 +226,7 @@ class RunFolder:
             allowed: Modules and files.
             trust: Whether to trust settings of other users.
         """
-        return restrict_to_names(self.path / _FILE, allowed, trusted=self._is_ours or trust or trusts_all())
+        return restrict_to_names(self.path / _FILE, allowed, trusted=self._is_signed or trust or trusts_all())
 
     @property
     def checkpoints(self) -> Path:

@@ -170,7 +170,7 @@ def _warn_untrusted(path: Path) -> None:
 def _may_be_loaded(path: Path) -> bool:
     """Return whether a file was written by Finder as this user or is trusted. Damaged files fail when they are read."""
     with contextlib.suppress(OSError, ValueError):
-        if not (trusts_all() or state_file.is_ours(path)):
+        if not (trusts_all() or state_file.is_signed_here(path)):
             _warn_untrusted(path)
             return False
     return True

@@ -21,7 +21,7 @@ from studies.analysis.confirmation import Verdict, pruned_estimates, verdict
 from studies.analysis.learning_rate_estimate import LITTLE, cost_of_choice, cost_text
 from studies.analysis.ranking import Ranked
 from studies.analysis.recommendation import Recommendation, best, why_no_pick
-from studies.analysis.remedies import Remedy, for_rate, for_tie, more_confirmed, more_seeds, remedy_text, same_again
+from studies.analysis.remedies import Remedy, for_rate, for_tie, more_confirmed, more_seeds, remedy_text, repeat_search
 from studies.analysis.robust_choice import kind_key
 from studies.analysis.status import study_status
 from studies.spec.spaces import Json
@@ -83,7 +83,7 @@ class Conclusion:
         return tuple(dict.fromkeys(reason.remedy for reason in self.reasons if reason.remedy is not None))
 
     @property
-    def surer(self) -> tuple[str, ...]:
+    def remedy_sentences(self) -> tuple[str, ...]:
         """Remedies as sentences that suit every interface."""
         return tuple(f"To be surer: {remedy_text(each)} ({each.purpose})." for each in self.remedies)
 
@@ -179,10 +179,10 @@ def _unfinished(study: OpenStudy) -> Reason | None:
     if now.n_unconfirmed and now.n_ended >= now.n_total:
         are = "is" if now.n_unconfirmed == 1 else "are"
         text = f"{the_best(now.n_unconfirmed)} {are} not confirmed on further seeds yet: this may change"
-        return Reason(text=text, remedy=same_again("confirms them"))
+        return Reason(text=text, remedy=repeat_search("confirms them"))
     running = f", {now.n_running} running" if now.n_running else ""
     text = f"{now.n_ended} of {counted(now.n_total, 'trial')} done{running}: this may change"
-    return Reason(text=text, remedy=None if now.n_running else same_again("runs the rest"))
+    return Reason(text=text, remedy=None if now.n_running else repeat_search("runs the rest"))
 
 
 def _too_few(study: OpenStudy, found: Verdict) -> Reason | None:

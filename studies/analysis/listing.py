@@ -13,8 +13,8 @@ from optuna.trial import FrozenTrial, TrialState
 from studies.analysis.status import status_of
 from studies.database.damage import DamagedError, check_trials
 from studies.errors import StudyError
-from studies.spec.attributes import is_confirmation, why_not_ours
-from studies.spec.stored_spec import is_ours, read_spec
+from studies.spec.attributes import exclusion_reason, is_confirmation
+from studies.spec.stored_spec import is_finder_study, read_spec
 from studies.storage.storage import StudyStorage, open_storage
 
 if TYPE_CHECKING:
@@ -71,10 +71,8 @@ def list_studies(storage: StudyStorage | str) -> list[StudySummary]:
     """
     with contextlib.ExitStack() as stack:
         opened = stack.enter_context(open_storage(storage, create=False)) if isinstance(storage, str) else storage
-        return sorted(
-            (_summary_of(opened, frozen) for frozen in opened.optuna.get_all_studies() if is_ours(frozen.user_attrs)),
-            key=lambda summary: summary.name,
-        )
+        found = [each for each in opened.optuna.get_all_studies() if is_finder_study(each.user_attrs)]
+        return sorted((_summary_of(opened, frozen) for frozen in found), key=lambda summary: summary.name)
 
 
 def _summary_of(opened: StudyStorage, frozen: FrozenStudy) -> StudySummary:
@@ -95,7 +93,7 @@ def _summary(name: str, attributes: Mapping[str, Any], trials: Sequence[FrozenTr
     except StudyError as error:
         return _unreadable(name, own, n_confirmed, str(error))
     names = spec.parameter_names
-    own = [trial for trial in own if not why_not_ours(trial, names)]
+    own = [trial for trial in own if not exclusion_reason(trial, names)]
     study_status = status_of(spec, own)
     values = [trial.value for trial in own if trial.state == TrialState.COMPLETE and trial.value is not None]
     return StudySummary(

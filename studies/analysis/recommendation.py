@@ -229,9 +229,9 @@ def why_no_pick(study: OpenStudy) -> str:
             return ""
         return "the range test suggests no learning rate: its curve does not show one. Search a grid instead."
     more = f"give each run more {'environment steps' if study.spec.env_steps is not None else 'episodes'}."
-    if _nothing_was_learned(study, complete):
+    if _is_unlearned(study, complete):
         return f"no gradient step was made within this budget, or only after the last episode had ended: {more}"
-    if _all_went_the_same(study, complete):
+    if _are_runs_identical(study, complete):
         varied = ", ".join(sorted({name for trial in complete for name in trial.params}))
         return (
             f"all trials gave exactly the same: what was varied{f' ({varied})' if varied else ''} had no effect within "
@@ -250,7 +250,7 @@ def _nothing_is_complete(study: OpenStudy) -> str:
     return f"{counts} The last failure: {reason}. Mend its cause, then run the search again."
 
 
-def _nothing_was_learned(study: OpenStudy, complete: list[FrozenTrial]) -> bool:
+def _is_unlearned(study: OpenStudy, complete: list[FrozenTrial]) -> bool:
     """Return whether no episode ended after a gradient step; episodes have the loss of the latest update."""
     seen = False
     for trial in complete:
@@ -263,7 +263,7 @@ def _nothing_was_learned(study: OpenStudy, complete: list[FrozenTrial]) -> bool:
     return seen
 
 
-def _all_went_the_same(study: OpenStudy, complete: list[FrozenTrial]) -> bool:
+def _are_runs_identical(study: OpenStudy, complete: list[FrozenTrial]) -> bool:
     """Return whether all trials are equal, episode by episode; equal values alone may be the highest return."""
     values = [(trial.value, seed_values(trial)) for trial in complete]
     if len(values) < 2 or any(each != values[0] for each in values):

@@ -46,7 +46,7 @@ class Remedy:
         return {"options": self.options, "purpose": self.purpose, "joins": self.joins}
 
 
-def same_again(purpose: str) -> Remedy:
+def repeat_search(purpose: str) -> Remedy:
     """Return the same search again, which resumes where it was stopped."""
     return Remedy(purpose=purpose)
 
@@ -54,7 +54,7 @@ def same_again(purpose: str) -> Remedy:
 def more_seeds(spec: StudySpec, n: int) -> Remedy:
     """Return the search with this number of seeds, which is another study."""
     return Remedy(
-        changes=(("seeds", n), ("study_name", _another_name(spec, f"{n}-seeds"))),
+        changes=(("seeds", n), ("study_name", _name_of_variant(spec, f"{n}-seeds"))),
         purpose=f"{n} seeds each; another study",
         joins=False,
     )
@@ -64,7 +64,7 @@ def longer_runs(spec: StudySpec, budget: int) -> Remedy:
     """Return the search with this budget for each run, which is another study."""
     unit, word = ("env_steps", "steps") if spec.env_steps is not None else ("episodes", "episodes")
     return Remedy(
-        changes=((unit, budget), ("study_name", _another_name(spec, f"{budget}-{word}"))),
+        changes=((unit, budget), ("study_name", _name_of_variant(spec, f"{budget}-{word}"))),
         purpose=f"runs of {budget:,} {'environment steps' if word == 'steps' else word}; another study",
         joins=False,
     )
@@ -150,7 +150,7 @@ def _rates(
         return None
     low, high = min(finding.lowest, *rounded), max(finding.highest, *rounded)
     space = f"{low:.3g}:{high:.3g}:log"
-    name = _another_name(spec, "wider")
+    name = _name_of_variant(spec, "wider")
     return Remedy(
         changes=(("space", ((finding.name, space),)), ("study_name", name)),
         purpose=f"a wider range {where}; another study",
@@ -186,7 +186,7 @@ def _enough_steps(finding: LearningRateEstimate) -> int:
     return steps
 
 
-def _another_name(spec: StudySpec, suffix: str) -> str:
+def _name_of_variant(spec: StudySpec, suffix: str) -> str:
     """Return the name of a study with the same question and other options."""
     return f"{re.sub(_SUFFIX, '', spec.name)}-{suffix}"
 

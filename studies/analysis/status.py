@@ -90,7 +90,7 @@ def planned_row(trial: FrozenTrial) -> Row:
     return dict(trial.system_attrs.get("fixed_params", {}))
 
 
-def first_left(spec: StudySpec, trials: Sequence[FrozenTrial]) -> list[Row]:
+def remaining_first_trials(spec: StudySpec, trials: Sequence[FrozenTrial]) -> list[Row]:
     """Return the parameter sets that are still to be tried before those of the sampler."""
     return pending_rows(_encoded(spec.first), [row for trial in trials if (row := planned_row(trial))])
 

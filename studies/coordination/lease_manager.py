@@ -76,7 +76,7 @@ class LeaseManager:
             if number in self._held:
                 return None
             if epoch := self._table.take(self._study, number, str(self._own), LEASE_SECONDS):
-                self._begin_to_hold(number, epoch)
+                self._register(number, epoch)
                 return None
             lease = self._table.held(self._study).get(number)
             if lease is None:
@@ -88,10 +88,10 @@ class LeaseManager:
                 epoch = self._table.take(self._study, number, str(self._own), LEASE_SECONDS, instead_of=lease)
             if not epoch:
                 return Owner.read(lease.owner)
-            self._begin_to_hold(number, epoch)
+            self._register(number, epoch)
             return None
 
-    def acquire_in_time(self, number: int) -> Owner | None:
+    def acquire_with_watch(self, number: int) -> Owner | None:
         """Acquire a lease, watching the owner of an expired one for as long as necessary; return as `acquire`."""
         warned = False
         while (holder := self.acquire(number)) is not None:
@@ -104,7 +104,7 @@ class LeaseManager:
             time.sleep(_LOOK_SECONDS)
         return None
 
-    def other_owner_in_time(self) -> Owner | None:
+    def other_owner_with_watch(self) -> Owner | None:
         """Return another process that holds a lease, after watching owners of expired ones; None without one."""
         warned = False
         while True:
@@ -124,7 +124,7 @@ class LeaseManager:
             warned = warned or _warn_of_watched(holders[newest])
             time.sleep(_LOOK_SECONDS)
 
-    def _begin_to_hold(self, number: int, epoch: int) -> None:
+    def _register(self, number: int, epoch: int) -> None:
         self._held.add(number)
         self._epochs[number] = epoch
         self._lost.discard(number)
@@ -132,7 +132,7 @@ class LeaseManager:
     def start_renewing(self) -> None:
         """Renew all leases every `RENEW_SECONDS`, from now until `close`, in a thread."""
         if self._thread is None and self._others:
-            self._thread = threading.Thread(target=self._renew_again_and_again, name="finder-leases", daemon=True)
+            self._thread = threading.Thread(target=self._renewal_loop, name="finder-leases", daemon=True)
             self._thread.start()
 
     def release(self, number: int) -> bool:
@@ -180,7 +180,7 @@ class LeaseManager:
             lost, self._lost = self._lost, set()
             return lost
 
-    def held_by_others(self) -> dict[int, Owner]:
+    def leases_of_others(self) -> dict[int, Owner]:
         """Return the owners of leases of other processes that are, or may be, alive, by number."""
         with self._lock:
             leases = self._table.held(self._study)
@@ -230,7 +230,7 @@ class LeaseManager:
         since = self._overdue.setdefault((number, lease.owner, lease.deadline), time.monotonic())
         return time.monotonic() - since >= WATCH_SECONDS
 
-    def _renew_again_and_again(self) -> None:
+    def _renewal_loop(self) -> None:
         wait = RENEW_SECONDS
         while not self._closed.wait(wait):
             try:

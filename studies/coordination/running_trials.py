@@ -93,7 +93,7 @@ class RunningTrials:
         """Return whether a trial was taken over and is still executed here."""
         return number in self._taken
 
-    def end_here(self, number: int) -> bool:
+    def discard_taken(self, number: int) -> bool:
         """Record that a trial is not executed here any more; return whether it had been taken over."""
         was_taken = number in self._taken
         self._taken.discard(number)

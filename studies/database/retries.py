@@ -154,7 +154,7 @@ class RetryPolicy:
                     raise self._unusable_error(error) from error
                 raise
             if self.is_over or not self._is_running or not failure.transient or self._left(began) <= 0:
-                raise self._given_up(failure) from error
+                raise self._final_error(failure) from error
         # Outside the handler: errors of further attempts would otherwise have this one as their context.
         return self._wait(after_failure or call, failure, began)
 
@@ -195,7 +195,7 @@ class RetryPolicy:
                 if now is None:
                     raise
                 if not now.transient or self._left(began) <= 0:
-                    raise self._given_up(now) from error
+                    raise self._final_error(now) from error
             else:
                 log.warning("%s answers again, after %.0f s.", self._label, time.monotonic() - began)
                 return result
@@ -209,7 +209,7 @@ class RetryPolicy:
             "process has locked it, and that it is writable."
         )
 
-    def _given_up(self, failure: StorageFailure) -> StorageAwayError:
+    def _final_error(self, failure: StorageFailure) -> StorageAwayError:
         self.is_over = self._is_running
         if failure.transient:
             seconds = self.seconds if self._is_running else self.call_seconds

@@ -18,7 +18,7 @@ from studies.policies.race import racers_of
 from studies.scheduling.pruners import RACE_RUNGS
 from studies.spec.spaces import Json
 from studies.statistics.pruned_estimate import clearly_worse, estimate_final
-from studies.statistics.racing import staying
+from studies.statistics.racing import survivors
 from studies.statistics.values import iqm
 
 N_SEEDS = 3
@@ -48,7 +48,7 @@ def default_search(problem: Problem, rng: np.random.Generator) -> Generator[Roun
         cost, share = cost + price, problem.shares[mark]
         seen[share] = {config: tuple(values[config, seed] for seed in range(n_seeds)) for config in alive}
         if share < 1:
-            alive = _staying(problem, seen[share], share)
+            alive = _survivors(problem, seen[share], share)
     if share < 1:  # the budget ended before; without values all are equal
         last = seen.get(share, {})
         order = sorted(alive, key=lambda config: -float(np.mean(last.get(config, (0.0,)))))
@@ -73,14 +73,14 @@ def default_search(problem: Problem, rng: np.random.Generator) -> Generator[Roun
     return Decision(pick=pick.number, interval=(own.low, own.high), rate=rate)
 
 
-def _staying(problem: Problem, values: Mapping[int, tuple[float, ...]], share: float) -> list[int]:
+def _survivors(problem: Problem, values: Mapping[int, tuple[float, ...]], share: float) -> list[int]:
     """Return the candidates that continue, of each group separately."""
     races: dict[Hashable, list[int]] = {}
     racers = racers_of(problem, values)
     for config, racer in enumerate(racers):
         races.setdefault(racer.group, []).append(config)
     return sorted(
-        configs[i] for configs in races.values() for i in staying([racers[config] for config in configs], share)
+        configs[i] for configs in races.values() for i in survivors([racers[config] for config in configs], share)
     )
 
 

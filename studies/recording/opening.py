@@ -29,7 +29,7 @@ from studies.scheduling.trial_sampler import TrialSampler
 from studies.spec.attributes import is_open
 from studies.spec.compatibility import clashes, continuation_error, describe_changes, differences, merge_plans
 from studies.spec.spec import StudySpec, default_name
-from studies.spec.stored_spec import is_ours, read_spec
+from studies.spec.stored_spec import is_finder_study, read_spec
 from studies.storage.commands import delete_command
 from studies.storage.storage import StudyStorage, open_storage
 from studies.study.argument_order import study_name_first
@@ -158,7 +158,7 @@ def delete_study(study_name: str, storage: StudyStorage | str) -> int:
         opened.require_writable()
         study_id = require_study(opened, study_name)
         n_trials = len(opened.optuna.get_all_trials(study_id, deepcopy=False))
-        if n_trials and not is_ours(opened.optuna.get_study_user_attrs(study_id)):
+        if n_trials and not is_finder_study(opened.optuna.get_study_user_attrs(study_id)):
             raise StudyError(f"the study {study_name!r} was not made by Finder: remove it with optuna-dashboard.")
         _refuse_if_running(opened, study_id, study_name)
         remove_study(opened, study_id)
@@ -172,7 +172,7 @@ def _lead(opened: StudyStorage, study_id: int, name: str) -> LeaseManager:
         StudyError: If another live process holds it.
     """
     leases = LeaseManager(opened.leases, _episodes_key(opened, study_id, name), others=opened.url != "memory")
-    holder = leases.acquire_in_time(STUDY)
+    holder = leases.acquire_with_watch(STUDY)
     if holder is not None:
         leases.close()
         raise _is_run_by(name, opened, holder)
@@ -192,7 +192,7 @@ def _refuse_if_running(storage: StudyStorage, study_id: int, name: str) -> None:
     if key is None:
         return
     with LeaseManager(storage.leases, key, others=False) as leases:
-        holder = leases.other_owner_in_time()
+        holder = leases.other_owner_with_watch()
     if holder is not None:
         raise _is_run_by(name, storage, holder)
 
@@ -248,22 +248,22 @@ def _named(storage: StudyStorage, spec: StudySpec) -> tuple[StudySpec, list[str]
     return spec, [f"{default} was made with {taken_for}, which is another question: this study is {spec.name}."]
 
 
-def _another_question(storage: StudyStorage, study_id: int, spec: StudySpec) -> str | None:
+def _conflicting_settings(storage: StudyStorage, study_id: int, spec: StudySpec) -> str | None:
     """Return the settings of an existing study with another question and results; None if the name can be used."""
     attributes = storage.optuna.get_study_user_attrs(study_id)
     trials = storage.optuna.get_all_trials(study_id, deepcopy=False)
-    if not is_ours(attributes):
+    if not is_finder_study(attributes):
         return None
-    pairs = _against(read_spec(attributes, spec.name), spec, trials)
-    return _made_with(pairs) if pairs and _has_something_to_show(trials) else None
+    pairs = _obstacles(read_spec(attributes, spec.name), spec, trials)
+    return _settings_text(pairs) if pairs and _has_something_to_show(trials) else None
 
 
-def _against(old: StudySpec, spec: StudySpec, trials: Sequence[FrozenTrial]) -> list[tuple[str, str]]:
+def _obstacles(old: StudySpec, spec: StudySpec, trials: Sequence[FrozenTrial]) -> list[tuple[str, str]]:
     """Return what prevents a study from being continued, as pairs like those of `differences`; none if nothing does."""
     return differences(old, spec) or clashes(old, merge_plans(old, spec), trials)
 
 
-def _made_with(pairs: Sequence[tuple[str, str]]) -> str:
+def _settings_text(pairs: Sequence[tuple[str, str]]) -> str:
     return " and ".join(dict.fromkeys(before for before, _ in pairs))
 
 
@@ -272,10 +272,10 @@ def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[S
     backend, name = storage.optuna, spec.name
     attributes = backend.get_study_user_attrs(study_id)
     trials = backend.get_all_trials(study_id, deepcopy=False)
-    if not is_ours(attributes):
+    if not is_finder_study(attributes):
         return spec, [], True
     old = read_spec(attributes, name)
-    pairs = _against(old, spec, trials)
+    pairs = _obstacles(old, spec, trials)
     if not pairs:
         merged = merge_plans(old, spec)
         return merged, describe_changes(old, merged, spec), True
@@ -283,7 +283,7 @@ def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[S
     if not _has_something_to_show(trials) and re.fullmatch(rf"{default}(-\d+)?", name):
         return (
             spec,
-            [f"The study {name} with {_made_with(pairs)} had nothing to show: a new one takes its place."],
+            [f"The study {name} with {_settings_text(pairs)} had nothing to show: a new one takes its place."],
             False,
         )
     raise continuation_error(name, pairs, optuna.get_all_study_names(backend), delete_command(name, storage.label))
@@ -292,7 +292,7 @@ def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[S
 def _refuse_foreign(storage: StudyStorage, study_id: int, spec: StudySpec) -> None:
     """Reject a study of another program; one without spec and trials, as a killed process leaves, is accepted."""
     backend = storage.optuna
-    if not is_ours(backend.get_study_user_attrs(study_id)) and (
+    if not is_finder_study(backend.get_study_user_attrs(study_id)) and (
         backend.get_all_trials(study_id, deepcopy=False)
         or backend.get_study_directions(study_id)[0].name.lower() != spec.direction
     ):

@@ -374,7 +374,7 @@ class Recorder:
 
     def _end_here(self, number: int) -> bool:
         """Return whether another process took over a trial that ends here; this process may resume it if it waits."""
-        if not self._trials.end_here(number):
+        if not self._trials.discard_taken(number):
             return False
         if not self.is_cut_off:
             self._leases.release(number)

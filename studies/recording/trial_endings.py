@@ -62,7 +62,7 @@ def pruning(
         StudyError: If `extra` is not JSON.
     """
     known = {seed: each for seed, each in (seed_values or {}).items() if math.isfinite(each)}
-    attrs = {"pruned_at": int(env_steps), REASON_ATTR: why_pruned(pruner, env_steps, value)}
+    attrs = {"pruned_at": int(env_steps), REASON_ATTR: pruning_reason(pruner, env_steps, value)}
     return _checked(TrialEnding(TrialState.PRUNED, None, {**attrs, **_seed_attrs(known, extra)}))
 
 
@@ -82,7 +82,7 @@ def failure(
     return _checked(TrialEnding(TrialState.FAIL, None, attrs))
 
 
-def why_pruned(pruner: str, env_steps: int, value: float) -> str:
+def pruning_reason(pruner: str, env_steps: int, value: float) -> str:
     """Return the reason of a trial that was pruned after this many environment steps, with this value."""
     at = f" with {value:.4g}" if math.isfinite(value) else ""
     when = f"{at} after {env_steps:,} environment steps (pruner {pruner})"

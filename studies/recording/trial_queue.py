@@ -15,7 +15,7 @@ from studies.database.fencing import LeaseLostError
 from studies.recording.confirmation_queue import ConfirmationQueue
 from studies.recording.trial_source import TrialSource
 from studies.recording.trial_states import requeue_abandoned, suggest_parameters
-from studies.spec.attributes import REASON_ATTR, why_not_ours
+from studies.spec.attributes import REASON_ATTR, exclusion_reason
 from studies.study.study import OpenStudy, reloaded, with_longer_plan
 
 if TYPE_CHECKING:
@@ -87,9 +87,8 @@ class TrialQueue:
         for trial in self._study.trials_of_others():
             if trial.number not in self._ignored:
                 self._ignored.add(trial.number)
-                log.warning(
-                    "Trial %d is left alone: %s.", trial.number, why_not_ours(trial, self._study.spec.parameter_names)
-                )
+                reason = exclusion_reason(trial, self._study.spec.parameter_names)
+                log.warning("Trial %d is left alone: %s.", trial.number, reason)
 
     def _planned(self, call: Callable[[], _T]) -> _T:
         """Return the result of an idempotent call made with the planning lease."""
@@ -113,7 +112,7 @@ class TrialQueue:
     @property
     def is_led_elsewhere(self) -> bool:
         """Return whether another process leads the study."""
-        return STUDY in self._leases.held_by_others()
+        return STUDY in self._leases.leases_of_others()
 
     @property
     def share(self) -> int | None:
@@ -123,7 +122,7 @@ class TrialQueue:
         """
         if self._leases.holds(STUDY):
             return None
-        n_workers = 1 + len(set(self._leases.held_by_others().values()))
+        n_workers = 1 + len(set(self._leases.leases_of_others().values()))
         return max(1, math.ceil(self.n_left / (2 * n_workers)))
 
     def is_confirmation(self, number: int) -> bool:
@@ -179,12 +178,12 @@ class TrialQueue:
                     if started is None or self._leases.acquire(started.trial.number) is None:
                         return started
             except LeaseLostError as error:
-                if started is not None and self._is_ours(started, error):
+                if started is not None and self._is_own_trial(started, error):
                     return started
             if started is not None:
                 self.requeue(started.trial.number)
 
-    def _is_ours(self, started: _StartedTrial, error: LeaseLostError) -> bool:
+    def _is_own_trial(self, started: _StartedTrial, error: LeaseLostError) -> bool:
         """Return whether this process runs a trial that it started while another one was planning."""
         number, storage = started.trial.number, self._study.study._storage
         if not self._leases.holds(number):

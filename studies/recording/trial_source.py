@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from studies.analysis.status import first_left, planned_row, rows_left
+from studies.analysis.status import planned_row, remaining_first_trials, rows_left
 from studies.recording.trial_states import resume, start_trial
 from studies.spec.attributes import is_interrupted
 from studies.spec.plan import pending_rows
@@ -54,7 +54,7 @@ class TrialSource:
             untried, again = rows_left(self._spec, trials)
             self._pending = [*untried, *again] if retry_failed else untried
         else:
-            self._pending = first_left(self._spec, trials)
+            self._pending = remaining_first_trials(self._spec, trials)
         self._started: set[int] = set()  # started by this source
         self._n_seen = self._next_number(trials)
 

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 def requeue_abandoned(study: optuna.Study, leases: LeaseManager) -> None:
     """Requeue the trials of dead processes. Requires the planning lease."""
     # Order matters: processes release a lease after the trial has ended, and none starts a trial while this one plans.
-    held = leases.held_by_others()
+    held = leases.leases_of_others()
     for trial in study.get_trials(deepcopy=False):
-        is_ours = trial.state == TrialState.RUNNING and not is_run_by_others(trial)
-        if is_ours and trial.number not in held and not leases.holds(trial.number):
+        is_finder_study = trial.state == TrialState.RUNNING and not is_run_by_others(trial)
+        if is_finder_study and trial.number not in held and not leases.holds(trial.number):
             requeue(study, trial._trial_id)
 
 
@@ -82,12 +82,12 @@ def suggest_parameters(
         drawn = frozen.params.keys() if distributions.keys() - frozen.params.keys() else ()
         for name, distribution in distributions.items():
             if name in drawn and name not in frozen.system_attrs.get("fixed_params", {}):
-                _draw_again(study, trial, name, distribution)
+                _repeat_draw(study, trial, name, distribution)
             trial._suggest(name, distribution)
     return trial
 
 
-def _draw_again(study: optuna.Study, trial: Trial, name: str, distribution: BaseDistribution) -> None:
+def _repeat_draw(study: optuna.Study, trial: Trial, name: str, distribution: BaseDistribution) -> None:
     """Repeat the draw of a parameter that is set already, so that later ones get their own random numbers."""
     if name not in trial.relative_params and not distribution.single():
         study.sampler.sample_independent(study, trial._get_latest_trial(), name, distribution)

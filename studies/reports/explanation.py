@@ -51,9 +51,9 @@ def explain(study: OpenStudy) -> str:
             _horizon_sentence(pick),
             _bias_sentence(found),
             counts,
-            how_sure(found.ranked, study.direction, pick.trial, concluded.status),
+            tie_sentence(found.ranked, study.direction, pick.trial, concluded.status),
             _refuted_sentence(found),
-            which_matters(found.ranked, study.spec.search_space()),
+            choice_sentence(found.ranked, study.spec.search_space()),
             _luck_sentence(found),
         ]
     )
@@ -152,7 +152,7 @@ _STATE_WORDS = (
 )
 
 
-def how_sure(ranked: list[Ranked], direction: Direction, pick: int, status: Status) -> str:
+def tie_sentence(ranked: list[Ranked], direction: Direction, pick: int, status: Status) -> str:
     """Return a sentence on the trials that are tied with the best, unless it is part of the conclusion.
 
     Args:
@@ -192,7 +192,7 @@ def how_sure(ranked: list[Ranked], direction: Direction, pick: int, status: Stat
     return f"{level} The pick is {chosen_for}; {more}"
 
 
-def which_matters(ranked: list[Ranked], searched: Collection[str]) -> str:
+def choice_sentence(ranked: list[Ranked], searched: Collection[str]) -> str:
     """Return a sentence on tied optimizers or agents, and whether the choice matters; "" if one is the best."""
     sentences = []
     for name in LABEL_PARAMS:

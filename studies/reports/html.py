@@ -79,7 +79,7 @@ def _conclusion(study: OpenStudy) -> str:
     return (
         f'<div class="answer {kind}"><p><strong>{_text(found.pick)}</strong></p>{value}'
         f'<p><strong class="status">{_text(found.status)}</strong>: {_text(found.certainty)}.</p>'
-        f"{''.join(f'<p>{_text(sentence)}</p>' for sentence in found.surer)}</div>"
+        f"{''.join(f'<p>{_text(sentence)}</p>' for sentence in found.remedy_sentences)}</div>"
     )
 
 
@@ -95,7 +95,7 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
         f'<td class="number">{_text(spread_text(entry.value, entry.spread))}</td>'
         f'<td class="number">{_text(interval_text(entry.low, entry.high))}</td>'
         f'<td class="number">{_is_best(entry)}</td>'
-        f'<td class="number">{_beats(entry, pick, study.direction)}</td>'
+        f'<td class="number">{_win_probability(entry, pick, study.direction)}</td>'
         f'<td class="number">{entry.n_seeds}</td></tr>'
         for place, entry in enumerate(entries[:_TABLE_ROWS], start=1)
     )
@@ -116,7 +116,7 @@ def _is_best(entry: Ranked) -> str:
     return "" if math.isnan(entry.low) else f"{entry.probability_best:.0%}"
 
 
-def _beats(entry: Ranked, pick: Ranked | None, direction: Direction) -> str:
+def _win_probability(entry: Ranked, pick: Ranked | None, direction: Direction) -> str:
     """Return the probability that a run of this trial beats one of the recommended trial.
 
     It is "" for the recommended trial, or with one seed each.

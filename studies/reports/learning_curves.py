@@ -16,9 +16,9 @@ from studies.reports.theme import (
     QUIET,
     annotate_empty,
     explain_band,
-    faded,
     new_figure,
     plain,
+    rgba,
     rounded,
     shortened,
 )
@@ -130,7 +130,7 @@ def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
             name=f"{counted(len(data.others), 'other trial')}",
             legendgroup="others",
             showlegend=index == 0,
-            line={"color": faded(QUIET, 0.45), "width": 1},
+            line={"color": rgba(QUIET, 0.45), "width": 1},
             hovertemplate=f"{plain(curve.label)}<br>%{{x:,}} steps: %{{y:.4g}}<extra></extra>",
         )
     has_pick = data.pick is not None
@@ -154,7 +154,7 @@ def _add_curve(figure: go.Figure, curve: Curve, color: str, is_pick: bool) -> No
     if curve.n_seeds > 1:
         band = {"line": {"width": 0}, "hoverinfo": "skip", "showlegend": False, "legendgroup": group, "mode": "lines"}
         figure.add_scatter(x=curve.steps, y=rounded(curve.high), **band)
-        fill = faded(color, 0.2 if is_pick else 0.1)
+        fill = rgba(color, 0.2 if is_pick else 0.1)
         figure.add_scatter(x=curve.steps, y=rounded(curve.low), fill="tonexty", fillcolor=fill, **band)
     figure.add_scatter(
         x=curve.steps,

@@ -19,15 +19,15 @@ from studies.reports.theme import (
     add_confirmed,
     add_failed,
     annotate_empty,
+    annotate_only_failed,
     annotate_rate,
     colors,
     explain_band,
-    faded,
     log_axis,
     new_figure,
     plain,
+    rgba,
     rounded,
-    say_only_failed,
     value_title,
 )
 from studies.spec.attributes import seed_values
@@ -215,14 +215,14 @@ def _add_line(figure: go.Figure, line: RateLine, color: str, connected: bool) ->
     if connected and len(rates) > 1:
         band = {"line": {"width": 0}, "hoverinfo": "skip", "showlegend": False, "legendgroup": name, "mode": "lines"}
         figure.add_scatter(x=rates, y=highs, **band)
-        figure.add_scatter(x=rates, y=lows, fill="tonexty", fillcolor=faded(color, 0.16), **band)
+        figure.add_scatter(x=rates, y=lows, fill="tonexty", fillcolor=rgba(color, 0.16), **band)
     else:
         bars["error_y"] = {
             "type": "data",
             "symmetric": False,
             "array": [point.high - point.mean for point in line.points],
             "arrayminus": [point.mean - point.low for point in line.points],
-            "color": faded(color, 0.5),
+            "color": rgba(color, 0.5),
             "thickness": 1.5,
             "width": 3,
         }
@@ -266,7 +266,7 @@ def _add_stopped(figure: go.Figure, data: LearningRateData) -> None:
     ]
     add_failed(figure, [point.rate for point in data.failed], failed)
     if not data.lines and not pruned:
-        say_only_failed(figure)
+        annotate_only_failed(figure)
 
 
 def _confirmed_text(point: ConfirmedPoint) -> str:
@@ -300,7 +300,7 @@ def _mark_interval(figure: go.Figure, finding: LearningRateEstimate) -> None:
         y=[None],
         mode="markers",
         name=f"95%: the best rate{whose}",
-        marker={"symbol": "square", "size": 12, "color": faded(ACCENT, 0.15)},
+        marker={"symbol": "square", "size": 12, "color": rgba(ACCENT, 0.15)},
     )
     if finding.corrected:
         line = {"color": ACCENT, "width": 1.5, "dash": "dash"}

@@ -16,9 +16,9 @@ from studies.reports.theme import (
     CONFIRMED_MARKER,
     PALETTE,
     annotate_empty,
-    faded,
     new_figure,
     plain,
+    rgba,
     rounded,
     shortened,
     value_title,
@@ -162,9 +162,9 @@ def _legend(rows: tuple[RankingRow, ...], n_seeds: int) -> list[tuple[str, dict[
         (f"in the search, {over_seeds_text(n_seeds)}", {"symbol": "diamond", "size": 11, "color": PALETTE[0]})
     ]
     if n_seeds > 1:
-        marks.append(("one seed", {"symbol": "circle", "size": 7, "color": faded(PALETTE[0], 0.55)}))
+        marks.append(("one seed", {"symbol": "circle", "size": 7, "color": rgba(PALETTE[0], 0.55)}))
     if any(interval_text(row.best.low, row.best.high) for row in rows):
-        bar = {"symbol": "line-ew", "size": 16, "line": {"width": 8, "color": faded(PALETTE[0], 0.3)}}
+        bar = {"symbol": "line-ew", "size": 16, "line": {"width": 8, "color": rgba(PALETTE[0], 0.3)}}
         marks.append(("95% interval in the search", bar))
     if any(row.further is not None for row in rows):
         marks.append((CONFIRMED, CONFIRMED_MARKER))
@@ -178,7 +178,7 @@ def _add_row(figure: go.Figure, row: RankingRow, place: int, color: str, side: s
             x=rounded([entry.low, entry.high]),
             y=[place, place],
             mode="lines",
-            line={"color": faded(color, 0.3), "width": 12},
+            line={"color": rgba(color, 0.3), "width": 12},
             hoverinfo="skip",
             showlegend=False,
         )
@@ -186,7 +186,7 @@ def _add_row(figure: go.Figure, row: RankingRow, place: int, color: str, side: s
         x=rounded(entry.seed_values),
         y=[place] * len(entry.seed_values),
         mode="markers",
-        marker={"color": faded(color, 0.55), "size": 7},
+        marker={"color": rgba(color, 0.55), "size": 7},
         hovertemplate=f"<b>{plain(row.label)}</b><br>one seed: %{{x:.4g}}<extra></extra>",
         showlegend=False,
     )

@@ -14,7 +14,7 @@ from optuna.trial import TrialState
 
 from studies.reports.importances import importances_data, searched_params
 from studies.reports.ranking import ranking
-from studies.reports.theme import ACCENT, QUIET, annotate_empty, faded, log_axis, new_figure, plain, shortened
+from studies.reports.theme import ACCENT, QUIET, annotate_empty, log_axis, new_figure, plain, rgba, shortened
 from studies.spec.attributes import has_diverged
 from studies.spec.spaces import FloatRange, IntRange
 from studies.words import counted, number_text, param_text, params_text
@@ -121,7 +121,7 @@ def plot_parallel_coordinates(study: OpenStudy, max_params: int = 6, max_lines: 
         return annotate_empty(figure, "No trial has ended yet.")
     complete = [line for line in data.lines if line.state == "complete"]
     stopped = [line for line in data.lines if line.state != "complete"]
-    _add_lines(figure, stopped, "pruned or diverged", faded(QUIET, 0.35), 1.0)
+    _add_lines(figure, stopped, "pruned or diverged", rgba(QUIET, 0.35), 1.0)
     quarter = math.ceil(len(complete) / 4)
     parts = (complete[:quarter], complete[quarter : 2 * quarter], complete[2 * quarter :])
     for part, (name, color, width) in reversed(list(zip(parts, _GROUPS, strict=True))):

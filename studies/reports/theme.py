@@ -114,7 +114,7 @@ def rounded(values: Sequence[float]) -> list[float | None]:
     return [None if math.isnan(value) else float(f"{value:.6g}") for value in values]
 
 
-def faded(color: str, alpha: float) -> str:
+def rgba(color: str, alpha: float) -> str:
     """Return `#rrggbb` as an rgba colour."""
     red, green, blue = (int(color[index : index + 2], 16) for index in (1, 3, 5))
     return f"rgba({red},{green},{blue},{alpha})"
@@ -138,7 +138,7 @@ def annotate_empty(figure: go.Figure, text: str) -> go.Figure:
 
 def explain_band(figure: go.Figure, what: str = "band") -> None:
     """Explain the band (or the bar) around a line in the legend."""
-    line = {"color": faded(QUIET, 0.45), "width": 10 if what == "band" else 2}
+    line = {"color": rgba(QUIET, 0.45), "width": 10 if what == "band" else 2}
     figure.add_scatter(x=[None], y=[None], mode="lines", name=f"{what}: worst to best seed", line=line)
 
 
@@ -200,7 +200,7 @@ def add_confirmed(
     )  # fmt: skip
 
 
-def say_only_failed(figure: go.Figure) -> None:
+def annotate_only_failed(figure: go.Figure) -> None:
     """Write into the area of the values that all trials have failed."""
     figure.update_layout(yaxis={"showticklabels": False, "showgrid": False, "ticks": ""})
     figure.add_annotation(

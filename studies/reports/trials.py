@@ -14,10 +14,10 @@ from studies.reports.theme import (
     QUIET,
     add_failed,
     annotate_empty,
+    annotate_only_failed,
     new_figure,
     plain,
     rounded,
-    say_only_failed,
     value_title,
 )
 from studies.spec.attributes import is_interrupted
@@ -106,7 +106,7 @@ def plot_trials(study: OpenStudy) -> go.Figure:
             _add_rows(figure, rows, [row.value for row in rows], name, marker)
     add_failed(figure, [row.number for row in failed], [_hover_text(row) for row in failed])
     if not valued:
-        say_only_failed(figure)
+        annotate_only_failed(figure)
     last = max(row.number for row in data.trials)
     figure.update_xaxes(range=[-0.5, last + 0.5], tickformat="d", dtick=1 if last <= 12 else None)
     return figure

@@ -65,7 +65,7 @@ class EqualStepsPruner(BasePruner):
         if step is None or (self._n_warmup_steps is not None and step < self._n_warmup_steps):
             return False
         trials = [other for other in study.get_trials(deepcopy=False, states=_STATES) if not is_confirmation(other)]
-        if self._n_warmup_steps is None and step < _half_of_the_usual_length(trials):
+        if self._n_warmup_steps is None and step < _half_typical_length(trials):
             return False
         others = [_value_at(other, step) for other in trials if other.number != trial.number]
         known = np.array([value for value in others if not math.isnan(value)])
@@ -95,7 +95,7 @@ def _value_at(trial: FrozenTrial, step: int) -> float:
     return float(np.interp(step, steps, values, left=math.nan, right=beyond))
 
 
-def _half_of_the_usual_length(trials: list[FrozenTrial]) -> float:
+def _half_typical_length(trials: list[FrozenTrial]) -> float:
     complete = [trial for trial in trials if trial.state == TrialState.COMPLETE]
     lengths = [trial.last_step for trial in complete if trial.last_step is not None]
     return float(np.median(lengths)) / 2 if lengths else math.inf

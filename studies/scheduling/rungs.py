@@ -14,7 +14,7 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from studies.spec.attributes import RUNG_ATTR, has_diverged, is_confirmation
-from studies.statistics.racing import Racer, staying
+from studies.statistics.racing import Racer, survivors
 from studies.statistics.rate_curve import log10_rate
 from studies.statistics.sequential_test import LEVEL, undecided
 from studies.statistics.values import iqm
@@ -50,7 +50,7 @@ class RungPruner(BasePruner):
         """Return the highest rung at or below a step, None before the first."""
 
     @abstractmethod
-    def staying(self, rung: int, at_rung: AtRung, trials: Sequence[FrozenTrial]) -> set[int]:
+    def survivors(self, rung: int, at_rung: AtRung, trials: Sequence[FrozenTrial]) -> set[int]:
         """Return the numbers of the trials that continue.
 
         Args:
@@ -80,7 +80,7 @@ class RungPruner(BasePruner):
                 at_rung[other.number] = tuple(sign * value for value in values)
         key = (study.study_name, rung, tuple(at_rung.items()))
         if self._judged[0] != key:  # all trials of a rung are judged one after another
-            self._judged = key, self.staying(rung, at_rung, trials)
+            self._judged = key, self.survivors(rung, at_rung, trials)
         return trial.number not in self._judged[1]
 
 
@@ -117,7 +117,7 @@ class HalvingPruner(RungPruner):
     def rung_of(self, step: int) -> int | None:
         return self._rungs.below(step)
 
-    def staying(self, rung: int, at_rung: AtRung, trials: Sequence[FrozenTrial]) -> set[int]:
+    def survivors(self, rung: int, at_rung: AtRung, trials: Sequence[FrozenTrial]) -> set[int]:
         return best_of(at_rung, math.ceil(len(at_rung) / self._rungs.factor))
 
 
@@ -156,7 +156,7 @@ class HyperbandPruner(RungPruner):
     def rung_of(self, step: int) -> int | None:
         return self._rungs.below(step)
 
-    def staying(self, rung: int, at_rung: AtRung, trials: Sequence[FrozenTrial]) -> set[int]:
+    def survivors(self, rung: int, at_rung: AtRung, trials: Sequence[FrozenTrial]) -> set[int]:
         kept: set[int] = set()
         for bracket, first in enumerate(self._first_rungs):
             own = {number: value for number, value in at_rung.items() if self.bracket_of(number) == bracket}
@@ -188,7 +188,7 @@ class KeepTopPruner(RungPruner):
     def rung_of(self, step: int) -> int | None:
         return self._at if step >= self._at else None
 
-    def staying(self, rung: int, at_rung: AtRung, trials: Sequence[FrozenTrial]) -> set[int]:
+    def survivors(self, rung: int, at_rung: AtRung, trials: Sequence[FrozenTrial]) -> set[int]:
         return best_of(at_rung, self._keep)
 
 
@@ -224,7 +224,7 @@ class RacePruner(RungPruner):
         at = bisect.bisect_right(self._rungs, step)
         return self._rungs[at - 1] if at else None
 
-    def staying(self, rung: int, at_rung: AtRung, trials: Sequence[FrozenTrial]) -> set[int]:
+    def survivors(self, rung: int, at_rung: AtRung, trials: Sequence[FrozenTrial]) -> set[int]:
         races: dict[str, dict[int, Racer]] = {}
         tried = [trial.params for trial in trials if trial.state != TrialState.FAIL]
         for trial in trials:
@@ -237,11 +237,11 @@ class RacePruner(RungPruner):
         kept: set[int] = set()
         for racers in races.values():
             numbers = list(racers)
-            kept |= {numbers[i] for i in self._stay(list(racers.values()), rung / self._budget)}
+            kept |= {numbers[i] for i in self._racing_survivors(list(racers.values()), rung / self._budget)}
         return kept
 
-    def _stay(self, racers: Sequence[Racer], share: float) -> list[int]:
-        return staying(racers, share)
+    def _racing_survivors(self, racers: Sequence[Racer], share: float) -> list[int]:
+        return survivors(racers, share)
 
 
 class SequentialTestPruner(RacePruner):
@@ -263,7 +263,7 @@ class SequentialTestPruner(RacePruner):
             raise ValueError(f"level is {level}: it must be above 0 and below 1.")
         self._level = level
 
-    def _stay(self, racers: Sequence[Racer], share: float) -> list[int]:
+    def _racing_survivors(self, racers: Sequence[Racer], share: float) -> list[int]:
         return undecided(racers, share, level=self._level)
 
 

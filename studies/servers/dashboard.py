@@ -84,7 +84,7 @@ def _note(study: OpenStudy) -> str:
     if len(study.all_trials()) > 2 * MOST_CURVES:
         more += f" (intermediate values are drawn here for the best {MOST_CURVES} trials and the newest {MOST_CURVES})"
     found = conclusion(study)
-    lines = "  \n".join([f"**{found.lines[0]}**", *found.lines[1:], *found.surer])
+    lines = "  \n".join([f"**{found.lines[0]}**", *found.lines[1:], *found.remedy_sentences])
     return f"{lines}\n\n{asked}\n\n{explain(study)}\n\n{more}\n\n{_SIGNED}"
 
 

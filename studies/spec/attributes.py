@@ -57,7 +57,7 @@ def is_run_by_others(trial: FrozenTrial) -> bool:
     return not held
 
 
-def why_not_ours(trial: FrozenTrial, names: Collection[str]) -> str:
+def exclusion_reason(trial: FrozenTrial, names: Collection[str]) -> str:
     """Return the reason why a trial is not part of the search of a study, "" if it is.
 
     Args:

@@ -37,7 +37,7 @@ def stored_attributes(spec: StudySpec, label: str) -> dict[str, Json]:
     return {VERSION_ATTR: SPEC_VERSION, SPEC_ATTR: {**spec.to_json_dict(), "storage": label}}
 
 
-def is_ours(attributes: Mapping[str, Any]) -> bool:
+def is_finder_study(attributes: Mapping[str, Any]) -> bool:
     """Return whether a study with these attributes was created by Finder."""
     return SPEC_ATTR in attributes
 

@@ -43,7 +43,7 @@ class Racer:
     position: float = math.nan
 
 
-def staying(racers: Sequence[Racer], share: float) -> list[int]:
+def survivors(racers: Sequence[Racer], share: float) -> list[int]:
     """Return the positions of the candidates that continue.
 
     Args:
@@ -64,7 +64,7 @@ def scores(racers: Sequence[Racer], share: float) -> dict[int, float]:
 
     Args:
         racers: All candidates. A removed one counts as the worst of the present ones.
-        share: See `staying`.
+        share: See `survivors`.
     """
     present = [i for i, racer in enumerate(racers) if racer.values]
     values = finite([racers[i].values for i in present])

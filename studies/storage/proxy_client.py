@@ -61,7 +61,7 @@ class Proxy:
             self.optuna: GrpcStorageProxy = _OptunaProxy(host, port, self._channel)
         except grpc.FutureTimeoutError:
             self.close()
-            raise StudyError(_why_silent(label, host, port, tls)) from None
+            raise StudyError(_no_answer_text(label, host, port, tls)) from None
         except BaseException:
             self.close()
             raise
@@ -148,7 +148,7 @@ class _TokenAndDeadline(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
         return continuation(sent, request)
 
 
-def _why_silent(label: str, host: str, port: int, tls: bool) -> str:
+def _no_answer_text(label: str, host: str, port: int, tls: bool) -> str:
     """Return why a server did not answer the first call, and what to do."""
     try:
         socket.create_connection((host, port), timeout=1.0).close()

@@ -84,7 +84,7 @@ def check_connections(engine: sa.Engine, file: WatchedFile) -> None:
     @event.listens_for(engine, "begin")
     def before_transaction(connection: sa.Connection) -> None:
         opened: Any = connection.connection.driver_connection
-        file.check(lambda place: _rescue(opened, place))
+        file.check(lambda place: _copy_unlinked(opened, place))
 
 
 class WatchedJournal(JournalFileBackend):
@@ -122,7 +122,7 @@ class ReadJournal(JournalFileBackend):
         raise StudyError(f"the storage {self._file_path!r} can only be read: copy it to a place where you may write.")
 
 
-def _rescue(opened: sqlite3.Connection, place: Path) -> None:
+def _copy_unlinked(opened: sqlite3.Connection, place: Path) -> None:
     """Copy a database that lost its name, and empty its write-ahead log.
 
     The log kept its name, and SQLite would apply it to the file that replaced the database.

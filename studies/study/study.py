@@ -13,10 +13,10 @@ from optuna.trial import FrozenTrial, TrialState
 
 from studies.database.damage import check_trials
 from studies.errors import StudyError, nearest
-from studies.spec.attributes import is_confirmation, why_not_ours
+from studies.spec.attributes import exclusion_reason, is_confirmation
 from studies.spec.spaces import Json, decode_params
 from studies.spec.spec import Direction, StudySpec
-from studies.spec.stored_spec import is_ours, read_spec, stored_attributes
+from studies.spec.stored_spec import is_finder_study, read_spec, stored_attributes
 from studies.storage.storage import StudyStorage, open_storage
 from studies.study.argument_order import study_name_first
 
@@ -70,13 +70,13 @@ class OpenStudy:
         """
         trials = self.study.get_trials(deepcopy=False, states=states or None)
         names = self.spec.parameter_names
-        return [trial for trial in trials if not is_confirmation(trial) and not why_not_ours(trial, names)]
+        return [trial for trial in trials if not is_confirmation(trial) and not exclusion_reason(trial, names)]
 
     def trials_of_others(self) -> list[FrozenTrial]:
         """Return the trials that other Optuna programs run, or that have other parameters, by number, not copied."""
         names = self.spec.parameter_names
         trials = self.study.get_trials(deepcopy=False)
-        return [trial for trial in trials if not is_confirmation(trial) and why_not_ours(trial, names)]
+        return [trial for trial in trials if not is_confirmation(trial) and exclusion_reason(trial, names)]
 
     def confirmation_trials(self) -> list[FrozenTrial]:
         """Return the trials that confirm others on further seeds, by number, not copied."""
@@ -206,6 +206,6 @@ def spec_of(opened: StudyStorage, study_id: int, name: str) -> StudySpec:
         StudyError: If the study was not created by Finder, or its spec cannot be read.
     """
     attrs = opened.optuna.get_study_user_attrs(study_id)
-    if not is_ours(attrs):
+    if not is_finder_study(attrs):
         raise StudyError(f"the study {name!r} was not made by Finder: look at it with optuna-dashboard.")
     return read_spec(attrs, name)

@@ -10,7 +10,7 @@ import typer
 
 from finder.cli.app import app
 from finder.search.advice import advice_of, call_text, changed_words, file_keys
-from studies.analysis.remedies import Remedy, longer_runs, more_confirmed, more_seeds, same_again
+from studies.analysis.remedies import Remedy, longer_runs, more_confirmed, more_seeds, repeat_search
 from studies.defaults import DEFAULT_STORAGE
 from studies.spec.spaces import parse_space
 from studies.spec.spec import StudySpec
@@ -67,7 +67,7 @@ def test_remedy_changes_only_its_own_options(words: Any, remedy: Remedy, kept: A
 @pytest.mark.parametrize(
     ("remedy", "text"),
     [
-        (same_again("runs the rest"), "the same call again"),
+        (repeat_search("runs the rest"), "the same call again"),
         (more_seeds(SPEC, 3), "the same call with seeds=3, study_name='s-3-seeds'"),
         (OWN_RATES, "the same call with optimizers=['sgd(momentum=0.9)'], learning_rates=[1.0, 10.0]"),
         (WIDER, "the same call with 'learning_rate': '1e-05:10:log' in params, study_name='s-wider'"),

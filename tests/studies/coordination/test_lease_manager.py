@@ -46,7 +46,7 @@ class TestEveryStorage:
             assert holder is not None
             assert holder.pid == os.getpid()
             assert other.acquire(1) is None
-            assert one.held_by_others().keys() == {1}
+            assert one.leases_of_others().keys() == {1}
             assert one.release(0)
             assert not one.release(0)
             assert other.acquire(0) is None
@@ -106,7 +106,7 @@ class TestEveryStorage:
 def test_lease_of_a_dead_process_on_this_machine_can_be_taken(storage: StudyStorage) -> None:
     hold(storage, 0, Owner.new()._replace(pid=NO_PROCESS))
     with LeaseManager(storage.leases, "s") as own:
-        assert own.held_by_others() == {}
+        assert own.leases_of_others() == {}
         assert own.acquire(0) is None
 
 
