@@ -41,6 +41,18 @@ class NotMappableError(ConfigurationError):
     """An agent cannot be trained as members of a population, for the reason in the message; a single agent may be."""
 
 
+def check_at_least(low: float, **values: float | None) -> None:
+    """Raise `ConfigurationError` if an argument is below a bound, or NaN; None means that it is not given.
+
+    Args:
+        low: The lowest allowed value.
+        **values: Name of the argument -> its value.
+    """
+    for name, value in values.items():
+        if value is not None and not value >= low:
+            raise ConfigurationError(f"{name} must be >= {low}, got {value}.")
+
+
 def portable(error: BaseException) -> Exception:
     """Return an error that can be raised in another process: the error itself, or a substitute with the same message.
 

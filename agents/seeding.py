@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.errors import ConfigurationError
+from agents.errors import check_at_least
 
 
 def seed_sequence(seed: int, stream: str) -> np.random.SeedSequence:
@@ -24,8 +24,7 @@ def seed_sequence(seed: int, stream: str) -> np.random.SeedSequence:
         seed: The run's seed, a non-negative integer. 0 is a seed like any other.
         stream: Fixed name of the stream, such as ``"exploration"``.
     """
-    if seed < 0:
-        raise ConfigurationError(f"seed must be >= 0, got {seed}.")
+    check_at_least(0, seed=seed)
     return np.random.SeedSequence(entropy=seed, spawn_key=(zlib.crc32(stream.encode()),))
 
 

@@ -12,7 +12,7 @@ from agents.callbacks.judging import JudgedBy, check_judge
 from agents.checkpoints.file import list_checkpoints, write
 from agents.checkpoints.state_file import SUFFIX
 from agents.checkpoints.whole_file import remove_unfinished
-from agents.errors import ConfigurationError
+from agents.errors import ConfigurationError, check_at_least
 from agents.training.records import Evaluation
 from agents.training.training import require_alone
 
@@ -64,8 +64,7 @@ class Checkpoint(Callback):
     ) -> None:
         if keep is not None and keep < 1:
             raise ConfigurationError(f"keep must be >= 1, or None for all, got {keep}.")
-        if window < 1:
-            raise ConfigurationError(f"window must be >= 1, got {window}.")
+        check_at_least(1, window=window)
         by_evaluations = best_only and judged_by == "evaluation"
         if by_evaluations and every is not None:
             raise ConfigurationError("With best_only, checkpoints are written after evaluations: leave every out.")

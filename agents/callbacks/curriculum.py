@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agents.callbacks.callback import Callback
-from agents.errors import ConfigurationError
+from agents.errors import ConfigurationError, check_at_least
 from agents.training.records import Episode
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ class Curriculum(Callback):
     ) -> None:
         if isinstance(phases, str) or len(phases) < 2:
             raise ConfigurationError(f"A curriculum needs at least two phases, got {phases!r}.")
-        if window < 1:
-            raise ConfigurationError(f"window must be >= 1, got {window}.")
+        check_at_least(1, window=window)
         self.phases = tuple(phases)
         n_moves = len(phases) - 1
         self.promote_at = (promote_at,) * n_moves if isinstance(promote_at, int | float) else tuple(promote_at)

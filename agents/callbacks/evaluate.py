@@ -14,7 +14,7 @@ from agents.contract.agent import Agent
 from agents.environments import EnvironmentSpec
 from agents.environments.spec import canonical_vectorization
 from agents.environments.time_limits import limit_without_one, time_limit
-from agents.errors import ConfigurationError
+from agents.errors import ConfigurationError, check_at_least
 from agents.training.evaluation import play_episodes
 from agents.training.records import Evaluation
 from agents.training.training import require_alone
@@ -72,12 +72,7 @@ class Evaluate(Callback):
         stop_at: float | None = None,
         on_best: Callable[[Trainer, Evaluation], None] | None = None,
     ) -> None:
-        if n_episodes < 1:
-            raise ConfigurationError(f"n_episodes must be >= 1, got {n_episodes}.")
-        if n_envs < 1:
-            raise ConfigurationError(f"n_envs must be >= 1, got {n_envs}.")
-        if max_steps is not None and max_steps < 1:
-            raise ConfigurationError(f"max_steps must be >= 1, got {max_steps}.")
+        check_at_least(1, n_episodes=n_episodes, n_envs=n_envs, max_steps=max_steps)
         self.every = Every.of(every)
         self.n_episodes = n_episodes
         self.environment = None if environment is None else EnvironmentSpec.of(environment)

@@ -17,7 +17,7 @@ from agents.callbacks.callback import Callback
 from agents.callbacks.judging import JudgedBy, check_judge
 from agents.config.agent_config import AgentConfig
 from agents.contract.agent import Agent
-from agents.errors import ConfigurationError
+from agents.errors import ConfigurationError, check_at_least
 from agents.training.records import Episode, Evaluation
 from agents.training.training import require_alone
 
@@ -48,11 +48,8 @@ class PlateauDetector(Callback):
         window: int = 100,
         min_change: float = 0.0,
     ) -> None:
-        for name, value, low in (("patience", patience, 1), ("from_step", from_step, 0), ("window", window, 1)):
-            if value < low:
-                raise ConfigurationError(f"{name} must be >= {low}, got {value}.")
-        if not min_change >= 0.0:
-            raise ConfigurationError(f"min_change must be >= 0, got {min_change}.")
+        check_at_least(1, patience=patience, window=window)
+        check_at_least(0, from_step=from_step, min_change=min_change)
         self.patience = patience
         self.from_step = from_step
         self.judged_by: JudgedBy = judged_by
@@ -116,8 +113,7 @@ class ReduceOnPlateau(PlateauDetector):
         super().__init__(patience, **looks)
         if not 0.0 < factor < 1.0:
             raise ConfigurationError(f"factor must be between 0 and 1, got {factor}.")
-        if not min_learning_rate >= 0.0:
-            raise ConfigurationError(f"min_learning_rate must be >= 0, got {min_learning_rate}.")
+        check_at_least(0, min_learning_rate=min_learning_rate)
         self.factor = factor
         self.min_learning_rate = min_learning_rate
 

@@ -15,7 +15,7 @@ import numpy as np
 from agents.callbacks.callback import Callback
 from agents.contract.agent import Agent, UpdateMetrics
 from agents.contract.pickling import pickled, spec_of, unpickled
-from agents.errors import ConfigurationError
+from agents.errors import ConfigurationError, check_at_least
 from agents.shared_objects import shared
 
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ class Publish(Callback):
     def __init__(self, name: str, every: int = 1) -> None:
         if not name:
             raise ConfigurationError("Publish needs a name for the agent.")
-        if every < 1:
-            raise ConfigurationError(f"every must be >= 1, got {every}.")
+        check_at_least(1, every=every)
         self._every, self._updates, self._finite = every, 0, True
         self._store = _store_of(name)
 

@@ -15,7 +15,7 @@ from gymnasium.wrappers import TimeLimit
 from agents.collection.collector import Collector
 from agents.contract.agent import Agent, require_built
 from agents.environments import EnvironmentSpec
-from agents.errors import ConfigurationError
+from agents.errors import ConfigurationError, check_at_least
 from agents.training.evaluation import exploring_elsewhere
 
 Frame = np.ndarray[Any, Any]
@@ -66,9 +66,7 @@ def play(
     spec = agent.environment if environment is None else EnvironmentSpec.of(environment)
     if spec is None:
         raise ConfigurationError("play() needs an environment: the agent was made without one. Pass environment.")
-    for name, number in (("n_episodes", n_episodes), ("max_steps", max_steps)):
-        if number is not None and number < 1:
-            raise ConfigurationError(f"{name} must be >= 1, got {number}.")
+    check_at_least(1, n_episodes=n_episodes, max_steps=max_steps)
     mode = render_mode or (None if on_frame is None else "rgb_array")
     if mode == "human":
         require_screen()

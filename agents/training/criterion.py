@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.errors import ConfigurationError
+from agents.errors import check_at_least
 from agents.training.listeners import Listener
 from agents.training.records import Episode
 from agents.training.training import Training
@@ -16,8 +16,7 @@ class Criterion(Listener):
     """
 
     def __init__(self, criterion: float, trial_count: int = 100) -> None:
-        if trial_count < 1:
-            raise ConfigurationError(f"trial_count must be >= 1, got {trial_count}.")
+        check_at_least(1, trial_count=trial_count)
         self.criterion = criterion
         self.trial_count = trial_count
 

@@ -13,7 +13,7 @@ from agents.collection.collector import Collector
 from agents.contract.agent import Agent, require_built
 from agents.environments import EnvironmentSpec
 from agents.environments.time_limits import limit_steps
-from agents.errors import ConfigurationError
+from agents.errors import ConfigurationError, check_at_least
 
 Array = np.ndarray[Any, Any]
 
@@ -106,9 +106,7 @@ def play_episodes(
         raise ConfigurationError(
             "An evaluation needs an environment: the agent was made without one. Pass environment."
         )
-    for name, number in (("n_episodes", n_episodes), ("max_steps", max_steps)):
-        if number is not None and number < 1:
-            raise ConfigurationError(f"{name} must be >= 1, got {number}.")
+    check_at_least(1, n_episodes=n_episodes, max_steps=max_steps)
     n_envs = min(n_envs, n_episodes)
     wanted = -(-n_episodes // n_envs)
     agent.refresh()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 import cloudpickle
 
-from agents.errors import ConfigurationError, NonFiniteError
+from agents.errors import NonFiniteError, check_at_least
 from agents.training.records import Episode, Evaluation, History
 
 log = logging.getLogger(__name__)
@@ -140,10 +140,7 @@ class Budget:
 
     def __post_init__(self) -> None:
         """Refuse budgets below one."""
-        for name in ("env_steps", "episodes"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigurationError(f"{name} must be >= 1, got {value}.")
+        check_at_least(1, env_steps=self.env_steps, episodes=self.episodes)
 
     def after(self, run: Run) -> Budget:
         """Return the same budget, counted from the current state of a run."""

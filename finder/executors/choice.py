@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from agents.distributed.strategies import StrategySpec
-from agents.errors import ConfigurationError, NotMappableError, unknown_name
+from agents.errors import ConfigurationError, NotMappableError, check_at_least, unknown_name
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor
 from finder.executors.machine import cores, free_memory
@@ -53,8 +53,7 @@ def make_executor(
     from finder.executors.inline import InlineExecutor
     from finder.executors.process import ProcessExecutor
 
-    if population < 1:
-        raise ConfigurationError(f"population must be >= 1, got {population}.")
+    check_at_least(1, population=population)
     if name == "process":
         return ProcessExecutor(n_jobs)
     if name == "population":

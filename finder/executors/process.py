@@ -15,7 +15,7 @@ from typing import Any
 
 from multiprocess.connection import wait
 
-from agents.errors import ConfigurationError
+from agents.errors import check_at_least
 from agents.processes.fork_server import await_fork_server, prepare_processes, without_main_module
 from agents.processes.orphans import end_with_parent
 from agents.shared_objects import address_for_processes
@@ -40,8 +40,7 @@ class ProcessExecutor(Executor):
     """
 
     def __init__(self, n_jobs: int = 1, batching: Batching | None = None, keep_values: bool = False) -> None:
-        if n_jobs < 1:
-            raise ConfigurationError(f"n_jobs must be >= 1, got {n_jobs}.")
+        check_at_least(1, n_jobs=n_jobs)
         self.n_jobs = n_jobs
         self.batching = batching or Batching()
         self._keep_values = keep_values

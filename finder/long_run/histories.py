@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from agents.callbacks.history_file import read_evaluations, read_history
-from agents.errors import ConfigurationError
+from agents.errors import ConfigurationError, check_at_least
 from studies.reports.page import page_html, write_page
 from studies.reports.theme import PALETTE, annotate_empty, new_figure, plain, rgba, rounded, shortened
 from studies.words import counted
@@ -72,8 +72,7 @@ def histories_data(places: Sequence[str | PathLike[str]], window: int = 100) -> 
     Raises:
         ConfigurationError: A run has no history, is given twice, or the window is below 1.
     """
-    if window < 1:
-        raise ConfigurationError(f"window must be >= 1, got {window}.")
+    check_at_least(1, window=window)
     paths = [Path(place) for place in places]
     if len({path.resolve() for path in paths}) < len(paths):
         raise ConfigurationError("A run is given twice: give each once.")

@@ -14,7 +14,7 @@ from agents.environments.vector.envpool import PoolCopies
 from agents.environments.vector.native import NativeCopies
 from agents.environments.vector.sync import SyncCopies
 from agents.environments.vector.vector_env import Array, Called, VectorEnv
-from agents.errors import ConfigurationError, NonFiniteError, ObservationError
+from agents.errors import ConfigurationError, NonFiniteError, ObservationError, check_at_least
 from agents.processes.hanging import under_way
 
 FEW = 8
@@ -46,8 +46,7 @@ class Environments:
     def __init__(
         self, spec: EnvironmentSpec, n_envs: int, *, infos: bool = False, of_member: int | None = None
     ) -> None:
-        if n_envs < 1:
-            raise ConfigurationError(f"n_envs must be >= 1, got {n_envs}.")
+        check_at_least(1, n_envs=n_envs)
         self.spec, self._label = spec, spec.label
         self._of_member = of_member or n_envs
         self._copies = _make_copies(spec, n_envs, infos)
