@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from agents.errors import ConfigurationError
 from agents.renamed import renamed_arguments
@@ -79,7 +79,7 @@ class Search:
         if changed:
             executor.notes = [*executor.notes, *(each.note for each in changed)]
         self._executor = executor
-        self._observer = None if observer is None else GuardedObserver(observer)
+        self._observer = cast("Observer", GuardedObserver(observer))
         self._extend_plan = extend_plan
         self._report_interrupts = report_interrupts
         self._tidied = time.monotonic()
@@ -102,8 +102,7 @@ class Search:
         # more than the recording, so existing objects are excluded.
         gc.freeze()
         try:
-            if self._observer:
-                self._observer.study_opened(self.study, self.recorder.n_left, self._executor)
+            self._observer.study_opened(self.study, self.recorder.n_left, self._executor)
             self._executor.run(self._next_trial, self)
             while self.recorder.stop_reason is None and self._continue():
                 pass
@@ -133,8 +132,7 @@ class Search:
             return self._wait()
         if rows := self._further_rows():
             self.study = self.recorder.extend_plan(rows)
-            if self._observer:
-                self._observer.plan_grows(rows)
+            self._observer.plan_grows(rows)
             return True
         return self._confirm()
 
@@ -152,14 +150,12 @@ class Search:
             return self._wait()  # the leading process may extend the search
         if not (n := self.recorder.n_to_confirm()):
             return bool(self.recorder.n_elsewhere) and self._wait()
-        if self._observer:
-            self._observer.confirmation_begins(n)
+        self._observer.confirmation_begins(n)
         self._executor.run(lambda: self._next(self.recorder.ask_confirmation), self)
         return True
 
     def _wait(self) -> bool:
-        if self._observer:
-            self._observer.others_run(self.recorder.n_elsewhere)
+        self._observer.others_run(self.recorder.n_elsewhere)
         time.sleep(LOOK_SECONDS)
         return True
 
@@ -186,8 +182,7 @@ class Search:
             except ConfigurationError as error:
                 # A combination that cannot be built fails its trial, not the study.
                 self.recorder.failed(ask.number, str(error), traceback.format_exc())
-                if self._observer:
-                    self._observer.trial_ended(ask.number, Outcome(state="failed", reason=str(error)))
+                self._observer.trial_ended(ask.number, Outcome(state="failed", reason=str(error)))
                 continue
             trial = TrialSpec(
                 number=ask.number,
@@ -209,8 +204,7 @@ class Search:
                 why_alone=self._resolver.why_alone,
                 only_modules=restriction(),
             )
-            if self._observer:
-                self._observer.trial_started(trial, ask.params)
+            self._observer.trial_started(trial, ask.params)
             return trial
         return None
 
@@ -224,8 +218,7 @@ class Search:
     def started(self, number: int, configuration: dict[str, Any]) -> None:
         """See `StudyListener`."""
         self.recorder.started(number, configuration)
-        if self._observer:
-            self._observer.trial_built(number)
+        self._observer.trial_built(number)
 
     @property
     def prunes(self) -> bool:
@@ -244,8 +237,7 @@ class Search:
         for number, own in records.items():
             self.recorder.episodes(number, own)
             self._newest.setdefault(number, {}).update((record.seed, record) for record in own)
-            if self._observer:
-                self._observer.trial_episodes(number, own)
+            self._observer.trial_episodes(number, own)
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> set[int]:
         """See `StudyListener`."""
@@ -272,8 +264,7 @@ class Search:
             self.recorder.failed(number, outcome.reason, outcome.traceback, extra, diverged=outcome.diverged)
         else:
             self.recorder.interrupted(number)
-        if self._observer:
-            self._observer.trial_ended(number, outcome)
+        self._observer.trial_ended(number, outcome)
         due = time.monotonic() - self._tidied > TIDY_SECONDS
         if self._checkpoints is not None and due and not self.recorder.is_cut_off:
             self._tidied = time.monotonic()
