@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import socket
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import grpc
 from optuna.exceptions import ExperimentalWarning
@@ -17,12 +18,11 @@ from optuna.storages._grpc.client import GrpcClientCache
 from studies.database.episodes import EpisodeTable
 from studies.database.leases import Lease, LeaseTable
 from studies.database.names import StudyNames
-from studies.database.records import EpisodeRecord
 from studies.database.retries import StorageAwayError, storage_failure
 from studies.errors import StudyError
 from studies.storage.access import AUTHORITY_VARIABLE, authority_of_environment, bearer, token_of_environment
 from studies.storage.proxy_fences import client_fences
-from studies.storage.proxy_messages import PATH, UNLIMITED, decoded, encoded
+from studies.storage.proxy_messages import CALLS, PATH, UNLIMITED, decoded, encoded
 
 READY_SECONDS = 10.0
 """Seconds for the first answer of a server."""
@@ -69,17 +69,17 @@ class Proxy:
     @property
     def episodes(self) -> EpisodeTable:
         """Episodes of the studies."""
-        return _RemoteEpisodes(self._call)
+        return cast("EpisodeTable", _RemoteEpisodes(self._call, "episodes"))
 
     @property
     def leases(self) -> LeaseTable:
         """Leases of the studies."""
-        return _RemoteLeases(self._call)
+        return _RemoteLeases(self._call, "leases")
 
     @property
     def names(self) -> StudyNames:
         """Names of the studies."""
-        return _RemoteNames(self._call)
+        return _RemoteTable(self._call, "names")
 
     def close(self) -> None:
         """Close the connections."""
@@ -165,58 +165,22 @@ def _no_answer_text(label: str, host: str, port: int, tls: bool) -> str:
     )
 
 
-class _RemoteEpisodes(EpisodeTable):
-    def __init__(self, call: Callable[..., Any]) -> None:
-        self._call = call
+class _RemoteTable:
+    """A table of the server, with the methods of `CALLS`."""
 
-    def add(self, study_name: str, batch: Sequence[tuple[int, EpisodeRecord]]) -> None:
-        if batch:
-            self._call("episodes", "add", study_name, batch)
+    def __init__(self, call: Callable[..., Any], name: str) -> None:
+        self._call, self._name = call, name
 
-    def curve(self, study_name: str, trial_number: int) -> list[EpisodeRecord]:
-        found: list[EpisodeRecord] = self._call("episodes", "curve", study_name, trial_number)
-        return found
-
-    def curves(self, study_name: str) -> dict[int, list[EpisodeRecord]]:
-        found: dict[int, list[EpisodeRecord]] = self._call("episodes", "curves", study_name)
-        return found
-
-    def count(self, study_name: str) -> int:
-        return int(self._call("episodes", "count", study_name))
-
-    def delete(self, study_name: str, trial_number: int | None = None) -> None:
-        self._call("episodes", "delete", study_name, trial_number)
+    def __getattr__(self, method: str) -> Any:
+        if method not in CALLS[self._name]:
+            raise AttributeError(method)
+        return functools.partial(self._call, self._name, method)
 
 
-class _RemoteNames:
-    def __init__(self, call: Callable[..., Any]) -> None:
-        self._call = call
-
-    def rename(self, study_id: int, name: str) -> None:
-        self._call("names", "rename", study_id, name)
+class _RemoteEpisodes(_RemoteTable):
+    return_extremes = EpisodeTable.return_extremes
 
 
-class _RemoteLeases:
-    def __init__(self, call: Callable[..., Any]) -> None:
-        self._call = call
-
+class _RemoteLeases(_RemoteTable):
     def take(self, study: str, number: int, owner: str, seconds: float, instead_of: Lease | None = None) -> int:
         return int(self._call("leases", "take", study, number, owner, seconds, instead_of))
-
-    def renew(self, study: str, owner: str, seconds: float) -> set[int]:
-        renewed: set[int] = self._call("leases", "renew", study, owner, seconds)
-        return renewed
-
-    def release(self, study: str, number: int, owner: str) -> bool:
-        return bool(self._call("leases", "release", study, number, owner))
-
-    def held(self, study: str) -> dict[int, Lease]:
-        held: dict[int, Lease] = self._call("leases", "held", study)
-        return held
-
-    def epochs(self, study: str) -> dict[int, int]:
-        epochs: dict[int, int] = self._call("leases", "epochs", study)
-        return epochs
-
-    def delete(self, study: str) -> None:
-        self._call("leases", "delete", study)
