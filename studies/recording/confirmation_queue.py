@@ -7,37 +7,16 @@ best trials (`NO_CANDIDATE`): `Study.best_trial` is a trial of the search. Sampl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from studies.analysis.confirmation import unconfirmed
-from studies.recording.trial_states import add_trial, resume
+from studies.recording.trial_states import StartedTrial, add_trial, resume
 from studies.spec.attributes import CONFIRMS_ATTR, HELD_ATTR, NO_CANDIDATE, REASON_ATTR, is_interrupted
 
 if TYPE_CHECKING:
-    from optuna.distributions import BaseDistribution
-
     from studies.study.study import OpenStudy
-
-
-class StartedConfirmation(NamedTuple):
-    """Confirmation that was started.
-
-    Attributes:
-        trial: Its trial.
-        finalist: Number of the finalist that it confirms.
-        seeds: Seeds to train with.
-        resumed: Whether the trial was resumed.
-        distributions: Parameters that it sets.
-    """
-
-    trial: FrozenTrial
-    finalist: int
-    seeds: tuple[int, ...]
-    resumed: bool
-    distributions: Mapping[str, BaseDistribution]
 
 
 class ConfirmationQueue:
@@ -85,7 +64,7 @@ class ConfirmationQueue:
         study._storage.set_trial_user_attr(trial._trial_id, REASON_ATTR, "interrupted, and no finalist any more")
         study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
 
-    def start_next(self) -> StartedConfirmation | None:
+    def start_next(self) -> StartedTrial | None:
         """Start the next confirmation that `pending` found; None if there is none. Requires the planning lease."""
         before, left = self._round, self.pending()
         if before is not None:
@@ -99,7 +78,7 @@ class ConfirmationQueue:
             self._exclude(waiting[0])
         trial = waiting[0] if resumed else self._start_new(finalist)
         self._started[trial.number] = finalist.number
-        return StartedConfirmation(trial, finalist.number, seeds, resumed, finalist.distributions)
+        return StartedTrial(trial, seeds, finalist.number, resumed, finalist.distributions)
 
     def _exclude(self, trial: FrozenTrial) -> None:
         """Mark a confirmation of an earlier version, which is an ordinary trial for Optuna."""

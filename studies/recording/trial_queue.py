@@ -8,34 +8,22 @@ import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.trial import Trial, TrialState
 
 from studies.coordination.lease_manager import STUDY, LeaseManager
 from studies.database.fencing import LeaseLostError
 from studies.recording.confirmation_queue import ConfirmationQueue
 from studies.recording.trial_source import TrialSource
-from studies.recording.trial_states import requeue_abandoned, suggest_parameters
+from studies.recording.trial_states import StartedTrial, requeue_abandoned, suggest_parameters
 from studies.spec.attributes import REASON_ATTR, exclusion_reason
 from studies.study.study import OpenStudy, reloaded, with_longer_plan
 
 if TYPE_CHECKING:
-    from optuna.distributions import BaseDistribution
-
     from studies.spec.spaces import Json
 
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-
-
-class _StartedTrial(NamedTuple):
-    """Trial that was started but may lack parameters; otherwise like `TakenTrial`."""
-
-    trial: FrozenTrial
-    seeds: tuple[int, ...]
-    confirms: int | None
-    resumed: bool
-    distributions: Mapping[str, BaseDistribution]
 
 
 class TakenTrial(NamedTuple):
@@ -139,25 +127,13 @@ class TrialQueue:
         Args:
             busy: Numbers of trials that must not be started here.
         """
-
-        def start() -> _StartedTrial | None:
-            found = self._source.take(busy)
-            return None if found is None else _StartedTrial(found.trial, self._study.spec.seeds, None, *found[1:])
-
-        return self._take(start)
+        return self._take(lambda: self._source.take(busy))
 
     def take_confirmation(self) -> TakenTrial | None:
         """Return the next confirmation; None if there is none."""
+        return self._take(self._confirmations.start_next)
 
-        def start() -> _StartedTrial | None:
-            found = self._confirmations.start_next()
-            if found is None:
-                return None
-            return _StartedTrial(found.trial, found.seeds, found.finalist, found.resumed, found.distributions)
-
-        return self._take(start)
-
-    def _take(self, start: Callable[[], _StartedTrial | None]) -> TakenTrial | None:
+    def _take(self, start: Callable[[], StartedTrial | None]) -> TakenTrial | None:
         while True:
             started = self._start(start)
             if started is None:
@@ -169,7 +145,7 @@ class TrialQueue:
             self._leases.release(started.trial.number)
             self.requeue(started.trial.number)
 
-    def _start(self, start: Callable[[], _StartedTrial | None]) -> _StartedTrial | None:
+    def _start(self, start: Callable[[], StartedTrial | None]) -> StartedTrial | None:
         while True:
             started = None
             try:
@@ -183,7 +159,7 @@ class TrialQueue:
             if started is not None:
                 self.requeue(started.trial.number)
 
-    def _is_own_trial(self, started: _StartedTrial, error: LeaseLostError) -> bool:
+    def _is_own_trial(self, started: StartedTrial, error: LeaseLostError) -> bool:
         """Return whether this process runs a trial that it started while another one was planning."""
         number, storage = started.trial.number, self._study.study._storage
         if not self._leases.holds(number):

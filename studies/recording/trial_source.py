@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Container, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from studies.analysis.status import planned_row, remaining_first_trials, rows_left
-from studies.recording.trial_states import resume, start_trial
+from studies.recording.trial_states import StartedTrial, resume, start_trial
 from studies.spec.attributes import is_interrupted
 from studies.spec.plan import pending_rows
 from studies.spec.spaces import Fixed, Json, decode_params, distribution
@@ -18,20 +18,6 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
     from studies.study.study import OpenStudy
-
-
-class NextTrial(NamedTuple):
-    """Trial that is running from now on.
-
-    Attributes:
-        trial: The trial.
-        resumed: Whether it was resumed.
-        distributions: Parameters that it sets.
-    """
-
-    trial: FrozenTrial
-    resumed: bool
-    distributions: Mapping[str, BaseDistribution]
 
 
 class TrialSource:
@@ -72,7 +58,7 @@ class TrialSource:
         """Number of trials that wait to be resumed."""
         return sum(map(is_interrupted, _waiting(self._refresh())))
 
-    def take(self, busy: Container[int] = ()) -> NextTrial | None:
+    def take(self, busy: Container[int] = ()) -> StartedTrial | None:
         """Return the next trial, which is running from now on; None if there is none. Requires the planning lease.
 
         Args:
@@ -87,14 +73,14 @@ class TrialSource:
             if is_full and not resumed:
                 break
             if resume(self._study.study, each):
-                return NextTrial(each, resumed, self._distributions_of(planned_row(each)))
+                return StartedTrial(each, self._spec.seeds, None, resumed, self._distributions_of(planned_row(each)))
         if is_full or (self._planned and not self._pending):
             return None
         row: Mapping[str, Json] = self._pending[0] if self._pending else {}
         trial = start_trial(self._study.study, row)
         del self._pending[:1]  # after the write, which fails if the planning lease was lost
         self._started.add(trial.number)
-        return NextTrial(trial, False, self._distributions_of(row))
+        return StartedTrial(trial, self._spec.seeds, None, False, self._distributions_of(row))
 
     def restore(self, trial: FrozenTrial) -> None:
         """Restore the planned row of a trial that was abandoned at its start, so that it is tried again."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
@@ -22,13 +22,31 @@ if TYPE_CHECKING:
     from studies.spec.spaces import Json
 
 
+class StartedTrial(NamedTuple):
+    """Trial that is running from now on; its parameters may still have to be suggested.
+
+    Attributes:
+        trial: The trial.
+        seeds: Seeds to train with.
+        confirms: Number of the finalist that it confirms, None for a trial of the search.
+        resumed: Whether it was resumed.
+        distributions: Parameters that it sets.
+    """
+
+    trial: FrozenTrial
+    seeds: tuple[int, ...]
+    confirms: int | None
+    resumed: bool
+    distributions: Mapping[str, BaseDistribution]
+
+
 def requeue_abandoned(study: optuna.Study, leases: LeaseManager) -> None:
     """Requeue the trials of dead processes. Requires the planning lease."""
     # Order matters: processes release a lease after the trial has ended, and none starts a trial while this one plans.
     held = leases.leases_of_others()
     for trial in study.get_trials(deepcopy=False):
-        is_finder_study = trial.state == TrialState.RUNNING and not is_run_by_others(trial)
-        if is_finder_study and trial.number not in held and not leases.holds(trial.number):
+        is_running = trial.state == TrialState.RUNNING and not is_run_by_others(trial)
+        if is_running and trial.number not in held and not leases.holds(trial.number):
             requeue(study, trial._trial_id)
 
 
