@@ -30,21 +30,12 @@ PRUNERS = (
 RACES = ("race", "sequential-test")
 """Pruners that race: they compare single seeds at rungs, and can race the values of a parameter separately."""
 
-_NAMES = {
-    "race": "race",
-    "sequentialtest": "sequential-test",
-    "keeptop": "keep-top",
-    "none": "none",
+_NAMES = {name.replace("-", ""): name for name in PRUNERS} | {
     "nop": "none",
-    "median": "median",
-    "percentile": "percentile",
-    "successivehalving": "successive-halving",
     "sha": "successive-halving",
-    "hyperband": "hyperband",
-    "patient": "patient",
-    "threshold": "threshold",
     "wilcoxon": "wilcoxon",
 }
+"""Name without hyphens -> short name; aliases and withdrawn pruners included."""
 
 
 def canonical_sampler_name(name: str) -> str:
