@@ -10,15 +10,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import grpc
+
 from studies.database.retries import storage_failure
 from studies.errors import StudyError
 from studies.storage.access import TOKEN_VARIABLE, Access
-from studies.storage.proxy_fences import server_fences
+from studies.storage.proxy_fences import ServerFences, around
 from studies.storage.proxy_messages import CALLS, PATH, UNLIMITED, decoded, encoded
 
 if TYPE_CHECKING:
-    import grpc
-
     from studies.storage.storage import StudyStorage
 
 _THREADS = 32
@@ -38,7 +38,6 @@ def make_proxy(storage: StudyStorage, host: str, port: int, access: Access | Non
         StudyError: If the storage cannot be served, the port is taken or not allowed, or there would be no
             authentication.
     """
-    import grpc
     from optuna.storages._grpc.auto_generated import api_pb2_grpc
     from optuna.storages._grpc.servicer import OptunaStorageProxyService
 
@@ -69,8 +68,6 @@ def make_proxy(storage: StudyStorage, host: str, port: int, access: Access | Non
 
 
 def _handler(storage: StudyStorage) -> grpc.GenericRpcHandler:
-    import grpc
-
     def call(request: bytes, _context: Any) -> bytes:
         table, method, arguments = json.loads(request)
         if method not in CALLS.get(table, ()):
@@ -105,9 +102,6 @@ def _authentication(access: Access) -> grpc.ServerInterceptor:
 def _error_codes() -> grpc.ServerInterceptor:
     """Return an interceptor whose errors tell clients whether a retry is useful.
 
-    gRPC itself answers UNKNOWN to all of them.
-    """
-    import grpc
 
     class ErrorCodes(grpc.ServerInterceptor):  # type: ignore[misc]
         def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
@@ -127,10 +121,5 @@ def _error_codes() -> grpc.ServerInterceptor:
                     message = " ".join(str(error).split())[:200]
                     context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{type(error).__name__}: {message}")
 
-            return grpc.unary_unary_rpc_method_handler(
-                answer,
-                request_deserializer=handler.request_deserializer,
-                response_serializer=handler.response_serializer,
-            )
 
     return ErrorCodes()

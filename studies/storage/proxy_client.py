@@ -21,7 +21,7 @@ from studies.database.names import StudyNames
 from studies.database.retries import StorageAwayError, storage_failure
 from studies.errors import StudyError
 from studies.storage.access import AUTHORITY_VARIABLE, authority_of_environment, bearer, token_of_environment
-from studies.storage.proxy_fences import client_fences
+from studies.storage.proxy_fences import ClientFences
 from studies.storage.proxy_messages import CALLS, PATH, UNLIMITED, decoded, encoded
 
 READY_SECONDS = 10.0

@@ -2,65 +2,62 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import grpc
 
 from studies.database.fencing import Fence, LeaseLostError, current, fenced
-
-if TYPE_CHECKING:
-    import grpc
 
 _HEADER = "finder-fence"
 
 
-def client_fences() -> grpc.UnaryUnaryClientInterceptor:
-    """Return an interceptor that sends the fence of the thread with each call."""
-    import grpc
+class ClientFences(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
+    """Interceptor that sends the fence of the thread with each call."""
 
-    class Sending(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
-        def intercept_unary_unary(
-            self, continuation: Callable[[Any, Any], Any], client_call_details: Any, request: Any
-        ) -> Any:
-            fence = current()
-            if fence is None:
-                return continuation(client_call_details, request)
-            metadata = [*(client_call_details.metadata or ()), (_HEADER, _as_text(fence))]
-            call = continuation(client_call_details._replace(metadata=metadata), request)
-            lost = _lost(call.details()) if call.code() == grpc.StatusCode.ABORTED else None
-            if lost is not None:
-                raise lost
-            return call
-
-    return Sending()
+    def intercept_unary_unary(self, continuation: Callable[[Any, Any], Any], details: Any, request: Any) -> Any:
+        """See `grpc.UnaryUnaryClientInterceptor`."""
+        fence = current()
+        if fence is None:
+            return continuation(details, request)
+        metadata = [*(details.metadata or ()), (_HEADER, _as_text(fence))]
+        call = continuation(details._replace(metadata=metadata), request)
+        lost = _lost(call.details()) if call.code() == grpc.StatusCode.ABORTED else None
+        if lost is not None:
+            raise lost
+        return call
 
 
-def server_fences() -> grpc.ServerInterceptor:
-    """Return an interceptor that handles each call within the fence that was sent with it."""
-    import grpc
+class ServerFences(grpc.ServerInterceptor):  # type: ignore[misc]
+    """Interceptor that handles each call within the fence that was sent with it."""
 
-    class Checking(grpc.ServerInterceptor):  # type: ignore[misc]
-        def intercept_service(
-            self, continuation: Callable[[Any], grpc.RpcMethodHandler | None], handler_call_details: Any
-        ) -> grpc.RpcMethodHandler | None:
-            handler = continuation(handler_call_details)
-            text = dict(handler_call_details.invocation_metadata).get(_HEADER)
-            if handler is None or text is None or handler.unary_unary is None:
-                return handler
-            fence, answer = _of_text(text), handler.unary_unary
+    def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
+        """See `grpc.ServerInterceptor`."""
+        handler = continuation(details)
+        text = dict(details.invocation_metadata).get(_HEADER)
+        if text is None:
+            return handler
+        fence = _of_text(text)
 
-            def within(request: Any, context: grpc.ServicerContext) -> Any:
-                try:
-                    with fenced(fence):
-                        return answer(request, context)
-                except LeaseLostError as error:
-                    context.abort(grpc.StatusCode.ABORTED, json.dumps([str(error), sorted(error.numbers)]))
+        def answer(call: Callable[[Any, Any], Any], request: Any, context: Any) -> Any:
+            try:
+                with fenced(fence):
+                    return call(request, context)
+            except LeaseLostError as error:
+                context.abort(grpc.StatusCode.ABORTED, json.dumps([str(error), sorted(error.numbers)]))
 
-            return grpc.unary_unary_rpc_method_handler(
-                within, handler.request_deserializer, handler.response_serializer
-            )
+        return around(handler, answer)
 
-    return Checking()
+
+def around(handler: Any, answer: Callable[[Callable[[Any, Any], Any], Any, Any], Any]) -> Any:
+    """Return a gRPC handler whose calls are made by `answer(call, request, context)`; others stay as they are."""
+    if handler is None or handler.unary_unary is None:
+        return handler
+    return grpc.unary_unary_rpc_method_handler(
+        functools.partial(answer, handler.unary_unary), handler.request_deserializer, handler.response_serializer
+    )
 
 
 def _lost(details: str) -> LeaseLostError | None:
