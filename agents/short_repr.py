@@ -30,11 +30,7 @@ def short(value: Any) -> str:
         return f"{value.dtype}{list(value.shape)}"
     if isinstance(value, Mapping) and len(value) <= MAX_VALUES:
         return "{" + ", ".join(f"{key!r}: {short(own)}" for key, own in value.items()) + "}"
-    if isinstance(value, list | tuple | Mapping) and (len(value) > MAX_CHARACTERS or _is_long(value)):
+    if isinstance(value, list | tuple | Mapping) and (len(value) > MAX_CHARACTERS or len(repr(value)) > MAX_CHARACTERS):
         return f"{type(value).__name__} of {len(value):,}"
     text = repr(value)
     return text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 4]}...{text[-1]}"
-
-
-def _is_long(value: Any) -> bool:
-    return len(repr(value)) > MAX_CHARACTERS

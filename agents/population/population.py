@@ -127,7 +127,7 @@ class Population:
 
     def extract(self, position: int) -> KerasAgent:
         """Return the member at a position as a single agent in the member's current state."""
-        member, actor = self._members[position], self._actor_of(position)
+        member, actor = self._members[position], self._actors[0 if self._all is not None else position]
         alone = AgentSpec(self._spec.agent, self._spec.environment, member.config).build(member.seed)
         assert isinstance(alone, KerasAgent)
         assign_all(alone.state_variables(), [values[position] for values in self._values()])
@@ -325,9 +325,6 @@ class Population:
             yield
         finally:
             self._update_actors()
-
-    def _actor_of(self, position: int) -> KerasAgent:
-        return self._actors[0 if self._all is not None else position]
 
     def _generators(self) -> list[np.random.Generator]:
         """Return the exploration stream of each member."""

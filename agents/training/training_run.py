@@ -125,12 +125,7 @@ class TrainingRun:
 
     def is_over(self) -> bool:
         """Return whether the budget is used up, or the run was stopped."""
-        budget, run = self._budget, self.progress
-        return (
-            run.over
-            or (budget.env_steps is not None and run.env_steps >= budget.env_steps)
-            or (budget.episodes is not None and len(run.history.returns) >= budget.episodes)
-        )
+        return self._budget.is_over(self.progress) or self._budget.steps_reached(self.progress.env_steps)
 
     def _episode(self, episode_return: Any, length: Any, loss: Any, env_steps: Any, metrics: Any) -> Episode:
         before = self.progress.env_steps

@@ -224,7 +224,8 @@ def with_variations(optimizers: Sequence[Any], vary: Mapping[str, Sequence[float
         taken |= set(own)
         for values in itertools.product(*(vary[name] for name in own)):
             chosen = {name: value for name, value in zip(own, values, strict=True) if value or spec.uses(name)}
-            variant = replace(spec, arguments={**_without(spec.arguments, own), **chosen})
+            kept = {name: value for name, value in spec.arguments.items() if name not in own}
+            variant = replace(spec, arguments={**kept, **chosen})
             if variant not in result:
                 result.append(variant)
     for name, given_values in vary.items():
@@ -233,10 +234,6 @@ def with_variations(optimizers: Sequence[Any], vary: Mapping[str, Sequence[float
         if name not in taken:
             raise ConfigurationError(f"None of the optimizers takes {name!r}, which is to be varied.")
     return result
-
-
-def _without(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if name not in names}
 
 
 def _rates(label: str, optimizer: OptimizerSpec, wanted: Rates, n_rates: int) -> list[float | None]:

@@ -55,7 +55,7 @@ def changed_defaults(study: OpenStudy, agents: Mapping[str, AgentSpec]) -> list[
         agent = agents.get(label)
         if agent is None or not isinstance(agent.config, AgentConfig):
             continue
-        now = _as_json(agent.config.to_dict())
+        now = json.loads(json.dumps(agent.config.to_dict()))
         given = {*agent.config.non_default_values(), *_searched(study), *_WITHOUT_EFFECT}
         other = {name: recorded[name] for name in now if name in recorded and recorded[name] != now[name]}
         other = {name: value for name, value in other.items() if name not in given}
@@ -89,7 +89,3 @@ def _can_have(agent: AgentSpec, values: Mapping[str, Any]) -> bool:
     except ConfigurationError:
         return False
     return True
-
-
-def _as_json(value: Any) -> Any:
-    return json.loads(json.dumps(value))

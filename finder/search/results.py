@@ -75,7 +75,8 @@ class SearchResult:
         """Draw the value of every trial: over the learning rate if it was searched, else as a ranking."""
         from studies.reports import plot_learning_rate, plot_trials
 
-        return plot_learning_rate(self.study) if self._has_rates() else plot_trials(self.study)
+        has_rates = any(name.endswith("learning_rate") for name in self.study.spec.search_space())
+        return plot_learning_rate(self.study) if has_rates else plot_trials(self.study)
 
     def report(self, path: str) -> str:
         """Write the report as one HTML file, and return its path."""
@@ -86,9 +87,6 @@ class SearchResult:
     def close(self) -> None:
         """Close the connections of the study."""
         self.study.close()
-
-    def _has_rates(self) -> bool:
-        return any(name.endswith("learning_rate") for name in self.study.spec.search_space())
 
 
 class OptimizerResult(SearchResult):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
-from optuna.trial import FrozenTrial
 
 from studies.analysis.confirmation import candidate
 from studies.analysis.ranking import rank
@@ -45,6 +44,7 @@ def trial_table(study: OpenStudy) -> TrialTable:
     rows = []
     for trial in study.trials():
         ranked = rank([candidate(study, trial)])[0] if trial.value is not None else None
+        metrics: dict[str, dict[str, float]] = trial.user_attrs.get("custom_metrics", {})
         rows.append(
             {
                 "pick": trial.number == pick,
@@ -56,15 +56,11 @@ def trial_table(study: OpenStudy) -> TrialTable:
                 "state": trial.state.name,
                 "env_steps": trial.user_attrs.get("env_steps"),
                 "wall_seconds": trial.user_attrs.get("wall_seconds"),
-                **{f"custom_metrics.{name}": own["mean"] for name, own in _metrics(trial)},
+                **{f"custom_metrics.{name}": own["mean"] for name, own in sorted(metrics.items())},
                 "reason": trial.user_attrs.get("reason", ""),
             }
         )
     return TrialTable(rows)
-
-
-def _metrics(trial: FrozenTrial) -> Iterable[tuple[str, dict[str, float]]]:
-    return sorted(trial.user_attrs.get("custom_metrics", {}).items())
 
 
 _FORMATS: dict[str, Callable[[Any], str]] = {

@@ -173,7 +173,7 @@ class _Cohort:
 
     def _advance(self, mark: int) -> None:
         """Train all runs up to an environment step, and compare the trials there."""
-        groups = deque(self._groups_running())
+        groups = deque(group for group in self._groups if not group.finished)
         while groups:
             group = groups.popleft()
             group.alive, group.alive_meanwhile = self._heartbeat, self._listener.alive
@@ -300,6 +300,3 @@ class _Cohort:
 
     def _running(self) -> list[tuple[int, TrialRun]]:
         return [(number, trial) for number, trial in self._trials.items() if not trial.ended]
-
-    def _groups_running(self) -> list[Group]:
-        return [group for group in self._groups if not group.finished]

@@ -120,18 +120,11 @@ class Group(Callback):
     @property
     def finished(self) -> bool:
         """Return whether all members have ended."""
-        return self._ended or self.error is not None or self._budget_is_used()
-
-    def _budget_is_used(self) -> bool:
-        return self._budget.env_steps is not None and self.trainer.env_steps >= self._budget.env_steps
+        return self._ended or self.error is not None or self._budget.steps_reached(self.trainer.env_steps)
 
     def has_finished(self, member: int) -> bool:
         """Return whether a member has used its budget."""
-        return self.finished or self._has_all_episodes(member)
-
-    def _has_all_episodes(self, member: int) -> bool:
-        episodes = len(self.trainer.runs[member].history.returns)
-        return self._budget.episodes is not None and episodes >= self._budget.episodes
+        return self.finished or self._budget.episodes_reached(self.trainer.runs[member])
 
     def is_before(self, mark: int) -> bool:
         """Return whether the group must continue to reach this environment step."""
@@ -148,13 +141,9 @@ class Group(Callback):
     @property
     def active_members(self) -> list[int]:
         """Members that are trained or have finished, without those that were removed because their trials ended."""
-        there = set(self.trainer.present)
-        runs = self.trainer.runs
-        return [
-            member
-            for member, run in self.runs.items()
-            if member in there or runs[member].error or self._has_all_episodes(member) or not run.trial.ended
-        ]
+        there, all_runs = set(self.trainer.present), self.trainer.runs
+        done = {member for member, run in enumerate(all_runs) if run.error or self._budget.episodes_reached(run)}
+        return [member for member, run in self.runs.items() if member in there | done or not run.trial.ended]
 
     @property
     def alone(self) -> bool:

@@ -102,7 +102,11 @@ def page_html(title: str, sections: Sequence[str], figures: Mapping[str, go.Figu
     """
     from plotly.offline import get_plotlyjs
 
-    data = "\n".join(_figure_data(name, figure) for name, figure in figures.items())
+    # Plotly's JSON escapes "<", so no label can end the script element; a test checks this.
+    data = "\n".join(
+        f'<script type="application/json" data-figure="{html.escape(name)}">{figure.to_json()}</script>'
+        for name, figure in figures.items()
+    )
     return (
         "<!doctype html>\n"
         '<html lang="en"><head><meta charset="utf-8">'
@@ -144,8 +148,3 @@ def write_page(text: str, path: str | PathLike[str], what: str) -> Path:
         Path(temporary).unlink(missing_ok=True)
         raise
     return target.resolve()
-
-
-def _figure_data(name: str, figure: go.Figure) -> str:
-    # Plotly's JSON escapes "<", so no label can end the script element; a test checks this.
-    return f'<script type="application/json" data-figure="{html.escape(name)}">{figure.to_json()}</script>'

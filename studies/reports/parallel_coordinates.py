@@ -96,7 +96,8 @@ def parallel_coordinates_data(study: OpenStudy, max_params: int = 6, max_lines: 
         places.append((value - low) / (high - low))
         state = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned"}.get(trial.state, "diverged")
         worth = f": {number_text(value)}" if math.isfinite(value) else f": {state}"
-        lines.append(TrialLine(trial.number, state, tuple(places), f"#{trial.number}{worth}<br>{_settings(own)}"))
+        settings = plain(params_text(own)).replace(", ", "<br>")
+        lines.append(TrialLine(trial.number, state, tuple(places), f"#{trial.number}{worth}<br>{settings}"))
     pick = None if facts.pick is None else facts.pick.number
     axes = (*(scale.axis for scale in scales), value_axis)
     n_left_out = len(searched_params(study)) - len(shown)
@@ -227,10 +228,6 @@ def _parts(name: str) -> list[str]:
         return [name]
     middle = min((i for i, letter in enumerate(name) if letter in " _."), key=lambda i: abs(i - len(name) / 2))
     return [name[: middle + 1].rstrip(), name[middle + 1 :]]
-
-
-def _settings(params: dict[str, Json]) -> str:
-    return plain(params_text(params)).replace(", ", "<br>")
 
 
 def _add_lines(figure: go.Figure, lines: Sequence[TrialLine], name: str, color: str, width: float) -> None:

@@ -52,10 +52,7 @@ def mistakes(error: ValidationError, model: type[BaseModel]) -> list[tuple[tuple
         elif item["type"] == "missing":
             sentence = f"{location!r} is missing: give it."
         else:
-            sentence = f"{location} is {redacted(repr(item['input']))}: {_lower_first(item['msg'])}."
+            message = item["msg"][:1].lower() + item["msg"][1:]
+            sentence = f"{location} is {redacted(repr(item['input']))}: {message}."
         found.append((item["loc"], sentence))
     return found
-
-
-def _lower_first(message: str) -> str:
-    return message[:1].lower() + message[1:]

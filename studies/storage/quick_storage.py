@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -110,7 +110,7 @@ def _read_all(session: Session, wanted: Sequence[sa.ColumnElement[bool]]) -> lis
             number=_whole(row.number),
             state=row.state,
             value=None,
-            values=[value_of(value, kind) for _, _, value, kind in _by_second(values.get(own, ()))] or None,
+            values=[value_of(*row[2:]) for row in sorted(values.get(own, ()), key=lambda row: row[1])] or None,
             datetime_start=_local(row.datetime_start),
             datetime_complete=_local(row.datetime_complete),
             params={
@@ -145,10 +145,6 @@ def _whole(number: Any) -> int:
     if not isinstance(number, int):
         raise TypeError(f"{number!r} is not an integer")
     return number
-
-
-def _by_second(rows: Iterable[Any]) -> list[Any]:
-    return sorted(rows, key=lambda row: row[1])
 
 
 @lru_cache(maxsize=10_000)

@@ -70,19 +70,17 @@ def submit(
             errors().print(note)
         results().print(f"{study.name} in {study.storage.label}: {counted(n_left, 'trial')} to run", soft_wrap=True)
         where = storage_flag(study.storage.label)
+        workers = (
+            "start as many as you like" if study.storage.shared else "one process at a time; finder serve allows more"
+        )
         print_commands(
             "Next",
             [
-                (f"finder worker {shlex.quote(study.name)}{where}", _worker_purpose(study.storage.shared)),
+                (f"finder worker {shlex.quote(study.name)}{where}", f"runs the study; {workers}"),
                 (f"finder studies{where}", "its progress"),
             ],
         )
     return 0
-
-
-def _worker_purpose(shared: bool) -> str:
-    n_workers = "start as many as you like" if shared else "one process at a time; finder serve allows more"
-    return f"runs the study; {n_workers}"
 
 
 def worker(

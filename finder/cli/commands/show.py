@@ -70,7 +70,8 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
         return
     params_of = {each.number: study.params(each) for each in trials}
     if spec.kind == "range-test":
-        params_of = {each.number: _suggested(each) for each in trials}
+        suggestions = {each.number: each.user_attrs.get("range_test", {}).get("suggestion") for each in trials}
+        params_of = {number: {"suggested learning_rate": rate or "none"} for number, rate in suggestions.items()}
     names = list(dict.fromkeys(name for params in params_of.values() for name in params))
     columns = ("#", *names, spec.metric, "state", "steps", "seconds", "reason")
     listed = table(*columns, numbers=("#", spec.metric, "steps", "seconds"))
@@ -133,11 +134,6 @@ def _as_json(study: OpenStudy, trial: FrozenTrial) -> dict[str, Any]:
 def _reason(trial: FrozenTrial) -> str:
     """Return the reason of a failed trial; the reason of pruned trials is printed once below."""
     return headline(trial.user_attrs.get("reason", "")) if trial.state.name == "FAIL" else ""
-
-
-def _suggested(trial: FrozenTrial) -> dict[str, Any]:
-    """Return the suggestion of a range test, in place of parameters."""
-    return {"suggested learning_rate": trial.user_attrs.get("range_test", {}).get("suggestion") or "none"}
 
 
 def _spread(trial: FrozenTrial) -> float:
