@@ -154,7 +154,6 @@ class Population:
         return buffer
 
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
-        """See `Agent.preprocess_batch`."""
         if type(self.agent).preprocess_batch is Agent.preprocess_batch:
             return data
         axis = self._member_axis

@@ -196,7 +196,6 @@ class Tracker:
     # Events --------------------------------------------------------------------------------------------
 
     def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
-        """See `Observer`."""
         from studies.analysis.recommendation import best, why_no_pick
         from studies.analysis.status import study_status
 
@@ -212,16 +211,13 @@ class Tracker:
         self._began = self._clock()
 
     def plan_grows(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """See `Observer`."""
         self.n_total += len(rows)
 
     def confirmation_begins(self, n_finalists: int) -> None:
-        """See `Observer`."""
         self.n_total += n_finalists
         self.phase = f"confirming {the_best(n_finalists)}"
 
     def others_run(self, n_trials: int) -> None:
-        """See `Observer`."""
         self.n_elsewhere = n_trials
         self.phase = ""
         self._count_elsewhere()
@@ -235,7 +231,6 @@ class Tracker:
             self.n_before, self.n_total = max(0, now.n_ended - self.n_done), now.n_total
 
     def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
-        """See `Observer`."""
         self.n_elsewhere = 0
         self.running[trial.number] = RunningTrial(
             number=trial.number,
@@ -249,12 +244,10 @@ class Tracker:
         )
 
     def trial_built(self, number: int) -> None:
-        """See `Observer`."""
         if self.phase == "starting" and number in self.running:
             self.phase = "compiling"
 
     def trial_episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
-        """See `Observer`."""
         trial = self.running.get(number)
         if trial is None:
             return
@@ -271,7 +264,6 @@ class Tracker:
                 self.phase = ""
 
     def trial_ended(self, number: int, outcome: Outcome) -> None:
-        """See `Observer`."""
         trial = self.running.pop(number, None)
         self.states[outcome.state] += 1
         self.phase = "" if self.phase in _BEFORE_STEPS else self.phase

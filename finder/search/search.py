@@ -212,26 +212,21 @@ class Search:
 
     @property
     def n_to_resume(self) -> int:
-        """See `StudyListener`."""
         return self.recorder.n_to_resume
 
     def started(self, number: int, configuration: dict[str, Any]) -> None:
-        """See `StudyListener`."""
         self.recorder.started(number, configuration)
         self._observer.trial_built(number)
 
     @property
     def prunes(self) -> bool:
-        """See `StudyListener`."""
         return canonical_pruner_name(self.spec.pruner) != "none"
 
     @property
     def share(self) -> int | None:
-        """See `StudyListener`."""
         return self.recorder.share
 
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
-        """See `StudyListener`."""
         if not records:
             self.recorder.flush()
         for number, own in records.items():
@@ -240,11 +235,9 @@ class Search:
             self._observer.trial_episodes(number, own)
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> set[int]:
-        """See `StudyListener`."""
         return self.recorder.rung(env_steps, values)
 
     def ended(self, number: int, outcome: Outcome) -> None:
-        """See `StudyListener`."""
         env_steps, seconds = outcome.env_steps, outcome.wall_seconds
         newest = self._newest.pop(number, {}).values()
         if newest and not env_steps:  # its process has died and reported episodes only

@@ -102,7 +102,6 @@ class SqlEpisodes(EpisodeTable):
         self._insert = _upsert(engine.dialect.name)
 
     def add(self, study_name: str, batch: Sequence[tuple[int, EpisodeRecord]]) -> None:
-        """See `EpisodeTable`."""
         if not batch:
             return
         rows = [
@@ -123,24 +122,20 @@ class SqlEpisodes(EpisodeTable):
             connection.execute(self._insert, rows)
 
     def curve(self, study_name: str, trial_number: int) -> list[EpisodeRecord]:
-        """See `EpisodeTable`."""
         return [episode for _, episode in self._read(study_name, trial_number)]
 
     def curves(self, study_name: str) -> dict[int, list[EpisodeRecord]]:
-        """See `EpisodeTable`."""
         found: dict[int, list[EpisodeRecord]] = {}
         for number, episode in self._read(study_name, None):
             found.setdefault(number, []).append(episode)
         return found
 
     def count(self, study_name: str) -> int:
-        """See `EpisodeTable`."""
         statement = sa.select(sa.func.count()).select_from(episodes).where(episodes.c.study_name == study_name)
         with self.engine.connect() as connection:
             return int(connection.execute(statement).scalar_one())
 
     def delete(self, study_name: str, trial_number: int | None = None) -> None:
-        """See `EpisodeTable`."""
         statement = episodes.delete().where(episodes.c.study_name == study_name)
         if trial_number is not None:
             statement = statement.where(episodes.c.trial_number == trial_number)

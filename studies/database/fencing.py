@@ -159,7 +159,6 @@ class FencedStorage:
         return found
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
-        """See `optuna.storages.BaseStorage`."""
         trial = self._storage.get_trial(trial_id)
         self._numbers[trial_id] = trial.number
         return trial

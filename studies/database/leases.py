@@ -86,7 +86,6 @@ class SqlLeases:
         self._now: sa.ColumnElement[float] = sa.literal_column(_NOW[engine.dialect.name], sa.Double())
 
     def take(self, study: str, number: int, owner: str, seconds: float, instead_of: Lease | None = None) -> int:
-        """See `LeaseTable`."""
         before = leases.c.owner == _NOBODY
         if instead_of is not None:
             before = (leases.c.owner == instead_of.owner) & (leases.c.deadline == instead_of.deadline)
@@ -105,20 +104,17 @@ class SqlLeases:
         return 1
 
     def renew(self, study: str, owner: str, seconds: float) -> set[int]:
-        """See `LeaseTable`."""
         own = (leases.c.study_name == study) & (leases.c.owner == owner)
         with self._engine.begin() as connection:
             connection.execute(leases.update().where(own).values(deadline=self._now + seconds))
             return set(connection.execute(sa.select(leases.c.number).where(own)).scalars())
 
     def release(self, study: str, number: int, owner: str) -> bool:
-        """See `LeaseTable`."""
         with self._engine.begin() as connection:
             own = leases.update().where(_is_row(study, number), leases.c.owner == owner)
             return connection.execute(own.values(owner=_NOBODY)).rowcount == 1
 
     def held(self, study: str) -> dict[int, Lease]:
-        """See `LeaseTable`."""
         columns = (leases.c.number, leases.c.owner, leases.c.deadline, leases.c.deadline - self._now, leases.c.epoch)
         are_held = (leases.c.study_name == study, leases.c.owner != _NOBODY)
         with self._engine.connect() as connection:
@@ -130,13 +126,11 @@ class SqlLeases:
         return found
 
     def epochs(self, study: str) -> dict[int, int]:
-        """See `LeaseTable`."""
         with self._engine.connect() as connection:
             rows = connection.execute(sa.select(leases.c.number, leases.c.epoch).where(leases.c.study_name == study))
             return {row.number: row.epoch for row in rows}
 
     def delete(self, study: str) -> None:
-        """See `LeaseTable`."""
         with self._engine.begin() as connection:
             connection.execute(leases.delete().where(leases.c.study_name == study))
 

@@ -54,7 +54,6 @@ class SqlNames:
         self._engine, self._cached = engine, cached
 
     def rename(self, study_id: int, name: str) -> None:
-        """See `StudyNames`."""
         table = StudyModel.__table__
         change = table.update().where(table.c.study_id == study_id).values(study_name=name)
         try:

@@ -328,8 +328,6 @@ class RetryingStorage(_Retrying):
     _target: BaseStorage
 
     def create_new_study(self, directions: Sequence[StudyDirection], study_name: str | None = None) -> int:
-        """See `optuna.storages.BaseStorage`."""
-
         def again() -> int:
             try:
                 return self._target.create_new_study(directions, study_name)
@@ -341,7 +339,6 @@ class RetryingStorage(_Retrying):
         return self._retry_policy(lambda: self._target.create_new_study(directions, study_name), again)
 
     def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
-        """See `optuna.storages.BaseStorage`."""
         if template_trial is None:
             return self._retry_policy(lambda: self._target.create_new_trial(study_id))
         token = os.urandom(8).hex()
@@ -357,8 +354,6 @@ class RetryingStorage(_Retrying):
         return self._retry_policy(lambda: self._target.create_new_trial(study_id, template_trial), again)
 
     def set_trial_state_values(self, trial_id: int, state: TrialState, values: Sequence[float] | None = None) -> bool:
-        """See `optuna.storages.BaseStorage`."""
-
         def again() -> bool:
             try:
                 done = self._target.set_trial_state_values(trial_id, state, values)

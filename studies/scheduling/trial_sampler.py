@@ -53,22 +53,18 @@ class TrialSampler(BaseSampler):
         self._own.before_trial(_SearchTrials(study), trial)
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """See `optuna.samplers.BaseSampler`."""
         return self._own.infer_relative_search_space(_SearchTrials(study), trial)
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """See `optuna.samplers.BaseSampler`."""
         return self._own.sample_relative(_SearchTrials(study), trial, search_space)
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """See `optuna.samplers.BaseSampler`."""
         return self._own.sample_independent(_SearchTrials(study), trial, param_name, param_distribution)
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        """See `optuna.samplers.BaseSampler`."""
         if not is_confirmation(trial):
             self._own.after_trial(_SearchTrials(study), trial, state, values)

@@ -136,7 +136,6 @@ class _TokenAndDeadline(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
         self._token = [("authorization", bearer(token))] if token else []
 
     def intercept_unary_unary(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:
-        """See `grpc.UnaryUnaryClientInterceptor`."""
         sent = _Details(
             details.method,
             self._call_seconds(),

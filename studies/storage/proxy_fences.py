@@ -18,7 +18,6 @@ class ClientFences(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
     """Interceptor that sends the fence of the thread with each call."""
 
     def intercept_unary_unary(self, continuation: Callable[[Any, Any], Any], details: Any, request: Any) -> Any:
-        """See `grpc.UnaryUnaryClientInterceptor`."""
         fence = current()
         if fence is None:
             return continuation(details, request)
@@ -34,7 +33,6 @@ class ServerFences(grpc.ServerInterceptor):  # type: ignore[misc]
     """Interceptor that handles each call within the fence that was sent with it."""
 
     def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
-        """See `grpc.ServerInterceptor`."""
         handler = continuation(details)
         text = dict(details.invocation_metadata).get(_HEADER)
         if text is None:

@@ -39,7 +39,6 @@ class QuickStorage(RDBStorage):
     """`RDBStorage` with faster reads."""
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
-        """See `RDBStorage`."""
         with self.scoped_session() as session:
             found = _read(session, [models.TrialModel.__table__.c.trial_id == trial_id])
         if not found:

@@ -99,23 +99,18 @@ class ReadOnlyStorage(DelegatingStorage):
         self._noted: dict[tuple[str, int], dict[str, Any]] = {}
 
     def set_study_user_attr(self, study_id: int, key: str, value: Any) -> None:
-        """See `optuna.storages.BaseStorage`."""
         self._noted.setdefault(("user", study_id), {})[key] = value
 
     def set_study_system_attr(self, study_id: int, key: str, value: Any) -> None:
-        """See `optuna.storages.BaseStorage`."""
         self._noted.setdefault(("system", study_id), {})[key] = value
 
     def get_study_user_attrs(self, study_id: int) -> dict[str, Any]:
-        """See `optuna.storages.BaseStorage`."""
         return {**self._storage.get_study_user_attrs(study_id), **self._noted.get(("user", study_id), {})}
 
     def get_study_system_attrs(self, study_id: int) -> dict[str, Any]:
-        """See `optuna.storages.BaseStorage`."""
         return {**self._storage.get_study_system_attrs(study_id), **self._noted.get(("system", study_id), {})}
 
     def get_all_studies(self) -> list[FrozenStudy]:
-        """See `optuna.storages.BaseStorage`."""
         studies = [copy.copy(study) for study in self._storage.get_all_studies()]
         for study in studies:
             study.user_attrs = {**study.user_attrs, **self._noted.get(("user", study._study_id), {})}

@@ -100,12 +100,10 @@ class WatchedJournal(JournalFileBackend):
         self._file = file
 
     def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:  # type: ignore[override]
-        """See `JournalFileBackend`."""
         self._file.check()
         return super().read_logs(log_number_from)
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        """See `JournalFileBackend`."""
         self._file.check()
         super().append_logs(logs)
 
