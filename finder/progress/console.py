@@ -16,8 +16,8 @@ from rich.text import Text
 
 from finder.progress.best_effort_stream import BestEffortStream
 from finder.progress.guarded_live import DisplayConsole
-from finder.progress.hanging_indent import HangingIndent
 from finder.progress.plain_text import PlainConsole, plain_json, truncate_long_words
+from finder.progress.text_layout import HangingIndent
 from studies.defaults import DEFAULT_STORAGE
 from studies.spec.redaction import redacted
 from studies.words import counted

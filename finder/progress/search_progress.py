@@ -15,8 +15,7 @@ from rich.text import Text
 
 from finder.progress.console import budget_of, display, errors
 from finder.progress.guarded_live import GuardedLive
-from finder.progress.hanging_indent import HangingIndent
-from finder.progress.text_layout import DOT, join_parts, truncate_words
+from finder.progress.text_layout import DOT, HangingIndent, join_parts, truncate_words
 from finder.progress.tracker import Best, RunningTrial, Tracker, spread_of
 from studies.words import counted, params_text, rate_text, the_best
 

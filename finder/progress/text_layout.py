@@ -1,10 +1,13 @@
-"""Fits text to the width of a terminal: wraps between parts, and truncates between words."""
+"""Fits text to the width of a terminal: wraps between parts or with an indent, and truncates between words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
 
 DOT = " · "
 
@@ -39,3 +42,23 @@ def truncate_words(text: str, width: int, separator: str = " ") -> str:
     if not kept and separator != " ":
         return truncate_words(text, width)
     return f"{kept}{separator}…" if kept else "…"
+
+
+@dataclass(frozen=True)
+class HangingIndent:
+    """A lead and a text beside it, whose further lines are aligned with the first one.
+
+    Attributes:
+        lead: Text before the first line.
+        text: Text that is wrapped to the remaining width.
+    """
+
+    lead: Text
+    text: Text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        indent = self.lead.cell_len
+        lines = self.text.wrap(console, max(1, options.max_width - indent))
+        for index, line in enumerate(lines or [Text()]):
+            line.rstrip()
+            yield Text.assemble(self.lead if index == 0 else " " * indent, line)

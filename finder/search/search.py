@@ -18,9 +18,8 @@ from agents.trust.allowed_modules import places_in, restriction
 from finder.executors import Executor, choose_executor, prepare_for
 from finder.search.changed_defaults import changed_defaults
 from finder.search.display import open_display, uses_builtin_display
-from finder.search.guarded_observer import GuardedObserver
 from finder.search.object_resolver import ObjectResolver, check_plan
-from finder.search.observer import Observer
+from finder.search.observer import GuardedObserver, Observer
 from finder.search.trusted_code import BY_ENVIRONMENT, trusted_code_only
 from finder.trials.checkpoints import remove_ended, remove_unneeded
 from finder.trials.trial import Outcome, TrialSpec

@@ -18,9 +18,8 @@ from agents.training.progress_line import rates_text
 from agents.training.records import Evaluation
 from finder.progress.console import display, errors
 from finder.progress.guarded_live import GuardedLive
-from finder.progress.hanging_indent import HangingIndent
 from finder.progress.search_progress import failure_note, seconds_text
-from finder.progress.text_layout import DOT, join_parts
+from finder.progress.text_layout import DOT, HangingIndent, join_parts
 from studies.words import counted, number_text, spread_text
 
 if TYPE_CHECKING:

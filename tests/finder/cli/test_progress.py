@@ -18,7 +18,7 @@ from finder.progress.best_effort_stream import BestEffortStream
 from finder.progress.search_progress import LiveProgress, PlainProgress, end_line, headline
 from finder.progress.text_layout import truncate_words
 from finder.progress.tracker import Tracker
-from finder.search.guarded_observer import GuardedObserver
+from finder.search.observer import GuardedObserver
 from finder.trials.trial import Outcome, TrialSpec
 from studies.database.records import EpisodeRecord
 from studies.recording.opening import open_study
