@@ -135,7 +135,7 @@ class TRPO(ActorCritic):
             shrinking=live.line_search_shrinking_factor,
             max_tries=self.config.line_search_max_iter,
         )
-        for variable, values in zip(variables, _parted(found.point, variables), strict=True):
+        for variable, values in zip(variables, _split(found.point, variables), strict=True):
             variable.assign(values)
         return {
             "kl": found.distance,
@@ -147,7 +147,7 @@ class TRPO(ActorCritic):
     def _policy(self, point: Any, rows: dict[str, Any]) -> Any:
         """Return the actor's outputs for variables given as a point [n]; random layers are inactive."""
         variables = self.networks["actor"].trainable_variables
-        mapping = list(zip(variables, _parted(point, variables), strict=True))
+        mapping = list(zip(variables, _split(point, variables), strict=True))
         with keras.StatelessScope(state_mapping=mapping):
             return self.networks["actor"](rows["observations"], training=False)
 
@@ -170,7 +170,7 @@ def _gradient(function: Callable[[Any], Any], point: Any) -> Any:
     return tape.gradient(value, point)
 
 
-def _parted(point: Any, variables: Sequence[Any]) -> list[Any]:
+def _split(point: Any, variables: Sequence[Any]) -> list[Any]:
     """Split a point [n] into values of variables."""
     parts = tf.split(point, [math.prod(variable.shape) for variable in variables])
     return [tf.reshape(part, variable.shape) for part, variable in zip(parts, variables, strict=True)]

@@ -101,7 +101,9 @@ class RolloutBuffer(Buffer):
     def select(self, positions: Sequence[int]) -> None:
         n_members = len(self._rngs)
         self._rngs = [self._rngs[i] for i in positions]
-        self._steps = [Transition(*(_kept(values, n_members, positions) for values in step)) for step in self._steps]
+        self._steps = [
+            Transition(*(_member_rows(values, n_members, positions) for values in step)) for step in self._steps
+        ]
 
     def get_state(self) -> dict[str, Any]:
         steps = [tuple(np.copy(values) for values in step) for step in self._steps]
@@ -124,7 +126,7 @@ def _member_first(values: Array, n_members: int) -> Array:
     return np.moveaxis(split, 1, 0).reshape(n_members, -1, *rest)
 
 
-def _kept(values: Array, n_members: int, positions: Sequence[int]) -> Array:
+def _member_rows(values: Array, n_members: int, positions: Sequence[int]) -> Array:
     """Return the rows of some members, [P * N, ...]."""
     rows = values.reshape(n_members, -1, *values.shape[1:])[list(positions)]
     return rows.reshape(-1, *values.shape[1:])

@@ -110,7 +110,7 @@ def make_callbacks(makers: Iterable[Any]) -> list[Callback]:
     Raises:
         ConfigurationError: A path does not exist, or the result is not a callback; the cause is the original error.
     """
-    return [_made(maker) for maker in makers]
+    return [_make(maker) for maker in makers]
 
 
 def find_maker(maker: Any) -> Callable[[], Any]:
@@ -142,7 +142,7 @@ def why_alone(callbacks: Iterable[Callback]) -> str:
     return ""
 
 
-def _made(maker: Any) -> Callback:
+def _make(maker: Any) -> Callback:
     found = find_maker(maker)
     try:
         made = found()

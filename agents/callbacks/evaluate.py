@@ -119,7 +119,7 @@ class Evaluate(Callback):
         agent = require_alone(trainer, "Evaluate")
         before = trainer.history.evaluations
         trainer.callbacks.call("on_evaluation_begin", trainer)
-        played = self._play(trainer, agent, self._where(trainer))
+        played = self._play(trainer, agent, self._evaluation_environment(trainer))
         self._pending = played is None
         if played is None:
             return None
@@ -150,7 +150,7 @@ class Evaluate(Callback):
         if self._pending:
             self.evaluate(trainer)
 
-    def _where(self, trainer: Trainer) -> EnvironmentSpec:
+    def _evaluation_environment(self, trainer: Trainer) -> EnvironmentSpec:
         where = self.environment or trainer.environment
         if self.vectorization is not None:
             where = replace(where, vectorization=self.vectorization)

@@ -88,7 +88,7 @@ class KerasAgent(MutableAgent):
         self._resting_update: Update | None = None  # of `losses_after_steps`; within that block the usual one
         self.team: Team | None = None
         self._gradient_norms = self._losses_after = False
-        self._born = self._weights_digest()
+        self._initial_digest = self._weights_digest()
         self.start()
 
     @property
@@ -340,7 +340,7 @@ class KerasAgent(MutableAgent):
         self.rng = seeding.generator(seed, "exploration")
         self.env_steps = self.gradient_steps = 0
         self.renumber(config)
-        self.fresh, self._born = True, self._weights_digest()
+        self.fresh, self._initial_digest = True, self._weights_digest()
 
     def renumber(self, config: AgentConfig) -> None:
         """Set the mutable hyperparameters, learning rates and exploration of a config of the same structure.
@@ -359,7 +359,7 @@ class KerasAgent(MutableAgent):
     @property
     def fresh(self) -> bool:
         """Return whether the agent is as built from its seed: never updated, no state set, no weights loaded."""
-        return self._fresh and self._born == self._weights_digest()
+        return self._fresh and self._initial_digest == self._weights_digest()
 
     @fresh.setter
     def fresh(self, value: bool) -> None:

@@ -46,7 +46,7 @@ class Place:
             return store
         with self._changing:
             if self._store is None or not self._fits(self._store):
-                self._store = self._found(self._store)
+                self._store = self._find_store(self._store)
             return self._store
 
     def _fits(self, store: Store) -> bool:
@@ -56,7 +56,7 @@ class Place:
             return ray is not None and store.is_of(ray)
         return ray is None or isinstance(store, SocketStore)
 
-    def _found(self, before: Store | None) -> Store:
+    def _find_store(self, before: Store | None) -> Store:
         address = os.environ.get(VARIABLE)
         if address and self._server is None:
             return SocketStore(Address.of(address))

@@ -110,7 +110,7 @@ class Server:
                 if len(self._unauthenticated) >= MAX_UNAUTHENTICATED:
                     first = next(iter(self._unauthenticated))
                     del self._unauthenticated[first]
-                    _hang_up(first)
+                    _shut_down(first)
                 self._unauthenticated[connection] = None
             threading.Thread(target=self._serve, args=(connection,), name="shared-objects", daemon=True).start()
 
@@ -118,13 +118,13 @@ class Server:
         self._connections.add(connection)
         try:
             with connection, suppress(EOFError, OSError, AuthenticationError):
-                self._let_in(connection)
+                self._authenticate(connection)
                 while True:
                     connection.send_bytes(answer(connection.recv_bytes(), self._call))
         finally:
             self._connections.discard(connection)
 
-    def _let_in(self, connection: Connection) -> None:
+    def _authenticate(self, connection: Connection) -> None:
         """Authenticate a connection. Any machine can connect and then send nothing."""
         try:
             _wait_at_most(CONNECT_SECONDS, connection)
@@ -136,7 +136,7 @@ class Server:
                 self._unauthenticated.pop(connection, None)
 
 
-def _same(connection: Connection) -> socket.socket:
+def _socket_of(connection: Connection) -> socket.socket:
     """Return the socket of a connection, which owns its own file descriptor."""
     return socket.socket(fileno=os.dup(connection.fileno()))
 
@@ -144,13 +144,13 @@ def _same(connection: Connection) -> socket.socket:
 def _wait_at_most(seconds: float, connection: Connection) -> None:
     """Make reading from a connection raise an `OSError` after `seconds` without data; 0 for no limit."""
     limit = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
-    with _same(connection) as made:
+    with _socket_of(connection) as made:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
 
 
-def _hang_up(connection: Connection) -> None:
+def _shut_down(connection: Connection) -> None:
     """Shut down a connection, so that the thread that reads from it returns."""
-    with suppress(OSError), _same(connection) as made:
+    with suppress(OSError), _socket_of(connection) as made:
         made.shutdown(socket.SHUT_RDWR)
 
 

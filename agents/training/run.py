@@ -90,7 +90,7 @@ class Run:
             "newest_loss": self.newest_loss,
             "stop_reason": self.stop_reason,
             "error": None if self.error is None else (type(self.error).__name__, str(self.error)),
-            "running": {at: (dict(own.custom_metrics), _kept(own.user_data)) for at, own in self.running.items()},
+            "running": {at: (dict(own.custom_metrics), _picklable(own.user_data)) for at, own in self.running.items()},
         }
 
     @classmethod
@@ -106,7 +106,7 @@ class Run:
         return run
 
 
-def _kept(user_data: Mapping[str, Any]) -> dict[str, Any]:
+def _picklable(user_data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the notes that can be pickled; all others are dropped from the checkpoint, with a warning."""
     kept = {}
     for name, value in user_data.items():

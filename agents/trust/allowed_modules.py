@@ -108,9 +108,9 @@ def check_module(name: str) -> None:
     active = _active()
     if active is None or _is_own(name, active) or (_is_always_allowed(name) and not _is_never_allowed(name)):
         return
-    if any(_same(name, each.rpartition(":")[0]) for each in active["own"]):  # some of its attributes are allowed
+    if any(_matches(name, each.rpartition(":")[0]) for each in active["own"]):  # some of its attributes are allowed
         return
-    raise _refused(f"code in {name!r}", name, active)
+    raise _not_allowed_error(f"code in {name!r}", name, active)
 
 
 def check_found(path: str, found: Any, kind: type | None = None) -> None:
@@ -137,7 +137,7 @@ def check_found(path: str, found: Any, kind: type | None = None) -> None:
         return
     check_module(str(home))
     if not (_is_always_allowed(named) and isinstance(found, type) and issubclass(found, kind or object)):
-        raise _refused(f"code in {path!r}", path, active)
+        raise _not_allowed_error(f"code in {path!r}", path, active)
 
 
 def check_config(config: Any) -> None:
@@ -189,7 +189,7 @@ def _is_own(name: str, active: Mapping[str, Any]) -> bool:
     return bool(name) and not _is_never_allowed(name) and any(_is_in(name, each) for each in active["own"])
 
 
-def _refused(what: str, name: str, active: Mapping[str, Any]) -> ConfigurationError:
+def _not_allowed_error(what: str, name: str, active: Mapping[str, Any]) -> ConfigurationError:
     how = active["how"].format(name, VARIABLE)
     return ConfigurationError(
         f"{active['namer']} names {what}, and {active['because']}. If you trust that code, allow it: {how}."
@@ -198,7 +198,7 @@ def _refused(what: str, name: str, active: Mapping[str, Any]) -> ConfigurationEr
 
 def _is_place(path: str, allowed: str) -> bool:
     module, colon, name = allowed.rpartition(":")
-    return bool(colon) and _same(path.rpartition(":")[0], module) and path.rpartition(":")[2] == name
+    return bool(colon) and _matches(path.rpartition(":")[0], module) and path.rpartition(":")[2] == name
 
 
 def _is_always_allowed(name: str) -> bool:
@@ -210,10 +210,10 @@ def _is_never_allowed(name: str) -> bool:
 
 
 def _is_in(name: str, allowed: str) -> bool:
-    return _same(name, allowed) or (bool(allowed) and name.startswith(f"{allowed}."))
+    return _matches(name, allowed) or (bool(allowed) and name.startswith(f"{allowed}."))
 
 
-def _same(name: str, allowed: str) -> bool:
+def _matches(name: str, allowed: str) -> bool:
     if name.endswith(".py"):
         return allowed.endswith(".py") and Path(name).resolve() == Path(allowed).resolve()
     return name == allowed

@@ -60,13 +60,13 @@ def module_of(name: str) -> Any:
     except FileNotFoundError as error:
         if error.filename is None:  # of `_load_file`
             raise MissingModuleError(str(error)) from error
-        raise ConfigurationError(_why_not(name, error)) from error
+        raise ConfigurationError(_import_failure(name, error)) from error
     except ModuleNotFoundError as error:
         if not name.endswith(".py") and name.startswith(error.name or " "):
             raise MissingModuleError(str(error)) from error  # the module itself is missing, not one of its imports
-        raise ConfigurationError(_why_not(name, error)) from error
+        raise ConfigurationError(_import_failure(name, error)) from error
     except BaseException as error:  # user code may raise anything
-        raise ConfigurationError(_why_not(name, error)) from error
+        raise ConfigurationError(_import_failure(name, error)) from error
 
 
 def ended_by(error: SystemExit) -> str:
@@ -76,7 +76,7 @@ def ended_by(error: SystemExit) -> str:
     return f"{where}ended the process ({type(error).__name__}: {error.code}): raise an error there instead, or return."
 
 
-def _why_not(name: str, error: BaseException) -> str:
+def _import_failure(name: str, error: BaseException) -> str:
     """Return why a module or a file cannot be imported: the error, and the line that raised it."""
     what = name if name.endswith(".py") else f"module {name!r}"
     if isinstance(error, SyntaxError):

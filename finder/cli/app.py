@@ -99,7 +99,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     if here not in sys.path:
         sys.path.append(here)
     try:
-        with _signals_like_ctrl_c():
+        with _interrupt_on_signals():
             result: Any = app(args=words, prog_name="finder", standalone_mode=False, obj=words)
     except (ConfigurationError, StudyError) as error:
         print_error(str(error))
@@ -135,7 +135,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def _signals_like_ctrl_c() -> Iterator[None]:
+def _interrupt_on_signals() -> Iterator[None]:
     """Handle SIGTERM and SIGHUP like Ctrl-C for the time of the block, so that results are saved."""
 
     def end(number: int, _frame: Any) -> None:

@@ -24,11 +24,11 @@ def cores() -> int:
 
 def free_memory() -> int | None:
     """Return the free memory in bytes, or None if it is unknown."""
-    known = [value for value in (_free_in_all(), _free_in_container()) if value is not None]
+    known = [value for value in (_free_on_system(), _free_in_container()) if value is not None]
     return min(known, default=None)
 
 
-def _free_in_all() -> int | None:
+def _free_on_system() -> int | None:
     for line in _read_text(_MEMINFO).splitlines():
         name, _, rest = line.partition(":")
         if name == "MemAvailable":

@@ -145,10 +145,10 @@ class TrialDispatcher:
                 with defer_interrupts():
                     self._fill()
                 if not self.unassigned and not self.n_busy:
-                    self._dismiss(list(self.workers))
+                    self._end_idle(list(self.workers))
                     return
                 if self.exhausted and not self.keeps_workers:  # another process may wait for its resources
-                    self._dismiss([number for number, worker in self.workers.items() if not worker.running])
+                    self._end_idle([number for number, worker in self.workers.items() if not worker.running])
                 self.pool.wait([worker.process for worker in self.workers.values()])
                 with defer_interrupts():
                     self._forward_events()
@@ -196,7 +196,7 @@ class TrialDispatcher:
         self.workers[number] = _Worker(self.pool.start(number))
         return number
 
-    def _dismiss(self, numbers: list[int]) -> None:
+    def _end_idle(self, numbers: list[int]) -> None:
         """End idle workers."""
         for number in numbers:
             self.broker.send_batch(number, None)
@@ -235,7 +235,7 @@ class TrialDispatcher:
         elif kind == "ended":
             self._end(worker, *content)
             if not (self.keeps_workers or self.reuses or self.workers[worker].running):
-                self._dismiss([worker])
+                self._end_idle([worker])
 
     def _answer_rungs(self) -> None:
         """Report the rungs that all workers of a group have reached, and reply to the workers."""

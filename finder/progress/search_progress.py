@@ -70,7 +70,7 @@ class PlainProgress(Progress):
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(clock)
         self.console = console or errors()
-        self._told_at = clock()
+        self._printed_at = clock()
         self._lines_between = True  # whether to print lines about running trials
 
     def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
@@ -97,8 +97,8 @@ class PlainProgress(Progress):
 
     def others_run(self, n_trials: int) -> None:
         super().others_run(n_trials)
-        if self._lines_between and self._clock() - self._told_at >= _LINE_SECONDS:
-            self._told_at = self._clock()
+        if self._lines_between and self._clock() - self._printed_at >= _LINE_SECONDS:
+            self._printed_at = self._clock()
             self.console.print(Text("  " + DOT.join(self.summary())))
 
     def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
@@ -110,8 +110,8 @@ class PlainProgress(Progress):
 
     def trial_episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
         super().trial_episodes(number, records)
-        if self._lines_between and self._clock() - self._told_at >= _LINE_SECONDS:
-            self._told_at = self._clock()
+        if self._lines_between and self._clock() - self._printed_at >= _LINE_SECONDS:
+            self._printed_at = self._clock()
             self.console.print(Text("  " + DOT.join([*running_texts(list(self.running.values())), *self.summary()])))
 
     def trial_ended(self, number: int, outcome: Outcome) -> None:
@@ -120,7 +120,7 @@ class PlainProgress(Progress):
         self.console.print(end_line(number, trial, outcome, self.console.width))
         if self._lines_between and self.best is not None and self.best is not before:
             self.console.print(best_line(self.best))
-        self._told_at = self._clock()
+        self._printed_at = self._clock()
 
     def summary(self) -> list[str]:
         """Return the parts of the status that are known: phase, trials, speed and time."""

@@ -59,7 +59,7 @@ def changed_defaults(study: OpenStudy, agents: Mapping[str, AgentSpec]) -> list[
         given = {*agent.config.non_default_values(), *_searched(study), *_WITHOUT_EFFECT}
         other = {name: recorded[name] for name in now if name in recorded and recorded[name] != now[name]}
         other = {name: value for name, value in other.items() if name not in given}
-        if other and _can_have(agent, other):
+        if other and _accepts(agent, other):
             found.append(ChangedDefaults(label=label, recorded=other, now={name: now[name] for name in other}))
     return found
 
@@ -83,7 +83,7 @@ def _searched(study: OpenStudy) -> set[str]:
     return names | parts | whole | ({"optimizer_kwargs"} if "optimizer" in names else set())
 
 
-def _can_have(agent: AgentSpec, values: Mapping[str, Any]) -> bool:
+def _accepts(agent: AgentSpec, values: Mapping[str, Any]) -> bool:
     try:
         agent.with_params(values)
     except ConfigurationError:

@@ -107,7 +107,7 @@ class Search:
                 pass
         except StorageAwayError as error:
             self.recorder.close()
-            raise StorageAwayError(f"{error} {self._what_was_saved(error)}") from error
+            raise StorageAwayError(f"{error} {self._saved_text(error)}") from error
         except KeyboardInterrupt:
             if self._report_interrupts:
                 print(_interrupt_message(self.study), file=sys.stderr)
@@ -158,7 +158,7 @@ class Search:
         time.sleep(LOOK_SECONDS)
         return True
 
-    def _what_was_saved(self, error: StorageAwayError) -> str:
+    def _saved_text(self, error: StorageAwayError) -> str:
         """Return the message about results that are not in the storage."""
         path = self.recorder.spool_path
         if isinstance(error.__cause__, FileReplacedError):

@@ -52,7 +52,7 @@ class Watchdog:
         self._seconds = seconds
         self._left = self._limit = _TICKS
         self._seen = 0
-        self._heard = self._active = False
+        self._beat_seen = self._active = False
         self._closed = threading.Event()
         self._listener: threading.Thread | None = None
 
@@ -73,7 +73,7 @@ class Watchdog:
             self._listener.start()
         before = signal.signal(signal.SIGALRM, self._tick)
         signal.setitimer(signal.ITIMER_REAL, self._seconds / _TICKS, self._seconds / _TICKS)
-        self._heard = self._active = True
+        self._beat_seen = self._active = True
         try:
             yield
         finally:
@@ -86,7 +86,7 @@ class Watchdog:
         self._closed.set()
 
     def _tick(self, number: int, frame: Any) -> None:
-        self._heard = True
+        self._beat_seen = True
         if under_way.n_calls != self._seen:
             self._seen, self._left = under_way.n_calls, self._limit
         self._left -= 1
@@ -102,8 +102,8 @@ class Watchdog:
         """Count the ticks whose signals the main thread does not handle."""
         missed = 0
         while not self._closed.wait(self._seconds / _TICKS):
-            missed = missed + 1 if self._active and not self._heard else 0
-            self._heard = False
+            missed = missed + 1 if self._active and not self._beat_seen else 0
+            self._beat_seen = False
             if missed > self._left + _TICKS // 4:
                 self.on_unresponsive(under_way.message(self._seconds))
                 return

@@ -117,7 +117,7 @@ class RetryPolicy:
         if self.seconds <= 0:
             return CALL_SECONDS
         began = getattr(self._own, "began", None) or time.monotonic()
-        return min(CALL_SECONDS, max(self._left(began), _SHORTEST_CALL))
+        return min(CALL_SECONDS, max(self._seconds_left(began), _SHORTEST_CALL))
 
     @property
     def silence_seconds(self) -> float:
@@ -146,23 +146,23 @@ class RetryPolicy:
         """
         began, handled = time.monotonic(), sys.exc_info()[1]
         try:
-            return self._made(call, began)
+            return self._attempt(call, began)
         except Exception as error:
             failure = storage_failure(error, handled)
             if failure is None or not (self._is_running or _is_of_server(error, handled)):
                 if is_content_error(error):
                     raise self._unusable_error(error) from error
                 raise
-            if self.is_over or not self._is_running or not failure.transient or self._left(began) <= 0:
+            if self.is_over or not self._is_running or not failure.transient or self._seconds_left(began) <= 0:
                 raise self._final_error(failure) from error
         # Outside the handler: errors of further attempts would otherwise have this one as their context.
         return self._wait(after_failure or call, failure, began)
 
     def once(self, call: Callable[[], _T]) -> _T:
         """Return the result of a call that its caller repeats."""
-        return self._made(call, time.monotonic())
+        return self._attempt(call, time.monotonic())
 
-    def _made(self, call: Callable[[], _T], began: float) -> _T:
+    def _attempt(self, call: Callable[[], _T], began: float) -> _T:
         """Make one attempt of a call whose first attempt was at `began`."""
         before, self._own.began = getattr(self._own, "began", None), began
         handled = sys.exc_info()[1]
@@ -177,7 +177,7 @@ class RetryPolicy:
         self._silent_since = None
         return result
 
-    def _left(self, began: float) -> float:
+    def _seconds_left(self, began: float) -> float:
         """Return the remaining seconds for retries of a call whose first attempt was at `began`."""
         silent = self._silent_since
         return self.seconds - (time.monotonic() - (began if silent is None else min(began, silent)))
@@ -186,15 +186,15 @@ class RetryPolicy:
         wait, handled = _FIRST_WAIT, sys.exc_info()[1]
         log.warning("%s does not answer (%s): trying again for %g s.", self._label, failure.message, self.seconds)
         while True:
-            time.sleep(min(wait, max(self._left(began), 0.0)))
+            time.sleep(min(wait, max(self._seconds_left(began), 0.0)))
             wait = min(2 * wait, _LONGEST_WAIT)
             try:
-                result = self._made(call, began)
+                result = self._attempt(call, began)
             except Exception as error:
                 now = storage_failure(error, handled)
                 if now is None:
                     raise
-                if not now.transient or self._left(began) <= 0:
+                if not now.transient or self._seconds_left(began) <= 0:
                     raise self._final_error(now) from error
             else:
                 log.warning("%s answers again, after %.0f s.", self._label, time.monotonic() - began)

@@ -44,7 +44,7 @@ def keep_top(problem: Problem, rng: np.random.Generator) -> Generator[Round, Val
     first = max(fits, default=0)
     share = problem.shares[first]
     n_first = min(problem.n_configs, int(problem.budget / 2 / share))
-    chosen = _some(problem.n_configs, n_first, rng)
+    chosen = _subset(problem.n_configs, n_first, rng)
     values = yield Round(runs=[(config, 0) for config in chosen], mark=first)
     left = problem.budget - len(chosen) * share
     if left < 1 - share:
@@ -132,7 +132,7 @@ def _halve(
         n -= 1
     if n == 0:
         return {}, 0.0
-    runs: Sequence[tuple[int, int]] = [(config, seed) for config in _some(problem.n_configs, n, rng)]
+    runs: Sequence[tuple[int, int]] = [(config, seed) for config in _subset(problem.n_configs, n, rng)]
     values: Values = {}
     for rung, mark in enumerate(marks):
         values = yield Round(runs=runs, mark=mark)
@@ -160,5 +160,5 @@ def _rungs(problem: Problem, factor: int) -> int:
     return min(4, 1 + int(math.log(1 / problem.shares[0]) / math.log(factor) + 1e-9))
 
 
-def _some(n: int, wanted: int, rng: np.random.Generator) -> list[int]:
+def _subset(n: int, wanted: int, rng: np.random.Generator) -> list[int]:
     return sorted(int(config) for config in rng.choice(n, min(n, wanted), replace=False))

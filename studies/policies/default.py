@@ -53,7 +53,7 @@ def default_search(problem: Problem, rng: np.random.Generator) -> Generator[Roun
         last = seen.get(share, {})
         order = sorted(alive, key=lambda config: -float(np.mean(last.get(config, (0.0,)))))
         return Decision(pick=order[0] if last else int(rng.choice(alive)))
-    last, left = seen[share], _left(problem, seen)
+    last, left = seen[share], _pruned_finals(problem, seen)
     ranked = rank([_candidate(problem, config, last[config]) for config in alive])
     first = recommended(ranked, left=left) or ranked[0]
     finalists = [first, *(each for each in ranked if each is not first)][:N_FINALISTS]
@@ -84,7 +84,7 @@ def _survivors(problem: Problem, values: Mapping[int, tuple[float, ...]], share:
     )
 
 
-def _left(problem: Problem, seen: Mapping[float, Mapping[int, tuple[float, ...]]]) -> list[PrunedEstimate]:
+def _pruned_finals(problem: Problem, seen: Mapping[float, Mapping[int, tuple[float, ...]]]) -> list[PrunedEstimate]:
     """Return the estimates of the final values of pruned candidates."""
     *before, ends = seen.values()
     left = {config: values for values in before for config in values if config not in ends}

@@ -80,7 +80,7 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
 def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
     """Create or continue a study; see `open_study`."""
     with contextlib.ExitStack() as on_error:
-        spec, notes = _named(opened, spec)
+        spec, notes = _with_free_name(opened, spec)
         study_id = study_id_of(opened, spec.name)
         if study_id is not None:
             _refuse_foreign(opened, study_id, spec)
@@ -227,7 +227,7 @@ def _sampler_of(spec: StudySpec) -> BaseSampler:
     return TrialSampler(lambda seed: make_sampler(spec.sampler, spec.sampler_kwargs, seed, spec), spec.seed)
 
 
-def _named(storage: StudyStorage, spec: StudySpec) -> tuple[StudySpec, list[str]]:
+def _with_free_name(storage: StudyStorage, spec: StudySpec) -> tuple[StudySpec, list[str]]:
     """Return the spec with its default name, or the first numbered one that is free or has the same question.
 
     A study with another question and results keeps its name; the same question finds its own study again.

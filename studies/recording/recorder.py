@@ -52,7 +52,7 @@ class Recorder:
         self.seconds = 0.0
         """Wall time in seconds spent in this recorder, the cost of recording."""
         self._leases.start_renewing()
-        with self._entered():
+        with self._exclusive():
             self._leases.plan(self._writer.catch_up)
             self._queue = TrialQueue(study, self._leases, retry_failed=retry_failed)
 
@@ -64,7 +64,7 @@ class Recorder:
         Raises:
             StudyError: If the study has no explicit plan, trials are running, or a row does not fit.
         """
-        with self._entered():
+        with self._exclusive():
             if running := sorted(self._trials.running):
                 raise StudyError(f"trials {running} are running: the plan grows when they have ended.")
             self._study = self._queue.extend_plan(rows)
@@ -72,7 +72,7 @@ class Recorder:
 
     def refresh(self) -> OpenStudy:
         """Return the study with the plan that its storage holds now, which another process may have extended."""
-        with self._entered():
+        with self._exclusive():
             self._study = self._queue.refresh()
             return self._study
 
@@ -124,12 +124,12 @@ class Recorder:
 
     def ask(self) -> Ask | None:
         """Return the next trial, which is running from now on; None if there is none."""
-        with self._entered():
+        with self._exclusive():
             return self._start(lambda: self._queue.take(self._trials.busy))
 
     def n_to_confirm(self) -> int:
         """Return the number of confirmations that are still to be started; see `ask_confirmation`."""
-        with self._entered():
+        with self._exclusive():
             return self._queue.n_to_confirm()
 
     def ask_confirmation(self) -> Ask | None:
@@ -137,7 +137,7 @@ class Recorder:
 
         Finalists are known when every trial of the search has ended: do not call this before.
         """
-        with self._entered():
+        with self._exclusive():
             return self._start(self._queue.take_confirmation)
 
     def _start(self, take: Callable[[], TakenTrial | None]) -> Ask | None:
@@ -163,7 +163,7 @@ class Recorder:
             StudyError: If the trial is not running or the configuration is not JSON.
         """
         check_json(dict(configuration))
-        with self._entered():
+        with self._exclusive():
             if not self._trials.is_taken(number):
                 trial = self._trials.running_trial(number)
                 with self._trials.unless_lost(trial):
@@ -177,7 +177,7 @@ class Recorder:
         Raises:
             StudyError: If this recorder never handed out the trial.
         """
-        with self._entered():
+        with self._exclusive():
             if not self._trials.is_over(number):
                 self._trials.running_trial(number)
             if not self._trials.is_taken(number):
@@ -216,7 +216,7 @@ class Recorder:
         Raises:
             StudyError: If this recorder never handed out one of the trials, or `env_steps` is negative.
         """
-        with self._entered():
+        with self._exclusive():
             if env_steps < 0:
                 raise StudyError(f"env_steps is {env_steps}: a trial reports after 0 or more environment steps.")
             stopped = {number for number in values if self._trials.is_over(number)}
@@ -252,7 +252,7 @@ class Recorder:
         Raises:
             StudyError: If the trial is not running or `extra` is not JSON.
         """
-        with self._entered():
+        with self._exclusive():
             self._end(number, completion(value, seed_values, extra))
 
     def pruned(
@@ -275,7 +275,7 @@ class Recorder:
         Raises:
             StudyError: If the trial is not running or `extra` is not JSON.
         """
-        with self._entered():
+        with self._exclusive():
             try:
                 if not self._trials.is_taken(number):
                     trial = self._trials.running_trial(number)
@@ -307,7 +307,7 @@ class Recorder:
         Raises:
             StudyError: If the trial is not running or `extra` is not JSON.
         """
-        with self._entered():
+        with self._exclusive():
             ending = failure(reason, traceback, extra, diverged=diverged)
             self._end(number, ending, counts=not (diverged and self._something_works()))
 
@@ -320,7 +320,7 @@ class Recorder:
         Raises:
             StudyError: If the trial is not running.
         """
-        with self._entered():
+        with self._exclusive():
             if not self._end_here(number):
                 self._requeue(self._trials.running_trial(number))
 
@@ -338,12 +338,12 @@ class Recorder:
 
     def flush(self) -> None:
         """Write the buffered episodes. Call it occasionally while there are no events."""
-        with self._entered():
+        with self._exclusive():
             self._writer.flush()
 
     def close(self) -> None:
         """Write buffered episodes, requeue running trials, and release all leases. Idempotent."""
-        with self._entered():
+        with self._exclusive():
             if self._closed:
                 return
             self._closed = True
@@ -361,7 +361,7 @@ class Recorder:
         self.close()
 
     @contextlib.contextmanager
-    def _entered(self) -> Iterator[None]:
+    def _exclusive(self) -> Iterator[None]:
         """Serialize public calls, and measure their time."""
         with self._lock:
             entered = time.perf_counter()

@@ -94,7 +94,7 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
         f"<td>{_text(params_text(dict(entry.params)))}</td>"
         f'<td class="number">{_text(spread_text(entry.value, entry.spread))}</td>'
         f'<td class="number">{_text(interval_text(entry.low, entry.high))}</td>'
-        f'<td class="number">{_is_best(entry)}</td>'
+        f'<td class="number">{_best_probability(entry)}</td>'
         f'<td class="number">{_win_probability(entry, pick, study.direction)}</td>'
         f'<td class="number">{entry.n_seeds}</td></tr>'
         for place, entry in enumerate(entries[:_TABLE_ROWS], start=1)
@@ -111,7 +111,7 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
     )
 
 
-def _is_best(entry: Ranked) -> str:
+def _best_probability(entry: Ranked) -> str:
     """Return the probability that a trial is the best; "" with one seed each."""
     return "" if math.isnan(entry.low) else f"{entry.probability_best:.0%}"
 

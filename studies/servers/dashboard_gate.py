@@ -56,12 +56,14 @@ class DashboardGate:
         if sent:
             if not access.admits_token(sent[-1]):
                 return _refuse(environ, start_response, _WRONG)
-            return self._let_in(environ, start_response, "/dashboard" if is_form else _without_token(environ))
+            return self._redirect_with_cookie(
+                environ, start_response, "/dashboard" if is_form else _without_token(environ)
+            )
         if access.admits_cookie(_cookie(environ)):
             return self._application(environ, start_response)
         return _refuse(environ, start_response, _ASKED)
 
-    def _let_in(self, environ: Environ, start_response: StartResponse, to: str) -> Iterable[bytes]:
+    def _redirect_with_cookie(self, environ: Environ, start_response: StartResponse, to: str) -> Iterable[bytes]:
         """Set the cookie, and redirect to an address without the token."""
         secure = "; Secure" if self._access.has_tls else ""
         cookie = f"{_cookie_name(environ)}={self._access.cookie}; Path=/; HttpOnly; SameSite=Lax{secure}"

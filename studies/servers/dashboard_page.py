@@ -131,7 +131,7 @@ class DashboardPage:
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer a request."""
         path = environ.get("PATH_INFO", "")
-        own = self._own(path)
+        own = self._finder_page(path)
         if own is not None:
             return _answer(start_response, *own)
         if environ.get("REQUEST_METHOD") == "POST" and (asked := _RENAME.fullmatch(path)):
@@ -158,7 +158,7 @@ class DashboardPage:
             return self._stored({**environ, "wsgi.input": io.BytesIO(body)}, start_response)
         return _answer(start_response, *_json(renamed), status="201 Created")
 
-    def _own(self, path: str) -> tuple[str, bytes] | None:
+    def _finder_page(self, path: str) -> tuple[str, bytes] | None:
         """Return Finder's answer and its type; None if optuna-dashboard answers."""
         if path == PICKS_PATH:
             return "application/json", json.dumps(self._picks()).encode()

@@ -88,15 +88,15 @@ class Access:
 
     def admits(self, authorization: str) -> bool:
         """Return whether a client with this ``authorization`` header may use the server."""
-        return not self.token or _same(authorization, bearer(self.token))
+        return not self.token or _is_equal(authorization, bearer(self.token))
 
     def admits_token(self, token: str) -> bool:
         """Return whether a token is correct."""
-        return _same(token, self.token)
+        return _is_equal(token, self.token)
 
     def admits_cookie(self, cookie: str) -> bool:
         """Return whether the cookie of a browser equals `cookie`."""
-        return _same(cookie, self.cookie)
+        return _is_equal(cookie, self.cookie)
 
     @property
     def cookie(self) -> str:
@@ -174,7 +174,7 @@ def is_loopback(host: str) -> bool:
     return bool(found) and all(ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in found)
 
 
-def _same(given: str, right: str) -> bool:
+def _is_equal(given: str, right: str) -> bool:
     """Compare in constant time."""
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), right.encode())
 

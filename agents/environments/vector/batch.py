@@ -99,7 +99,7 @@ class Environments:
             stepped = self._copies.step(self._act(actions))
         finally:
             under_way.end()
-        errors = self._named(stepped.errors) if stepped.errors else stepped.errors
+        errors = self._with_positions(stepped.errors) if stepped.errors else stepped.errors
         rewards = stepped.rewards
         observations = self._observations_of(stepped.observations, errors, self._steps)
         if self._bad_starts:
@@ -125,7 +125,7 @@ class Environments:
         under_way.environment, under_way.n_copies, under_way.of_member = self._label, self._copies.n, self._of_member
         under_way.begin(call)
 
-    def _named(self, errors: dict[int, Exception]) -> dict[int, Exception]:
+    def _with_positions(self, errors: dict[int, Exception]) -> dict[int, Exception]:
         """Return the same errors, with environment, copy and step added to bare observation errors."""
         for i, error in errors.items():
             if isinstance(error, ObservationError):

@@ -87,7 +87,7 @@ class PlayingProgress:
         self.played: list[PlayedEpisode] = []
         self._n_episodes = n_episodes
         self._console = errors()
-        self._told_at = time.monotonic()
+        self._printed_at = time.monotonic()
         self._quiet = quiet
         live = not quiet and self._console.is_terminal and not self._console.is_dumb_terminal
         self._spinner = Spinner("dots")
@@ -106,8 +106,8 @@ class PlayingProgress:
         """Add an episode."""
         self.played.append(episode)
         silent = self._quiet or (self._live is not None and not self._live.failed)
-        if not silent and time.monotonic() - self._told_at >= _LINE_SECONDS:
-            self._told_at = time.monotonic()
+        if not silent and time.monotonic() - self._printed_at >= _LINE_SECONDS:
+            self._printed_at = time.monotonic()
             self._console.print(Text(f"  {self._text()}"))
 
     def _text(self) -> str:

@@ -73,7 +73,7 @@ def _resume(
     left = has_budget_left(folder, settings)
     if budget and not left:
         raise ConfigurationError(
-            f"Nothing is left to train of {budget_text(settings)}: {_where(folder)}. Give more, or see its result: "
+            f"Nothing is left to train of {budget_text(settings)}: {_done_text(folder)}. Give more, or see its result: "
             f"finder train --resume {path}"
         )
     if folder.result is None or (left and (budget or folder.result["reason"] == REASON)):
@@ -178,7 +178,7 @@ def _newest(folder: RunFolder) -> tuple[Path, CheckpointHeader]:
     return path, header_of(path)
 
 
-def _where(folder: RunFolder) -> str:
+def _done_text(folder: RunFolder) -> str:
     """Return the progress of a run as text."""
     header = _newest(folder)[1]
     return f"it has made {counted(header.env_steps, 'environment step')} and {counted(header.episodes, 'episode')}"
