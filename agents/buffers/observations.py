@@ -17,7 +17,7 @@ from agents.buffers.frames import FrameRing, StackFinder
 Array = np.ndarray[Any, Any]
 
 
-def pays(observations: Array) -> bool:
+def are_images(observations: Array) -> bool:
     """Return whether observations are large enough to be stored once: images."""
     return observations.dtype == np.uint8 and observations.ndim > 3
 

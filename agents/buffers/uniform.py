@@ -10,7 +10,7 @@ import numpy as np
 
 from agents.buffers.buffer import Array, Batches, Buffer, Transition, in_order
 from agents.buffers.n_step import n_step_returns
-from agents.buffers.observations import Observations, pays
+from agents.buffers.observations import Observations, are_images
 from agents.errors import ConfigurationError
 
 _SEEN = ("observations", "next_observations")
@@ -80,7 +80,7 @@ class UniformReplay(Buffer):
     def add(self, transition: Transition) -> None:
         columns = transition._asdict()
         if not self._arrays:
-            if pays(transition.observations):
+            if are_images(transition.observations):
                 self._images = Observations(self.capacity, transition.observations)
             self._arrays = {
                 name: np.zeros((self.capacity, *np.shape(values)), np.asarray(values).dtype)
@@ -178,7 +178,7 @@ class UniformReplay(Buffer):
         return joined
 
     def bytes_when_full(self, transition: Transition) -> int:
-        twice = transition.next_observations.nbytes if pays(transition.observations) else 0
+        twice = transition.next_observations.nbytes if are_images(transition.observations) else 0
         return self.capacity * (super().bytes_when_full(transition) - twice + self.n_envs)
 
     def mark_truncated(self, environments: Sequence[int] | None = None) -> None:
@@ -244,7 +244,7 @@ class UniformReplay(Buffer):
         """Return the images of a state; moved out of its arrays for older states, which store them twice."""
         if state.get("images") is not None:
             return Observations.of_state(self.capacity, state["images"])
-        if not arrays or not pays(arrays["observations"][0]):
+        if not arrays or not are_images(arrays["observations"][0]):
             return None
         both = [arrays.pop(name) for name in _SEEN]
         oldest = max(0, state["added"] - self.capacity)

@@ -99,7 +99,7 @@ class CompiledUpdate(CompiledCalls):
     Args:
         steps: The agent's gradient steps.
         watched: Variables whose values are returned after the update, as one flat vector.
-        pays: Returns whether XLA pays for single gradient steps with that number of rows; see `should_use_xla`.
+        should_use_xla: Returns whether XLA pays for single gradient steps with that number of rows.
         jit_compile: Compile with XLA: updates of several gradient steps, and single steps where it pays (with `strict`,
             all updates).
         strict: See `CompiledCalls`.
@@ -109,14 +109,14 @@ class CompiledUpdate(CompiledCalls):
         self,
         steps: GradientSteps,
         watched: Sequence[Any],
-        pays: Callable[[int], bool],
+        should_use_xla: Callable[[int], bool],
         *,
         jit_compile: bool,
         strict: bool = False,
     ) -> None:
         super().__init__(steps, jit_compile=jit_compile, strict=strict)
         self._watched = watched
-        self._pays = pays
+        self._should_use_xla = should_use_xla
 
     def __call__(self, batches: Batches) -> tuple[dict[str, Array], Array]:
         """Return (name -> values of the gradient steps, flat values of the watched variables)."""
@@ -132,7 +132,7 @@ class CompiledUpdate(CompiledCalls):
         n_steps, n_rows = shape
         if not self.jit_compile or self._strict or n_steps > 1:
             return self.jit_compile
-        return not self._steps.opens and self._pays(n_rows)
+        return not self._steps.opens and self._should_use_xla(n_rows)
 
     def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool, by_xla: bool) -> Any:
         def run(*tensors: Any) -> tuple[Any, Any]:

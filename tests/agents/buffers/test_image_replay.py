@@ -41,7 +41,7 @@ def fill_like_older_versions(monkeypatch):
 
     def fill(replay, transitions):
         with monkeypatch.context() as patch:
-            patch.setattr("agents.buffers.uniform.pays", lambda _: False)
+            patch.setattr("agents.buffers.uniform.are_images", lambda _: False)
             for transition in transitions:
                 replay.add(transition)
         return replay
