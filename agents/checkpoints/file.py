@@ -118,7 +118,7 @@ def find(place: str | Path, *, best: bool = False) -> Path:
     folder = place / "checkpoints" if (place / "checkpoints").is_dir() else place
     found = list_checkpoints(folder)
     others = (path for path in sorted(folder.glob(f"*{SUFFIX}")) if path not in found)
-    damaged = [path for path in others if state_file.about(path) is None]
+    damaged = [path for path in others if state_file.read_header(path) is None]
     if not found:
         problem = "no checkpoint of a training is in it" if folder.is_dir() else "there is no such file or folder"
         if damaged:
@@ -153,7 +153,7 @@ def list_checkpoints(folder: Path) -> dict[Path, CheckpointHeader]:
     """Return all complete checkpoints of a training in a folder, oldest first; none if the folder does not exist."""
     found = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):
-        stored = state_file.about(path)
+        stored = state_file.read_header(path)
         if stored is not None and stored.get("kind") == KIND and stored.get("format") in FORMATS:
             found[path] = header_of(path)
     return dict(sorted(found.items(), key=lambda item: (item[1].env_steps, item[1].gradient_steps)))

@@ -74,7 +74,7 @@ def header_of(path: str | Path) -> CheckpointHeader:
     path = Path(path)
     if not path.is_file():
         raise ConfigurationError(f"There is no checkpoint {str(path)!r}.")
-    fields = state_file.about(path)
+    fields = state_file.read_header(path)
     if fields is None:
         raise ConfigurationError(f"{path} is no whole checkpoint: it was cut off, or something else wrote it.")
     if fields.pop("kind", None) != KIND:

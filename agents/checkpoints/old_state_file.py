@@ -16,7 +16,7 @@ _TAIL = struct.Struct(">I8s")  # length of the header, and the magic number
 _OF_THE_FILE = ("crc", "size", "plain_crc", "plain_size")
 
 
-def about(path: Path) -> dict[str, Any] | None:
+def read_header(path: Path) -> dict[str, Any] | None:
     """Return the header of a file; None if it is incomplete, or not such a file."""
     header = _header_of(path)
     return None if header is None else {name: value for name, value in header.items() if name not in _OF_THE_FILE}

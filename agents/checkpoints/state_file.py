@@ -84,9 +84,9 @@ def write_with_environments(write_one: Callable[[bool], None]) -> None:
         write_one(False)
 
 
-def about(path: Path) -> dict[str, Any] | None:
+def read_header(path: Path) -> dict[str, Any] | None:
     """Return the header of a file; None if it is incomplete, or not a state file."""
-    if (of_before := old_state_file.about(path)) is not None:
+    if (of_before := old_state_file.read_header(path)) is not None:
         return of_before
     try:
         with _opened(path) as archive:
@@ -102,7 +102,7 @@ def is_signed_here(path: Path) -> bool:
     Raises:
         ValueError: The file has changed since it was written.
     """
-    if old_state_file.about(path) is not None:
+    if old_state_file.read_header(path) is not None:
         return False
     with _opened(path) as archive:
         digests = _own_digests(archive)
@@ -125,7 +125,7 @@ def read(path: Path, names: Sequence[str], *, trust: bool = False) -> dict[str, 
         ValueError: The file has changed since it was written.
         Exception: Any error of unpickling.
     """
-    if old_state_file.about(path) is not None:
+    if old_state_file.read_header(path) is not None:
         return None
     with _opened(path) as archive:
         there = set(archive.namelist())

@@ -126,7 +126,7 @@ class PoolCollector:
         try:
             for task in self._tasks:
                 self._engine.start(task)
-            self.environments: EnvironmentInfo = self._request_all("made")[0]
+            self.environments: EnvironmentInfo = self._request_all("environment_info")[0]
         except BaseException:
             self.close()
             raise

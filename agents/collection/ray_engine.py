@@ -104,7 +104,7 @@ class _Actor:
         self._payload, self._address = payload, address
         self._worker: Any = None
 
-    def _made(self) -> Any:
+    def _make_worker(self) -> Any:
         if self._worker is None:
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
             use_address(self._address)
@@ -118,6 +118,6 @@ class _Actor:
     def do(self, method: str, arguments: tuple[Any, ...]) -> tuple[bool, Any]:
         """Call a method; return whether it raised an error, and its result or that error."""
         try:
-            return False, getattr(self._made(), method)(*arguments)
+            return False, getattr(self._make_worker(), method)(*arguments)
         except Exception as error:  # noqa: BLE001 - any error is sent to the learner
             return True, portable(error)

@@ -87,7 +87,7 @@ class CollectorWorker:
         for method, arguments in task.calls.items():
             self.call(method, arguments)
 
-    def made(self) -> EnvironmentInfo:
+    def environment_info(self) -> EnvironmentInfo:
         """Return the spaces and the vectorization of its environments."""
         environments = self._collector.environments
         return EnvironmentInfo(environments.observation_space, environments.action_space, environments.kind)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from finder.range_test.range_test import RangeTestResult, smoothing_window
-from finder.range_test.suggestion import Suggestion, minimum, smooth, steepest
+from finder.range_test.suggestion import minimum, no_suggestion, smooth, steepest
 from finder.range_test.sweep import Sweep
 from studies.analysis.learning_rate_estimate import WIDEST
 
@@ -53,7 +53,7 @@ def pool_results(runs: Sequence[RangeTestResult], seeds: Sequence[int]) -> Range
     log_rates = [log_rate for run in runs if not math.isnan(log_rate := _log_rate_of(run, end))]
     if len(log_rates) < 2:
         reason = f"only {len(log_rates)} of {len(runs)} runs has a curve that shows where it learns fastest"
-        return replace(together, suggestion=Suggestion(None, None, suggestion.rule, reason))
+        return replace(together, suggestion=no_suggestion(suggestion.rule, reason))
     reach = _half_width(log_rates, together.curve()[0])
     low, high = suggestion.rate * 10**-reach, suggestion.rate * 10**reach
     if 2 * reach > WIDEST:
@@ -61,7 +61,7 @@ def pool_results(runs: Sequence[RangeTestResult], seeds: Sequence[int]) -> Range
             f"the {len(runs)} runs disagree: their mean suggests {suggestion.rate:.3g}, with a 95% interval of "
             f"{2 * reach:.1f} decades"
         )
-        suggestion = Suggestion(rate=None, index=None, rule=suggestion.rule, reason=reason)
+        suggestion = no_suggestion(suggestion.rule, reason)
     return replace(together, suggestion=suggestion, low=low, high=high)
 
 

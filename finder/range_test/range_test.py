@@ -23,7 +23,7 @@ from agents.renamed import renamed_arguments, warn_renamed
 from agents.training.run import Budget
 from agents.training.trainer import Trainer
 from finder.range_test.evidence import LEVEL, p_value
-from finder.range_test.suggestion import Suggestion, empty_suggestion, minimum, smooth, steepest
+from finder.range_test.suggestion import Suggestion, empty_suggestion, minimum, no_suggestion, smooth, steepest
 from finder.range_test.sweep import Sweep, Sweeper
 from finder.trials.metric import Metric, MetricName, metric_of
 from studies.words import counted
@@ -188,7 +188,7 @@ def range_test(
         rewards=sweeper.rewards,
         losses=sweeper.losses,
         normalized=normalized(sweeper.rewards.values, window_size),
-        suggestion=_none(f"the test was ended by an error, {sweeper.reason}", "none"),
+        suggestion=no_suggestion("none", f"the test was ended by an error, {sweeper.reason}"),
         reason=sweeper.reason or "budget reached",
         error=error,
         diverged=sweeper.diverged,
@@ -196,7 +196,9 @@ def range_test(
     if error is not None:
         return result
     if not result.curve()[0]:
-        return replace(result, suggestion=_none(f"nothing was learned before the test ended: {result.reason}", "none"))
+        return replace(
+            result, suggestion=no_suggestion("none", f"nothing was learned before the test ended: {result.reason}")
+        )
     return replace(result, suggestion=result.read())
 
 
@@ -273,10 +275,10 @@ def read_suggestion(
         return nothing
     p = p_value(values, maximize=maximize, sources=sources)
     if p > LEVEL:
-        return _none(
+        return no_suggestion(
+            rule,
             f"nothing can be read from this curve: noise alone improves as much in {p:.0%} of cases (at most "
             f"{LEVEL:.0%} would do)",
-            rule,
         )
     window = smoothing_window(len(values)) if sma is None else sma
     return _tenth_of_best(rates, values, window) if maximize else steepest(rates, values, maximize=False, sma=window)
@@ -292,17 +294,13 @@ def _tenth_of_best(rates: list[float], returns: list[float], sma: int) -> Sugges
     last = int(np.flatnonzero(np.isfinite(smoothed))[-1])
     middle = rates[max(0, found.index - sma // 2)]
     if found.index == last:
-        return _none(f"the returns are best at the last rates, around {middle:.3g}", found.rule)
+        return no_suggestion(found.rule, f"the returns are best at the last rates, around {middle:.3g}")
     if middle / 10 < rates[0]:
-        return _none(
-            f"the returns are best around {middle:.3g}: test smaller rates, from below a tenth of it", found.rule
+        return no_suggestion(
+            found.rule, f"the returns are best around {middle:.3g}: test smaller rates, from below a tenth of it"
         )
     reason = f"a tenth of {middle:.3g}, where the returns are best"
     return Suggestion(middle / 10, max(0, found.index - sma // 2), found.rule, reason)
-
-
-def _none(reason: str, rule: str) -> Suggestion:
-    return Suggestion(rate=None, index=None, rule=rule, reason=reason)
 
 
 def normalized(returns: list[float], window_size: int) -> list[float]:

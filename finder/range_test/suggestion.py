@@ -26,6 +26,7 @@ __all__ = [
     "changes",
     "empty_suggestion",
     "minimum",
+    "no_suggestion",
     "slide",
     "smooth",
     "steepest",
@@ -84,22 +85,22 @@ def steepest(rates: Numbers, values: Numbers, *, maximize: bool, sma: int = 1) -
     points = np.flatnonzero(np.isfinite(curve.goodness))  # [F]
     means = smooth(curve.goodness[points], sma)  # [F] of the value and those before it
     if 2 * sma > len(points):
-        return _nothing("steepest", f"only {len(points)} finite values; means of {sma} need at least {2 * sma}")
+        return no_suggestion("steepest", f"only {len(points)} finite values; means of {sma} need at least {2 * sma}")
     best = sma - 1 + int(np.argmax(means[sma - 1 :]))
     firsts = np.arange(sma, best - sma + 2)  # where the second of two stretches may begin: [S]
     logs = smooth(np.log10(curve.rates[points]), sma)
     with np.errstate(over="ignore"):  # values of opposite huge size: an infinite change is the right word for it
         improvement = (means[firsts + sma - 1] - means[firsts - 1]) / (logs[firsts + sma - 1] - logs[firsts - 1])
     if not (improvement > 0).any():
-        return _nothing("steepest", _never_improves(curve))
+        return no_suggestion("steepest", _never_improves(curve))
     first = int(firsts[np.argmax(improvement)])
     rate = curve.rates[points[first]]
     if first == sma:
-        return _nothing(
+        return no_suggestion(
             "steepest", f"the values improve fastest at the first rates, up to {rate:.3g}: test smaller ones"
         )
     if first + sma == len(points):
-        return _nothing("steepest", f"the values improve fastest at the last rates, from {rate:.3g} on")
+        return no_suggestion("steepest", f"the values improve fastest at the last rates, from {rate:.3g} on")
     fastest = "returns rise" if maximize else "losses fall"
     return _found(
         "steepest", curve, int(points[first]), f"{fastest} fastest here, by {improvement.max():.3g} per decade"
@@ -130,7 +131,7 @@ def valley(rates: Numbers, values: Numbers, *, maximize: bool) -> Suggestion:
     points = np.flatnonzero(np.isfinite(curve.goodness))
     stretch = points[_longest_rise(curve.goodness[points])]
     if len(stretch) < 3:
-        return _nothing("valley", "no three points improve on each other as the rate grows")
+        return no_suggestion("valley", "no three points improve on each other as the rate grows")
     low, high = curve.rates[stretch[0]], curve.rates[stretch[-1]]
     two_thirds = math.log10(low) + (math.log10(high) - math.log10(low)) * 2.0 / 3.0
     index = int(points[np.log10(curve.rates[points]) <= two_thirds + 1e-9][-1])  # the margin is for rounding
@@ -160,7 +161,7 @@ def minimum(rates: Numbers, values: Numbers, *, maximize: bool) -> Suggestion:
         return nothing
     index = int(np.nanargmax(curve.goodness))
     if index == np.flatnonzero(np.isfinite(curve.goodness))[0]:
-        return _nothing("minimum", _never_improves(curve))
+        return no_suggestion("minimum", _never_improves(curve))
     reason = f"a tenth of {curve.rates[index]:.3g}, where the value is best"
     if curve.rates[index] / 10.0 < curve.rates[0]:
         reason += f"; below the tested rates, which begin at {curve.rates[0]:.3g}"
@@ -203,14 +204,14 @@ def slide(
     best = int(np.nanargmax(curve.goodness))
     gained = curve.goodness[best] - np.nanmin(curve.goodness[: best + 1])
     if gained <= 0.0:
-        return _nothing("slide", _never_improves(curve))
+        return no_suggestion("slide", _never_improves(curve))
     best_so_far = np.fmax.accumulate(curve.goodness)  # NaN only before the first finite point
     with np.errstate(over="ignore"):  # a loss of infinite size is one more that has diverged
         lost = best_so_far - curve.goodness
     stable = np.flatnonzero(lost <= threshold * gained)  # NaN is not stable
     edge = int(stable[-1])
     if edge == len(curve.rates) - 1:
-        return _nothing("slide", f"the values do not diverge up to the largest rate, {curve.rates[edge]:.3g}")
+        return no_suggestion("slide", f"the values do not diverge up to the largest rate, {curve.rates[edge]:.3g}")
     return _found(
         "slide", curve, edge, f"{scale:.3g} of {curve.rates[edge]:.3g}, the last rate before divergence", scale
     )
@@ -260,12 +261,12 @@ def _prepare(rule: str, rates: Numbers, values: Numbers, maximize: bool) -> tupl
     curve = _Curve(checked, np.where(finite, given if maximize else -given, np.nan))
     n_finite = int(finite.sum())
     if n_finite == 0:
-        return curve, _nothing(rule, "no value is finite" if len(given) else "there are no points")
+        return curve, no_suggestion(rule, "no value is finite" if len(given) else "there are no points")
     if n_finite < MIN_POINTS:
-        return curve, _nothing(rule, f"only {n_finite} finite values; at least {MIN_POINTS} are needed")
+        return curve, no_suggestion(rule, f"only {n_finite} finite values; at least {MIN_POINTS} are needed")
     low, high = float(given[finite].min()), float(given[finite].max())
     if high - low <= FLAT * max(abs(low), abs(high)):
-        return curve, _nothing(rule, f"the curve is flat at {low:.3g}")
+        return curve, no_suggestion(rule, f"the curve is flat at {low:.3g}")
     return curve, None
 
 
@@ -297,7 +298,8 @@ def _never_improves(curve: _Curve) -> str:
     return f"the values never get better than at the smallest rate, {first:.3g}"
 
 
-def _nothing(rule: str, reason: str) -> Suggestion:
+def no_suggestion(rule: str, reason: str) -> Suggestion:
+    """Return a suggestion without a rate, for this reason."""
     return Suggestion(rate=None, index=None, rule=rule, reason=reason)
 
 

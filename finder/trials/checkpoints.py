@@ -250,7 +250,7 @@ def _write(path: Path, group: Group, *, environments: bool) -> None:
 
 def _read_saved(path: Path) -> SavedGroup | None:
     """Return the header of a file; None if it is not a complete checkpoint that this version can read."""
-    header = state_file.about(path)
+    header = state_file.read_header(path)
     if header is None or header.pop("format", None) not in _FORMATS or "keys" not in header:
         return None
     keys, runs = (tuple((int(number), int(seed)) for number, seed in header.pop(name)) for name in ("keys", "runs"))
