@@ -19,8 +19,6 @@ from agents.exploration.sampling import (
     softmax_weights,
 )
 
-__all__ = ["Boltzmann", "BoltzmannGumbel", "GumbelSoftmax"]
-
 
 class Boltzmann(Policy):
     """Policy that draws actions in proportion to exp(value / τ). Draws N uniform numbers per call.

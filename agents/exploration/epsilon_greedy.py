@@ -13,8 +13,6 @@ from agents.exploration.registry import require_keys, require_positive
 from agents.exploration.sampling import Actions, Values, boltzmann_weights, categorical, check_values, uniform
 from agents.functional.schedules import LinearSchedule, Schedule, schedule_from
 
-__all__ = ["AdaptiveEpsilonGreedy", "EpsilonGreedy", "MaxBoltzmann"]
-
 
 class EpsilonGreedy(Policy):
     """Policy of the best action, or with probability ε any allowed action. Draws 2N uniforms per call.

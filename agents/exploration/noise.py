@@ -16,8 +16,6 @@ from agents.errors import ConfigurationError
 from agents.exploration.registry import make_by_name, require_keys, require_positive
 from agents.functional.schedules import ConstantSchedule, LinearSchedule, Schedule
 
-__all__ = ["NOISES", "GaussianNoise", "Noise", "OrnsteinUhlenbeckNoise", "make_noise"]
-
 
 class Noise(ABC):
     """Base class for random processes in action space, those of users included."""

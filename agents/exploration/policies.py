@@ -10,23 +10,8 @@ from typing import Any
 
 from agents.exploration.boltzmann import Boltzmann, BoltzmannGumbel, GumbelSoftmax
 from agents.exploration.epsilon_greedy import AdaptiveEpsilonGreedy, EpsilonGreedy, MaxBoltzmann
-from agents.exploration.policy import Greedy, Policy, Softmax, greedy
+from agents.exploration.policy import Greedy, Policy, Softmax
 from agents.exploration.registry import make_by_name
-
-__all__ = [
-    "POLICIES",
-    "AdaptiveEpsilonGreedy",
-    "Boltzmann",
-    "BoltzmannGumbel",
-    "EpsilonGreedy",
-    "Greedy",
-    "GumbelSoftmax",
-    "MaxBoltzmann",
-    "Policy",
-    "Softmax",
-    "greedy",
-    "make_policy",
-]
 
 POLICIES: dict[str, type[Policy]] = {
     "adaptive-epsilon-greedy": AdaptiveEpsilonGreedy,

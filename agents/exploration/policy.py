@@ -10,8 +10,6 @@ import numpy.typing as npt
 from agents.exploration.registry import require_keys
 from agents.exploration.sampling import Actions, categorical, check_values, softmax_weights
 
-__all__ = ["Greedy", "Policy", "Softmax", "greedy"]
-
 
 def greedy(values: npt.NDArray[Any]) -> Actions:
     """Choose the action of the largest value in each row, the first of equal ones.

@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 from agents.errors import ConfigurationError, unknown_name
 from agents.trust.loading import loaded
 
-__all__ = ["make_by_name", "require_keys", "require_positive"]
-
 T = TypeVar("T")
 
 

@@ -12,17 +12,6 @@ import numpy.typing as npt
 
 from agents.errors import NonFiniteError
 
-__all__ = [
-    "Actions",
-    "Values",
-    "boltzmann_weights",
-    "categorical",
-    "check_values",
-    "gumbel",
-    "softmax_weights",
-    "uniform",
-]
-
 Values = npt.NDArray[np.float64]
 Actions = npt.NDArray[np.int64]
 

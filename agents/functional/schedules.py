@@ -15,8 +15,6 @@ from typing import Any, ClassVar, TypeGuard
 
 from agents.errors import ConfigurationError, unknown_name
 
-__all__ = ["SCHEDULES", "ConstantSchedule", "ExponentialSchedule", "LinearSchedule", "Schedule", "schedule_from"]
-
 
 class Schedule(ABC):
     """A number that depends only on the environment steps made so far."""

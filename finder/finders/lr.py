@@ -17,12 +17,11 @@ from agents.errors import ConfigurationError
 from agents.renamed import renamed_arguments
 from agents.training.trainer import Trainer
 from finder.finders.range_extension import RangeExtension
-from finder.range_test.curve import changes, trim
+from finder.range_test.curve import changes, smooth, trim
 from finder.range_test.figures import plot_sweep
 from finder.range_test.pooling import pool_results
 from finder.range_test.range_test import RangeTestResult, check_sweep, evenly_spaced, range_test
 from finder.range_test.recording import RangeTestRun, record_range_test
-from finder.range_test.suggestion import smooth
 from finder.search.display import progress_disabled
 from finder.search.object_resolver import ObjectResolver
 from finder.search.options import StudyOptions, default_pruner, make_spec, observer_options, spread_order

@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from agents.errors import ConfigurationError
 
-__all__ = ["Floats", "Numbers", "changes", "check_curve", "smooth", "trim"]
-
 Numbers = Sequence[float] | npt.NDArray[np.floating]
 Floats = npt.NDArray[np.float64]
 

@@ -18,8 +18,6 @@ import numpy as np
 
 from finder.range_test.curve import Floats, Numbers
 
-__all__ = ["LEVEL", "improvement", "p_value"]
-
 LEVEL = 0.01
 """Significance level: a curve is used if noise improves as much in at most this share of cases."""
 

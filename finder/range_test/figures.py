@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from finder.range_test.suggestion import Suggestion, smooth
+from finder.range_test.curve import smooth
+from finder.range_test.suggestion import Suggestion
 from studies.reports.theme import PALETTE, QUIET, annotate_rate, log_axis, new_figure
 from studies.words import rate_text
 

@@ -18,21 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from agents.errors import unknown_name
-from finder.range_test.curve import Floats, Numbers, changes, check_curve, smooth
-
-__all__ = [
-    "RULES",
-    "Suggestion",
-    "changes",
-    "empty_suggestion",
-    "minimum",
-    "no_suggestion",
-    "slide",
-    "smooth",
-    "steepest",
-    "suggest",
-    "valley",
-]
+from finder.range_test.curve import Floats, Numbers, check_curve, smooth
 
 MIN_POINTS = 4
 """A rule needs at least this many finite values."""

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.errors import ConfigurationError
-from finder.range_test.suggestion import RULES, Suggestion, changes, minimum, slide, smooth, steepest, suggest, valley
+from finder.range_test.curve import changes, smooth
+from finder.range_test.suggestion import RULES, Suggestion, minimum, slide, steepest, suggest, valley
 
 NAN, INF = math.nan, math.inf
 ALL = pytest.mark.parametrize("rule", sorted(RULES))
