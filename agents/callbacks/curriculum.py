@@ -26,8 +26,8 @@ class Move(NamedTuple):
 
     def __str__(self) -> str:
         """Return a line of text."""
-        why = "" if self.mean_return is None else f", as the mean return was {self.mean_return:g}"
-        return f"phase {self.phase!r} after {self.env_steps:,} steps and {self.episodes:,} episodes{why}"
+        reason = "" if self.mean_return is None else f", as the mean return was {self.mean_return:g}"
+        return f"phase {self.phase!r} after {self.env_steps:,} steps and {self.episodes:,} episodes{reason}"
 
 
 @dataclass

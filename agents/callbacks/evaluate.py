@@ -151,28 +151,28 @@ class Evaluate(Callback):
             self.evaluate(trainer)
 
     def _evaluation_environment(self, trainer: Trainer) -> EnvironmentSpec:
-        where = self.environment or trainer.environment
+        environment = self.environment or trainer.environment
         if self.vectorization is not None:
-            where = replace(where, vectorization=self.vectorization)
-        return where if self.env_kwargs is None else replace(where, kwargs=dict(self.env_kwargs))
+            environment = replace(environment, vectorization=self.vectorization)
+        return environment if self.env_kwargs is None else replace(environment, kwargs=dict(self.env_kwargs))
 
     def _play(
-        self, trainer: Trainer, agent: Agent, where: EnvironmentSpec
+        self, trainer: Trainer, agent: Agent, environment: EnvironmentSpec
     ) -> tuple[np.ndarray[Any, Any], int, dict[str, float]] | None:
         if self.function is not None:
-            returns, metrics = self._judged(self.function, agent, where)
+            returns, metrics = self._judged(self.function, agent, environment)
             return returns, 0, metrics
         reason = trainer.run.stop_reason  # a stopped run is evaluated for the last time
         state = agent.get_state() if self.explore else None  # without exploration the state does not change
         try:
             played = play_episodes(
                 agent,
-                where,
+                environment,
                 n_episodes=self.n_episodes,
                 seed=self.seed,
                 explore=self.explore,
                 n_envs=self.n_envs,
-                max_steps=self._limit(trainer, where),
+                max_steps=self._limit(trainer, environment),
                 abandoned=lambda: trainer.run.stop_reason != reason,
             )
         finally:
@@ -180,21 +180,21 @@ class Evaluate(Callback):
                 agent.set_state(state)
         return None if played is None else (*played, {})
 
-    def _limit(self, trainer: Trainer, where: EnvironmentSpec) -> int | None:
+    def _limit(self, trainer: Trainer, environment: EnvironmentSpec) -> int | None:
         """Return the steps after which episodes are truncated, None if the environment has a time limit."""
         if self.max_steps is not None:
             return self.max_steps
         if self._has_time_limit is None:
-            self._has_time_limit = time_limit(where) is not None
+            self._has_time_limit = time_limit(environment) is not None
         return None if self._has_time_limit else limit_without_one(each.length for each in trainer.history.episodes)
 
     @staticmethod
     def _judged(
-        function: Callable[[Agent, EnvironmentSpec], Judged], agent: Agent, where: EnvironmentSpec
+        function: Callable[[Agent, EnvironmentSpec], Judged], agent: Agent, environment: EnvironmentSpec
     ) -> tuple[np.ndarray[Any, Any], dict[str, float]]:
         state = agent.get_state()
         try:
-            played: Any = function(agent, where)
+            played: Any = function(agent, environment)
         finally:
             agent.set_state(state)
         results = dict(played) if isinstance(played, Mapping) else {"returns": played}

@@ -96,6 +96,6 @@ def header_of(path: str | Path) -> CheckpointHeader:
         raise _damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}") from None
 
 
-def _damaged(path: Path, why: str) -> ConfigurationError:
+def _damaged(path: Path, reason: str) -> ConfigurationError:
     """Return the error for a damaged checkpoint."""
-    return ConfigurationError(f"{path} is damaged ({why}): take another checkpoint.")
+    return ConfigurationError(f"{path} is damaged ({reason}): take another checkpoint.")

@@ -135,8 +135,8 @@ def read(path: Path, names: Sequence[str], *, trust: bool = False) -> dict[str, 
             data = {part: archive.read(f"{name}.{part}") for part in ("json", "pickle") if f"{name}.{part}" in there}
             ours = all(digests.get(f"{name}.{part}") == digest_of(own) for part, own in data.items())
             if "pickle" in data and not (ours or trust or trusts_all()):
-                why = f"holds objects as a pickle ({name}), which can run any code when it is read"
-                raise untrusted(path, why, "" if "agent.pickle" in there else _WEIGHTS)
+                reason = f"holds objects as a pickle ({name}), which can run any code when it is read"
+                raise untrusted(path, reason, "" if "agent.pickle" in there else _WEIGHTS)
             objects = cloudpickle.loads(data["pickle"]) if "pickle" in data else []
             read[name] = _joined(archive, name + _ARRAYS, json.loads(data["json"]), objects)
         return read

@@ -120,8 +120,8 @@ class OptimizerSpec:
         try:
             call = ast.parse(source, mode="eval").body
         except (SyntaxError, ValueError) as error:
-            why = "cannot be read" if rest.endswith(")") else "has no closing bracket"
-            raise ConfigurationError(f"Optimizer {label!r} {why}: write sgd(momentum=0.9).") from error
+            reason = "cannot be read" if rest.endswith(")") else "has no closing bracket"
+            raise ConfigurationError(f"Optimizer {label!r} {reason}: write sgd(momentum=0.9).") from error
         if (
             not isinstance(call, ast.Call)
             or not isinstance(call.func, ast.Name)  # such as sgd(...)(...)

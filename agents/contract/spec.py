@@ -105,7 +105,7 @@ class AgentSpec:
         """The reason why the agent cannot be a member of a population, "" if only trying can show one."""
         return ""
 
-    def refuse_functions(self, why: str) -> None:
+    def refuse_functions(self, reason: str) -> None:
         """Raise `ConfigurationError` for a training function; the message gives `why` and what to do instead."""
 
     def check(self, strategy: str = "none") -> None:
@@ -208,8 +208,8 @@ class FunctionSpec(AgentSpec):
         assert function is not None
         function(run, **self.parameters)
 
-    def refuse_functions(self, why: str) -> NoReturn:
-        raise ConfigurationError(f"{self.label} is a training function, which makes and trains its own agent: {why}")
+    def refuse_functions(self, reason: str) -> NoReturn:
+        raise ConfigurationError(f"{self.label} is a training function, which makes and trains its own agent: {reason}")
 
 
 def config_class(agent: Any) -> type[Config]:

@@ -23,10 +23,10 @@ def start_from(agent: Agent, state: Mapping[str, Any]) -> None:
     try:
         agent.set_state({**own, "networks": state["networks"], "extra": state["extra"], "fresh": False})
     except (KeyError, ValueError) as error:
-        why = _difference(state.get("networks", {}), own.get("networks", {})) or str(error)
+        reason = _difference(state.get("networks", {}), own.get("networks", {})) or str(error)
         raise ConfigurationError(
             f"The {type(agent).__name__} cannot start from the given weights, because they were trained with another "
-            f"algorithm, environment or other hyperparameters ({why}): use the same ones, or start from new weights."
+            f"algorithm, environment or other hyperparameters ({reason}): use the same ones, or start from new weights."
         ) from error
 
 

@@ -16,11 +16,11 @@ _SIGNAL_SECONDS = 0.5
 _CONNECT_SECONDS = 5.0
 
 
-def connected_ray(asker: str) -> Any:
+def connected_ray(feature: str) -> Any:
     """Return the module `ray`, connected to the cluster of `RAY_ADDRESS`, else to one on this machine.
 
     Args:
-        asker: Part of the product that needs Ray, as the beginning of a sentence, such as ``"The executor 'ray'"``.
+        feature: Part of the product that needs Ray, as the beginning of a sentence, such as ``"The executor 'ray'"``.
 
     Raises:
         ConfigurationError: Ray is not installed, or the cluster cannot be reached.
@@ -28,7 +28,7 @@ def connected_ray(asker: str) -> Any:
     try:
         import ray
     except ImportError:
-        raise ConfigurationError(f"{asker} needs Ray: pip install 'agentfinder[ray]'.") from None
+        raise ConfigurationError(f"{feature} needs Ray: pip install 'agentfinder[ray]'.") from None
     if not ray.is_initialized():
         _check_address(os.environ.get("RAY_ADDRESS", ""))
         before = signal.getsignal(signal.SIGTERM)
@@ -68,14 +68,14 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def get_result(asked: Any) -> Any:
+def get_result(references: Any) -> Any:
     """Return the result of `ray.get`, with a wait that signals can interrupt.
 
     An error that a signal handler raises is raised immediately; plain `ray.get` defers it until the result is
     available, which may be never.
 
     Args:
-        asked: One reference, or a list of them.
+        references: One reference, or a list of them.
 
     Raises:
         ray.exceptions.RayError: The task or the actor has failed.
@@ -84,7 +84,7 @@ def get_result(asked: Any) -> Any:
 
     while True:
         try:
-            return ray.get(asked, timeout=_SIGNAL_SECONDS)
+            return ray.get(references, timeout=_SIGNAL_SECONDS)
         except ray.exceptions.GetTimeoutError:
             continue
         except SystemError as error:  # how compiled code reports an exception of a signal handler

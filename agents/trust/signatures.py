@@ -67,16 +67,16 @@ def trusts_all() -> bool:
     return os.environ.get(TRUST_VARIABLE, "") not in ("", "0")
 
 
-def untrusted(path: Path, why: str, instead: str = "") -> UntrustedFileError:
+def untrusted(path: Path, reason: str, instead: str = "") -> UntrustedFileError:
     """Return the error that explains why a file is not read.
 
     Args:
         path: The file.
-        why: Code in the file that reading would run, as the end of a sentence that begins with the file.
+        reason: Code in the file that reading would run, as the end of a sentence that begins with the file.
         instead: Sentence on the parts of the file that can still be read. Defaults to no sentence.
     """
     return UntrustedFileError(
-        f"{path} {why}, and it was not written by Finder here as this user (its signature is missing or belongs "
+        f"{path} {reason}, and it was not written by Finder here as this user (its signature is missing or belongs "
         f"to another key). If you trust where it comes from, use --trust (in Python trust=True; {TRUST_VARIABLE}=1 "
         f"for everything).{instead and ' '}{instead}"
     )
@@ -132,9 +132,9 @@ def _read_key(path: Path) -> bytes:
 
 
 @functools.cache  # once in a process
-def _warn_no_key(path: Path, why: str) -> None:
+def _warn_no_key(path: Path, reason: str) -> None:
     log.warning(
         "The key of signatures %s cannot be used (%s): checkpoints are written without a signature, and are read only "
         "where they are trusted (--trust, %s=1). %s names another file.",
-        *(path, why, TRUST_VARIABLE, KEY_VARIABLE),
+        *(path, reason, TRUST_VARIABLE, KEY_VARIABLE),
     )

@@ -85,8 +85,8 @@ class CompiledCalls(ABC):
         except tf.errors.OpError as error:
             if not by_xla or self._strict or key in self._succeeded or not _is_compile_error(error):
                 raise
-            why = str(error).partition("\n")[0]
-            log.warning("XLA cannot compile this agent's loss; its update runs as a plain graph instead. (%s)", why)
+            reason = str(error).partition("\n")[0]
+            log.warning("XLA cannot compile this agent's loss; its update runs as a plain graph instead. (%s)", reason)
             self._beyond_xla.add(wanted)
             return self._call(layout, shape, inputs, opens)
         self._succeeded.add(key)

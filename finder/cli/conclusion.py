@@ -50,7 +50,7 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
     from studies.analysis.recommendation import why_no_pick
     from studies.analysis.status import study_status
 
-    pick, counts, why, found = pick_of(study), count_states(study), why_no_pick(study), conclusion(study)
+    pick, counts, reason, found = pick_of(study), count_states(study), why_no_pick(study), conclusion(study)
     if output.json:
         print_json(
             {
@@ -58,7 +58,7 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
                 "storage": study.storage.label,
                 **found.to_json(),
                 "pick": None if pick is None else pick_json(study, pick),
-                "why_no_pick": why or None,
+                "why_no_pick": reason or None,
                 "complete": study_status(study).complete,
                 "trials": {state: counts[state] for state in _STATES},
                 "stopped": stopped,
@@ -78,7 +78,7 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
     elif counts["complete"] == 0:
         print_error(f"no trial was completed, so there is no pick ({_counts_text(counts)}).", see)
     elif pick is None:
-        print_error(f"there is no pick: {why}")
+        print_error(f"there is no pick: {reason}")
     return 1 if stopped is not None or pick is None else 0
 
 

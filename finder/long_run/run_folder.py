@@ -210,8 +210,8 @@ class RunFolder:
         except pydantic.ValidationError as error:
             first = error.errors()[0]
             name = ".".join(map(str, first["loc"]))
-            why = "is missing" if first["type"] == "missing" else f"is {first['input']!r}: {first['msg'].lower()}"
-            raise _damaged(path, f"{name} {why}") from None
+            reason = "is missing" if first["type"] == "missing" else f"is {first['input']!r}: {first['msg'].lower()}"
+            raise _damaged(path, f"{name} {reason}") from None
         result, command = stored.get("result"), stored.get("command", ())
         if not (result is None or (isinstance(result, dict) and "reason" in result)) or isinstance(command, str):
             raise _damaged(path, f"its result is {result!r}")
@@ -274,10 +274,10 @@ class RunFolder:
             file.write(json.dumps(stored, indent=2, ensure_ascii=False).encode())
 
 
-def _damaged(folder: Path, why: str) -> ConfigurationError:
+def _damaged(folder: Path, reason: str) -> ConfigurationError:
     """Return the error for a folder whose settings cannot be read."""
     return ConfigurationError(
-        f"{folder / _FILE} is damaged ({why}), and it is the only file with the settings. The weights are in the "
+        f"{folder / _FILE} is damaged ({reason}), and it is the only file with the settings. The weights are in the "
         f"checkpoints: finder train AGENT --env ID --start-from {folder}"
     )
 

@@ -203,8 +203,8 @@ def extension_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def failure_note(error: Exception) -> HangingIndent:
     """Return the message that plain lines replace a live display."""
-    why = f"the live display failed ({type(error).__name__}: {error}); plain lines follow."
-    return HangingIndent(Text("Note  "), Text(why))
+    message = f"the live display failed ({type(error).__name__}: {error}); plain lines follow."
+    return HangingIndent(Text("Note  "), Text(message))
 
 
 def make_progress(quiet: bool) -> Progress:

@@ -53,8 +53,8 @@ class SearchResult:
         A study without a pick has a `NoRecommendation`, which is false and has a `reason`; all other attributes of it
         raise a `StudyError` with this reason.
         """
-        why = why_no_pick(self.study)
-        return NoRecommendation(self.study.name, why) if why else best(self.study)
+        reason = why_no_pick(self.study)
+        return NoRecommendation(self.study.name, reason) if reason else best(self.study)
 
     def best_optimizer(self, name: str = "default", *, allow_modules: Sequence[str] = ()) -> Any:
         """Return a fresh Keras optimizer with the settings of the pick; with a horizon, its learning rate is corrected.

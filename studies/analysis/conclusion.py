@@ -100,10 +100,10 @@ class Conclusion:
 
 def conclusion(study: OpenStudy) -> Conclusion:
     """Return the conclusion of a study, which may still be running."""
-    why = why_no_pick(study)
-    if why:
+    reason = why_no_pick(study)
+    if reason:
         place = f"{' and '.join(study.spec.agents)} on {study.spec.env}"
-        return Conclusion(status="no pick", pick=f"no pick for {place}", value="", certainty=_plain(why))
+        return Conclusion(status="no pick", pick=f"no pick for {place}", value="", certainty=_plain(reason))
     pick = best(study)
     if study.spec.kind == "range-test":
         text = "a range test shows where learning is fast, not which rate ends best: confirm it with a grid"

@@ -139,7 +139,7 @@ def estimate_learning_rate(
     told_apart = not math.isnan(cost) and (
         any(not each.tied and _known(each.value) for each in own) or any(each.clearly_worse for each in gone)
     )
-    cause, why = _why_unsafe(tested, edge, (low, high), cost, told_apart) if len(valued) > 1 else _ONLY_ONE
+    cause, reason = _why_unsafe(tested, edge, (low, high), cost, told_apart) if len(valued) > 1 else _ONLY_ONE
     suggested, drift_error = tested, 0.0
     if horizon is not None and env_steps is not None and horizon != env_steps:
         shift, error = drift(env_steps / horizon, known=drift_known)
@@ -151,23 +151,23 @@ def estimate_learning_rate(
         longer = "Train further"
         if horizon < env_steps:
             longer = "Train as long as that"
-        if not why and not rates[0] <= suggested <= rates[-1]:
+        if not reason and not rates[0] <= suggested <= rates[-1]:
             beyond = "below all" if suggested < rates[0] else "above all"
-            cause, why = (
+            cause, reason = (
                 "untried",
                 f"for a run of {horizon:,} environment steps it would be {rate_text(suggested)}, which lies {beyond} "
                 f"rates that were tried. {longer}, or try such rates too.",
             )
-        if not why and below + above > WIDEST:
+        if not reason and below + above > WIDEST:
             unmeasured = "" if drift_known else " (how it moves was not measured on this optimizer)"
-            cause, why = (
+            cause, reason = (
                 "short runs",
                 f"runs of {env_steps:,} environment steps are too short to predict one of {horizon:,}: its best rate "
                 f"lies between {rate_text(low)} and {rate_text(high)}{unmeasured}. {longer}.",
             )
     return LearningRateEstimate(
         name=name, suggested=suggested, tested=tested, low=low, high=high, lowest=rates[0], highest=rates[-1],
-        told_apart=told_apart, edge=edge, cost=cost, env_steps=env_steps, horizon=horizon, why_unsafe=why,
+        told_apart=told_apart, edge=edge, cost=cost, env_steps=env_steps, horizon=horizon, why_unsafe=reason,
         cause=cause, drift_error=drift_error,
     )  # fmt: skip
 

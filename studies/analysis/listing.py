@@ -111,7 +111,7 @@ def _summary(name: str, attributes: Mapping[str, Any], trials: Sequence[FrozenTr
     )
 
 
-def _unreadable(name: str, trials: Sequence[FrozenTrial], n_confirmed: int, why: str) -> StudySummary:
+def _unreadable(name: str, trials: Sequence[FrozenTrial], n_confirmed: int, reason: str) -> StudySummary:
     """Return the summary of a study whose spec cannot be read, so that it does not prevent listing the others."""
     return StudySummary(
         name=name,
@@ -124,7 +124,7 @@ def _unreadable(name: str, trials: Sequence[FrozenTrial], n_confirmed: int, why:
         n_ended=sum(trial.state.is_finished() for trial in trials),
         n_confirmed=n_confirmed,
         best_value=None,
-        unreadable=why,
+        unreadable=reason,
         **_counted(trials),
     )
 

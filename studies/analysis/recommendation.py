@@ -129,9 +129,9 @@ def best(study: OpenStudy) -> Recommendation:
     Raises:
         StudyError: If there is none; see `why_no_pick`.
     """
-    why = why_no_pick(study)
-    if why:
-        raise StudyError(f"the study {study.name!r} has no pick: {why}")
+    reason = why_no_pick(study)
+    if reason:
+        raise StudyError(f"the study {study.name!r} has no pick: {reason}")
     tested = _suggestions(study)
     params: dict[str, Json]
     if study.spec.kind == "range-test":

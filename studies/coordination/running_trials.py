@@ -68,9 +68,9 @@ class RunningTrials:
         """Record that a trial was requeued."""
         del self.running[number]
 
-    def drop(self, number: int, why: str = _TAKEN) -> None:
+    def drop(self, number: int, message: str = _TAKEN) -> None:
         """Stop recording a trial that another process took over, or another program ended."""
-        log.warning(why, number)
+        log.warning(message, number)
         self.end(number)
         self._taken.add(number)
         self._forget(number)

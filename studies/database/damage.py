@@ -40,14 +40,14 @@ class DamagedError(StudyError):
     """Error for stored data that a damaged file or another program made unreadable or inconsistent."""
 
 
-def damaged(what: str, why: str) -> DamagedError:
+def damaged(what: str, reason: str) -> DamagedError:
     """Return the error for damaged data.
 
     Args:
         what: Name of the data, such as `trial 3`.
-        why: Reason.
+        reason: Reason.
     """
-    return DamagedError(f"{what} is damaged ({why}). {RESTORE}")
+    return DamagedError(f"{what} is damaged ({reason}). {RESTORE}")
 
 
 def reason_of(error: BaseException) -> str:

@@ -250,12 +250,12 @@ class StudySpec(CheckedModel):
                 raise StudyError(f"{name} is a request to a Ray cluster: use the executor 'ray' with it.")
         if self.strategy == "none" or self.executor in ("auto", "process", "ray"):
             return
-        why = {
+        reasons = {
             "population": "the members of a population learn one after another in one compiled call",
             "inline": "its devices must be chosen before TensorFlow begins its work, which it has in this process",
         }
         raise StudyError(
-            f"strategy is {self.strategy!r} with the executor {self.executor!r}, but {why[self.executor]}: use the "
+            f"strategy is {self.strategy!r} with the executor {self.executor!r}, but {reasons[self.executor]}: use the "
             "executor 'process', or leave the executor out."
         )
 

@@ -91,8 +91,8 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
             _reason(each) or confirms,
         )
     out.print(listed)
-    for because in dict.fromkeys(why for each in trials if (why := short_reason(each))):
-        errors().print(Text(f"Pruned: {because}.", "dim"))
+    for reason in dict.fromkeys(found for each in trials if (found := short_reason(each))):
+        errors().print(Text(f"Pruned: {reason}.", "dim"))
     if pick is not None:
         print_doubts(study, pick)
     failed = next((each.number for each in trials if each.user_attrs.get("traceback")), None)

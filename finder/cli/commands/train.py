@@ -320,10 +320,10 @@ def _is_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name not in ("DEFAULT", "DEFAULT_MAP", "ENVIRONMENT")
 
 
-def _refuse(flags: set[str], why: str) -> None:
+def _refuse(flags: set[str], reason: str) -> None:
     if flags:
         names = ", ".join("AGENT" if name == "agent" else _flag(name) for name in sorted(flags))
-        raise ConfigurationError(f"{names}: {why}. Leave {'it' if len(flags) == 1 else 'them'} out.")
+        raise ConfigurationError(f"{names}: {reason}. Leave {'it' if len(flags) == 1 else 'them'} out.")
 
 
 def _refuse_without_effect(given: set[str]) -> None:

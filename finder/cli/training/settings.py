@@ -75,10 +75,10 @@ def settings_of_pick(
     with load_study(study, storage) as opened:
         own = places_in(agent or "", list(chosen["callbacks"] or ()))
         until.enter_context(trusted_code_only(opened, [*allow_modules, *own]))
-        why = why_no_pick(opened)
-        if why:
+        reason = why_no_pick(opened)
+        if reason:
             see = f"See finder show {shlex.quote(study)}{storage_flag(opened.storage.label)}"
-            print_error(f"the study {study!r} has no pick to train: {why}", see)
+            print_error(f"the study {study!r} has no pick to train: {reason}", see)
             raise typer.Exit(1)
         pick = best(opened)
         spec = recommended_agent(opened, pick, agent, weights)
