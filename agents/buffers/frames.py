@@ -28,7 +28,7 @@ class StackFinder:
         self._candidates = [size for size in range(1, n_channels) if n_channels % size == 0]
         self._proofs = 0
 
-    def look(self, before: Array, after: Array) -> int | None:
+    def add(self, before: Array, after: Array) -> int | None:
         """Process an observation and its successor, [H, W, C]; return the channels of a frame once they are certain.
 
         0 stands for observations that are no stacks.

@@ -46,7 +46,7 @@ class Observations:
         if self._newest is not None:
             self._settle(self._newest, observations)
             if self._finder is not None and not self._is_apart[self._newest, 0]:
-                self._switch_to_frames(self._finder.look(self._seen[self._newest, 0], observations[0]))
+                self._switch_to_frames(self._finder.add(self._seen[self._newest, 0], observations[0]))
         for column in np.flatnonzero(self._is_apart[slot]).tolist():  # of the previous round
             del self._apart[slot, column]
         self._is_apart[slot] = False

@@ -113,7 +113,7 @@ class PoolCollector:
         self._tasks = _tasks(pool, agent, environment, seed)
         self._chunks: deque[_Chunk] = deque()
         self._wanted = 1
-        self._asked: tuple[int, int] | None = None  # slot and steps of the chunk in collection
+        self._requested: tuple[int, int] | None = None  # slot and steps of the chunk in collection
         self._slot = 0
         self._renewed: set[int] = set()
         self._deaths = [0] * len(self._tasks)  # deaths since the last answer
@@ -142,12 +142,12 @@ class PoolCollector:
     def step(self, _actor: Actor, _explore: bool = False) -> Collected:
         """Return one step of every environment; the actor and `explore` are those of the processes."""
         if not self._chunks:
-            if self._asked is None:
+            if self._requested is None:
                 self._begin()
             self._chunks.append(self._receive())
         chunk = self._chunks[0]
         # Request the next chunk with the first step of the last chunk, also if a state was taken in between.
-        if self.pool.updates == "async" and chunk.given == 0 and self._asked is None and len(self._chunks) == 1:
+        if self.pool.updates == "async" and chunk.given == 0 and self._requested is None and len(self._chunks) == 1:
             self._begin()
         collected = chunk.next()
         if chunk.given >= chunk.n_steps:
@@ -159,21 +159,21 @@ class PoolCollector:
         """Request the next chunk, with the agent's current weights."""
         steps = self.pool.chunk or _CHUNK if self.pool.updates == "async" else max(1, self._wanted)
         self._slot = (self._slot + 1) % N_SLOTS
-        asked = (self._slot, min(steps, self._most))
+        requested = (self._slot, min(steps, self._most))
         acting = self._agent.acting_state()
         with self._abort_on_interrupt():
             self._engine.publish(acting)
-            self._ask([("collect", asked)] * len(self._tasks))
-        self._asked = asked
+            self._ask([("collect", requested)] * len(self._tasks))
+        self._requested = requested
 
     def _receive(self) -> _Chunk:
-        assert self._asked is not None
-        asked, self._asked = self._asked, None
-        slot, _ = asked
+        assert self._requested is not None
+        requested, self._requested = self._requested, None
+        slot, _ = requested
         under_way.environment = self._tasks[0].environment.label
         under_way.begin("step")
         try:
-            reports: list[StepsReport] = self._answers([("collect", asked)] * len(self._tasks))
+            reports: list[StepsReport] = self._answers([("collect", requested)] * len(self._tasks))
         finally:
             under_way.end()
         chunk = _Chunk({name: values[slot] for name, values in self._engine.rows.items()})
@@ -197,7 +197,7 @@ class PoolCollector:
 
         A process that replaces another one repeats the newest call of each method.
         """
-        if self._asked is not None:
+        if self._requested is not None:
             self._chunks.append(self._receive())
         answers = self._request_all("call", method, tuple(arguments))
         self._tasks = [replace(task, calls={**task.calls, method: tuple(arguments)}) for task in self._tasks]
@@ -288,7 +288,7 @@ class PoolCollector:
 
         ``"environments"`` is None if they cannot be copied, or if not requested: then steps not returned yet are lost.
         """
-        if self._asked is not None:
+        if self._requested is not None:
             self._chunks.append(self._receive())
         parts = self._request_all("get_state", environments)
         copied = self.started and all(part["collector"]["environments"] is not None for part in parts)
@@ -314,7 +314,7 @@ class PoolCollector:
                 f"A pool of {len(self._tasks)} processes cannot resume from the state of "
                 f"{f'a pool of {theirs}' if theirs else 'a trainer without a pool'}: use the same number of processes."
             )
-        if self._asked is not None:
+        if self._requested is not None:
             self._receive()
         learner = self._agent.get_state()
         lives = zip(self._tasks, state["lives"], strict=True)

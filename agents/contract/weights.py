@@ -30,15 +30,15 @@ def start_from(agent: Agent, state: Mapping[str, Any]) -> None:
         ) from error
 
 
-def _difference(theirs: Mapping[str, Sequence[Any]], ours: Mapping[str, Sequence[Any]]) -> str:
+def _difference(stored: Mapping[str, Sequence[Any]], present: Mapping[str, Sequence[Any]]) -> str:
     """Describe the difference between networks of a stored state and of an agent; empty if there is none.
 
     Agents without Keras networks may have no networks to compare.
     """
-    if theirs and ours and sorted(theirs) != sorted(ours):
-        return f"they are of the networks {', '.join(sorted(theirs))}; this agent has {', '.join(sorted(ours))}"
-    for name in sorted({*theirs} & {*ours}):
-        shapes = [[list(np.shape(array)) for array in arrays] for arrays in (theirs[name], ours[name])]
+    if stored and present and sorted(stored) != sorted(present):
+        return f"they are of the networks {', '.join(sorted(stored))}; this agent has {', '.join(sorted(present))}"
+    for name in sorted({*stored} & {*present}):
+        shapes = [[list(np.shape(array)) for array in arrays] for arrays in (stored[name], present[name])]
         if shapes[0] != shapes[1]:
             return f"their network {name} has weights of the shapes {shapes[0]}, this agent's has {shapes[1]}"
     return ""

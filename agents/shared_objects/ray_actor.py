@@ -41,7 +41,7 @@ class RayStore(RemoteStore):
     """
 
     def __init__(self, ray: Any, objects: Mapping[str, Any]) -> None:
-        self._asked_for = set(objects)
+        self._used_names = set(objects)
         context = ray.get_runtime_context()
         self._job = context.get_job_id()
         name = f"shared-objects-{self._job}"
@@ -65,10 +65,10 @@ class RayStore(RemoteStore):
 
     def lost(self) -> dict[str, str]:
         """Return the reason why each object that this process has used is gone, once the process has left Ray."""
-        return dict.fromkeys(self._asked_for, "it lived in Ray, which this process has left.")
+        return dict.fromkeys(self._used_names, "it lived in Ray, which this process has left.")
 
     def _ask(self, name: str, request: bytes) -> bytes:
-        self._asked_for.add(name)
+        self._used_names.add(name)
         ray = connected()
         if ray is None:
             raise MovedError

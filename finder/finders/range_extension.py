@@ -38,11 +38,11 @@ class RangeExtension:
 
     def __init__(self, planned: Sequence[Mapping[str, Json]], name: str = "learning_rate") -> None:
         self._name = name
-        self._asked: dict[str, list[float]] = {}
+        self._requested: dict[str, list[float]] = {}
         for row in planned:
             rate = row.get(name)
             if isinstance(rate, int | float):
-                self._asked.setdefault(self._group_of(row), []).append(float(rate))
+                self._requested.setdefault(self._group_of(row), []).append(float(rate))
 
     def __call__(self, study: OpenStudy) -> list[dict[str, Json]]:
         """Return further trials; none if every best rate lies inside of the range."""
@@ -52,7 +52,7 @@ class RangeExtension:
         if rate_name([*found.ranked, *left]) != self._name:
             return []
         rows = []
-        for kind, asked in self._asked.items():
+        for kind, asked in self._requested.items():
             # Rank within the group: beside a better optimizer, all rates of a worse one would be significantly worse.
             alike = [each for each in found.ranked if self._name in each.params and self._group_of(each.params) == kind]
             own = rank(alike, study.direction)

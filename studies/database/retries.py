@@ -328,7 +328,7 @@ class RetryingStorage(_Retrying):
     _target: BaseStorage
 
     def create_new_study(self, directions: Sequence[StudyDirection], study_name: str | None = None) -> int:
-        def again() -> int:
+        def repeat() -> int:
             try:
                 return self._target.create_new_study(directions, study_name)
             except DuplicatedStudyError:
@@ -336,7 +336,7 @@ class RetryingStorage(_Retrying):
                     raise
                 return self._target.get_study_id_from_name(study_name)
 
-        return self._retry_policy(lambda: self._target.create_new_study(directions, study_name), again)
+        return self._retry_policy(lambda: self._target.create_new_study(directions, study_name), repeat)
 
     def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
         if template_trial is None:
@@ -345,16 +345,16 @@ class RetryingStorage(_Retrying):
         if self._retry_policy.seconds > 0:
             template_trial.system_attrs = {**template_trial.system_attrs, TOKEN_ATTR: token}
 
-        def again() -> int:
+        def repeat() -> int:
             for trial in self._target.get_all_trials(study_id, deepcopy=False):
                 if trial.system_attrs.get(TOKEN_ATTR) == token:
                     return trial._trial_id
             return self._target.create_new_trial(study_id, template_trial)
 
-        return self._retry_policy(lambda: self._target.create_new_trial(study_id, template_trial), again)
+        return self._retry_policy(lambda: self._target.create_new_trial(study_id, template_trial), repeat)
 
     def set_trial_state_values(self, trial_id: int, state: TrialState, values: Sequence[float] | None = None) -> bool:
-        def again() -> bool:
+        def repeat() -> bool:
             try:
                 done = self._target.set_trial_state_values(trial_id, state, values)
             except UpdateFinishedTrialError:
@@ -363,7 +363,7 @@ class RetryingStorage(_Retrying):
                 return True
             return done or self._target.get_trial(trial_id).state == state
 
-        return self._retry_policy(lambda: self._target.set_trial_state_values(trial_id, state, values), again)
+        return self._retry_policy(lambda: self._target.set_trial_state_values(trial_id, state, values), repeat)
 
 
 BaseStorage.register(RetryingStorage)

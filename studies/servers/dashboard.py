@@ -114,9 +114,9 @@ class FigureKeeper:
             int, tuple[int | None, PickShown]
         ] = {}  # id of a study -> number of its recommended trial, contents of its page
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name="finder-figures", daemon=True)
+        self._thread = threading.Thread(target=self._update_regularly, name="finder-figures", daemon=True)
 
-    def look(self) -> list[str]:
+    def update(self) -> list[str]:
         """Draw the figures of studies with newly ended trials; return the names of these studies."""
         changed = []
         for summary in list_studies(self._storage):
@@ -158,12 +158,12 @@ class FigureKeeper:
         if self._thread.is_alive():
             self._thread.join()
 
-    def _keep(self) -> None:
+    def _update_regularly(self) -> None:
         while not self._ended.wait(LOOK_SECONDS):
             try:
-                self.look()
+                self.update()
             except Exception:
-                _logger.exception("the studies of %s could not be looked at", self._storage.label)
+                _logger.exception("the studies of %s could not be read", self._storage.label)
 
 
 def serve(
@@ -246,7 +246,7 @@ def make_dashboard(
         if on_bound is not None:
             on_bound()
         server.keeper = FigureKeeper(storage)
-        server.keeper.look()
+        server.keeper.update()
         server.set_app(DashboardGate(_application(storage, server.keeper), access))
     except BaseException:
         server.server_close()

@@ -24,7 +24,7 @@ _PAGE = f"""<!doctype html>
 <label>WORD <input type="password" name="token" autocomplete="current-password" autofocus required></label>
 <button>Open</button></form></body></html>
 """
-_ASKED = f"Token of this server ({TOKEN_VARIABLE}):"
+_PROMPT = f"Token of this server ({TOKEN_VARIABLE}):"
 _WRONG = f"That is not the token of this server ({TOKEN_VARIABLE}):"
 _PLAIN = (
     "This server requires a token. Send it as curl -H 'Authorization: Bearer TOKEN', or in a browser as ?token=TOKEN.\n"
@@ -61,7 +61,7 @@ class DashboardGate:
             )
         if access.admits_cookie(_cookie(environ)):
             return self._application(environ, start_response)
-        return _refuse(environ, start_response, _ASKED)
+        return _refuse(environ, start_response, _PROMPT)
 
     def _redirect_with_cookie(self, environ: Environ, start_response: StartResponse, to: str) -> Iterable[bytes]:
         """Set the cookie, and redirect to an address without the token."""

@@ -73,7 +73,7 @@ class DashboardStorage(DelegatingStorage):
         studies = [copy.copy(study) for study in self._storage.get_all_studies()]
         for study in studies:
             theirs = {key: value for key, value in study.user_attrs.items() if not key.startswith(_OWN)}
-            study.user_attrs = {**_asked(study.user_attrs.get(SPEC_ATTR)), **theirs}
+            study.user_attrs = {**_question(study.user_attrs.get(SPEC_ATTR)), **theirs}
         return studies
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
@@ -144,7 +144,7 @@ def _without_curve(trial: FrozenTrial) -> FrozenTrial:
     return bare
 
 
-def _asked(spec: Any) -> dict[str, str]:
+def _question(spec: Any) -> dict[str, str]:
     if not spec:
         return {}
     try:

@@ -163,8 +163,8 @@ def test_stacked_frames_are_stored_once(n_frames, channels, share):
 def test_stack_finder_ignores_constant_images():
     finder = StackFinder(4)
     still = np.zeros((2, 2, 4), np.uint8)
-    assert all(finder.look(still, still) is None for _ in range(50))
-    assert finder.look(still, np.ones((2, 2, 4), np.uint8)) == 0
+    assert all(finder.add(still, still) is None for _ in range(50))
+    assert finder.add(still, np.ones((2, 2, 4), np.uint8)) == 0
 
 
 def test_separate_successors_are_replaced_with_their_slots():

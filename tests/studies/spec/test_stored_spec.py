@@ -58,7 +58,7 @@ def test_unreadable_spec_affects_its_own_study_only(
     with pytest.raises(StudyError, match=message):
         open_study(make_spec(name="strange"), storage)
     with caplog.at_level(logging.WARNING):
-        assert FigureKeeper(storage).look() == ["good"]
+        assert FigureKeeper(storage).update() == ["good"]
     assert strange.unreadable in caplog.text
     assert "Traceback" not in caplog.text
     shown = {each.study_name: each.user_attrs for each in DashboardStorage(storage.optuna).get_all_studies()}

@@ -171,7 +171,7 @@ class TestReadOnly:
             try:
                 [picked] = server.keeper.picks().values()  # type: ignore[attr-defined]
                 assert picked["name"] == "Finder's pick"
-                assert server.keeper.look() == []  # type: ignore[attr-defined]
+                assert server.keeper.update() == []  # type: ignore[attr-defined]
             finally:
                 server.server_close()
         assert (recorded / "finder.db").read_bytes() == before
