@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.errors import unknown_name
 from finder.range_test.curve import Floats, Numbers, check_curve, smooth
 
 MIN_POINTS = 4
@@ -215,24 +214,6 @@ RULES: dict[str, Callable[..., Suggestion]] = {
 def empty_suggestion(rule: str, rates: Numbers, values: Numbers) -> Suggestion | None:
     """Return the empty suggestion for a curve with too few finite values or without changes, else None."""
     return _prepare(rule, rates, values, maximize=True)[1]
-
-
-def suggest(rates: Numbers, values: Numbers, *, maximize: bool, rule: str = "steepest") -> Suggestion:
-    """Apply the rule of that name with its defaults.
-
-    Args:
-        rates: Learning rates, ascending and > 0, [M].
-        values: Losses or returns, [M]; may hold NaN and infinities.
-        maximize: Whether larger values are better.
-        rule: A name in `RULES`. Defaults to "steepest".
-
-    Raises:
-        ConfigurationError: The rule is unknown (the nearest one is given).
-        ValueError: Shapes differ, or rates do not ascend or are not > 0.
-    """
-    if rule not in RULES:
-        raise unknown_name("suggestion rule", rule, RULES)
-    return RULES[rule](rates, values, maximize=maximize)
 
 
 class _Curve(NamedTuple):
