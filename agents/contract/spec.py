@@ -106,7 +106,7 @@ class AgentSpec:
         return ""
 
     def refuse_functions(self, reason: str) -> None:
-        """Raise `ConfigurationError` for a training function; the message gives `why` and what to do instead."""
+        """Raise `ConfigurationError` for a training function; the message gives `reason` and what to do instead."""
 
     def check(self, strategy: str = "none") -> None:
         """Build the agent once, as a check.
