@@ -103,7 +103,7 @@ class MADDPG(DDPG):
     def build(self) -> Mapping[str, keras.Model]:
         space = joint_space_of(self)
         if not space.discrete and not cast("Any", self.action_space).is_bounded():
-            raise self.refused_actions("continuous actions within bounds")
+            raise self.unsupported_actions("continuous actions within bounds")
         if self.config.share_parameters:
             require_equal_agents(self, space)
         joint = space.central_size + space.n_agents * space.n_actions

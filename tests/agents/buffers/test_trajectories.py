@@ -596,10 +596,10 @@ def test_later_callback_with_on_trajectory_is_refused():
     trainer = trainer_of(replay(), callbacks=[])
     with (
         pytest.raises(ConfigurationError, match="passed to the trainer's constructor"),
-        trainer.also_telling(RewardsFromFuture()),
+        trainer.with_listeners(RewardsFromFuture()),
     ):
         pass
-    with trainer_of(replay()) as listening, listening.also_telling(RewardsFromFuture()):
+    with trainer_of(replay()) as listening, listening.with_listeners(RewardsFromFuture()):
         listening.train(env_steps=3)  # both callbacks add to the rewards
     np.testing.assert_array_equal(listening.buffer.buffer._arrays["rewards"][:3, 0], [12, 10, 6])
 

@@ -51,7 +51,7 @@ results = []
 for strategy in ("mirrored", "none"):
     norms = []
     agent = agents.make("dqn", "CartPole-v1", strategy=strategy, **{SMALL_DQN!r})
-    agent.tell_gradient_norms()
+    agent.record_gradient_norms()
     tell = lambda _, update: norms.extend(update.metrics["gradient_norm/default"].tolist())
     note = agents.LambdaCallback(on_update_end=tell)
     agents.Trainer(agent, callbacks=[note]).train(env_steps=48)
@@ -272,7 +272,7 @@ class TestPlateaus:
         seen: list[float] = []
 
         class RecordingStopping(EarlyStopping):
-            def _look(self, trainer: Trainer, value: float) -> None:
+            def _check(self, trainer: Trainer, value: float) -> None:
                 seen.append(value)
 
         run = trainer(RecordingStopping(window=3))
@@ -383,7 +383,7 @@ class TestHistory:
         trainer(HistoryFile(tmp_path)).train(episodes=2)
         with pytest.raises(ConfigurationError, match="history of another training, of 2 episodes"):
             trainer(HistoryFile(tmp_path)).train(episodes=2)
-        trainer(HistoryFile(tmp_path, anew=True)).train(episodes=1)
+        trainer(HistoryFile(tmp_path, overwrite=True)).train(episodes=1)
         assert len(self.read(tmp_path)) == 1
 
     def table(self, folder: Path) -> GrowingTable:
@@ -413,7 +413,7 @@ class TestHistory:
         table.append([self.row(1), self.row(2)])
         leftover = tmp_path / "history.parquet" / "000000000001.parquet"
         content = leftover.read_bytes()
-        table.put_together()
+        table.merge()
         leftover.write_bytes(content)  # as if the process was killed before the removal
         assert table.read()["episode"].to_pylist() == [0, 1, 2]
         (tmp_path / "history.parquet" / ".half.new").write_bytes(b"PAR1")  # another process killed while writing
@@ -507,7 +507,7 @@ class TestTensorBoard:
             LambdaCallback(on_update_begin=note, on_update_end=note),
             agent="dqn", optimizer="sgd", learning_rate=1.0, max_grad_norm=limit,
         )  # fmt: skip
-        run.agent.tell_gradient_norms()
+        run.agent.record_gradient_norms()
         run.train(env_steps=40)
         moved = np.linalg.norm(weights[1] - weights[0])
         assert moved == pytest.approx(updates[0].metrics[f"{name}/default"][0], rel=1e-4)

@@ -104,11 +104,11 @@ def test_resume_without_environment_states_begins_new_episodes(tmp_path: Path, m
 def test_checkpoints_are_written_at_interval_and_oldest_removed(tmp_path: Path) -> None:
     trainer = Trainer(make(), callbacks=[Checkpoint(tmp_path, every=50, keep=2, window=20)])
     trainer.train(env_steps=230)
-    steps = [header.env_steps for header in files.all_in(tmp_path).values()]
+    steps = [header.env_steps for header in files.list_checkpoints(tmp_path).values()]
     assert steps[-2:] == [200, 230]
     assert len(steps) <= 3  # the best one is kept in addition
     best = files.header_of(files.find(tmp_path, best=True)).value
-    assert best == max(header.value or 0 for header in files.all_in(tmp_path).values())
+    assert best == max(header.value or 0 for header in files.list_checkpoints(tmp_path).values())
     assert files.find(tmp_path) == trainer.callbacks.callbacks[0].newest
 
 
@@ -143,20 +143,20 @@ def test_best_checkpoint_is_kept(tmp_path: Path) -> None:
     Trainer(make(), callbacks=[CheckpointWithValues(tmp_path, {20: 5.0, 40: 9.0, 60: 1.0, 80: 2.0}, keep=1)]).train(
         env_steps=80
     )
-    assert [header.value for header in files.all_in(tmp_path).values()] == [9.0, 2.0]
+    assert [header.value for header in files.list_checkpoints(tmp_path).values()] == [9.0, 2.0]
 
 
 def test_best_only_writes_improvements_and_end(tmp_path: Path) -> None:
     worth = {20: 5.0, 40: 4.0, 60: 6.0, 80: 1.0}
     Trainer(make(), callbacks=[CheckpointWithValues(tmp_path, worth, keep=None, best_only=True)]).train(env_steps=80)
-    kept = {header.env_steps: header.value for header in files.all_in(tmp_path).values()}
+    kept = {header.env_steps: header.value for header in files.list_checkpoints(tmp_path).values()}
     assert kept == {20: 5.0, 60: 6.0, 80: 1.0}  # and the end of training
     rest = Trainer(
         make(), callbacks=[CheckpointWithValues(tmp_path, {100: 5.9, 120: 6.1, 126: 0.0}, keep=None, best_only=True)]
     )
     agents.resume(rest, tmp_path)
     rest.train(env_steps=45)
-    assert [header.env_steps for header in files.all_in(tmp_path).values()] == [20, 60, 80, 120, 126]
+    assert [header.env_steps for header in files.list_checkpoints(tmp_path).values()] == [20, 60, 80, 120, 126]
 
 
 @pytest.mark.parametrize("best_only", [True, False])
@@ -173,7 +173,7 @@ def test_best_checkpoint_by_evaluation_has_evaluated_weights(tmp_path: Path, bes
     kept = Checkpoint(tmp_path, every=every, keep=2, best_only=best_only, judged_by="evaluation")
     trainer = Trainer(make(), callbacks=[kept, agents.Evaluate(64, function=judge)])
     trainer.train(env_steps=192)
-    found = [(header.env_steps, header.value) for header in files.all_in(tmp_path).values()]
+    found = [(header.env_steps, header.value) for header in files.list_checkpoints(tmp_path).values()]
     assert found[-2:] == [(192, 8.0), (192, None)]  # the last update came after the last evaluation
     assert same(agents.load_agent(tmp_path, best=True).get_state()["networks"], weights[8.0])
     assert same(agents.load_agent(tmp_path).get_state()["networks"], trainer.agent.get_state()["networks"])
@@ -244,7 +244,7 @@ class TestUnusableFiles:
     def test_truncated_file_is_refused(self, path: Path) -> None:
         path.write_bytes(path.read_bytes()[:-20])
         self.refused(path, "no whole checkpoint: it was cut off, or something else wrote it")
-        assert files.all_in(path.parent) == {}
+        assert files.list_checkpoints(path.parent) == {}
 
     def test_foreign_file_is_refused(self, path: Path) -> None:
         path.write_bytes(pickle.dumps({"weights": [1.0, 2.0]}))
@@ -338,7 +338,7 @@ def test_intervals_in_seconds_limit_cost(tmp_path: Path) -> None:
     checkpoints = Checkpoint(tmp_path, every="0.000001 s", keep=None)
     Trainer(make(), callbacks=[checkpoints]).train(env_steps=400)
     assert 0 < MOST_COST < 0.1
-    assert len(files.all_in(tmp_path)) < 20
+    assert len(files.list_checkpoints(tmp_path)) < 20
 
 
 @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ def test_best_checkpoint_is_not_overwritten_when_resumed(tmp_path: Path) -> None
         return Trainer(make(), callbacks=[agents.Evaluate(32, n_episodes=1), LambdaCallback(**stop), kept])
 
     trainer(on_evaluation_end=lambda run, evaluation: run.stop("enough")).train(env_steps=1_000)
-    [(best, header)] = files.all_in(tmp_path).items()
+    [(best, header)] = files.list_checkpoints(tmp_path).items()
     assert (header.env_steps, header.gradient_steps, header.value is None) == (32, 0, False)
     for _ in range(2):
         rest = trainer(on_update_end=lambda run, update: run.stop("now"))
@@ -400,7 +400,7 @@ def test_best_checkpoint_is_not_overwritten_when_resumed(tmp_path: Path) -> None
         rest.train(env_steps=1_000)
         assert files.header_of(best) == header
         assert files.find(tmp_path, best=True) == best
-        assert [each.gradient_steps > 0 for each in files.all_in(tmp_path).values()] == [False, True]
+        assert [each.gradient_steps > 0 for each in files.list_checkpoints(tmp_path).values()] == [False, True]
 
 
 def test_episodes_ending_with_callback_error_are_recorded() -> None:

@@ -82,10 +82,10 @@ def test_doubtful_spaces_have_notes(space, message):
 
 
 def test_note_is_logged_once(caplog):
-    images.say_note.cache_clear()
+    images.log_note.cache_clear()
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            images.say_note("Floats-v0", "observations are flat")
+            images.log_note("Floats-v0", "observations are flat")
     assert [record.getMessage() for record in caplog.records] == ["Environment 'Floats-v0': observations are flat."]
 
 

@@ -106,9 +106,9 @@ def test_number_of_cases_is_complete(path: Path, tmp_path: Path) -> None:
 
 
 def test_signed_file_of_another_user_needs_trust(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert state_file.is_ours(path)
+    assert state_file.is_signed_here(path)
     use_other_key(monkeypatch, tmp_path)
-    assert not state_file.is_ours(path)
+    assert not state_file.is_signed_here(path)
     with pytest.raises(UntrustedFileError, match=r"a pickle \(environments\)"):
         agents.resume(trainer(), path)
     assert agents.resume(trainer(), path, trust=True).in_episodes
@@ -275,7 +275,7 @@ class TestKey:
             key.mkdir()
         trainer(tmp_path / "kept").train(env_steps=40)  # training continues without a key
         assert f"{key} cannot be used" in caplog.text
-        assert not state_file.is_ours(files.find(tmp_path / "kept"))
+        assert not state_file.is_signed_here(files.find(tmp_path / "kept"))
         assert not is_signature_of("", {})
 
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.errors import ConfigurationError
 from finder.range_test.curve import changes, smooth
-from finder.range_test.suggestion import RULES, Suggestion, minimum, slide, steepest, suggest, valley
+from finder.range_test.suggestion import RULES, Suggestion, minimum, slide, steepest, valley
 
 NAN, INF = math.nan, math.inf
 ALL = pytest.mark.parametrize("rule", sorted(RULES))
@@ -221,8 +220,8 @@ def test_slide_ignores_a_spike():
 
 @ALL
 def test_returns_and_negated_losses_give_the_same_suggestion(rule):
-    down = suggest(RATES, LOSSES, maximize=False, rule=rule)
-    up = suggest(RATES, [-loss for loss in LOSSES], maximize=True, rule=rule)
+    down = RULES[rule](RATES, LOSSES, maximize=False)
+    up = RULES[rule](RATES, [-loss for loss in LOSSES], maximize=True)
     assert down.rate is not None
     assert (up.rate, up.index) == (down.rate, down.index)
 
@@ -235,7 +234,7 @@ curves = st.lists(st.floats(-1e6, 1e6) | st.sampled_from([NAN, INF, -INF, 0.0, 1
 @given(values=curves, maximize=st.booleans(), decades=st.floats(0.01, 1.0))
 def test_suggestion_is_at_a_finite_point_or_has_a_reason(rule, values, maximize, decades):
     rates = 1e-6 * 10 ** (decades * np.arange(len(values)))
-    suggestion = suggest(rates, values, maximize=maximize, rule=rule)
+    suggestion = RULES[rule](rates, values, maximize=maximize)
     assert isinstance(suggestion, Suggestion)
     assert suggestion.rule == rule
     assert suggestion.reason
@@ -249,16 +248,16 @@ def test_suggestion_is_at_a_finite_point_or_has_a_reason(rule, values, maximize,
 @ALL
 @given(scale=st.sampled_from([0.5, 2.0, 1024.0]), shift=st.sampled_from([-64.0, 0.0, 16.0]))
 def test_suggestion_is_invariant_to_scale_and_shift_of_values(rule, scale, shift):
-    plain = suggest(RATES, LOSSES, maximize=False, rule=rule)
-    other = suggest(RATES, [scale * loss + shift for loss in LOSSES], maximize=False, rule=rule)
+    plain = RULES[rule](RATES, LOSSES, maximize=False)
+    other = RULES[rule](RATES, [scale * loss + shift for loss in LOSSES], maximize=False)
     assert other.index == plain.index
 
 
 @ALL
 def test_leading_and_trailing_nan_change_nothing(rule):
     rates = [1e-8, 1e-7, *RATES, 1e1, 1e2]
-    padded = suggest(rates, [NAN, INF, *LOSSES, NAN, NAN], maximize=False, rule=rule)
-    assert padded.rate == suggest(RATES, LOSSES, maximize=False, rule=rule).rate
+    padded = RULES[rule](rates, [NAN, INF, *LOSSES, NAN, NAN], maximize=False)
+    assert padded.rate == RULES[rule](RATES, LOSSES, maximize=False).rate
 
 
 @ALL
@@ -276,7 +275,7 @@ def test_leading_and_trailing_nan_change_nothing(rule):
 )
 def test_curve_without_information_gives_no_suggestion(rule, values, reason):
     for maximize in (True, False):
-        suggestion = suggest(RATES[: len(values)], values, maximize=maximize, rule=rule)
+        suggestion = RULES[rule](RATES[: len(values)], values, maximize=maximize)
         assert suggestion.rate is None
         assert suggestion.index is None
         assert reason in suggestion.reason
@@ -284,7 +283,7 @@ def test_curve_without_information_gives_no_suggestion(rule, values, reason):
 
 @ALL
 def test_curve_without_improvement_gives_no_suggestion(rule):
-    suggestion = suggest(RATES, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], maximize=False, rule=rule)
+    suggestion = RULES[rule](RATES, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], maximize=False)
     assert suggestion.rate is None
     expected = "no three points" if rule == "valley" else "smallest rate, 1e-06"
     assert expected in suggestion.reason
@@ -311,7 +310,7 @@ def test_slide_without_divergence_gives_no_suggestion():
 )
 def test_invalid_curve_is_refused(rule, rates, values, message):
     with pytest.raises(ValueError, match=message):
-        suggest(rates, values, maximize=False, rule=rule)
+        RULES[rule](rates, values, maximize=False)
 
 
 def test_parameters_out_of_range_are_refused():
@@ -321,5 +320,3 @@ def test_parameters_out_of_range_are_refused():
         slide(RATES, LOSSES, maximize=False, threshold=0.0)
     with pytest.raises(ValueError, match="scale"):
         slide(RATES, LOSSES, maximize=False, scale=1.5)
-    with pytest.raises(ConfigurationError, match=r"'steep'.*steepest"):
-        suggest(RATES, LOSSES, maximize=False, rule="steep")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents.processes.hanging import HungError, UnderWay, under_way
+from agents.processes.hanging import CallRecord, HungError, under_way
 from finder.trials.watchdog import Watchdog
 
 TICKS = 30  # of a limit
@@ -118,9 +118,9 @@ def test_watchdog_does_nothing_outside_the_main_thread():
 
 
 def test_call_of_all_copies_has_no_copy_number():
-    state = UnderWay()
+    state = CallRecord()
     state.environment = "Arm-v0"
     state.begin("reset")
     assert state.position is None
     assert state.members_left == 0
-    assert state.why(2.0).startswith("reset() of 'Arm-v0' did not return for 2 s.")
+    assert state.message(2.0).startswith("reset() of 'Arm-v0' did not return for 2 s.")

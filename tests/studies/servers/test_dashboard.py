@@ -124,10 +124,10 @@ class TestKeeper:
         fill(storage, make_spec(name="first"))
         fill(storage, make_spec(name="second"))
         keeper = FigureKeeper(storage)
-        assert keeper.look() == ["first", "second"]
-        assert keeper.look() == []
+        assert keeper.update() == ["first", "second"]
+        assert keeper.update() == []
         fill(storage, make_spec(name="second", n_trials=6))
-        assert keeper.look() == ["second"]
+        assert keeper.update() == ["second"]
 
     def test_study_is_redrawn_when_a_confirmation_ends(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
@@ -137,20 +137,20 @@ class TestKeeper:
         with open_study(make_spec(n_trials=3, confirm=1, seeds=(0,)), storage) as study, Recorder(study) as recorder:
             while (ask := recorder.ask()) is not None:
                 recorder.completed(ask.number, float(ask.number), {0: float(ask.number)})
-            assert keeper.look() == [study.name]
+            assert keeper.update() == [study.name]
             assert recorder.n_to_confirm() == 1
             further = recorder.ask_confirmation()
             assert further is not None
-            assert keeper.look() == []
+            assert keeper.update() == []
             recorder.completed(further.number, 2.0, dict.fromkeys(further.seeds, 2.0))
-            assert keeper.look() == [study.name]
+            assert keeper.update() == [study.name]
 
     def test_redrawing_is_rate_limited(self, storage: StudyStorage, make_spec: Make) -> None:
         fill(storage, make_spec())
         keeper = FigureKeeper(storage)
-        keeper.look()
+        keeper.update()
         fill(storage, make_spec(n_trials=6))
-        assert keeper.look() == []  # less than 20 times the drawing time has passed
+        assert keeper.update() == []  # less than 20 times the drawing time has passed
 
 
 class TestNote:

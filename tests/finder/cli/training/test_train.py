@@ -46,7 +46,7 @@ def networks(folder: Path) -> list[np.ndarray[Any, Any]]:
 
 
 def found(folder: Path) -> dict[Path, checkpoint_file.CheckpointHeader]:
-    return checkpoint_file.all_in(folder / "checkpoints")
+    return checkpoint_file.list_checkpoints(folder / "checkpoints")
 
 
 def remove_result(folder: Path) -> None:
@@ -97,7 +97,10 @@ class TestNewRun:
         assert content["settings"]["config"]["n_steps"] == 16
         assert content["result"]["env_steps"] == 400
         assert content["command"][:2] == ["train", "ppo"]
-        assert [header.env_steps for header in checkpoint_file.all_in(path / "checkpoints").values()] == [0, 400]
+        assert [header.env_steps for header in checkpoint_file.list_checkpoints(path / "checkpoints").values()] == [
+            0,
+            400,
+        ]
         assert not (path / "tensorboard").exists()
 
     def test_json_output_of_a_run(self, finder: Any) -> None:
@@ -136,7 +139,7 @@ class TestNewRun:
         evaluations = agents.read_evaluations(folder).to_pylist()
         assert [row["env_steps"] for row in evaluations][:3] == [100, 200, 300]
         assert {row["n_episodes"] for row in evaluations} == {2}
-        found = checkpoint_file.all_in(folder / "checkpoints")
+        found = checkpoint_file.list_checkpoints(folder / "checkpoints")
         assert 1 <= len(found) <= 2
         assert {header.judged_by for header in found.values()} == {"evaluation"}
         assert (list(found.values())[-1].seed, list(found.values())[-1].config["learning_rate"] < 3e-4) == (3, True)

@@ -159,7 +159,7 @@ class TestCheckpoints:
         evaluations = agents.read_evaluations(watched.folder / "run").to_pylist()
         best = [(row["env_steps"], row["mean_return"]) for row in evaluations if row["is_best"]]
         assert 1 < len(best) < len(evaluations)
-        headers = checkpoint_file.all_in(watched.folder / "run" / "checkpoints").values()
+        headers = checkpoint_file.list_checkpoints(watched.folder / "run" / "checkpoints").values()
         written = [(header.env_steps, header.value) for header in headers if header.value is not None]
         assert written == [*best[-2:], (300, evaluations[-1]["mean_return"])]  # the final state is always written
 
