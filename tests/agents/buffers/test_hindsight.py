@@ -207,7 +207,7 @@ def never(achieved, desired):
 )
 def test_termination_unrelated_to_goal_is_kept_after_relabelling(goals):
     judge = judged if goals == "of ends" else never
-    replay = replay_of(n_envs=1, goals=Goals(slice(1, 2), slice(2, 3), judge, tells_ends=goals != "untold"))
+    replay = replay_of(n_envs=1, goals=Goals(slice(1, 2), slice(2, 3), judge, computes_ends=goals != "untold"))
     add_terminated_episodes(replay)
     data = replay.draw(1_000)
     at, wanted = data["next_observations"][:, 1], data["next_observations"][:, 2]

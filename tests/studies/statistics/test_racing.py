@@ -7,7 +7,7 @@ import math
 import pytest
 
 from studies.statistics.drift import drift
-from studies.statistics.racing import Racer, scores, staying
+from studies.statistics.racing import Racer, scores, survivors
 from studies.statistics.rate_curve import log10_rate
 
 
@@ -59,30 +59,30 @@ def test_candidates_without_rates_are_not_smoothed() -> None:
 
 def test_share_of_survivors_is_the_remaining_share_of_the_run() -> None:
     racers = [Racer(values=(float(i),)) for i in range(10)]
-    assert staying(racers, 0.1) == list(range(1, 10))
-    assert staying(racers, 0.5) == [5, 6, 7, 8, 9]
-    assert staying(racers, 0.7) == [7, 8, 9]
-    assert staying(racers, 0.99) == [7, 8, 9]  # at least three
+    assert survivors(racers, 0.1) == list(range(1, 10))
+    assert survivors(racers, 0.5) == [5, 6, 7, 8, 9]
+    assert survivors(racers, 0.7) == [7, 8, 9]
+    assert survivors(racers, 0.99) == [7, 8, 9]  # at least three
 
 
 def test_pruned_candidates_count_towards_the_share_of_survivors() -> None:
     racers = [Racer(values=(float(i),) if i >= 4 else ()) for i in range(10)]
-    assert staying(racers, 0.3) == [4, 5, 6, 7, 8, 9]  # seven of ten, but only six are left
-    assert staying(racers, 0.5) == [5, 6, 7, 8, 9]
+    assert survivors(racers, 0.3) == [4, 5, 6, 7, 8, 9]  # seven of ten, but only six are left
+    assert survivors(racers, 0.5) == [5, 6, 7, 8, 9]
 
 
 def test_candidates_equal_to_the_last_survivor_stay() -> None:
-    assert staying([Racer(values=(value,)) for value in (1.0, 0.0, 0.0, 0.0, 0.0, 2.0)], 0.5) == [0, 1, 2, 3, 4, 5]
+    assert survivors([Racer(values=(value,)) for value in (1.0, 0.0, 0.0, 0.0, 0.0, 2.0)], 0.5) == [0, 1, 2, 3, 4, 5]
     # Also on a curve, where sums of equal numbers differ by rounding.
-    assert staying(curve([-200.0] * 12, spread=0.0), 0.7) == list(range(12))
+    assert survivors(curve([-200.0] * 12, spread=0.0), 0.7) == list(range(12))
 
 
 def test_rate_below_the_best_stays_where_an_equal_rate_above_leaves() -> None:
     values = [0.0, 50.0, 50.0, 90.0, 95.0, 90.0, 50.0, 0.0]
     # After 30% of the runs the best rate still moves down by 0.39 decades. So 1e-4 will score about as 10^-3.6 now, 34
     # on the curve less 0.6 * 10 for its seeds; and 10^-1 as 10^-0.6 now, 18 and 1.
-    assert staying(curve(values), 0.3) == [0, 1, 2, 3, 4, 5]
-    assert staying(curve(values), 0.5) == [2, 3, 4, 5]
+    assert survivors(curve(values), 0.3) == [0, 1, 2, 3, 4, 5]
+    assert survivors(curve(values), 0.5) == [2, 3, 4, 5]
 
 
 def test_rates_of_another_optimizer_are_not_neighbours() -> None:
@@ -102,8 +102,8 @@ def test_nan_seeds_count_as_the_worst() -> None:
 
 
 def test_single_candidate_stays() -> None:
-    assert staying(curve([None, 3.0, None]), 0.5) == [1]
-    assert staying(curve([None, None]), 0.5) == []
+    assert survivors(curve([None, 3.0, None]), 0.5) == [1]
+    assert survivors(curve([None, None]), 0.5) == []
 
 
 @pytest.mark.parametrize("rate", [None, "adam", True, 0, -1.0, math.nan])
