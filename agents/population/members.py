@@ -71,7 +71,7 @@ def _without_networks(agent: KerasAgent) -> KerasAgent:
     member.live = _UnavailableNumbers(agent.config.live_values())  # type: ignore[assignment]
     member.env_steps = member.gradient_steps = 0
     in_loss = "only networks that act are evaluated there; use this one in the loss."
-    member.forwards = Forwards(_NotHere("network", list(agent.networks), in_loss))
+    member.forwards = Forwards(_Unavailable("network", list(agent.networks), in_loss))
     return member
 
 

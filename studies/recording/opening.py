@@ -237,7 +237,7 @@ def _with_free_name(storage: StudyStorage, spec: StudySpec) -> tuple[StudySpec, 
         return spec, []
     number, taken_for = 1, ""
     while (study_id := study_id_of(storage, spec.name)) is not None:
-        made_with = _another_question(storage, study_id, spec)
+        made_with = _conflicting_settings(storage, study_id, spec)
         if made_with is None:
             return spec, []
         taken_for = taken_for or made_with

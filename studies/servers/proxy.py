@@ -51,7 +51,7 @@ def make_proxy(storage: StudyStorage, host: str, port: int, access: Access | Non
     server = grpc.server(
         ThreadPoolExecutor(_THREADS),
         options=[*UNLIMITED, ("grpc.so_reuseport", 0)],
-        interceptors=(_authentication(access), _error_codes(), server_fences()),
+        interceptors=(_Authentication(access), _ErrorCodes(), ServerFences()),
     )
     service = OptunaStorageProxyService(storage.optuna)
     api_pb2_grpc.add_StorageServiceServicer_to_server(service, server)  # type: ignore[no-untyped-call]
@@ -79,47 +79,39 @@ def _handler(storage: StudyStorage) -> grpc.GenericRpcHandler:
     return grpc.method_handlers_generic_handler(service, {name: grpc.unary_unary_rpc_method_handler(call)})
 
 
-def _authentication(access: Access) -> grpc.ServerInterceptor:
-    """Return an interceptor that rejects every call without the token, before its message is read."""
-    import grpc
+class _Authentication(grpc.ServerInterceptor):  # type: ignore[misc]
+    """Interceptor that rejects every call without the token, before its message is read."""
 
-    def reject(_messages: Any, context: Any) -> None:
-        context.abort(
-            grpc.StatusCode.UNAUTHENTICATED,
-            f"the token is missing or wrong: set {TOKEN_VARIABLE} to the server's token",
-        )
+    def __init__(self, access: Access) -> None:
+        self._access = access
 
-    class Authentication(grpc.ServerInterceptor):  # type: ignore[misc]
-        def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
-            sent = dict(details.invocation_metadata or ()).get("authorization", "")
-            if access.admits(sent if isinstance(sent, str) else ""):
-                return continuation(details)
-            return grpc.stream_unary_rpc_method_handler(reject)
-
-    return Authentication()
+    def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
+        sent = dict(details.invocation_metadata or ()).get("authorization", "")
+        if self._access.admits(sent if isinstance(sent, str) else ""):
+            return continuation(details)
+        return grpc.stream_unary_rpc_method_handler(_reject)
 
 
-def _error_codes() -> grpc.ServerInterceptor:
-    """Return an interceptor whose errors tell clients whether a retry is useful.
+def _reject(_messages: Any, context: Any) -> None:
+    message = f"the token is missing or wrong: set {TOKEN_VARIABLE} to the server's token"
+    context.abort(grpc.StatusCode.UNAUTHENTICATED, message)
 
 
-    class ErrorCodes(grpc.ServerInterceptor):  # type: ignore[misc]
-        def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
-            handler = continuation(details)
-            if handler is None or handler.unary_unary is None:
-                return handler
+class _ErrorCodes(grpc.ServerInterceptor):  # type: ignore[misc]
+    """Interceptor whose errors tell clients whether a retry is useful; gRPC itself answers UNKNOWN to all of them."""
 
-            def answer(request: Any, context: Any) -> Any:
-                try:
-                    return handler.unary_unary(request, context)
-                except Exception as error:
-                    if context.code() is not None:  # answered already, such as for a trial that does not exist
-                        raise
-                    failure = storage_failure(error)
-                    if failure is not None:
-                        context.abort(grpc.StatusCode.UNAVAILABLE, failure.message)
-                    message = " ".join(str(error).split())[:200]
-                    context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{type(error).__name__}: {message}")
+    def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
+        return around(continuation(details), _answer)
 
 
-    return ErrorCodes()
+def _answer(call: Callable[[Any, Any], Any], request: Any, context: Any) -> Any:
+    try:
+        return call(request, context)
+    except Exception as error:
+        if context.code() is not None:  # answered already, such as for a trial that does not exist
+            raise
+        failure = storage_failure(error)
+        if failure is not None:
+            context.abort(grpc.StatusCode.UNAVAILABLE, failure.message)
+        message = " ".join(str(error).split())[:200]
+        context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{type(error).__name__}: {message}")

@@ -53,7 +53,7 @@ class Proxy:
             bare = grpc.secure_channel(f"{host}:{port}", credentials, options=options)
         else:
             bare = grpc.insecure_channel(f"{host}:{port}", options=options)
-        self._channel = grpc.intercept_channel(bare, _TokenAndDeadline(call_seconds, token), client_fences())
+        self._channel = grpc.intercept_channel(bare, _TokenAndDeadline(call_seconds, token), ClientFences())
         self._channel_call: Callable[[bytes], bytes] = self._channel.unary_unary(PATH)
         try:
             grpc.channel_ready_future(bare).result(timeout=min(READY_SECONDS, call_seconds()))
