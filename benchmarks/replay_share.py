@@ -66,7 +66,7 @@ def measure(name: str, env: EnvironmentSpec, **params: Any) -> str:
         before, updates = time.process_time(), agent.gradient_steps
         trainer.train(env_steps=MEASURED)
         whole, n = time.process_time() - before, agent.gradient_steps - updates
-    over = _send_episode(taken[-1])
+    over = _hand_over(taken[-1])
     drawn, told = spent["take"] / n, spent["learned"] / n
     row = [f"{value * 1e6:,.0f}" for value in (whole / n, drawn, told, over)]
     return f"| {name} | {params['replay']} | {' | '.join(row)} | {drawn / (whole / n):.1%} |"
@@ -86,7 +86,7 @@ def _time(buffer: Any, method: str, spent: defaultdict[str, float], taken: list[
     setattr(buffer, method, timed)
 
 
-def _send_episode(batch: dict[str, Any], rounds: int = 2_000) -> float:
+def _hand_over(batch: dict[str, Any], rounds: int = 2_000) -> float:
     """Seconds of processor time to copy a minibatch out of shared memory, and to be rung for and answer."""
     arrays = {key: np.asarray(values) for key, values in batch.items()}
     shared = {key: values.copy() for key, values in arrays.items()}

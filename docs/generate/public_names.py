@@ -49,12 +49,12 @@ def _names(root: Path, package: str) -> Iterator[PublicName]:
     folder = root / Path(*package.split("."))
     stub = folder / "__init__.pyi"
     tree = ast.parse((stub if stub.exists() else folder / "__init__.py").read_text())
-    handles = dict(_imported(tree, package))
-    for name in handles if stub.exists() else _exported(tree) & set(handles):
-        parts = handles[name].split(".")
+    homes = dict(_imported(tree, package))
+    for name in homes if stub.exists() else _exported(tree) & set(homes):
+        parts = homes[name].split(".")
         is_room = len(parts) > 1 and (root / parts[0] / parts[1]).is_dir()
         room = package.split(".")[1] if "." in package else parts[1] if is_room else package
-        yield PublicName(f"{package}.{name}", handles[name], room)
+        yield PublicName(f"{package}.{name}", homes[name], room)
 
 
 def _imported(tree: ast.Module, package: str) -> Iterator[tuple[str, str]]:
