@@ -17,6 +17,7 @@ from .algorithms.trpo import TRPO as TRPO
 from .buffers import HindsightReplay as HindsightReplay
 from .buffers import PrioritizedReplay as PrioritizedReplay
 from .buffers import RolloutBuffer as RolloutBuffer
+from .buffers import SequenceReplay as SequenceReplay
 from .buffers import Trajectory as Trajectory
 from .buffers import TrajectoryReplay as TrajectoryReplay
 from .buffers import UniformReplay as UniformReplay

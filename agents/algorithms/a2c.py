@@ -62,8 +62,9 @@ class A2C(ActorCritic):
         return [OptimizerStep(list(self.optimizers), self.loss, after=self.divergence)]
 
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
-        parameters = self.networks["actor"](batch["observations"], training=True)  # [B, A]
-        values = self.networks["critic"](batch["observations"], training=True)[:, 0]  # [B]
+        parameters = self.outputs("actor", batch)  # [B, A]
+        values = self.outputs("critic", batch)[:, 0]  # [B]
+        batch = self.steps(batch)
         log_probs = self.distribution.log_prob(parameters, batch["actions"])  # [B]
         policy_loss = -ops.mean(log_probs * batch["advantages"])
         value_loss = ops.mean(ops.square(values - batch["returns"]))
@@ -72,7 +73,8 @@ class A2C(ActorCritic):
 
     def divergence(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         """Return how far the step has moved the policy; before the step, the policy is the behaviour policy."""
-        parameters = self.networks["actor"](batch["observations"], training=False)  # [B, A]
+        parameters = self.outputs("actor", batch, training=False)  # [B, A]
+        batch = self.steps(batch)
         return {
             "approx_kl": approximate_kl(self.distribution.log_prob(parameters, batch["actions"]) - batch["log_probs"])
         }

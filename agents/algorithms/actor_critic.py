@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from gymnasium import spaces
 
 from agents.backend.tensorflow import keras, ops
+from agents.buffers.sequences import in_sequences
 from agents.config.agent_config import MOST_COPIES, hyperparameter
+from agents.config.memory_config import MemoryConfig
 from agents.config.network_config import NetworkConfig
 from agents.contract.keras_agent import KerasAgent
 from agents.environments.images import is_image
@@ -19,6 +21,7 @@ from agents.errors import ConfigurationError
 from agents.functional.returns import generalized_advantages
 from agents.networks.builders import body, headed
 from agents.networks.distributions import Categorical, DiagonalGaussian, GaussianHead, MultiCategorical
+from agents.networks.memory import recurrent_network, recurrent_of, require_vectors
 from agents.updates.normalization import RewardScaler, RunningNormalizer
 
 Array = np.ndarray[Any, Any]
@@ -88,10 +91,21 @@ class ActorCriticConfig(NetworkConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneLossConfig(ActorCriticConfig):
-    """Base class for hyperparameters of actor-critic agents with one loss."""
+class OneLossConfig(ActorCriticConfig, MemoryConfig):
+    """Base class for hyperparameters of actor-critic agents with one loss; their networks may have memory."""
 
     vf_coef: float = hyperparameter(0.5, "Weight of the value loss.", low=0.0, live=True, search=(0.2, 1.0))
+
+    def __post_init__(self) -> None:
+        """Refuse contradictory values."""
+        super().__post_init__()
+        if self.gru_units is None:
+            return
+        self.steps_of_sequences(self.n_steps)
+        if self.share_layers:
+            raise ConfigurationError(
+                "Actor and critic have memories of their own: leave out share_layers or gru_units."
+            )
 
 
 class ActorCritic(KerasAgent):
@@ -107,6 +121,10 @@ class ActorCritic(KerasAgent):
     def rowwise(self) -> bool:
         return self.normalizer is None and self.scaler is None  # the statistics differ between members
 
+    @property
+    def memory_size(self) -> int:
+        return 2 * self.config.memory_units  # the actor's and the critic's
+
     def build(self) -> Mapping[str, keras.Model]:
         config, space = self.config, self.observation_space
         if isinstance(self.action_space, spaces.Discrete):
@@ -120,6 +138,15 @@ class ActorCritic(KerasAgent):
         def body_of(name: str) -> list[keras.layers.Layer]:
             return body(space, orthogonal=True, **config.layers(name, space))
 
+        if config.memory_units:
+            require_vectors(space, self.interface.label)
+            last = keras.layers.Dense(outputs, kernel_initializer=keras.initializers.Orthogonal(0.01))
+            value = keras.layers.Dense(1, kernel_initializer=keras.initializers.Orthogonal(1.0))
+            heads = {"actor": head or last, "critic": value}
+            return {
+                name: recurrent_network(space.shape[0], body_of(name), config.memory_units, [own], name=name)
+                for name, own in heads.items()
+            }
         layers = body_of("actor")
         actor = headed(space, layers, outputs, output_scale=0.01, head=head, name="actor")
         layers = layers if config.share_layers else body_of("critic")
@@ -137,14 +164,34 @@ class ActorCritic(KerasAgent):
         self.scaler = RewardScaler() if self.config.normalize_rewards else None
 
     def act(self, observations: Array, explore: bool = False) -> Array:
-        if self.normalizer is not None:
-            observations = self.normalizer(observations)
-        parameters = self.infer("actor", observations)  # [N, A], [N, sum(A)] or [N, 2 D]
+        rows = self._normalized(observations)
+        parameters, memory = self._evaluated("actor", rows)  # [N, A], [N, sum(A)] or [N, 2 D]
+        if self.memory_size:
+            self.memory = np.concatenate([memory, self._evaluated("critic", rows)[1]], axis=1)
         chosen = self.distribution.sample(parameters, self.rng) if explore else self.distribution.mode(parameters)
         actions: Array = chosen
         return (
             actions if isinstance(self.action_space, spaces.Discrete) else actions.reshape(-1, *self.action_space.shape)
         )
+
+    def _normalized(self, rows: Array) -> Array:
+        """Return rows [..., F] of observations, or [..., F + M] with memories, with normalized observations."""
+        if self.normalizer is None:
+            return rows
+        if not self.memory_size:
+            return self.normalizer(rows)
+        n_features = self.observation_space.shape[0]
+        return np.concatenate([self.normalizer(rows[..., :n_features]), rows[..., n_features:]], axis=-1)
+
+    def _evaluated(self, name: str, rows: Array) -> tuple[Array, Array]:
+        """Return a network's outputs for rows [R, ...], and its new memories [R, H] (H = 0 without memory)."""
+        units = self.config.memory_units
+        if not units:
+            return self.infer(name, rows), np.zeros((len(rows), 0), np.float32)
+        n_features = self.observation_space.shape[0]
+        own = rows[:, n_features + units * (name == "critic") :][:, :units]
+        both = self.infer(name, np.concatenate([rows[:, :n_features], own], axis=1))
+        return both[:, :-units], both[:, -units:]
 
     def acting_state(self) -> list[Array]:
         return [*super().acting_state(), *(self.normalizer.arrays() if self.normalizer else [])]
@@ -165,9 +212,11 @@ class ActorCritic(KerasAgent):
         observations, successors = data["observations"], data["next_observations"]
         acted_on = observations
         if self.normalizer is not None:
-            acted_on = self.normalizer(observations)
-            self.normalizer.update(observations.reshape(-1, *observations.shape[2:]))
-            observations, successors = self.normalizer(observations), self.normalizer(successors)
+            acted_on = self._normalized(observations)
+            shape = self.observation_space.shape
+            seen = observations[..., : shape[0]] if self.memory_size else observations
+            self.normalizer.update(seen.reshape(-1, *shape))
+            observations, successors = self._normalized(observations), self._normalized(successors)
         rewards = data["rewards"]
         if self.scaler is not None:
             rewards = self.scaler(rewards, data["terminated"] | data["truncated"], self.hyperparameters.gamma)
@@ -177,7 +226,7 @@ class ActorCritic(KerasAgent):
             actions = actions.reshape(len(actions), -1)
 
         def infer(name: str, inputs: Array) -> Array:
-            return self.infer(name, inputs.reshape(-1, *inputs.shape[2:]))  # [T * N, outputs]
+            return self._evaluated(name, inputs.reshape(-1, *inputs.shape[2:]))[0]  # [T * N, outputs]
 
         log_probs = self.distribution.log_prob_numpy(infer("actor", acted_on), actions)
         values = infer("critic", observations).reshape(n_steps, n_envs)
@@ -190,13 +239,34 @@ class ActorCritic(KerasAgent):
             gamma=self.hyperparameters.gamma,
             gae_lambda=self.hyperparameters.gae_lambda,
         )
-        return {
+        columns = {
             "observations": observations,
             "actions": actions.reshape(n_steps, n_envs, *actions.shape[1:]),
             "log_probs": log_probs.reshape(n_steps, n_envs).astype(np.float32),
             "advantages": advantages,
             "returns": advantages + values,
         }
+        if not self.memory_size:
+            return columns
+        length = cast("MemoryConfig", self.config).steps_of_sequences(n_steps)
+        columns["observations"], memories = np.split(observations, [-self.memory_size], axis=2)
+        return in_sequences(columns, memories, data["terminated"] | data["truncated"], length)
+
+    def outputs(self, name: str, batch: dict[str, Any], *, training: bool = True) -> Any:
+        """Return a network's outputs in a loss: for the rows of a minibatch, or all steps of its sequences [B * L]."""
+        units = self.config.memory_units
+        if not units:
+            return self.networks[name](batch["observations"], training=training)
+        memory = batch["memory"][:, units:] if name == "critic" else batch["memory"][:, :units]
+        given, _ = recurrent_of(self.networks[name]).sequence(batch["observations"], memory, batch["begins"])
+        return ops.reshape(given, (-1, given.shape[2]))
+
+    def steps(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Return a minibatch whose other columns are as long as `outputs`: sequences [B, L, ...] as [B * L, ...]."""
+        if not self.memory_size:
+            return batch
+        kept = ("observations", "memory", "begins")
+        return {n: c if n in kept else ops.reshape(c, (-1, *c.shape[2:])) for n, c in batch.items()}
 
     def preprocess_minibatch(self, batch: dict[str, Any]) -> dict[str, Any]:
         advantages = batch["advantages"]

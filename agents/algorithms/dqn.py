@@ -18,13 +18,16 @@ from gymnasium import spaces
 
 from agents.algorithms.off_policy import OffPolicyAgent, OffPolicyConfig
 from agents.backend.tensorflow import keras, ops
+from agents.buffers import SequenceReplay, UniformReplay
 from agents.config.agent_config import explores, hyperparameter
+from agents.config.memory_config import LONGEST, MemoryConfig
 from agents.errors import ConfigurationError
 from agents.exploration import AdaptiveEpsilonGreedy, Greedy, Policy, greedy, make_policy
 from agents.networks.action_values import ActionValues, ScalarValues
-from agents.networks.builders import gather_actions, network, noisy_network
+from agents.networks.builders import body, gather_actions, network, noisy_network
 from agents.networks.categorical_values import CategoricalValues
 from agents.networks.dueling import Dueling, dueling_head, split_hidden
+from agents.networks.memory import recurrent_network, recurrent_of, require_vectors, split_memory, steps_after
 from agents.networks.noisy import NoisyDense, draw_noise
 
 Array = np.ndarray[Any, Any]
@@ -43,7 +46,7 @@ def _follows_epsilon(config: Any) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DQNConfig(OffPolicyConfig):
+class DQNConfig(OffPolicyConfig, MemoryConfig):
     """Hyperparameters of DQN."""
 
     learning_rate: float | Mapping[str, Any] = hyperparameter(
@@ -86,6 +89,12 @@ class DQNConfig(OffPolicyConfig):
         "Atoms of the distribution of returns of each action (C51); 1: expected values only.",
         low=1,
     )
+    burn_in: int = hyperparameter(
+        0,
+        "With gru_units: first steps of a sequence, which only bring the memory up to date (R2D2).",
+        low=0,
+        when=lambda config: config.gru_units is not None,
+    )
     v_min: float = hyperparameter(-10.0, "Smallest atom: a discounted return.", live=True, when=has_atoms)
     v_max: float = hyperparameter(10.0, "Largest atom; larger returns count as this one.", live=True, when=has_atoms)
     max_grad_norm: float | None = hyperparameter(
@@ -102,8 +111,26 @@ class DQNConfig(OffPolicyConfig):
                 f"exploration_final_eps must be at most exploration_initial_eps = {self.exploration_initial_eps:g}, "
                 f"got {self.exploration_final_eps:g}."
             )
+        self._check_memory()
         if self.v_max <= self.v_min:
             raise ConfigurationError(f"v_max must be more than v_min = {self.v_min:g}, got {self.v_max:g}.")
+
+    def _check_memory(self) -> None:
+        if self.gru_units is None:
+            if self.burn_in:
+                raise ConfigurationError(f"burn_in={self.burn_in} needs gru_units: set it, or leave this out.")
+            return
+        for name, usual in (("replay", "uniform"), ("n_step", 1), ("noisy", False), ("dueling", False), ("n_atoms", 1)):
+            if getattr(self, name) != usual:
+                raise ConfigurationError(
+                    f"Networks with memory learn from sequences of a uniform replay, one step at a time, with ordinary "
+                    f"last layers: {name} must be {usual!r}, got {getattr(self, name)!r}."
+                )
+
+    @property
+    def replayed_steps(self) -> int:
+        """Return the steps of sequences in the replay buffer, burn-in included."""
+        return self.burn_in + (self.sequence_length or LONGEST)
 
 
 @functools.cache
@@ -139,6 +166,20 @@ class DQN(OffPolicyAgent):
         return {"q": online, "target": target}
 
     @property
+    def memory_size(self) -> int:
+        return self.config.memory_units
+
+    def make_buffer(self, n_envs: int, rng: np.random.Generator) -> UniformReplay:
+        config = self.config
+        if not config.memory_units:
+            return super().make_buffer(n_envs, rng)
+        return SequenceReplay(
+            length=config.replayed_steps, batch_size=config.batch_size, buffer_size=config.buffer_size, n_envs=n_envs,
+            rng=rng, learning_starts=config.learning_starts, train_freq=config.train_freq,
+            gradient_steps=config.gradient_steps, gamma=config.gamma,
+        )  # fmt: skip
+
+    @property
     def values(self) -> ActionValues:
         """Return the reading and the loss of the networks' outputs."""
         return _values_of(self.config.n_atoms)
@@ -151,6 +192,11 @@ class DQN(OffPolicyAgent):
             layers["hidden_sizes"], own_size = split_hidden(layers["hidden_sizes"])
             layers["head"] = dueling_head(own_size, n_actions, n_outputs, layers["activation"], self._dense)
             behind.append(Dueling())
+        if config.memory_units:
+            require_vectors(self.observation_space, self.interface.label)
+            hidden = body(self.observation_space, **layers)
+            last = keras.layers.Dense(n_actions)
+            return recurrent_network(self.observation_space.shape[0], hidden, config.memory_units, [last], name=name)
         shared: dict[str, Any] = {"outputs": n_actions * n_outputs, "behind": behind, "name": name, **layers}
         if config.noisy:
             return noisy_network(self.observation_space, sigma=config.noisy_sigma, **shared)
@@ -178,7 +224,10 @@ class DQN(OffPolicyAgent):
 
     def act(self, observations: Array, explore: bool = False) -> Array:
         noise = draw_noise(self.rng, len(observations), self.n_noise) if explore and self.config.noisy else None
-        values = self.values.expected(self.infer("q", observations, noise), self.number)  # [N, A]
+        outputs = self.infer("q", observations, noise)
+        if self.memory_size:
+            outputs, self.memory = np.split(outputs, [-self.memory_size], axis=1)
+        values = self.values.expected(outputs, self.number)  # [N, A]
         return self.policy.select(values, self.rng) if explore else greedy(values)
 
     def check_poolable(self) -> None:
@@ -200,6 +249,8 @@ class DQN(OffPolicyAgent):
         It is drawn here because TensorFlow's generators give other numbers when XLA compiles them. As in the paper, all
         rows of a minibatch share the same noise, so each row carries its share of it.
         """
+        if self.memory_size:
+            return split_memory(data, self.memory_size)
         if not self.config.noisy:
             return data
         share = -(-_PASSES * self.n_noise // self.config.batch_size)
@@ -221,6 +272,8 @@ class DQN(OffPolicyAgent):
     # Learning -------------------------------------------------------------------------------------------------
 
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        if self.memory_size:
+            return self._loss_of_sequences(batch)
         online, target, choosing = self.noise_of_passes(batch)
         outputs = self.networks["q"](batch["observations"], training=True, **online)  # [B, A] or [B, A, Z]
         successors = self.networks["target"](batch["next_observations"], **target)
@@ -238,6 +291,31 @@ class DQN(OffPolicyAgent):
             "td_error": ops.mean(rows.errors),
             **rows.metrics,
             **self.priorities(rows.priorities),
+        }
+
+    def _loss_of_sequences(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        """Return the loss of all steps of sequences after the burn-in, as if each was a row of its own."""
+
+        def values_of(network: str) -> tuple[Any, Any]:
+            layer = recurrent_of(self.networks[network])
+            return layer.values_and_successors(batch, self.config.burn_in)  # [B * L, A] each
+
+        outputs, following = values_of("q")
+        _, successors = values_of("target")
+        chooser = ops.stop_gradient(following) if self.config.double else successors
+        columns = steps_after(batch, self.config.burn_in)
+        rows = self.values.learn(
+            gather_actions(outputs, columns["actions"]),
+            self.values.of_best(successors, chooser),
+            columns["rewards"],
+            self.hyperparameters.gamma * (1.0 - ops.cast(columns["terminated"], "float32")),
+            lambda name: getattr(self.hyperparameters, name),
+        )
+        return {
+            "default": ops.mean(rows.losses),
+            "q_mean": ops.mean(rows.values),
+            "td_error": ops.mean(rows.errors),
+            **rows.metrics,
         }
 
     def extra_state(self) -> dict[str, Any]:

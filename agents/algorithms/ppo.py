@@ -65,11 +65,15 @@ class PPO(ActorCritic):
 
     def make_buffer(self, n_envs: int, rng: np.random.Generator) -> RolloutBuffer:
         config = self.config
-        return RolloutBuffer(n_steps=config.n_steps, n_epochs=config.n_epochs, batch_size=config.batch_size, rng=rng)
+        size = config.batch_size
+        if config.gru_units is not None:  # rows of minibatches are sequences
+            size = -(-size // config.steps_of_sequences(config.n_steps))
+        return RolloutBuffer(n_steps=config.n_steps, n_epochs=config.n_epochs, batch_size=size, rng=rng)
 
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
-        parameters = self.networks["actor"](batch["observations"], training=True)  # [B, A]
-        values = self.networks["critic"](batch["observations"], training=True)[:, 0]  # [B]
+        parameters = self.outputs("actor", batch)  # [B, A]
+        values = self.outputs("critic", batch)[:, 0]  # [B]
+        batch = self.steps(batch)
         advantages = batch["advantages"]
         log_ratio = self.distribution.log_prob(parameters, batch["actions"]) - batch["log_probs"]
         ratio = ops.exp(log_ratio)

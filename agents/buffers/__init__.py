@@ -8,6 +8,7 @@ from agents.buffers.prioritized import PrioritizedReplay
 from agents.buffers.rewriting import RewritingBuffer, Trajectory
 from agents.buffers.rollout import RolloutBuffer
 from agents.buffers.rollout import RolloutMemory as RolloutMemory
+from agents.buffers.sequence_replay import SequenceReplay
 from agents.buffers.trajectories import TrajectoryReplay
 from agents.buffers.uniform import UniformReplay
 
@@ -18,6 +19,7 @@ __all__ = [
     "PrioritizedReplay",
     "RewritingBuffer",
     "RolloutBuffer",
+    "SequenceReplay",
     "Trajectory",
     "TrajectoryReplay",
     "Transition",

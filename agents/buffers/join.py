@@ -11,6 +11,7 @@ from agents.buffers.buffer import Array, Batches, Buffer, Transition
 from agents.buffers.hindsight import HindsightReplay
 from agents.buffers.prioritized import PrioritizedReplay
 from agents.buffers.rollout import RolloutBuffer
+from agents.buffers.sequence_replay import SequenceReplay
 from agents.buffers.trajectories import TrajectoryReplay
 from agents.buffers.uniform import UniformReplay
 
@@ -20,7 +21,7 @@ def join(buffers: Sequence[Buffer]) -> Buffer:
 
     The product's own buffers are stored and sampled together; others are kept side by side.
     """
-    for kind in (RolloutBuffer, TrajectoryReplay, UniformReplay, PrioritizedReplay, HindsightReplay):
+    for kind in (RolloutBuffer, TrajectoryReplay, UniformReplay, SequenceReplay, PrioritizedReplay, HindsightReplay):
         if all(type(buffer) is kind for buffer in buffers):
             return kind.of_members(buffers)  # type: ignore[arg-type]
     return SideBySide(buffers)

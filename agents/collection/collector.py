@@ -22,6 +22,14 @@ Array = np.ndarray[Any, Any]
 class Actor(Protocol):
     """Protocol of what acts in environments: an agent or a population."""
 
+    @property
+    def memory(self) -> Array | None:
+        """Memories after the newest `act`, [N, M]; see `Agent.act`."""
+
+    @property
+    def memory_size(self) -> int:
+        """Numbers of memory per environment, M."""
+
     def act(self, observations: Array, explore: bool = False) -> Array:
         """Return an action for each observation."""
 
@@ -82,6 +90,7 @@ class Collector:
         self._tally = tally_of(self.environments.observation_space, self.environments.n_envs)
         self._observations: Array | None = None
         self._checked = False  # whether the agent's actions have the right size
+        self._memory: Array | None = None  # [P * N, M] of the running episodes, for agents with memory
 
     @property
     def started(self) -> bool:
@@ -107,7 +116,7 @@ class Collector:
         """Let the agent act once in every environment."""
         if self._observations is None:
             self.start()
-        observations: Array = self._observations  # type: ignore[assignment]
+        observations = self._with_memory(actor.memory_size)
         actions = actor.act(observations, explore)
         if not self._checked:
             self._check(actions)
@@ -127,8 +136,9 @@ class Collector:
             self._returns[i] = 0.0
             self._lengths[i] = 0
         self._observations = step.observations
+        successors = self._remember(actor.memory, over, step.successors) if actor.memory_size else step.successors
         rewards = step.rewards.astype(np.float32)  # cast after the sums, which keep the precision of the environments
-        transition = Transition(observations, actions, rewards, step.successors, step.terminated, step.truncated)
+        transition = Transition(observations, actions, rewards, successors, step.terminated, step.truncated)
         errors: dict[int, Exception] = {}
         for i, error in step.errors.items():
             errors.setdefault(i // self.n_envs, error)
@@ -143,6 +153,21 @@ class Collector:
                 f"act() must return an action of {space} for each of {n_envs} observations, an array of the shape "
                 f"{shape}; it returned the shape {found}."
             )
+
+    def _with_memory(self, size: int) -> Array:
+        """Return the observations, followed by the memories of agents that have one."""
+        observations: Array = self._observations  # type: ignore[assignment]
+        if not size:
+            return observations
+        if self._memory is None:
+            self._memory = np.zeros((len(observations), size), np.float32)
+        return np.concatenate([observations, self._memory], axis=1)
+
+    def _remember(self, memory: Array | None, over: Array, successors: Array) -> Array:
+        """Keep new memories, zero where an episode begins; return the successors with the memories that led there."""
+        assert memory is not None
+        self._memory = np.where(over[:, None], np.float32(0.0), memory)
+        return np.concatenate([successors, memory], axis=1)
 
     @property
     def steps_ahead(self) -> int:
@@ -173,6 +198,8 @@ class Collector:
         self._tally.select(rows)
         if self._observations is not None:
             self._observations = self._observations[rows]
+        if self._memory is not None:
+            self._memory = self._memory[rows]
 
     def close(self) -> None:
         """Close the environments."""
@@ -188,6 +215,7 @@ class Collector:
             "returns": self._returns.copy(),
             "lengths": self._lengths.copy(),
             "tally": self._tally.get_state(),
+            "memory": None if self._memory is None else self._memory.copy(),
             "resets": self._resets,
         }
 
@@ -212,6 +240,7 @@ class Collector:
             self._returns = state["returns"].copy()
             self._lengths = state["lengths"].copy()
             self._tally.set_state(state.get("tally"))
+            self._memory = None if state.get("memory") is None else state["memory"].copy()
             return
         self._resets += bool(state["started"])
         self._observations = (
@@ -220,6 +249,7 @@ class Collector:
         self._returns[:] = 0.0
         self._lengths[:] = 0
         self._tally.reset()
+        self._memory = None
 
     def _step_as_before(self, state: dict[str, Any]) -> None:
         """Step the environments with EnvPool if a run of an earlier version did, and no other vectorization is set.

@@ -151,7 +151,8 @@ _OF_THE_LEARNER = ("networks", "optimizers")
 def rows_of(agent: Any, n: int) -> Shapes:
     """Return the shapes of one step of n sub-environments."""
     observation, action = agent.observation_space, agent.action_space
-    observations = ((n, *observation.shape), observation.dtype)
+    shape = (observation.shape[0] + agent.memory_size,) if agent.memory_size else observation.shape
+    observations = ((n, *shape), observation.dtype)
     return {
         "observations": observations,
         "actions": ((n, *action.shape), action.dtype),

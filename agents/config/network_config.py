@@ -57,6 +57,11 @@ class NetworkConfig(AgentConfig):
                         f"A convolution is [filters, kernel, stride], whole numbers >= 1, got {list(each)}."
                     )
 
+    @property
+    def memory_units(self) -> int:
+        """Return the units of each network's memory, 0 without memory."""
+        return 0
+
     def layers(self, network: str, observation_space: spaces.Box | None = None) -> dict[str, Any]:
         """Return the arguments of `agents.networks.builders.network` that describe the layers of a network.
 

@@ -150,6 +150,8 @@ class Agent(ABC):
         self.env_steps = 0
         self.gradient_steps = 0
         self.fresh = True  # as built from its seed: never updated, no state set
+        self.memory: Array | None = None
+        self._predicted: Array | None = None  # memory of `predict`
         self._interface: Interface | None = None
         self._interface_environment = environment  # the environment whose spaces `interface` has
 
@@ -165,7 +167,15 @@ class Agent(ABC):
         Returns:
             [N] int64 for discrete actions, [N, D] int64 for several discrete actions, [N, D] float32 for continuous
             actions.
+
+        Agents with memory (`memory_size`) take rows [N, F + M], observations followed by the memory of each
+        environment, and leave the new memories [N, M] in `memory`.
         """
+
+    @property
+    def memory_size(self) -> int:
+        """Numbers that the agent remembers of the episode in each environment, M. 0: nothing."""
+        return 0
 
     def predict(self, observation: Any, deterministic: bool = True) -> Any:
         """Choose an action in a plain Gymnasium loop: ``env.step(agent.predict(observation))``.
@@ -175,7 +185,8 @@ class Agent(ABC):
 
         Args:
             observation: An observation of the environment, with the wrappers of the training; or a batch of
-                observations, [N, ...] (in each of its parts).
+                observations, [N, ...] (in each of its parts). An agent with memory (``gru_units``) remembers earlier
+                calls; call `forget` when an episode begins.
             deterministic: Whether the greedy action is chosen. Defaults to True; False draws the action as in training.
                 Correlated noise then continues from call to call, separate from the noise of training.
 
@@ -186,9 +197,24 @@ class Agent(ABC):
             ConfigurationError: The value is not an observation of the environment.
         """
         observations, single = self.interface.convert_observation(observation)
+        if self.memory_size:
+            observations = self._with_memory(observations)
         actions = self.act(observations, explore=False) if deterministic else self.sample_actions(observations)
+        if self.memory_size:
+            self._predicted = self.memory
         taken = self.interface.convert_actions(actions)
         return taken[0] if single else taken
+
+    def _with_memory(self, observations: Array) -> Array:
+        """Return observations with the memories of the previous call of `predict`, zero for another number of rows."""
+        memory = self._predicted
+        if memory is None or len(memory) != len(observations):
+            memory = np.zeros((len(observations), self.memory_size), np.float32)
+        return np.concatenate([observations, memory], axis=1)
+
+    def forget(self) -> None:
+        """Begin a new episode with `predict`, for agents with memory; others remember nothing."""
+        self._predicted = None
 
     def sample_actions(self, observations: Array) -> Array:
         """Draw actions as in training, for episodes outside of it; see `act`."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from agents.backend.tensorflow import keras, ops
 from agents.networks.builders import checked_sizes
+from agents.networks.memory import Recurrent, recurrent_of
 
 Array = np.ndarray[Any, Any]
 
@@ -24,6 +25,7 @@ def agents_network(
     shared: bool,
     output_scale: float | None = None,
     head: Sequence[keras.layers.Layer] = (),
+    memory: int = 0,
     name: str | None = None,
 ) -> keras.Sequential:
     """Return a network from the features of all agents to the outputs of each.
@@ -38,6 +40,8 @@ def agents_network(
         output_scale: Gain of an orthogonal initialisation of the last layer (and sqrt(2) before it); None for Keras's
             default initialisation.
         head: Layers after the last one, of [B, A, outputs].
+        memory: Units of a gated recurrent unit before the last layer, H, for shared weights: rows are then
+            [B, A, F + H], and outputs [B, A, outputs + H] end with the new memory (`agents.networks.memory`).
         name: Name of the network.
 
     Raises:
@@ -46,12 +50,14 @@ def agents_network(
     sizes = checked_sizes(hidden_sizes, activation)
     gains = [None if output_scale is None else math.sqrt(2.0)] * len(sizes) + [output_scale]
     activations = [activation] * len(sizes) + ["linear"]
-    layers: list[keras.layers.Layer] = [keras.Input((n_agents, n_features))]
+    layers: list[keras.layers.Layer] = [keras.Input((n_agents, n_features + memory))]
     if shared:
-        layers += [AgentNumbers(), MergeAgents()]
-        for units, own, gain in zip([*sizes, outputs], activations, gains, strict=True):
-            layers.append(keras.layers.Dense(units, activation=own, kernel_initializer=_initializer(gain)))
-        layers.append(SplitAgents(n_agents))
+        dense = [
+            keras.layers.Dense(units, activation=own, kernel_initializer=_initializer(gain))
+            for units, own, gain in zip([*sizes, outputs], activations, gains, strict=True)
+        ]
+        through = [Recurrent(dense[:-1], memory, dense[-1:])] if memory else dense
+        layers += [AgentNumbers(), MergeAgents(), *through, SplitAgents(n_agents)]
     else:
         for units, own, gain in zip([*sizes, outputs], activations, gains, strict=True):
             layers.append(AgentDense(units, gain))
@@ -60,25 +66,51 @@ def agents_network(
     return keras.Sequential([*layers, *head], name=name)
 
 
+def agents_sequence(network: keras.Sequential, features: Any, memory: Any, begins: Any) -> tuple[Any, Any]:
+    """Return the outputs [B, L, A, outputs] and memories [B, L, A, H] of agents that share a network with memory.
+
+    Args:
+        network: Made by `agents_network`.
+        features: [B, L, A, F].
+        memory: [B, A, H] before the first step.
+        begins: [B, L] whether an episode begins with a step.
+    """
+    _, length, n_agents, n_features = features.shape
+    rows = AgentNumbers()(ops.reshape(features, (-1, n_agents, n_features)))  # [B * L, A, A + F]
+    rows = ops.transpose(ops.reshape(rows, (-1, length, n_agents, n_agents + n_features)), (0, 2, 1, 3))
+    layer = recurrent_of(network)
+    outputs, memories = layer.sequence(
+        ops.reshape(rows, (-1, length, n_agents + n_features)),  # [B * A, L, A + F]
+        ops.reshape(memory, (-1, layer.units)),
+        ops.repeat(begins, n_agents, axis=0),
+    )
+
+    def by_step(values: Any) -> Any:
+        split = ops.reshape(values, (-1, n_agents, length, values.shape[2]))
+        return ops.transpose(split, (0, 2, 1, 3))
+
+    return by_step(outputs), by_step(memories)
+
+
 def _initializer(gain: float | None) -> Any:
     return "glorot_uniform" if gain is None else keras.initializers.Orthogonal(gain)
 
 
 @keras.saving.register_keras_serializable("agents")
 class AgentNumbers(keras.layers.Layer):
-    """Layer that appends each agent's number to its features, one-hot."""
+    """Layer that puts each agent's number before its features, one-hot."""
 
     def call(self, features: Any) -> Any:
-        """Map [B, A, F] to [B, A, F + A]."""
+        """Map [B, A, F] to [B, A, A + F]."""
         n_agents = features.shape[1]
         zeros = ops.zeros_like(features[:, :, :1])  # [B, A, 1]
-        return ops.concatenate([features, zeros + ops.eye(n_agents, dtype=features.dtype)], axis=2)
+        return ops.concatenate([zeros + ops.eye(n_agents, dtype=features.dtype), features], axis=2)
 
     def numpy_call(self, features: Array, weights: list[Array]) -> Array:
-        """Compute the same in NumPy: [..., A, F] -> [..., A, F + A]."""
+        """Compute the same in NumPy: [..., A, F] -> [..., A, A + F]."""
         n_agents = features.shape[-2]
         numbers = np.broadcast_to(np.eye(n_agents, dtype=np.float32), (*features.shape[:-1], n_agents))
-        return np.concatenate([features, numbers], axis=-1)
+        return np.concatenate([numbers, features], axis=-1)
 
 
 @keras.saving.register_keras_serializable("agents")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
@@ -78,7 +78,7 @@ class Population:
         self._all: KerasAgent | None = None  # acts for all members
         self._actors: list[KerasAgent] = []
         self.gradient_steps = 0
-        probes = probe_observations(self.observation_space, self.config.n_envs)
+        probes = probe_observations(self.observation_space, self.config.n_envs, self.memory_size)
         expected = self._draw_members(probes)
         self._make_actors()
         self._check_acting(probes, expected)
@@ -110,6 +110,18 @@ class Population:
     def action_space(self) -> spaces.Space[Any]:
         """The space of actions."""
         return self.agent.action_space
+
+    @property
+    def memory_size(self) -> int:
+        """Numbers of memory per environment; see `Agent.act`."""
+        return self.agent.memory_size
+
+    @property
+    def memory(self) -> Array | None:
+        """Memories of all members after the newest `act`, [P * N, M]."""
+        if not self.memory_size:
+            return None
+        return np.concatenate([cast("Array", actor.memory) for actor in self._actors])
 
     @property
     def members(self) -> tuple[MemberSpec, ...]:

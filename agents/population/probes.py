@@ -17,9 +17,11 @@ _PROBES = 8
 """Number of steps of all environments."""
 
 
-def probe_observations(space: spaces.Box, n_envs: int) -> Array:
-    """Return observations [T, N, ...] within the space, the same at every call."""
+def probe_observations(space: spaces.Box, n_envs: int, memory_size: int = 0) -> Array:
+    """Return observations [T, N, ...] within the space, the same at every call; with memories, [T, N, F + M]."""
     rng, shape = np.random.default_rng(0), (_PROBES, n_envs, *space.shape)
+    if memory_size:
+        return rng.standard_normal((_PROBES, n_envs, space.shape[0] + memory_size)).astype(np.float32)
     if np.issubdtype(space.dtype, np.integer):
         return rng.integers(0, 256, shape).astype(space.dtype)
     return rng.standard_normal(shape).astype(np.float32)

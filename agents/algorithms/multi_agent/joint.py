@@ -56,6 +56,15 @@ def require_equal_agents(agent: Agent, space: JointSpace) -> None:
         )
 
 
+def require_shared_memory(agent: Agent, *, shared: bool, memory: bool) -> None:
+    """Raise `ConfigurationError` for networks with memory whose weights the agents do not share."""
+    if memory and not shared:
+        raise ConfigurationError(
+            f"gru_units needs agents that share their parameters, for {type(agent).__name__}: leave out one of "
+            f"gru_units and share_parameters=false."
+        )
+
+
 def mask_numpy(values: Array, view: JointView) -> Array:
     """Return values or logits [..., A, n] with -inf for actions that are not allowed."""
     masked: Array = np.where(view.allowed > 0.0, values, -np.inf)

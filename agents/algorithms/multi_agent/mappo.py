@@ -22,16 +22,18 @@ from agents.algorithms.multi_agent.joint import (
     mask_numpy,
     mean_over_agents,
     require_equal_agents,
+    require_shared_memory,
 )
 from agents.algorithms.ppo import PPO, PPOConfig
 from agents.backend.tensorflow import keras, ops
+from agents.buffers.sequences import in_sequences
 from agents.config.agent_config import hyperparameter
 from agents.config.network_config import USUAL_SIZES
 from agents.environments.joint_space import JointSpace, JointView
 from agents.errors import ConfigurationError
 from agents.functional.returns import generalized_advantages
 from agents.networks.distributions import Categorical, DiagonalGaussian
-from agents.networks.several_agents import LogDeviations, agents_network
+from agents.networks.several_agents import LogDeviations, agents_network, agents_sequence
 from agents.updates.normalization import RewardScaler, RunningNormalizer
 
 Array = np.ndarray[Any, Any]
@@ -86,6 +88,7 @@ class MAPPO(PPO):
         space, config = joint_space_of(self), self.config
         if config.share_parameters:
             require_equal_agents(self, space)
+        require_shared_memory(self, shared=config.share_parameters, memory=config.memory_units > 0)
         outputs = space.n_actions
         head = [] if space.discrete else [LogDeviations(config.share_parameters)]
         central = space.n_features + space.central_size * config.central_critic
@@ -103,8 +106,12 @@ class MAPPO(PPO):
         sizes = USUAL_SIZES if settings["hidden_sizes"] is None else settings["hidden_sizes"]
         return agents_network(
             self.space.n_agents, n_features, sizes, outputs, activation=settings["activation"], shared=shared,
-            output_scale=scale, head=head, name=name,
+            output_scale=scale, head=head, memory=self.config.memory_units, name=name,
         )  # fmt: skip
+
+    @property
+    def memory_size(self) -> int:
+        return self.space.n_agents * super().memory_size
 
     def start(self) -> None:
         self.distribution = Categorical if self.space.discrete else DiagonalGaussian
@@ -116,8 +123,13 @@ class MAPPO(PPO):
     # Acting ---------------------------------------------------------------------------------------------------
 
     def act(self, observations: Array, explore: bool = False) -> Array:
-        view = self.space.view(self._normalized(observations))
-        parameters = self._parameters(view)  # [N * A, ...]
+        vectors, memory = self._parted(observations)
+        view = self.space.view(self._normalized(vectors))
+        parameters, actor_memory = self._parameters(view, memory)  # [N * A, ...]
+        if self.memory_size:
+            _, critic_memory = self._values(view, memory)
+            both = np.concatenate([actor_memory, critic_memory], axis=2)  # [N, A, 2 H]
+            self.memory = both.reshape(len(observations), -1)
         chosen = self.distribution.sample(parameters, self.rng) if explore else self.distribution.mode(parameters)
         return self._joined(chosen.reshape(len(observations), self.space.n_agents, -1))
 
@@ -138,35 +150,45 @@ class MAPPO(PPO):
             split[..., i, :size] = actions[..., end - size : end]
         return split
 
+    def _parted(self, rows: Array) -> tuple[Array, Array]:
+        """Return joint observations [..., W] and memories [..., A, 2 H] of rows that may end with memories."""
+        size, n_agents = self.space.shape[0], self.space.n_agents
+        memory = rows[..., size:].reshape(*rows.shape[:-1], n_agents, 2 * self.config.memory_units)
+        return rows[..., :size], memory
+
     def _normalized(self, vectors: Array) -> Array:
         if self.normalizer is None:
             return vectors
         seen = self.normalizer(vectors[..., : self._seen])
         return np.concatenate([seen, vectors[..., self._seen :]], axis=-1)
 
-    def _parameters(self, view: JointView) -> Array:
-        """Return the parameters of all agents' policies, [N * A, ...]."""
-        parameters = self.infer("actor", view.observations)  # [N, A, n]
+    def _parameters(self, view: JointView, memory: Array) -> tuple[Array, Array]:
+        """Return the parameters of all agents' policies [N * A, ...] and the actor's memories [N, A, H]."""
+        units = self.config.memory_units
+        both = self.infer("actor", np.concatenate([view.observations, memory[..., :units]], axis=2))  # [N, A, n + H]
+        parameters, after = both[..., : both.shape[2] - units], both[..., both.shape[2] - units :]
         if self.space.discrete:
             parameters = mask_numpy(parameters, view)
-        return parameters.reshape(-1, parameters.shape[-1])
+        return parameters.reshape(-1, parameters.shape[-1]), after
 
     # Learning -------------------------------------------------------------------------------------------------
 
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
         """Add advantages and value targets of each agent; see `ActorCritic.preprocess_batch`."""
         space = self.space
-        acted_on = space.view(self._normalized(data["observations"]))  # [T, N, ...]
+        (seen, memory), (following, after) = (self._parted(data[n]) for n in ("observations", "next_observations"))
+        acted_on = space.view(self._normalized(seen))  # [T, N, ...]
         if self.normalizer is not None:
-            self.normalizer.update(data["observations"][..., : self._seen].reshape(-1, self._seen))
-        now = space.view(self._normalized(data["observations"]))
-        then = space.view(self._normalized(data["next_observations"]))
+            self.normalizer.update(seen[..., : self._seen].reshape(-1, self._seen))
+        now, then = space.view(self._normalized(seen)), space.view(self._normalized(following))
         actions = self._split(data["actions"])  # [T, N, A, D]
         lead, rows = actions.shape[:3], -1
-        parameters = self._parameters(_flat(acted_on))
+        parameters, _ = self._parameters(_flat(acted_on), _merged(memory))
         flat = actions.reshape(-1) if space.discrete else actions.reshape(-1, space.n_actions)
         log_probs = self.distribution.log_prob_numpy(parameters, flat).reshape(lead)
-        values, next_values = (self._values(view).reshape(lead) for view in (now, then))
+        values, next_values = (
+            self._values(_flat(view), _merged(own))[0].reshape(lead) for view, own in ((now, memory), (then, after))
+        )
         rewards, terminated = self._rewards_and_ends(data, then)
         truncated = np.broadcast_to(data["truncated"][..., None], lead)
         by_agent = [np.moveaxis(each, 2, 1) for each in (rewards, values, next_values, terminated, truncated)]
@@ -175,9 +197,9 @@ class MAPPO(PPO):
         advantages = generalized_advantages(*by_agent, gamma=gamma, gae_lambda=gae_lambda)
         advantages = np.moveaxis(advantages, 1, 2)
         returns = advantages + values
-        columns = {} if now.allowed is None else {"allowed": now.allowed}
-        return {
-            **columns,
+        masks = {} if now.allowed is None else {"allowed": now.allowed}
+        columns = {
+            **masks,
             "observations": now.observations,
             "central": self._central(now),
             "actions": actions[..., 0].astype(np.int32) if space.discrete else actions,
@@ -186,6 +208,10 @@ class MAPPO(PPO):
             "advantages": advantages,
             "returns": self._scaled(returns, now.alive),
         }
+        if not self.memory_size:
+            return columns
+        length = self.config.steps_of_sequences(lead[0])
+        return in_sequences(columns, memory, data["terminated"] | data["truncated"], length)
 
     def _rewards_and_ends(self, data: dict[str, Array], then: JointView) -> tuple[Array, Array]:
         """Return the reward of each agent, and whether it has left for good, [T, N, A] each."""
@@ -203,7 +229,7 @@ class MAPPO(PPO):
         return rewards, terminated
 
     def _central(self, view: JointView) -> Array:
-        """Return the input of the critic for each agent, [T, N, A, C]."""
+        """Return the input of the critic for each agent, [..., A, C]."""
         if not self.config.central_critic:
             return cast("Array", view.observations)
         shape = (*view.observations.shape[:-1], self.space.central_size)
@@ -211,14 +237,15 @@ class MAPPO(PPO):
         state = state * view.alive[..., None]  # an agent that has left sees zeros
         return np.concatenate([state, view.observations], axis=-1) if self.space.state_size else state
 
-    def _values(self, view: JointView) -> Array:
-        """Return the values of all agents, in the scale of rewards."""
-        central = self._central(view)
-        values = self.infer("critic", central.reshape(-1, *central.shape[2:]))[..., 0]
+    def _values(self, view: JointView, memory: Array) -> tuple[Array, Array]:
+        """Return the values of all agents [N, A], in the scale of rewards, and the critic's memories [N, A, H]."""
+        units = self.config.memory_units
+        both = self.infer("critic", np.concatenate([self._central(view), memory[..., units:]], axis=2))
+        values, after = both[..., 0], both[..., 1:]
         known = self.value_normalizer
-        if known is None:
-            return values
-        return (values * np.sqrt(known.variance + 1e-8) + known.mean).astype(np.float32)
+        if known is not None:
+            values = (values * np.sqrt(known.variance + 1e-8) + known.mean).astype(np.float32)
+        return values, after
 
     def _scaled(self, returns: Array, alive: Array) -> Array:
         """Return the targets of the critic, after an update of their statistics."""
@@ -237,8 +264,9 @@ class MAPPO(PPO):
         return {**batch, "advantages": centred / (deviation + 1e-8)}
 
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        parameters, values = self.outputs("actor", batch), self.outputs("critic", batch)[:, :, 0]  # [B, A, n], [B, A]
+        batch = self.steps(batch)
         alive = batch["alive"]  # [B, A]
-        parameters = self.networks["actor"](batch["observations"], training=True)  # [B, A, n]
         if self.space.discrete:
             parameters = mask(parameters, JointView(None, None, batch["allowed"], alive, None))
         parameters = ops.reshape(parameters, (-1, parameters.shape[2]))  # [B * A, n]
@@ -247,7 +275,6 @@ class MAPPO(PPO):
         def by_agent(values: Any) -> Any:
             return ops.reshape(values, (-1, self.space.n_agents))  # [B, A]
 
-        values = self.networks["critic"](batch["central"], training=True)[:, :, 0]  # [B, A]
         log_ratio = by_agent(self.distribution.log_prob(parameters, actions)) - batch["log_probs"]
         log_ratio = log_ratio * alive
         ratio = ops.exp(log_ratio)
@@ -264,9 +291,23 @@ class MAPPO(PPO):
             "clip_fraction": mean_over_agents(ops.cast(ops.abs(ratio - 1.0) > clip, "float32"), alive),
         }
 
+    def outputs(self, name: str, batch: dict[str, Any], *, training: bool = True) -> Any:
+        features = batch["central"] if name == "critic" else batch["observations"]
+        units = self.config.memory_units
+        if not units:
+            return self.networks[name](features, training=training)
+        memory = batch["memory"][..., units:] if name == "critic" else batch["memory"][..., :units]
+        given, _ = agents_sequence(self.networks[name], features, memory, batch["begins"])  # [B, L, A, outputs]
+        return ops.reshape(given, (-1, *given.shape[2:]))
+
     def _scales(self) -> dict[str, RunningNormalizer | RewardScaler]:
         known = {} if self.value_normalizer is None else {"values": self.value_normalizer}
         return {**super()._scales(), **known}
+
+
+def _merged(memory: Array) -> Array:
+    """Return memories [T, N, ...] as [T * N, ...]."""
+    return memory.reshape(memory.shape[0] * memory.shape[1], *memory.shape[2:])
 
 
 def _flat(view: JointView) -> JointView:

@@ -19,6 +19,7 @@ from agents.algorithms.multi_agent.joint import (
     mask_numpy,
     require_discrete,
     require_equal_agents,
+    require_shared_memory,
 )
 from agents.backend.tensorflow import keras, ops
 from agents.config.agent_config import hyperparameter
@@ -28,7 +29,8 @@ from agents.environments.joint_space import JointSpace, JointView
 from agents.errors import ConfigurationError
 from agents.exploration import greedy
 from agents.networks.builders import gather_actions
-from agents.networks.several_agents import agents_network
+from agents.networks.memory import split_memory, steps_after
+from agents.networks.several_agents import agents_network, agents_sequence
 
 Array = np.ndarray[Any, Any]
 
@@ -83,6 +85,7 @@ class VDN(DQN):
         require_discrete(self, space, "maddpg and mappo")
         if self.config.share_parameters:
             require_equal_agents(self, space)
+        require_shared_memory(self, shared=self.config.share_parameters, memory=self.config.memory_units > 0)
         return {"q": self._agents_values("q"), "target": self._agents_values("target")}
 
     def _agents_values(self, name: str) -> keras.Sequential:
@@ -91,30 +94,51 @@ class VDN(DQN):
         sizes = USUAL_SIZES if settings["hidden_sizes"] is None else settings["hidden_sizes"]
         return agents_network(
             space.n_agents, space.n_features, sizes, space.n_actions, activation=settings["activation"],
-            shared=config.share_parameters, name=name,
+            shared=config.share_parameters, memory=config.memory_units, name=name,
         )  # fmt: skip
+
+    @property
+    def memory_size(self) -> int:
+        return self.space.n_agents * self.config.memory_units
 
     @row_by_row
     def act(self, observations: Array, explore: bool = False) -> Array:
-        view = self.space.view(observations)
-        values = mask_numpy(self.infer("q", view.observations), view)  # [N, A, n]
+        size = self.space.shape[0]
+        view = self.space.view(observations[:, :size])
+        memory = observations[:, size:].reshape(len(observations), self.space.n_agents, -1)  # [N, A, H]
+        outputs = self.infer("q", np.concatenate([view.observations, memory], axis=2))  # [N, A, n + H]
+        if self.memory_size:
+            self.memory = outputs[..., self.space.n_actions :].reshape(len(outputs), -1)
+        values = mask_numpy(outputs[..., : self.space.n_actions], view)  # [N, A, n]
         flat = values.reshape(-1, values.shape[-1])
         actions = self.policy.select(flat, self.rng) if explore else greedy(flat)
         return actions.reshape(len(observations), self.space.n_agents)
 
     @row_by_row
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
-        """Check that agents do not compete."""
+        """Check that agents do not compete; split memories from the observations of sequences."""
+        if self.memory_size:
+            data = split_memory(data, self.memory_size)
         rewards = self.space.view(data["next_observations"]).rewards  # [M, A]
+        rewards = rewards.reshape(-1, self.space.n_agents)
         if len(rewards) >= _ENOUGH:
             _check_common(rewards, self)
         return data
 
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
-        now, then = self.space.view(batch["observations"]), self.space.view(batch["next_observations"])
-        values = self._of_actions(self.networks["q"](now.observations, training=True), batch["actions"]) * now.alive
-        successors = self.networks["target"](then.observations)  # [B, A, n]
-        chooser = self.networks["q"](then.observations) if self.config.double else successors
+        if self.memory_size:
+            outputs, following = self._of_sequences("q", batch)
+            _, successors = self._of_sequences("target", batch)
+            batch = {**steps_after(batch, self.config.burn_in)}
+            batch["lengths"] = ops.ones_like(batch["rewards"])
+            now, then = self.space.view(batch["observations"]), self.space.view(batch["next_observations"])
+            chooser = following if self.config.double else successors
+        else:
+            now, then = self.space.view(batch["observations"]), self.space.view(batch["next_observations"])
+            outputs = self.networks["q"](now.observations, training=True)  # [B, A, n]
+            successors = self.networks["target"](then.observations)
+            chooser = self.networks["q"](then.observations) if self.config.double else successors
+        values = self._of_actions(outputs, batch["actions"]) * now.alive
         best = ops.argmax(mask(chooser, then), axis=2)  # [B, A]
         next_values = self._of_actions(successors, ops.cast(best, "int32")) * then.alive
         team = self.mixed("mixer", values, now)  # [B]
@@ -126,6 +150,25 @@ class VDN(DQN):
             "td_error": ops.mean(ops.abs(errors)),
             **self.priorities(ops.abs(errors)),
         }
+
+    def _of_sequences(self, name: str, batch: dict[str, Any]) -> tuple[Any, Any]:
+        """Return a network's outputs after the burn-in for all steps and their successors, [B * L, A, n] each."""
+        space, units, burn_in = self.space, self.config.memory_units, self.config.burn_in
+        n_steps, network = batch["observations"].shape[1], self.networks[name]
+
+        def features(column: str) -> Any:
+            flat = space.view(ops.reshape(batch[column], (-1, space.shape[0]))).observations
+            return ops.reshape(flat, (-1, n_steps, space.n_agents, space.n_features))
+
+        seen, begins = features("observations"), batch["begins"]
+        memory = ops.reshape(batch["memory"], (-1, space.n_agents, units))
+        if burn_in:
+            _, memories = agents_sequence(network, seen[:, :burn_in], memory, begins[:, :burn_in])
+            memory = ops.stop_gradient(memories[:, -1])
+        outputs, memories = agents_sequence(network, seen[:, burn_in:], memory, begins[:, burn_in:])
+        rows = ops.concatenate([features("next_observations")[:, burn_in:], memories], axis=3)
+        following = network(ops.reshape(rows, (-1, *rows.shape[2:])))[..., : space.n_actions]
+        return ops.reshape(outputs, (-1, *outputs.shape[2:])), following
 
     def _of_actions(self, values: Any, actions: Any) -> Any:
         """Return the values [B, A] of the agents' actions [B, A] from all their values [B, A, n]."""

@@ -110,7 +110,7 @@ def failing():
         ),
         (EnvironmentSpec(Counter, {"depth": 3}), "'Counter' cannot be made with .*depth"),
         (EnvironmentSpec(failing), "'failing' cannot be made with .*RuntimeError: no such level"),
-        (EnvironmentSpec(dict), "'dict' must make a gymnasium.Env, it made {}"),
+        (EnvironmentSpec(dict), "'dict' must make a gymnasium.Env, or an environment of PettingZoo, it made {}"),
     ],
 )
 def test_errors_of_construction_are_reported(spec, message):

@@ -14,6 +14,8 @@ from several_agents import Countdown, Duel, Masked
 
 import agents
 from agents import AgentSpec, ConfigurationError, EnvironmentSpec, LambdaCallback, Trainer
+from agents.collection.collector import Collector
+from agents.networks.distributions import Categorical
 from agents.population import Population
 
 GAMES = "agents.environments.multi_agent.games"
@@ -145,3 +147,41 @@ def test_two_step_game_of_the_qmix_paper(algorithm: str, expected: float):
     with Trainer(agent) as trainer:
         trainer.train(env_steps=8000, progress=False)
     assert set(agents.evaluate(agent, n_episodes=10)) == {expected}
+
+
+# --- memory
+
+
+def test_sequences_of_mappo_start_from_the_policy_that_acted():
+    """The loss runs through sequences; the rollout was acted step by step, in NumPy. Both give the same policy."""
+    spec = EnvironmentSpec(Countdown, {"lives": (2, 3)})
+    agent = agents.make("mappo", spec, seed=1, **{**SMALL["mappo"], "gru_units": 4, "sequence_length": 5})
+    collector, buffer = Collector(spec, 2, [0]), agent.new_buffer(2, [0])
+    while not buffer.ready:
+        buffer.add(collector.step(agent, True).transition)
+    batches = buffer.batches(agent.preprocess_batch(buffer.sample()))
+    batch = {name: values[batches.indices[0]] for name, values in batches.data.items()}
+    assert batch["begins"].any()
+    assert batch["memory"].shape[1:] == (2, 8)
+    logits, rows = np.asarray(agent.outputs("actor", batch)), agent.steps(batch)
+    flat = Categorical.log_prob_numpy(logits.reshape(-1, 2), np.asarray(rows["actions"]).ravel())
+    alive = np.asarray(rows["alive"]) > 0.0
+    np.testing.assert_allclose(flat.reshape(-1, 2)[alive], np.asarray(rows["log_probs"])[alive], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "params"),
+    [
+        ("mappo", {"sequence_length": 5}),
+        ("mappo", {"normalize_observations": True, "normalize_values": False}),
+        ("vdn", {"sequence_length": 3, "burn_in": 2}),
+        ("qmix", {"sequence_length": 4}),
+    ],
+)
+def test_members_with_memory_equal_agents_trained_alone(algorithm: str, params: dict[str, Any]):
+    test_population_members_equal_agents_trained_alone(algorithm, {"gru_units": 4, **params})
+
+
+def test_memory_needs_shared_parameters():
+    with pytest.raises(ConfigurationError, match="gru_units needs agents that share their parameters"):
+        agents.make("mappo", EnvironmentSpec(Countdown), gru_units=4, share_parameters=False)

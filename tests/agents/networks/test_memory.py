@@ -1,0 +1,71 @@
+"""Networks with memory: against Keras's GRU, steps against sequences, NumPy against TensorFlow, saved layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from agents.networks.inference import NumpyMirror, is_dense
+from agents.networks.memory import Recurrent, recurrent_network, recurrent_of
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def network(rng: np.random.Generator) -> Any:
+    made = recurrent_network(3, [keras.layers.Dense(8, activation="tanh")], 4, [keras.layers.Dense(2)])
+    made.set_weights([rng.standard_normal(weight.shape) for weight in made.weights])
+    return made
+
+
+def test_memories_of_a_sequence_equal_those_of_keras(network: Any, rng: np.random.Generator):
+    layer = recurrent_of(network)
+    gru = keras.layers.GRU(4, reset_after=True, return_sequences=True)
+    gru.build((None, 6, 8))
+    gru.cell.kernel.assign(layer.unit.kernel)
+    gru.cell.recurrent_kernel.assign(layer.unit.recurrent)
+    gru.cell.bias.assign(np.stack([layer.unit.bias, layer.unit.recurrent_bias]))
+    features, memory = rng.standard_normal((5, 6, 3)), rng.standard_normal((5, 4))
+    _, memories = layer.sequence(features.astype(np.float32), memory.astype(np.float32), np.zeros((5, 6)))
+    expected = gru(layer._body[0](features.astype(np.float32)), initial_state=memory.astype(np.float32))
+    np.testing.assert_allclose(memories, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_sequence_equals_single_steps_with_zero_memory_where_episodes_begin(network: Any, rng: np.random.Generator):
+    features, memory = rng.standard_normal((5, 6, 3)).astype(np.float32), rng.standard_normal((5, 4)).astype(np.float32)
+    begins = rng.random((5, 6)) < 0.4
+    outputs, memories = recurrent_of(network).sequence(features, memory, begins)
+    for t in range(6):
+        memory = np.where(begins[:, t : t + 1], 0.0, memory)
+        rows = np.asarray(network(np.concatenate([features[:, t], memory], axis=1)))
+        memory = rows[:, 2:]
+        np.testing.assert_allclose(outputs[:, t], rows[:, :2], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(memories[:, t], memory, rtol=1e-4, atol=1e-5)
+
+
+def test_numpy_gives_the_same_for_one_agent_and_for_members(network: Any, rng: np.random.Generator):
+    assert NumpyMirror.can_mirror(network)
+    assert is_dense([network])
+    rows, mirror = rng.standard_normal((5, 7)).astype(np.float32), NumpyMirror(network)
+    np.testing.assert_allclose(mirror(rows), network(rows), rtol=1e-4, atol=1e-6)
+    members = [[rng.standard_normal(weight.shape).astype(np.float32) for weight in network.weights] for _ in range(3)]
+    mirror.load_members([np.stack(values) for values in zip(*members, strict=True)])
+    together = mirror(np.broadcast_to(rows, (3, *rows.shape)))
+    for own, weights in zip(together, members, strict=True):
+        network.set_weights(weights)
+        np.testing.assert_allclose(own, network(rows), rtol=1e-4, atol=1e-5)
+
+
+def test_saved_layer_is_the_same_layer(network: Any, rng: np.random.Generator):
+    layer = recurrent_of(network)
+    other = Recurrent.from_config(layer.get_config())
+    rows = rng.standard_normal((2, 7)).astype(np.float32)
+    other(rows)
+    other.set_weights(layer.get_weights())
+    np.testing.assert_allclose(other(rows), layer(rows), rtol=1e-6)
