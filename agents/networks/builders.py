@@ -194,11 +194,12 @@ def _checked(space: spaces.Box, hidden_sizes: Sequence[int] | None, activation: 
 
 def checked_sizes(hidden_sizes: Sequence[int], activation: str) -> Sequence[int]:
     """Return the sizes of hidden layers; raise `ConfigurationError` for impossible ones, or an unknown activation."""
-    sizes = hidden_sizes if isinstance(hidden_sizes, Iterable) else [None]
+    several = isinstance(hidden_sizes, Iterable) and not isinstance(hidden_sizes, str)
+    given: Any = list(hidden_sizes) if several else hidden_sizes
+    sizes = given if several else [None]
     if not all(isinstance(size, int | np.integer) and 1 <= size <= MOST_UNITS for size in sizes):
         raise ConfigurationError(
-            f"hidden_sizes must be a list of whole numbers >= 1 and <= {MOST_UNITS:,}, such as [64, 64], got "
-            f"{hidden_sizes!r}."
+            f"hidden_sizes must be a list of whole numbers >= 1 and <= {MOST_UNITS:,}, such as [64, 64], got {given!r}."
         )
     try:
         keras.activations.get(activation)

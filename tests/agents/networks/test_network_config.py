@@ -84,7 +84,7 @@ def test_convolutions_of_config_are_built():
         (
             LINE,
             {"networks": {"actor": {"hidden_sizes": [0]}}},
-            r"hidden_sizes must be whole numbers >= 1 and <= 1,000,000, got \[0\]",
+            r"hidden_sizes must be a list of whole numbers >= 1 and <= 1,000,000, such as \[64, 64\], got \[0\]",
         ),
         (
             LINE,
