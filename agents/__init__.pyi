@@ -49,6 +49,7 @@ from .config.optimizers import OptimizerSpec as OptimizerSpec
 from .contract.agent import Agent as Agent
 from .contract.agent import UpdateMetrics as UpdateMetrics
 from .contract.keras_agent import KerasAgent as KerasAgent
+from .contract.rows import row_by_row as row_by_row
 from .contract.spec import AgentSpec as AgentSpec
 from .contract.spec import make as make
 from .environments import EnvironmentSpec as EnvironmentSpec
@@ -65,3 +66,4 @@ from .training.records import History as History
 from .training.trainer import Trainer as Trainer
 from .training.training_run import RunEnded as RunEnded
 from .training.training_run import TrainingRun as TrainingRun
+from .updates.gradient_steps import OptimizerStep as OptimizerStep

@@ -40,7 +40,7 @@ class Every:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         given = {name: value for name, value in given.items() if value is not None}
         if len(given) != 1:
-            raise ConfigurationError(f"An interval is in one of env_steps, episodes or seconds, got {given}.")
+            raise ConfigurationError(f"An interval must be in one of env_steps, episodes or seconds, got {given}.")
         [(name, value)] = given.items()
         if not (math.isfinite(value) and value > 0):
             raise ConfigurationError(f"An interval must be above 0, got {name} {value:g}.")
@@ -59,7 +59,7 @@ class Every:
         unit = found[2] if found else ""
         if isinstance(value, bool) or not number <= LARGEST or (unit not in ("s", "seconds") and number % 1):
             raise ConfigurationError(
-                f"An interval is {value!r}: write environment steps (10000), episodes (50episodes) or seconds (60s)."
+                f"An interval must be environment steps (10000), episodes (50episodes) or seconds (60s), got {value!r}."
             )
         if unit in ("s", "seconds"):
             return cls(seconds=number)

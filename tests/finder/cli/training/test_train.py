@@ -464,7 +464,7 @@ MISTAKES = {
     "a run and its seed": (("--resume", "x", "--seed", "1", "--keep", "2"), "--keep, --seed: a run resumes"),
     "a folder that cannot be made": (("ppo", "--env", "CartPole-v1", "--folder", "empty.db/x"), "cannot be created: "),
     "a folder that is not empty": (("ppo", "--env", "CartPole-v1", "--folder", "full"), "'full' is not empty"),
-    "an interval": (("ppo", "--env", "CartPole-v1", "--evaluate-every", "often"), "--evaluate-every: An interval is"),
+    "an interval": (("ppo", "--env", "CartPole-v1", "--evaluate-every", "often"), "An interval must be"),
     "another interval": (("ppo", "--env", "CartPole-v1", "--checkpoint-every", "0"), "--checkpoint-every: An interval"),
     "weights of nothing": (("ppo", "--env", "CartPole-v1", "--start-from", "nowhere"), "no such file or folder"),
     "a vectorization": (("ppo", "--env", "CartPole-v1", "--vectorization", "asink"), "Did you mean async"),
