@@ -5,9 +5,10 @@
     python benchmarks/mutants.py --list             # only show the faults
 
 A fault flips a comparison, a sign or a condition, drops a `not`, or is off by one. It is put into a copy of the
-repository, in which the tests of its room run until the first failure; where they pass, those of its package. A fault
-that all of them pass has survived: a test is missing, or the fault changes nothing (such as a faster path that is
-no longer taken). The report shows each survivor as a diff. Results go to benchmarks/results/mutants.csv and mutants.md.
+repository, in which the tests of its room run until the first failure; where they pass, those of its package, and then
+the slow and real ones of its room. A fault that all of them pass has survived: a test is missing, or the fault changes
+nothing (such as a faster path that is no longer taken). The report shows each survivor as a diff. Results go to
+benchmarks/results/mutants.csv and mutants.md.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ RESULTS = ROOT / "benchmarks" / "results"
 PACKAGES = ("agents", "studies", "finder")
 SECONDS = 900
 """A fault that keeps the tests busy for longer is caught: it hangs something."""
+
+QUICK = "not slow and not real"
+"""Marks of the tests that `make test` runs."""
 
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not",
@@ -155,7 +159,7 @@ def try_out(fault: Fault, copy: Path) -> tuple[bool, str, float]:
         for tests in _tests_of(fault, copy):
             command = [sys.executable, "-m", "pytest", "-x", "--quiet", "--no-header", "-p", "no:cacheprovider", *tests]
             if os.cpu_count() != 1:
-                command += ["-n", "auto"]
+                command += ["-n", "auto", "--dist", "worksteal"]
             try:
                 ran = subprocess.run(
                     command, cwd=copy, env={**os.environ, "PYTHONPATH": str(copy)}, capture_output=True, text=True,
@@ -172,11 +176,14 @@ def try_out(fault: Fault, copy: Path) -> tuple[bool, str, float]:
 
 
 def _tests_of(fault: Fault, copy: Path) -> Iterator[list[str]]:
-    """Yield the tests of the room, then those of the package."""
-    own = copy / "tests" / fault.room
-    if own.is_dir() and own.parent.name != "tests":
-        yield [str(own)]
-    yield [str(copy / "tests" / Path(fault.path).parts[0]), "-m", "not real and not learns"]
+    """Yield the quick tests of the room, those of the package, and the slow and real ones of the room."""
+    package = copy / "tests" / Path(fault.path).parts[0]
+    room = copy / "tests" / fault.room
+    while not room.is_dir():
+        room = room.parent
+    for tests, marks in ((room, QUICK), (package, QUICK), (room, "slow or real")):
+        if room != package or tests is package:
+            yield [str(tests), "-m", marks]
 
 
 def write_report(rows: list[dict[str, str]]) -> None:
