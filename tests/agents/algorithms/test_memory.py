@@ -1,4 +1,4 @@
-"""Agents with memory: sequences of rollouts, ends of episodes, populations, resuming, pools, prediction, refusals."""
+"""Tests of agents with memory: sequences, ends of episodes, populations, resuming, pools, prediction, bad input."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_rollout_is_split_into_sequences():
     np.testing.assert_array_equal(columns["begins"], [[[0, 0], [0, 1]], [[0, 0], [0, 0]]])
 
 
-def test_collector_keeps_memories_and_forgets_them_at_the_end_of_an_episode():
+def test_collector_keeps_memories_until_the_end_of_an_episode():
     agent = agents.make("ppo", EnvironmentSpec(Recall, {"delay": 2}), **params_of("ppo"))
     collector = Collector(agent.environment, 2, [0])
     before = np.zeros((2, 8), np.float32)
@@ -77,7 +77,7 @@ def test_collector_keeps_memories_and_forgets_them_at_the_end_of_an_episode():
 
 
 @pytest.mark.parametrize("algorithm", ON_POLICY)
-def test_first_gradient_step_starts_from_the_policy_that_acted(algorithm: str):
+def test_sequences_of_a_rollout_reproduce_the_acting_policy(algorithm: str):
     """The loss runs through sequences; the rollout was acted step by step, in NumPy. Both give the same policy."""
     agent = agents.make(algorithm, EnvironmentSpec(Recall, {"delay": 1}), seed=1, **params_of(algorithm))
     collector, buffer = Collector(agent.environment, 2, [0]), agent.new_buffer(2, [0])
@@ -200,7 +200,9 @@ def test_processes_of_a_pool_keep_memories():
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
 @pytest.mark.parametrize(("gru_units", "lowest", "highest"), [(16, 0.95, 1.0), (None, 0.0, 0.75)])
-def test_only_memory_recalls_what_was_seen_before(algorithm: str, gru_units: int | None, lowest: float, highest: float):
+def test_only_agents_with_memory_recall_an_earlier_observation(
+    algorithm: str, gru_units: int | None, lowest: float, highest: float
+):
     on_policy = {"n_envs": 8, "n_steps": 32, "batch_size": 64, "n_epochs": 8, "learning_rate": 3e-3}
     off_policy = {"n_envs": 4, "learning_starts": 500, "exploration_steps": 5000, "learning_rate": 3e-3}
     params = on_policy if algorithm == "ppo" else off_policy
@@ -213,7 +215,7 @@ def test_only_memory_recalls_what_was_seen_before(algorithm: str, gru_units: int
 # --- prediction
 
 
-def test_predict_remembers_until_it_is_told_to_forget():
+def test_predict_keeps_its_memory_until_forget():
     agent = agents.make("ppo", EnvironmentSpec(Recall), seed=0, **params_of("ppo"))
     shown = np.array([1.0, 0.0], np.float32)
     first = agent.predict(shown)
@@ -255,7 +257,7 @@ def test_contradictory_settings_are_refused(params: dict[str, Any], message: str
         ({"gru_units": 8, "buffer_size": 10, "sequence_length": 20}, "buffer_size must be at least .* 20"),
     ],
 )
-def test_settings_that_no_replay_of_sequences_has_are_refused(params: dict[str, Any], message: str):
+def test_settings_without_a_replay_of_sequences_are_refused(params: dict[str, Any], message: str):
     with pytest.raises(ConfigurationError, match=message):
         agents.make("dqn", "CartPole-v1", **params).new_buffer(1, [0])
 

@@ -1,4 +1,4 @@
-"""Networks with memory: against Keras's GRU, steps against sequences, NumPy against TensorFlow, saved layers."""
+"""Tests of networks with memory: Keras's GRU, sequences and single steps, NumPy and TensorFlow, saved layers."""
 
 from __future__ import annotations
 

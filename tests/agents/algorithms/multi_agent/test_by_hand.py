@@ -1,4 +1,4 @@
-"""Targets, advantages and joint values of the algorithms for several agents, against numbers worked out by hand."""
+"""Tests of targets, advantages and joint values for several agents, against numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_mixing_network_against_its_formula():
         np.testing.assert_allclose(np.asarray(mixer([values, state]))[row], expected, rtol=1e-5)
 
 
-def test_value_of_a_vdn_team_is_the_sum_over_agents_that_are_there():
+def test_vdn_team_value_is_the_sum_over_present_agents():
     rng = np.random.default_rng(0)
     agent = VDN(SPACE, ACTIONS, VDNConfig(**SMALL, double=False, gamma=0.9), seed=0)
     now, then = joint(rng, 2, alive=[[1, 1], [1, 0]]), joint(rng, 2, alive=[[1, 1], [1, 0]])
@@ -90,7 +90,7 @@ def test_value_of_a_vdn_team_is_the_sum_over_agents_that_are_there():
     np.testing.assert_allclose(losses["default"], np.mean(np.square(errors)), rtol=1e-5)
 
 
-def test_double_vdn_chooses_by_the_online_network_among_allowed_actions():
+def test_double_vdn_chooses_allowed_actions_by_the_online_network():
     rng = np.random.default_rng(1)
     agent = VDN(SPACE, ACTIONS, VDNConfig(**SMALL, gamma=0.9), seed=0)
     agent.networks["target"].set_weights([rng.standard_normal(w.shape) for w in agent.networks["target"].weights])
@@ -138,7 +138,7 @@ def test_maddpg_targets_use_the_target_policies_of_all_agents():
     np.testing.assert_allclose(losses["critic"], np.mean(np.square(errors).sum(axis=1)), rtol=1e-4)
 
 
-def test_maddpg_actor_learns_from_its_own_action_beside_the_stored_ones_of_others():
+def test_maddpg_actor_loss_replaces_only_its_own_action():
     import tensorflow as tf
 
     rng = np.random.default_rng(0)
@@ -199,7 +199,7 @@ def values_of(agent: MAPPO, vectors: Any) -> Any:
     return np.asarray(agent.networks["critic"](state))[:, :, 0]
 
 
-def test_advantage_of_an_agent_that_dies_ends_with_its_own_reward():
+def test_advantage_with_own_rewards_ends_when_the_agent_leaves():
     agent = mappo(team_reward=False)
     alive = [[1, 1], [1, 1], [0, 1], [0, 0]]  # the first agent dies in the second step, the second in the third
     data = rollout(alive, [[1, 2], [3, 4], [0, 6]], [False, False, True])
@@ -213,7 +213,7 @@ def test_advantage_of_an_agent_that_dies_ends_with_its_own_reward():
     np.testing.assert_allclose(result["returns"], result["advantages"] + now[:, None], rtol=1e-5)
 
 
-def test_advantage_with_the_teams_reward_continues_after_a_death():
+def test_advantage_with_the_team_reward_continues_after_an_agent_leaves():
     agent = mappo()
     data = rollout([[1, 1], [0, 1], [0, 0]], [[1, 2], [0, 5]], [False, True])
     result = agent.preprocess_batch(data)
@@ -222,7 +222,7 @@ def test_advantage_with_the_teams_reward_continues_after_a_death():
     np.testing.assert_allclose(result["advantages"][:, 0, 0], expected, rtol=1e-5)
 
 
-def test_agents_that_have_left_count_in_no_loss():
+def test_agents_that_left_count_in_no_loss():
     agent = mappo(normalize_advantages=False, ent_coef=0.1)
     data = rollout([[1, 1], [0, 1], [0, 1], [0, 0]], [[1, 2], [0, 4], [0, 6]], [False, False, True])
     batch = {name: values[:, 0] for name, values in agent.preprocess_batch(data).items()}
@@ -235,7 +235,7 @@ def test_agents_that_have_left_count_in_no_loss():
     )
 
 
-def test_normalized_values_are_read_in_the_scale_of_rewards():
+def test_normalized_values_are_returned_in_the_scale_of_rewards():
     agent = mappo(normalize_values=True)
     data = rollout([[1, 1]] * 4, [[10, 20], [30, 40], [50, 60]], [False, False, True])
     first = agent.preprocess_batch(data)

@@ -1,4 +1,4 @@
-"""Training of several agents: masks, members of a population, resuming, refused configs, the two-step game."""
+"""Tests of training several agents: masks, populations, resuming, refused configs, memory, the two-step game."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_two_step_game_of_the_qmix_paper(algorithm: str, expected: float):
 # --- memory
 
 
-def test_sequences_of_mappo_start_from_the_policy_that_acted():
+def test_mappo_sequences_reproduce_the_acting_policy():
     """The loss runs through sequences; the rollout was acted step by step, in NumPy. Both give the same policy."""
     spec = EnvironmentSpec(Countdown, {"lives": (2, 3)})
     agent = agents.make("mappo", spec, seed=1, **{**SMALL["mappo"], "gru_units": 4, "sequence_length": 5})

@@ -1,4 +1,4 @@
-"""Environments with several agents as one joint environment: observations, masks, rewards, ends, copies, bad input."""
+"""Tests of joint environments: observations, masks, rewards, ends of episodes, copies, bad input."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_reset_joins_observations_and_state():
     assert environment.action_space == spaces.MultiDiscrete([2, 2])
 
 
-def test_agent_that_leaves_is_marked_and_sees_zeros():
+def test_agent_that_left_has_a_zero_observation():
     environment = made(Countdown, lives=(1, 3))
     environment.reset(seed=0)
     vector, reward, terminated, truncated, info = environment.step(np.array([0, 0]))
@@ -66,7 +66,7 @@ def test_agent_that_leaves_is_marked_and_sees_zeros():
         environment.step(np.array([0, 0]))
 
 
-def test_truncated_agents_stay_alive_so_that_targets_bootstrap():
+def test_truncated_agents_stay_alive_for_the_bootstrap():
     environment = made(Countdown, lives=(1, 3), truncates=True)
     environment.reset(seed=0)
     for _ in range(3):
@@ -271,7 +271,7 @@ def test_own_function_decides_on_rewards_and_ends(function: Any):
         ),
     ],
 )
-def test_own_function_that_returns_other_agents_is_refused(function: Any, message: str):
+def test_own_function_with_wrong_agents_is_refused(function: Any, message: str):
     environment = EnvironmentSpec(
         Countdown, wrappers=[functools.partial(reward_done_func_ma, function=function)]
     ).make()
@@ -280,7 +280,7 @@ def test_own_function_that_returns_other_agents_is_refused(function: Any, messag
         environment.step(np.array([0, 0]))
 
 
-def test_study_may_be_judged_by_one_agent():
+def test_judged_by_returns_the_reward_of_one_agent():
     wrapper = "agents.environments.multi_agent.wrappers:JudgedBy:agent=agent_1"
     environment = EnvironmentSpec(Countdown, wrappers=[wrapper]).make()
     environment.reset(seed=0)
