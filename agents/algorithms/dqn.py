@@ -92,8 +92,7 @@ class DQNConfig(OffPolicyConfig, MemoryConfig):
     burn_in: int = hyperparameter(
         0,
         "With gru_units: first steps of a sequence, which only bring the memory up to date (R2D2).",
-        low=0,
-        when=lambda config: config.gru_units is not None,
+        **{"low": 0, "when": lambda config: config.gru_units is not None, "added": True},
     )
     v_min: float = hyperparameter(-10.0, "Smallest atom: a discounted return.", live=True, when=has_atoms)
     v_max: float = hyperparameter(10.0, "Largest atom; larger returns count as this one.", live=True, when=has_atoms)

@@ -57,6 +57,8 @@ class Hyperparameter:
             a discount, whose distance from 1 matters on a logarithmic scale.
         when: config -> whether the hyperparameter has an effect in this config; otherwise it is not searched, and is
             not mutable. Defaults to None: always.
+        added: Whether earlier versions lack it, and did what its default does: it then does not distinguish a config
+            of theirs.
     """
 
     help: str
@@ -69,6 +71,7 @@ class Hyperparameter:
     log: bool = False
     complement: bool = False
     when: Callable[[Any], bool] | None = None
+    added: bool = False
 
     def check(self, name: str, value: Any) -> None:
         """Raise `ConfigurationError` when a number is not finite or outside the allowed range."""
@@ -185,6 +188,12 @@ class Config:
         """Return plain values, ready for JSON; `from_dict` restores an equal config."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return {name: plain(value) for name, value in values.items()}
+
+    def identifying_values(self) -> dict[str, Any]:
+        """Return the values of `to_dict` that tell configs apart, also those of earlier versions (see `added`)."""
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        added = {name for name, about in self.describe().items() if about.added}
+        return {name: value for name, value in self.to_dict().items() if name not in added or value != defaults[name]}
 
     def non_default_values(self) -> dict[str, Any]:
         """Return the fields that differ from a config of defaults; all fields where defaults are incomplete."""

@@ -23,12 +23,14 @@ class MemoryConfig(NetworkConfig):
         None,
         "Units of a GRU after the hidden layers, which remembers earlier observations of the episode; null: none.",
         low=1,
+        added=True,
     )
     sequence_length: int | None = hyperparameter(
         None,
         "With gru_units: steps through which gradients flow back; null: as many as possible, up to 16.",
         low=1,
         when=lambda config: config.gru_units is not None,
+        added=True,
     )
 
     def __post_init__(self) -> None:

@@ -224,8 +224,8 @@ def identity(trial: TrialSpec) -> str:
     """Return a digest that is equal for two trials if one can resume from the checkpoint of the other."""
     agent, environment = trial.agent, trial.agent.environment
     parts: list[Any] = [
-        agent.label, agent.config.to_dict(), environment.label, dict(environment.kwargs), environment.vectorization,
-        trial.env_steps, trial.episodes,
+        agent.label, agent.config.identifying_values(), environment.label, dict(environment.kwargs),
+        environment.vectorization, trial.env_steps, trial.episodes,
     ]  # fmt: skip
     if environment.wrappers or environment.max_episode_steps is not None:  # earlier versions had neither
         parts += [list(environment.wrappers), environment.max_episode_steps]

@@ -319,3 +319,11 @@ def test_default_value_without_effect_is_accepted():
 def test_exploration_settings_are_refused_without_exploration(agent, env, given):
     with pytest.raises(ConfigurationError, match="has no effect beside the other settings"):
         agents.make(agent, env, explore=False, **given)
+
+
+def test_added_hyperparameters_distinguish_configs_only_where_they_are_set():
+    usual, own = PPOConfig().identifying_values(), PPOConfig(gru_units=8).identifying_values()
+    assert usual == {
+        name: v for name, v in PPOConfig().to_dict().items() if name not in ("gru_units", "sequence_length")
+    }
+    assert own == usual | {"gru_units": 8}

@@ -27,7 +27,7 @@ SMALL |= {"qmix": {**SMALL["vdn"], "mixing_units": 4}, "maddpg": SMALL["vdn"]}
 MULTI_AGENT = sorted(SMALL)
 
 
-@pytest.mark.parametrize("in_info", [False, True])
+@pytest.mark.parametrize("in_info", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("algorithm", MULTI_AGENT)
 def test_forbidden_actions_are_never_taken_and_losses_stay_finite(algorithm: str, in_info: bool):
     spec = EnvironmentSpec(Masked, {"in_info": in_info})  # raises at an action that its mask forbids
@@ -45,7 +45,9 @@ def test_forbidden_actions_are_never_taken_and_losses_stay_finite(algorithm: str
 
 PARITY = [
     ("mappo", {"normalize_values": False}),
-    ("mappo", {"share_parameters": False, "team_reward": False, "central_critic": False}),
+    pytest.param(
+        "mappo", {"share_parameters": False, "team_reward": False, "central_critic": False}, marks=pytest.mark.slow
+    ),
     pytest.param("mappo", {"normalize_observations": True, "normalize_rewards": True}, marks=pytest.mark.slow),
     ("vdn", {}),
     ("qmix", {"target_update_interval": 5}),
@@ -172,10 +174,10 @@ def test_mappo_sequences_reproduce_the_acting_policy():
 @pytest.mark.parametrize(
     ("algorithm", "params"),
     [
-        ("mappo", {"sequence_length": 5}),
-        ("mappo", {"normalize_observations": True, "normalize_values": False}),
+        pytest.param("mappo", {"sequence_length": 5}, marks=pytest.mark.slow),
+        pytest.param("mappo", {"normalize_observations": True, "normalize_values": False}, marks=pytest.mark.slow),
         ("vdn", {"sequence_length": 3, "burn_in": 2}),
-        ("qmix", {"sequence_length": 4}),
+        pytest.param("qmix", {"sequence_length": 4}, marks=pytest.mark.slow),
     ],
 )
 def test_members_with_memory_equal_agents_trained_alone(algorithm: str, params: dict[str, Any]):

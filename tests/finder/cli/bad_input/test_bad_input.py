@@ -75,7 +75,7 @@ MISTAKES = {
     "a study to remove": (("delete", "nope", "--yes", "--storage", "empty.db"), "there is no study 'nope'"),
     "nobody to ask": (("delete", "nope", "--storage", "empty.db"), "there is no study 'nope'"),
     "several jobs inline": (("lr", *PPO, "--n-jobs", "2", "--executor", "inline"), "process"),
-    "agents inline": (("agents", *PPO[:1], *PPO, "--executor", "inline"), "processes"),
+    "agents inline": (("agents", *PPO[:1], *PPO, "--executor", "inline"), "process"),
     "not JSON": (("lr", *PPO, "--env-kwargs", "{a"), "--env-kwargs"),
     "storage in no folder": (("lr", *PPO, "--storage", "nowhere/x.db"), "make the directory"),
     "storage of no kind": (("lr", *PPO, "--storage", "x.txt"), "sqlite:///finder.db"),
