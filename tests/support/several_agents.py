@@ -32,6 +32,10 @@ class Countdown(ParallelEnv):
     def action_space(self, agent: str) -> Any:
         return spaces.Discrete(2)
 
+    def set_lives(self, lives: int) -> None:
+        """Let all agents stay for as many steps."""
+        self.lives = dict.fromkeys(self.possible_agents, lives)
+
     def _seen(self, agents: list[str]) -> dict[str, Any]:
         return {a: np.array([self.time, self.possible_agents.index(a)], np.float32) for a in agents}
 

@@ -71,6 +71,12 @@ class JointEnv(gym.Env[Array, Array]):
         self._done: set[str] = set()  # agents that left by `reward_done_func_ma`, and that the environment still has
         self.reward_done_func_ma: RewardDone | None = None
 
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the environment, so that callbacks may call its methods."""
+        if name.startswith("_") or name == "parallel":  # not there yet while a copy is restored
+            raise AttributeError(name)
+        return getattr(self.parallel, name)
+
     @property
     def unwrapped(self) -> gym.Env[Any, Any]:
         """This environment."""

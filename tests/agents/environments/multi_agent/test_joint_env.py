@@ -303,3 +303,13 @@ def test_episodes_have_the_return_of_each_agent():
         trainer.set_state(state)
         trainer.train(env_steps=9, progress=False)
         assert [episode.custom_metrics for episode in trainer.history.episodes] == metrics
+
+
+def test_callbacks_may_call_methods_of_the_environment():
+    agent = agents.make("ppo", EnvironmentSpec(Countdown), n_envs=2, n_steps=8, hidden_sizes=(4,), jit_compile=False)
+    with Trainer(agent) as trainer:
+        trainer.collector.call("set_lives", [5])
+        trainer.train(env_steps=20, progress=False)
+        assert {episode.length for episode in trainer.history.episodes} == {5}
+        with pytest.raises(ConfigurationError, match="has no method 'set_nothing'"):
+            trainer.collector.call("set_nothing", [])
