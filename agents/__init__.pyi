@@ -35,6 +35,7 @@ from .callbacks.plateaus import ReduceOnPlateau as ReduceOnPlateau
 from .callbacks.progress import Progress as Progress
 from .callbacks.publish import Publish as Publish
 from .callbacks.publish import reach as reach
+from .callbacks.self_play import SelfPlay as SelfPlay
 from .callbacks.signals import StopOnSignals as StopOnSignals
 from .callbacks.stop_at_return import StopAtReturn as StopAtReturn
 from .callbacks.tensorboard import TensorBoard as TensorBoard

@@ -216,7 +216,9 @@ class MonotonicMixer(keras.layers.Layer):
     """QMIX's mixing network: a joint value that no agent's value can lower, with weights from the state.
 
     Rashid et al. 2018, arXiv 1803.11485, section 4: hypernetworks give the absolute values of both layers' weights, a
-    linear first bias, and a last bias from a network of one hidden layer.
+    linear first bias, and a last bias from a network of one hidden layer. Unlike there, the joint value begins as about
+    the sum of the agents' values, as VDN's does: with Keras's usual weights it begins as ten times that, differences
+    between actions are overestimated accordingly, and values grow without bound where states have none (simple_spread).
     """
 
     is_dense = True
@@ -230,12 +232,20 @@ class MonotonicMixer(keras.layers.Layer):
         """Create the hypernetworks."""
         (_, n_agents), (_, n_state) = input_shapes
         self.n_agents = n_agents
+
+        def dense(units: int, bias: float = 0.0) -> keras.layers.Layer:
+            small = keras.initializers.VarianceScaling(0.01)
+            return keras.layers.Dense(
+                units, kernel_initializer=small, bias_initializer=keras.initializers.Constant(bias)
+            )
+
+        share = self.units**-0.5  # units * share**2 is 1: a sum
         self._hypernets = {
-            "first": keras.layers.Dense(n_agents * self.units),
-            "bias": keras.layers.Dense(self.units),
-            "last": keras.layers.Dense(self.units),
+            "first": dense(n_agents * self.units, share),
+            "bias": dense(self.units),
+            "last": dense(self.units, share),
             "hidden": keras.layers.Dense(self.units, activation="relu"),
-            "value": keras.layers.Dense(1),
+            "value": dense(1),
         }
         for name, layer in self._hypernets.items():
             layer.build((None, self.units if name == "value" else n_state))

@@ -116,6 +116,7 @@ class JointEnv(gym.Env[Array, Array]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         """Begin an episode with all agents that the environment starts with."""
+        super().reset(seed=seed)
         observations, infos = self.parallel.reset(seed=seed, options=options)
         self._returns[:] = 0.0
         self._alive[:] = 0.0

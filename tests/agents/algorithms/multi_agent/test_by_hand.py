@@ -75,6 +75,14 @@ def test_mixing_network_against_its_formula():
         np.testing.assert_allclose(np.asarray(mixer([values, state]))[row], expected, rtol=1e-5)
 
 
+def test_mixing_network_begins_as_a_sum():
+    rng = np.random.default_rng(0)
+    mixer, values = mixer_network(3, 54, 32), rng.random((200, 3))
+    mixed = np.asarray(mixer([values, rng.standard_normal((200, 54))]))[:, 0]
+    assert np.corrcoef(mixed, values.sum(axis=1))[0, 1] > 0.9
+    assert 0.7 < np.polyfit(values.sum(axis=1), mixed, 1)[0] < 1.5
+
+
 def test_vdn_team_value_is_the_sum_over_present_agents():
     rng = np.random.default_rng(0)
     agent = VDN(SPACE, ACTIONS, VDNConfig(**SMALL, double=False, gamma=0.9), seed=0)

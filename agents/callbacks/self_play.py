@@ -1,0 +1,157 @@
+"""Self-play: opponents that are earlier versions of the agent itself, or agents that other processes train."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from agents.callbacks.callback import Callback
+from agents.callbacks.publish import NamedAgent, reach
+from agents.contract.agent import Agent, UpdateMetrics
+from agents.contract.pickling import pickled, spec_of, unpickled
+from agents.errors import ConfigurationError, check_at_least
+
+if TYPE_CHECKING:
+    from agents.training.trainer import Trainer
+
+Array = np.ndarray[Any, Any]
+
+
+class EarlierAgent:
+    """An agent as it was at one moment of its training. It is built when it first acts.
+
+    Args:
+        recipe: The agent's spec and interface, pickled.
+        env_steps: Environment steps of its training.
+        state: Its `acting_state`.
+    """
+
+    def __init__(self, recipe: bytes, env_steps: int, state: Sequence[Array]) -> None:
+        self.recipe, self.env_steps, self.state = recipe, env_steps, [np.array(each) for each in state]
+        self._agent: Agent | None = None
+
+    def begin(self) -> None:
+        """Do nothing: it does not change."""
+
+    def act(self, vectors: Array) -> Array:
+        """Draw actions as in training."""
+        if self._agent is None:
+            spec, interface = unpickled(self.recipe)
+            agent: Agent = spec.build(self.env_steps, interface=interface)
+            agent.set_acting_state(self.state)
+            agent.advance(self.env_steps)
+            self._agent = agent
+        return self._agent.interface.convert_actions(self._agent.act(vectors, explore=True))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_agent": None}
+
+
+class PublishedAgent:
+    """The newest version of an agent that is published under a name (`agents.Publish`).
+
+    Args:
+        name: The name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._agent: NamedAgent | None = None
+
+    def begin(self) -> None:
+        """Load the newest weights."""
+        if self._agent is None:
+            self._agent = reach(self.name)
+        self._agent.refresh()
+
+    def act(self, vectors: Array) -> Array:
+        """Draw actions as in training."""
+        assert self._agent is not None
+        agent = self._agent.agent
+        return agent.interface.convert_actions(agent.act(vectors, explore=True))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"name": self.name, "_agent": None}
+
+
+class SelfPlay(Callback):
+    """Let an agent play against its own earlier versions, or against published agents.
+
+    The environment has the wrapper `agents.environments.multi_agent.opponents.Opponents`, which draws side and opponent
+    for each episode. The first version is the agent as it is when training begins. Each member of a population plays
+    against its own versions. A resumed training has the versions of before.
+
+    Args:
+        every: Environment steps between two versions, >= 1. Defaults to 10,000.
+        keep: Number of versions to draw from, the newest ones, >= 1. Defaults to 10.
+        names: Names of agents that other processes publish (`agents.Publish`), as further opponents.
+
+    Raises:
+        ConfigurationError: A number below 1. When training begins: the environment lacks the wrapper, or the agent has
+            memory.
+
+    Example:
+        >>> opponents = "agents.environments.multi_agent.opponents:Opponents"
+        >>> pong = agents.EnvironmentSpec("my_games.py:pong", wrappers=[opponents])
+        >>> agent = agents.make("mappo", pong, team_reward=False)
+        >>> agents.Trainer(agent, callbacks=[agents.SelfPlay(every=50_000)]).train(env_steps=1_000_000)
+    """
+
+    of_members = True
+
+    def __init__(self, every: int = 10_000, keep: int = 10, names: Sequence[str] = ()) -> None:
+        check_at_least(1, every=every, keep=keep)
+        self.every, self.keep, self.names = every, keep, tuple(names)
+        self._versions: dict[int, list[EarlierAgent]] = {}
+
+    def versions(self, member: int = 0) -> list[int]:
+        """Return the environment steps of the versions of a member, oldest first."""
+        return [each.env_steps for each in self._versions.get(member, [])]
+
+    def on_train_begin(self, trainer: Trainer) -> None:
+        if not all(trainer.call_environments("has_wrapper_attr", "set_opponents")):
+            raise ConfigurationError(
+                f"SelfPlay needs an environment with opponents: give {trainer.environment.label!r} the wrapper "
+                f"agents.environments.multi_agent.opponents:Opponents."
+            )
+        if trainer.agent.memory_size:
+            raise ConfigurationError(
+                "Agents with memory (gru_units) cannot be opponents: leave out SelfPlay or gru_units."
+            )
+        for member in trainer.present:
+            if not self._versions.get(member):
+                self._add(trainer, member)
+            self._set(trainer, member)
+
+    def on_update_end(self, trainer: Trainer, update: UpdateMetrics) -> None:
+        newest = self._versions[update.member][-1].env_steps
+        if update.finite and trainer.runs[update.member].env_steps - newest >= self.every:
+            self._add(trainer, update.member)
+            self._set(trainer, update.member)
+
+    def _add(self, trainer: Trainer, member: int) -> None:
+        learner = trainer.agent
+        agent = learner if isinstance(learner, Agent) else learner.extract(trainer.present.index(member))
+        spec = spec_of(agent, trainer.environment)
+        recipe = pickled(spec, (spec, agent.interface))
+        version = EarlierAgent(recipe, trainer.runs[member].env_steps, agent.acting_state())
+        self._versions[member] = [*self._versions.get(member, []), version][-self.keep :]
+
+    def _set(self, trainer: Trainer, member: int) -> None:
+        published = [PublishedAgent(name) for name in self.names]
+        trainer.call_environments("set_opponents", [*self._versions[member], *published], member=member)
+
+    def get_state(self) -> dict[str, Any]:
+        return {
+            "versions": {
+                member: [(each.recipe, each.env_steps, each.state) for each in versions]
+                for member, versions in self._versions.items()
+            }
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        self._versions = {
+            member: [EarlierAgent(*version) for version in versions] for member, versions in state["versions"].items()
+        }

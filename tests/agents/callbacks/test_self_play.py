@@ -1,0 +1,222 @@
+"""Tests of self-play: sides and opponents of episodes, versions, populations, resuming, published agents, bad input."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import agents
+from agents import AgentSpec, ConfigurationError, EnvironmentSpec, SelfPlay, Trainer
+from agents.callbacks.self_play import EarlierAgent
+from agents.environments.multi_agent.opponents import Opponents
+from agents.population import Population
+
+SMALL = {"hidden_sizes": (8,), "jit_compile": False, "n_envs": 2, "n_steps": 8, "batch_size": 8, "n_epochs": 1}
+WRAPPER = "agents.environments.multi_agent.opponents:Opponents"
+
+
+class Bids(gym.Env[Any, Any]):
+    """Two players bid 0, 1 or 2 for `length` rounds; the higher bid wins a point from the lower one."""
+
+    def __init__(self, length: int = 3) -> None:
+        self.length = length
+        seen = gym.spaces.Box(-1.0, 9.0, (2,), np.float32)
+        self.observation_space = gym.spaces.Tuple([seen, seen])
+        self.action_space = gym.spaces.Tuple([gym.spaces.Discrete(3), gym.spaces.Discrete(3)])
+
+    def _seen(self) -> Any:
+        return tuple(np.array([self.time, player], np.float32) for player in range(2))
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.time = 0
+        return self._seen(), {}
+
+    def step(self, action: Any) -> Any:
+        self.time += 1
+        gain = float(np.sign(action[0] - action[1]))
+        return self._seen(), [gain, -gain], self.time >= self.length, False, {}
+
+
+class Fixed:
+    """Opponent that always bids the same, and counts episodes."""
+
+    def __init__(self, bid: int) -> None:
+        self.bid, self.episodes = bid, 0
+
+    def begin(self) -> None:
+        self.episodes += 1
+
+    def act(self, vectors: Any) -> Any:
+        return np.full((len(vectors), 2), self.bid)
+
+
+def spec(**kwargs: Any) -> EnvironmentSpec:
+    return EnvironmentSpec(Bids, kwargs, wrappers=[WRAPPER])
+
+
+def mappo(seed: int = 0, **params: Any) -> agents.Agent:
+    return agents.make("mappo", spec(), seed=seed, **{**SMALL, "team_reward": False, **params})
+
+
+# --- episodes
+
+
+def test_opponent_plays_the_other_side_and_the_reward_is_the_learners():
+    environment = spec().make()
+    opponent = Fixed(1)
+    environment.get_wrapper_attr("set_opponents")([opponent])
+    view, sides = environment.observation_space.view, []
+    for seed in range(20):
+        alive = view(environment.reset(seed=seed)[0]).alive.copy()
+        assert sorted(alive.tolist()) == [0.0, 1.0]
+        sides.append(int(np.argmax(alive)))
+        bids = np.array([2, 0]) if sides[-1] == 0 else np.array([0, 2])  # the learner's 2; its 0 is replaced by 1
+        vector, reward, *_ = environment.step(bids)
+        np.testing.assert_array_equal(view(vector).alive, alive)
+        assert reward == 1.0
+        assert view(vector).rewards[sides[-1]] == 1.0
+        assert environment.step(np.array([0, 0]))[1] == -1.0
+    assert set(sides) == {0, 1}
+    assert opponent.episodes == 20
+
+
+def test_without_opponents_the_other_side_acts_at_random():
+    environment = spec(length=1000).make()
+    environment.reset(seed=0)
+    rewards = [environment.step(np.array([1, 1]))[1] for _ in range(300)]
+    assert {-1.0, 0.0, 1.0} == set(rewards)
+    assert abs(np.mean(rewards)) < 0.2
+
+
+def test_copy_of_the_environment_continues_with_its_opponent():
+    environment = spec().make()
+    agent = mappo()
+    environment.get_wrapper_attr("set_opponents")([_version_of(agent)])
+    environment.reset(seed=1)
+    other = copy.deepcopy(environment)
+    for _ in range(3):
+        ours, theirs = environment.step(np.array([1, 2])), other.step(np.array([1, 2]))
+        assert ours[0].shape == theirs[0].shape
+    np.testing.assert_array_equal(environment.reset()[0], other.reset()[0])
+
+
+def _version_of(agent: agents.Agent) -> EarlierAgent:
+    with Trainer(agent, callbacks=[callback := SelfPlay()]) as trainer:
+        trainer.train(env_steps=2, progress=False)
+    return callback._versions[0][0]
+
+
+def test_version_acts_as_the_agent_did_also_in_another_process():
+    agent = mappo()
+    version = _version_of(agent)
+    vectors = np.random.default_rng(0).standard_normal((400, *agent.observation_space.shape)).astype(np.float32)
+    agent.observation_space.view(vectors).allowed[:] = 1.0
+    other = pickle.loads(pickle.dumps(version))
+    assert version.act(vectors).shape == (400, 2)
+    np.testing.assert_array_equal(other.act(vectors), EarlierAgent(version.recipe, 0, version.state).act(vectors))
+
+
+# --- training
+
+
+def test_versions_are_added_at_intervals_and_the_oldest_are_dropped():
+    callback = SelfPlay(every=32, keep=3)
+    with Trainer(mappo(), callbacks=[callback]) as trainer:
+        trainer.train(env_steps=160, progress=False)
+        assert callback.versions() == [96, 128, 160]
+        [known] = {tuple(map(id, each)) for each in trainer.call_environments("get_wrapper_attr", "_opponents")}
+        assert len(known) == 3
+
+
+def test_resumed_training_has_the_versions_of_before():
+    def run() -> tuple[Trainer, SelfPlay]:
+        callback = SelfPlay(every=32, keep=2)
+        return Trainer(mappo(), callbacks=[callback]), callback
+
+    (straight, first), (resumed, second) = run(), run()
+    with straight, resumed:
+        straight.train(env_steps=64, progress=False)
+        state = straight.get_state()
+        second.set_state(first.get_state())
+        resumed.set_state(state)
+        assert second.versions() == first.versions() == [32, 64]
+        for one, other in zip(first._versions[0], second._versions[0], strict=True):
+            for ours, theirs in zip(one.state, other.state, strict=True):
+                np.testing.assert_array_equal(ours, theirs)
+        resumed.train(env_steps=32, progress=False)
+        assert second.versions() == [64, 96]
+
+
+def test_members_of_a_population_play_against_their_own_versions():
+    callback = SelfPlay(every=16)
+    members = [{"seed": 0}, {"seed": 1, "learning_rate": 1e-2}]
+    population = Population(AgentSpec.of("mappo", spec(), {**SMALL, "team_reward": False}), members)
+    with Trainer(population, callbacks=[callback]) as trainer:
+        trainer.train(env_steps=32, progress=False)
+    assert callback.versions(0) == callback.versions(1) == [0, 16, 32]
+    one, other = (callback._versions[member][0].state for member in range(2))
+    assert any(not np.array_equal(ours, theirs) for ours, theirs in zip(one, other, strict=True))
+
+
+def test_published_agents_are_opponents():
+    learner = mappo(seed=1)
+    with Trainer(mappo(seed=2), callbacks=[agents.Publish("rival")]) as rival:
+        rival.train(env_steps=16, progress=False)
+        with Trainer(learner, callbacks=[SelfPlay(names=["rival"])]) as trainer:
+            trainer.train(env_steps=64, progress=False)
+            assert trainer.history.returns
+
+
+@pytest.mark.slow
+def test_self_play_finds_the_best_bid():
+    callback = SelfPlay(every=1000)
+    agent = mappo(n_envs=8, n_steps=16, batch_size=64, n_epochs=4, learning_rate=3e-3)
+    with Trainer(agent, callbacks=[callback]) as trainer:
+        trainer.train(env_steps=10_000, progress=False)
+    against_random = agents.evaluate(agent, n_episodes=100).mean()
+    assert against_random > 1.5  # always bidding 2 gains 2/3 in each of three rounds
+    np.testing.assert_array_equal(np.unique(agent.act(_all_observations(agent))), [2])
+
+
+def _all_observations(agent: agents.Agent) -> Any:
+    environment = spec().make()
+    vector, _ = environment.reset(seed=0)
+    return np.stack([vector, *(environment.step(np.array([2, 2]))[0] for _ in range(2))])
+
+
+# --- bad input
+
+
+def test_environment_without_opponents_is_refused():
+    agent = agents.make("mappo", EnvironmentSpec(Bids), **SMALL)
+    with Trainer(agent, callbacks=[SelfPlay()]) as trainer, pytest.raises(ConfigurationError, match="give 'Bids' the"):
+        trainer.train(env_steps=8)
+
+
+def test_agents_with_memory_are_refused():
+    learner = Trainer(mappo(gru_units=4), callbacks=[SelfPlay()])
+    with learner as trainer, pytest.raises(ConfigurationError, match="Agents with memory"):
+        trainer.train(env_steps=8)
+
+
+@pytest.mark.parametrize(
+    ("sides", "message"),
+    [
+        ([["agent_0"]], r"Each agent must be in one of at least two sides, got \[\['agent_0'\]\]"),
+        ([["agent_0", "agent_1"]], "at least two sides"),
+        ([["agent_0"], ["agent_2"]], "Unknown agent 'agent_2'"),
+    ],
+)
+def test_sides_have_every_agent_once(sides: Any, message: str):
+    with pytest.raises(ConfigurationError, match=message):
+        Opponents(EnvironmentSpec(Bids).make(), sides)
+    with pytest.raises(ConfigurationError, match="has a single agent"):
+        Opponents(EnvironmentSpec("CartPole-v1").make())
+    with pytest.raises(ConfigurationError, match="every must be"):
+        SelfPlay(every=0)
