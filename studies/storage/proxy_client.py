@@ -178,6 +178,7 @@ class _RemoteTable:
 
 class _RemoteEpisodes(_RemoteTable):
     return_extremes = EpisodeTable.return_extremes
+    frame = EpisodeTable.frame
 
 
 class _RemoteLeases(_RemoteTable):

@@ -17,7 +17,7 @@ import agents
 from agents.backend import shared_functions
 from agents.backend.custom_gradients import gradient_table, owned_gradients
 from agents.backend.shared_functions import shared_function
-from agents.contract.registry import ALGORITHMS, agent_class
+from agents.contract.registry import ALGORITHMS, MULTI_AGENT, agent_class
 from agents.contract.spec import AgentSpec
 from agents.population import Population
 
@@ -27,6 +27,7 @@ REPLAY = {"learning_starts": 16}
 PARAMS = {
     "a2c": {**SMALL, **ROLLOUTS, "batch_size": None},
     "acer": {"hidden_sizes": (4,), "n_envs": 2, "learning_starts": 16},
+    "mappo": {**SMALL, **ROLLOUTS, "n_epochs": 2},
     "ppo": {**SMALL, **ROLLOUTS, "n_epochs": 2},
     "trpo": {**SMALL, **ROLLOUTS},
 }
@@ -58,6 +59,7 @@ def params_of(name):
 
 def trained(name, seed=0, **params):
     where = "Pendulum-v1" if name in ("sac", "td3", "ddpg") else "CartPole-v1"
+    where = "agents.environments.multi_agent.games:TwoStepGame" if name in MULTI_AGENT else where
     agent = agents.make(name, where, seed=seed, **{"jit_compile": False, **params_of(name), **params})
     agents.Trainer(agent, seed=seed).train(env_steps=64)
     assert agent.gradient_steps > 0
