@@ -356,7 +356,7 @@ def test_intervals_are_parsed(written: Any, every: Every) -> None:
 
 @pytest.mark.parametrize("written", ["", "often", "5 minutes", "1.5", "1.5 episodes", "-5", True, ","])
 def test_invalid_interval_texts_are_refused(written: Any) -> None:
-    with pytest.raises(ConfigurationError, match="write environment steps"):
+    with pytest.raises(ConfigurationError, match="An interval must be environment steps"):
         Every.of(written)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from agents import ConfigurationError
+from agents import ConfigurationError, seeding
 from agents.algorithms.multi_agent.maddpg import MADDPG, MADDPGConfig
 from agents.algorithms.multi_agent.mappo import MAPPO, MAPPOConfig
 from agents.algorithms.multi_agent.qmix import QMIX, QMIXConfig
@@ -77,10 +77,11 @@ def test_mixing_network_against_its_formula():
 
 def test_mixing_network_begins_as_a_sum():
     rng = np.random.default_rng(0)
-    mixer, values = mixer_network(3, 54, 32), rng.random((200, 3))
-    mixed = np.asarray(mixer([values, rng.standard_normal((200, 54))]))[:, 0]
-    assert np.corrcoef(mixed, values.sum(axis=1))[0, 1] > 0.9
-    assert 0.7 < np.polyfit(values.sum(axis=1), mixed, 1)[0] < 1.5
+    with seeding.seeded_initializers(0):
+        mixer = mixer_network(3, 54, 32)
+    values, state = rng.random((200, 3)), rng.standard_normal((200, 54))
+    gain = np.asarray(mixer([values, state]) - mixer([0.0 * values, state]))[:, 0]  # without the state's own value
+    np.testing.assert_allclose(gain, values.sum(axis=1), rtol=0.6)  # about ten times that with Keras's usual weights
 
 
 def test_vdn_team_value_is_the_sum_over_present_agents():
