@@ -75,6 +75,22 @@ class JointSpace(spaces.Box):
             vectors[..., four:],
         )
 
+    def split_actions(self, actions: Array) -> Array:
+        """Return joint actions by agent, [..., A, D]: [..., A] numbers (D = 1), or the dimensions of all agents."""
+        if self.discrete:
+            return actions[..., None]
+        split = np.zeros((*actions.shape[:-1], self.n_agents, self.n_actions), np.float32)
+        ends = np.cumsum(self.action_sizes).tolist()
+        for i, (end, size) in enumerate(zip(ends, self.action_sizes, strict=True)):
+            split[..., i, :size] = actions[..., end - size : end]
+        return split
+
+    def join_actions(self, actions: Array) -> Array:
+        """Return actions by agent [..., A, D] as joint actions; the inverse of `split_actions`."""
+        if self.discrete:
+            return actions[..., 0]
+        return np.concatenate([actions[..., i, :size] for i, size in enumerate(self.action_sizes)], axis=-1)
+
     def __repr__(self) -> str:
         kind = "actions" if self.discrete else "dimensions of actions"
         return (

@@ -20,6 +20,7 @@ from agents.errors import ConfigurationError
 from agents.networks.inference import numpy_function
 
 Array = np.ndarray[Any, Any]
+Sequences = Callable[[Any, Any, Any], tuple[Any, Any]]
 
 
 @keras.saving.register_keras_serializable("agents")
@@ -141,11 +142,8 @@ class Recurrent(keras.layers.Layer):
                 ``begins`` [B, T].
             burn_in: First steps, which only bring the memory up to date: T - L.
         """
-        features, begins, memory = batch["observations"], batch["begins"], batch["memory"]
-        if burn_in:
-            _, memories = self.sequence(features[:, :burn_in], memory, begins[:, :burn_in])
-            memory = ops.stop_gradient(memories[:, -1])
-        outputs, memories = self.sequence(features[:, burn_in:], memory, begins[:, burn_in:])
+        features = batch["observations"]
+        outputs, memories = after_burn_in(self.sequence, features, batch["memory"], batch["begins"], burn_in)
         successors = ops.reshape(batch["next_observations"][:, burn_in:], (-1, features.shape[2]))
         after = ops.reshape(memories, (-1, self.units))
         following = _through(self._head, self.unit(_through(self._body, successors), after))
@@ -220,6 +218,22 @@ def recurrent_network(
 def recurrent_of(network: keras.Model) -> Recurrent:
     """Return the recurrent layer of a network with memory."""
     return next(layer for layer in network.layers if isinstance(layer, Recurrent))
+
+
+def after_burn_in(run: Sequences, features: Any, memory: Any, begins: Any, burn_in: int) -> tuple[Any, Any]:
+    """Return outputs and memories of sequences [B, T, ...] after their first steps, [B, L, ...] each.
+
+    Args:
+        run: Function of features, memory and beginnings, as `Recurrent.sequence`.
+        features: [B, T, ...].
+        memory: Memory before the first step, [B, ...].
+        begins: [B, T].
+        burn_in: First steps, which only bring the memory up to date, without gradients: T - L.
+    """
+    if burn_in:
+        _, memories = run(features[:, :burn_in], memory, begins[:, :burn_in])
+        memory = ops.stop_gradient(memories[:, -1])
+    return run(features[:, burn_in:], memory, begins[:, burn_in:])
 
 
 def require_vectors(space: spaces.Box, label: str) -> None:

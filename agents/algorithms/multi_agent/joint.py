@@ -1,67 +1,100 @@
-"""What algorithms for several agents share: their spaces, and the masks of actions and of agents that have left."""
+"""Base classes of algorithms for several agents: spaces, networks, and masks of actions and of agents that left."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
-from agents.backend.tensorflow import ops
-from agents.contract.agent import Agent
+from agents.backend.tensorflow import keras, ops
+from agents.config.agent_config import hyperparameter
+from agents.config.network_config import NetworkConfig
+from agents.contract.keras_agent import KerasAgent
 from agents.environments.joint_space import JointSpace, JointView
-from agents.environments.transforms import space_text
 from agents.errors import ConfigurationError
+from agents.networks.several_agents import agents_network
 
 Array = np.ndarray[Any, Any]
 
 
-def joint_space_of(agent: Agent) -> JointSpace:
-    """Return the joint observation space of an agent.
+@dataclass(frozen=True, kw_only=True)
+class JointConfig(NetworkConfig):
+    """Base class for configs of agents that train several agents of an environment.
 
-    Raises:
-        ConfigurationError: The environment has a single agent.
+    It comes last among the bases of a config, as `MemoryConfig` does.
     """
-    space = agent.observation_space
-    if not isinstance(space, JointSpace):
-        raise ConfigurationError(
-            f"{type(agent).__name__} trains several agents in one environment, and {agent.interface.label!r} has one: "
-            f"take an environment of PettingZoo, such as mpe2.simple_spread_v3:parallel_env, or another algorithm."
-        )
-    return space
 
+    share_parameters: bool = hyperparameter(
+        True, "All agents share their networks' weights; needs equal spaces.", search=(True, False)
+    )
 
-def require_discrete(agent: Agent, space: JointSpace, instead: str) -> None:
-    """Raise `ConfigurationError`, which names `instead`, unless the actions of all agents are discrete."""
-    if not space.discrete:
-        actions = space_text(agent.interface.actions)
-        raise ConfigurationError(
-            f"{type(agent).__name__} takes discrete actions, and those of {agent.interface.label!r} are continuous "
-            f"({actions}); {instead} take these."
-        )
-
-
-def require_equal_agents(agent: Agent, space: JointSpace) -> None:
-    """Raise `ConfigurationError` where agents that share their parameters have different spaces."""
-    if len(set(space.observation_sizes)) > 1 or len(set(space.action_sizes)) > 1:
-        kind = "actions" if space.discrete else "dimensions of actions"
-        listed = "; ".join(
-            f"{name}: {n_features} observations, {n_actions} {kind}"
-            for name, n_features, n_actions in zip(
-                space.agents, space.observation_sizes, space.action_sizes, strict=True
+    def __post_init__(self) -> None:
+        """Refuse settings that only a single agent can have."""
+        super().__post_init__()
+        if self.convolutions is not None:
+            raise ConfigurationError("convolutions are for images, which several agents cannot have: leave them out.")
+        if getattr(self, "replay", None) == "hindsight":
+            raise ConfigurationError(
+                "replay='hindsight' is for a single agent with goals: take uniform or prioritized."
             )
-        )
-        raise ConfigurationError(
-            f"Agents can share their parameters if their spaces are equal; those of {agent.interface.label!r} differ "
-            f"({listed}): set share_parameters=false (--set share_parameters=false)."
-        )
 
 
-def require_shared_memory(agent: Agent, *, shared: bool, memory: bool) -> None:
-    """Raise `ConfigurationError` for networks with memory whose weights the agents do not share."""
-    if memory and not shared:
-        raise ConfigurationError(
-            f"gru_units needs agents that share their parameters, for {type(agent).__name__}: leave out one of "
-            f"gru_units and share_parameters=false."
+class JointAgent(KerasAgent):
+    """Base class for agents that train several agents of an environment. See `Agent` for the arguments."""
+
+    config: JointConfig
+
+    @property
+    def space(self) -> JointSpace:
+        """The joint observation space."""
+        return cast("JointSpace", self.observation_space)
+
+    def check_spaces(self) -> None:
+        """Check that the environment has several agents, whose spaces are equal where they share parameters.
+
+        Raises:
+            ConfigurationError: The environment has a single agent, or agents that share their parameters have
+                different spaces, or agents with memory do not share them.
+        """
+        space, shared = self.observation_space, self.config.share_parameters
+        if not isinstance(space, JointSpace):
+            raise ConfigurationError(
+                f"{type(self).__name__} trains several agents in one environment, and {self.interface.label!r} has "
+                f"one: take an environment of PettingZoo, such as mpe2.simple_spread_v3:parallel_env, or another "
+                f"algorithm."
+            )
+        if shared and (len(set(space.observation_sizes)) > 1 or len(set(space.action_sizes)) > 1):
+            kind = "actions" if space.discrete else "dimensions of actions"
+            each = zip(space.agents, space.observation_sizes, space.action_sizes, strict=True)
+            listed = "; ".join(f"{name}: {n_seen} observations, {n_actions} {kind}" for name, n_seen, n_actions in each)
+            raise ConfigurationError(
+                f"Agents can share their parameters if their spaces are equal; those of {self.interface.label!r} "
+                f"differ ({listed}): set share_parameters=false (--set share_parameters=false)."
+            )
+        if self.config.memory_units and not shared:
+            raise ConfigurationError(
+                f"gru_units needs agents that share their parameters, for {type(self).__name__}: leave out one of "
+                f"gru_units and share_parameters=false."
+            )
+
+    def network_of_agents(
+        self, described: str, n_features: int, outputs: int, *, name: str, **arguments: Any
+    ) -> keras.Sequential:
+        """Return a network of all agents, [B, A, n_features] -> [B, A, outputs].
+
+        Args:
+            described: Name of the network in the config, whose layers it has.
+            n_features: Features of each agent.
+            outputs: Outputs of each agent.
+            name: Name of the network.
+            arguments: As of `agents_network`.
+        """
+        settings, config = self.config.layers(described), self.config
+        shared: dict[str, Any] = {"shared": config.share_parameters, "memory": config.memory_units, "name": name}
+        sizes, activation = settings["hidden_sizes"], settings["activation"]
+        return agents_network(
+            self.space.n_agents, n_features, sizes, outputs, activation=activation, **shared, **arguments
         )
 
 

@@ -15,21 +15,19 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from agents.algorithms.ddpg import DDPG, DDPGConfig
-from agents.algorithms.multi_agent.joint import joint_space_of, mask, mask_numpy, mean_over_agents, require_equal_agents
+from agents.algorithms.multi_agent.joint import JointAgent, JointConfig, mask, mask_numpy, mean_over_agents
 from agents.backend.tensorflow import keras, ops
 from agents.config.agent_config import explores, hyperparameter
 from agents.contract.rows import row_by_row
-from agents.environments.joint_space import JointSpace, JointView
-from agents.errors import ConfigurationError
+from agents.environments.joint_space import JointView
 from agents.exploration.sampling import gumbel
-from agents.networks.several_agents import agents_network
 from agents.updates.gradient_steps import OptimizerStep
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MADDPGConfig(DDPGConfig):
+class MADDPGConfig(DDPGConfig, JointConfig):
     """Hyperparameters of MADDPG. A transition is one step of all agents."""
 
     gamma: float = hyperparameter(
@@ -69,18 +67,8 @@ class MADDPGConfig(DDPGConfig):
 
     usual_sizes: ClassVar[tuple[int, ...]] = (64, 64)
 
-    def __post_init__(self) -> None:
-        """Refuse what these agents do not have."""
-        super().__post_init__()
-        if self.replay == "hindsight":
-            raise ConfigurationError(
-                "replay='hindsight' is for a single agent with goals: take uniform or prioritized."
-            )
-        if self.convolutions is not None:
-            raise ConfigurationError("convolutions are for images, which several agents cannot have: leave them out.")
 
-
-class MADDPG(DDPG):
+class MADDPG(JointAgent, DDPG):
     """MADDPG for discrete actions, and continuous ones within bounds. See `Agent` for the arguments.
 
     Raises:
@@ -92,35 +80,21 @@ class MADDPG(DDPG):
     config: MADDPGConfig
 
     @property
-    def space(self) -> JointSpace:
-        """The joint observation space."""
-        return cast("JointSpace", self.observation_space)
-
-    @property
     def rowwise(self) -> bool:
         return self.space.discrete or super().rowwise
 
     def build(self) -> Mapping[str, keras.Model]:
-        space = joint_space_of(self)
+        self.check_spaces()
+        space = self.space
         if not space.discrete and not cast("Any", self.action_space).is_bounded():
             raise self.unsupported_actions("continuous actions within bounds")
-        if self.config.share_parameters:
-            require_equal_agents(self, space)
         joint = space.central_size + space.n_agents * space.n_actions
+        head = [] if space.discrete else [keras.layers.Activation("tanh")]
         made: dict[str, keras.Model] = {}
-        for prefix in ("", "target_"):
-            made[f"{prefix}actor"] = self._network("actor", space.n_features, space.n_actions, f"{prefix}actor")
-            made[f"{prefix}critic"] = self._network("critic", joint, 1, f"{prefix}critic")
+        for actor, critic in (("actor", "critic"), ("target_actor", "target_critic")):
+            made[actor] = self.network_of_agents("actor", space.n_features, space.n_actions, head=head, name=actor)
+            made[critic] = self.network_of_agents("critic", joint, 1, name=critic)
         return made
-
-    def _network(self, described: str, n_features: int, outputs: int, name: str) -> keras.Sequential:
-        settings = self.config.layers(described)
-        sizes = self.config.usual_sizes if settings["hidden_sizes"] is None else settings["hidden_sizes"]
-        bounded = [keras.layers.Activation("tanh")] if described == "actor" and not self.space.discrete else []
-        return agents_network(
-            self.space.n_agents, n_features, sizes, outputs, activation=settings["activation"],
-            shared=self.config.share_parameters, head=bounded, name=name,
-        )  # fmt: skip
 
     def start(self) -> None:
         super().start()
@@ -143,9 +117,7 @@ class MADDPG(DDPG):
 
     @row_by_row
     def chosen(self, observations: Array, explore: bool) -> Array:
-        actions = self.infer("actor", self.space.view(observations).observations)  # [N, A, D]
-        sizes = self.space.action_sizes
-        return np.concatenate([actions[:, i, :size] for i, size in enumerate(sizes)], axis=1)
+        return self.space.join_actions(self.infer("actor", self.space.view(observations).observations))
 
     # Learning -------------------------------------------------------------------------------------------------
 
@@ -153,16 +125,13 @@ class MADDPG(DDPG):
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
         """Split the actions by agent, and draw the noise of the Gumbel-softmax."""
         space, rows = self.space, len(data["rewards"])
+        if not space.discrete:
+            return {**data, "actions": space.split_actions(data["actions"].reshape(rows, -1))}
         shape = (rows, space.n_agents, space.n_actions)
         actions = np.zeros(shape, np.float32)
-        if space.discrete:
-            np.put_along_axis(actions, data["actions"][..., None], 1.0, axis=2)
-            draws = gumbel((rows, 2, *shape[1:]), self.rng).astype(np.float32)
-            return {**data, "actions": actions, "noise": draws[:, 0], "next_noise": draws[:, 1]}
-        ends = np.cumsum(space.action_sizes).tolist()
-        for i, (end, size) in enumerate(zip(ends, space.action_sizes, strict=True)):
-            actions[:, i, :size] = data["actions"].reshape(rows, -1)[:, end - size : end]
-        return {**data, "actions": actions}
+        np.put_along_axis(actions, data["actions"][..., None], 1.0, axis=2)
+        draws = gumbel((rows, 2, *shape[1:]), self.rng).astype(np.float32)
+        return {**data, "actions": actions, "noise": draws[:, 0], "next_noise": draws[:, 1]}
 
     def optimizer_steps(self) -> Sequence[OptimizerStep]:
         return [

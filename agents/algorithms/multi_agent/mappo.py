@@ -16,36 +16,25 @@ from typing import Any, cast
 import numpy as np
 
 from agents.algorithms.actor_critic import approximate_kl
-from agents.algorithms.multi_agent.joint import (
-    joint_space_of,
-    mask,
-    mask_numpy,
-    mean_over_agents,
-    require_equal_agents,
-    require_shared_memory,
-)
+from agents.algorithms.multi_agent.joint import JointAgent, JointConfig, mask, mask_numpy, mean_over_agents
 from agents.algorithms.ppo import PPO, PPOConfig
 from agents.backend.tensorflow import keras, ops
 from agents.buffers.sequences import in_sequences
 from agents.config.agent_config import hyperparameter
-from agents.config.network_config import USUAL_SIZES
-from agents.environments.joint_space import JointSpace, JointView
+from agents.environments.joint_space import JointView
 from agents.errors import ConfigurationError
 from agents.functional.returns import generalized_advantages
 from agents.networks.distributions import Categorical, DiagonalGaussian
-from agents.networks.several_agents import LogDeviations, agents_network, agents_sequence
+from agents.networks.several_agents import LogDeviations, agents_sequence
 from agents.updates.normalization import RewardScaler, RunningNormalizer
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MAPPOConfig(PPOConfig):
+class MAPPOConfig(PPOConfig, JointConfig):
     """Hyperparameters of MAPPO. One row of a minibatch is one step of all agents."""
 
-    share_parameters: bool = hyperparameter(
-        True, "All agents share their networks' weights; needs equal spaces.", search=(True, False)
-    )
     central_critic: bool = hyperparameter(
         True, "The critic sees the global state, or all observations; false: independent PPO."
     )
@@ -61,11 +50,9 @@ class MAPPOConfig(PPOConfig):
         super().__post_init__()
         if self.share_layers:
             raise ConfigurationError("share_layers is for agents whose actor and critic see the same: leave it out.")
-        if self.convolutions is not None:
-            raise ConfigurationError("convolutions are for images, which several agents cannot have: leave them out.")
 
 
-class MAPPO(PPO):
+class MAPPO(JointAgent, PPO):
     """MAPPO for discrete and continuous actions. See `Agent` for the arguments.
 
     Raises:
@@ -79,35 +66,19 @@ class MAPPO(PPO):
     def rowwise(self) -> bool:
         return super().rowwise and self.value_normalizer is None
 
-    @property
-    def space(self) -> JointSpace:
-        """The joint observation space."""
-        return cast("JointSpace", self.observation_space)
-
     def build(self) -> Mapping[str, keras.Model]:
-        space, config = joint_space_of(self), self.config
-        if config.share_parameters:
-            require_equal_agents(self, space)
-        require_shared_memory(self, shared=config.share_parameters, memory=config.memory_units > 0)
-        outputs = space.n_actions
+        self.check_spaces()
+        space, config = self.space, self.config
         head = [] if space.discrete else [LogDeviations(config.share_parameters)]
         central = space.n_features + space.central_size * config.central_critic
         if config.central_critic and not space.state_size:
             central = space.central_size  # contains the agent's own observation
         return {
-            "actor": self._network("actor", space.n_features, outputs, 0.01, head),
-            "critic": self._network("critic", central, 1, 1.0, []),
+            "actor": self.network_of_agents(
+                "actor", space.n_features, space.n_actions, output_scale=0.01, head=head, name="actor"
+            ),
+            "critic": self.network_of_agents("critic", central, 1, output_scale=1.0, name="critic"),
         }
-
-    def _network(
-        self, name: str, n_features: int, outputs: int, scale: float, head: list[keras.layers.Layer]
-    ) -> keras.Sequential:
-        settings, shared = self.config.layers(name), self.config.share_parameters
-        sizes = USUAL_SIZES if settings["hidden_sizes"] is None else settings["hidden_sizes"]
-        return agents_network(
-            self.space.n_agents, n_features, sizes, outputs, activation=settings["activation"], shared=shared,
-            output_scale=scale, head=head, memory=self.config.memory_units, name=name,
-        )  # fmt: skip
 
     @property
     def memory_size(self) -> int:
@@ -131,24 +102,7 @@ class MAPPO(PPO):
             both = np.concatenate([actor_memory, critic_memory], axis=2)  # [N, A, 2 H]
             self.memory = both.reshape(len(observations), -1)
         chosen = self.distribution.sample(parameters, self.rng) if explore else self.distribution.mode(parameters)
-        return self._joined(chosen.reshape(len(observations), self.space.n_agents, -1))
-
-    def _joined(self, actions: Array) -> Array:
-        """Return actions [N, A, D] as the environment takes them: [N, A] numbers, or [N, dimensions of all agents]."""
-        if self.space.discrete:
-            return actions[..., 0]
-        sizes = self.space.action_sizes
-        return np.concatenate([actions[:, i, :size] for i, size in enumerate(sizes)], axis=1)
-
-    def _split(self, actions: Array) -> Array:
-        """Return the environment's actions [..., A] or [..., sum of dimensions] as [..., A, D]; D is 1 for numbers."""
-        if self.space.discrete:
-            return actions[..., None]
-        split = np.zeros((*actions.shape[:-1], self.space.n_agents, self.space.n_actions), np.float32)
-        ends = np.cumsum(self.space.action_sizes)
-        for i, (end, size) in enumerate(zip(ends.tolist(), self.space.action_sizes, strict=True)):
-            split[..., i, :size] = actions[..., end - size : end]
-        return split
+        return self.space.join_actions(chosen.reshape(len(observations), self.space.n_agents, -1))
 
     def _parted(self, rows: Array) -> tuple[Array, Array]:
         """Return joint observations [..., W] and memories [..., A, 2 H] of rows that may end with memories."""
@@ -181,8 +135,8 @@ class MAPPO(PPO):
         if self.normalizer is not None:
             self.normalizer.update(seen[..., : self._seen].reshape(-1, self._seen))
         now, then = space.view(self._normalized(seen)), space.view(self._normalized(following))
-        actions = self._split(data["actions"])  # [T, N, A, D]
-        lead, rows = actions.shape[:3], -1
+        actions = space.split_actions(data["actions"])  # [T, N, A, D]
+        lead = actions.shape[:3]
         parameters, _ = self._parameters(_flat(acted_on), _merged(memory))
         flat = actions.reshape(-1) if space.discrete else actions.reshape(-1, space.n_actions)
         log_probs = self.distribution.log_prob_numpy(parameters, flat).reshape(lead)
@@ -204,7 +158,7 @@ class MAPPO(PPO):
             "central": self._central(now),
             "actions": actions[..., 0].astype(np.int32) if space.discrete else actions,
             "alive": now.alive,
-            "log_probs": log_probs.astype(np.float32).reshape(*lead[:2], rows),
+            "log_probs": log_probs.astype(np.float32),
             "advantages": advantages,
             "returns": self._scaled(returns, now.alive),
         }
@@ -305,11 +259,11 @@ class MAPPO(PPO):
         return {**super()._scales(), **known}
 
 
-def _merged(memory: Array) -> Array:
-    """Return memories [T, N, ...] as [T * N, ...]."""
-    return memory.reshape(memory.shape[0] * memory.shape[1], *memory.shape[2:])
+def _merged(array: Array) -> Array:
+    """Return an array [T, N, ...] as [T * N, ...]."""
+    return array.reshape(array.shape[0] * array.shape[1], *array.shape[2:])
 
 
 def _flat(view: JointView) -> JointView:
     """Return views of [T, N, ...] as [T * N, ...]."""
-    return JointView(*(None if part is None else part.reshape(-1, *part.shape[2:]) for part in view))
+    return JointView(*(None if part is None else _merged(part) for part in view))

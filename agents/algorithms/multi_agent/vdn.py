@@ -6,65 +6,52 @@ with the reward of the team. Weights are shared by all agents (an option).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from agents.algorithms.dqn import DQN, DQNConfig
-from agents.algorithms.multi_agent.joint import (
-    joint_space_of,
-    mask,
-    mask_numpy,
-    require_discrete,
-    require_equal_agents,
-    require_shared_memory,
-)
+from agents.algorithms.multi_agent.joint import JointAgent, JointConfig, mask, mask_numpy
 from agents.backend.tensorflow import keras, ops
 from agents.config.agent_config import hyperparameter
-from agents.config.network_config import USUAL_SIZES
 from agents.contract.rows import row_by_row
-from agents.environments.joint_space import JointSpace, JointView
+from agents.environments.joint_space import JointView
+from agents.environments.transforms import space_text
 from agents.errors import ConfigurationError
 from agents.exploration import greedy
 from agents.networks.builders import gather_actions
-from agents.networks.memory import split_memory, steps_after
-from agents.networks.several_agents import agents_network, agents_sequence
+from agents.networks.memory import after_burn_in, split_memory, steps_after
+from agents.networks.several_agents import agents_sequence
 
 Array = np.ndarray[Any, Any]
 
 _OPPOSED = -0.3
 """Correlation of two agents' rewards below which they are competitors."""
 
-_ENOUGH = 64
-"""Rows from which correlations are judged."""
+_ENOUGH, _CHECKED = 64, 4096
+"""Rows from which correlations are judged, and rows after which they are not judged any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class VDNConfig(DQNConfig):
+class VDNConfig(DQNConfig, JointConfig):
     """Hyperparameters of VDN. A transition is one step of all agents."""
 
-    share_parameters: bool = hyperparameter(
-        True, "All agents share their networks' weights; needs equal spaces.", search=(True, False)
-    )
     double: bool = hyperparameter(True, "Double Q-learning: the online networks choose the next actions.")
 
     def __post_init__(self) -> None:
         """Refuse what these agents do not have."""
         super().__post_init__()
-        for name, usual in (("noisy", False), ("dueling", False), ("n_atoms", 1), ("convolutions", None)):
+        for name, usual in (("noisy", False), ("dueling", False), ("n_atoms", 1)):
             if getattr(self, name) != usual:
                 raise ConfigurationError(
                     f"{name} is for a single agent's networks: leave it out, got {getattr(self, name)!r}."
                 )
-        if self.replay == "hindsight":
-            raise ConfigurationError(
-                "replay='hindsight' is for a single agent with goals: take uniform or prioritized."
-            )
 
 
-class VDN(DQN):
+class VDN(JointAgent, DQN):
     """VDN for discrete actions and one common reward. See `Agent` for the arguments.
 
     Raises:
@@ -75,27 +62,22 @@ class VDN(DQN):
     config_class = VDNConfig
     config: VDNConfig
 
-    @property
-    def space(self) -> JointSpace:
-        """The joint observation space."""
-        return cast("JointSpace", self.observation_space)
-
     def build(self) -> Mapping[str, keras.Model]:
-        space = joint_space_of(self)
-        require_discrete(self, space, "maddpg and mappo")
-        if self.config.share_parameters:
-            require_equal_agents(self, space)
-        require_shared_memory(self, shared=self.config.share_parameters, memory=self.config.memory_units > 0)
-        return {"q": self._agents_values("q"), "target": self._agents_values("target")}
+        self.check_spaces()
+        space = self.space
+        if not space.discrete:
+            actions = space_text(self.interface.actions)
+            raise ConfigurationError(
+                f"{type(self).__name__} takes discrete actions, and those of {self.interface.label!r} are continuous "
+                f"({actions}); maddpg and mappo take these."
+            )
+        return {
+            name: self.network_of_agents("q", space.n_features, space.n_actions, name=name) for name in ("q", "target")
+        }
 
-    def _agents_values(self, name: str) -> keras.Sequential:
-        space, config = self.space, self.config
-        settings = config.layers("q")
-        sizes = USUAL_SIZES if settings["hidden_sizes"] is None else settings["hidden_sizes"]
-        return agents_network(
-            space.n_agents, space.n_features, sizes, space.n_actions, activation=settings["activation"],
-            shared=config.share_parameters, memory=config.memory_units, name=name,
-        )  # fmt: skip
+    def start(self) -> None:
+        super().start()
+        self._n_checked, self._unchecked = 0, np.zeros((0, self.space.n_agents), np.float32)
 
     @property
     def memory_size(self) -> int:
@@ -119,17 +101,35 @@ class VDN(DQN):
         """Check that agents do not compete; split memories from the observations of sequences."""
         if self.memory_size:
             data = split_memory(data, self.memory_size)
-        rewards = self.space.view(data["next_observations"]).rewards  # [M, A]
-        rewards = rewards.reshape(-1, self.space.n_agents)
-        if len(rewards) >= _ENOUGH:
-            _check_common(rewards, self)
+        if self._n_checked < _CHECKED:
+            self._check_common(self.space.view(data["next_observations"]).rewards.reshape(-1, self.space.n_agents))
         return data
+
+    def _check_common(self, rewards: Array) -> None:
+        """Raise `ConfigurationError` where the rewards [M, A] of two agents oppose each other."""
+        self._unchecked = np.concatenate([self._unchecked, rewards])
+        if len(self._unchecked) < _ENOUGH:
+            return
+        self._n_checked += len(self._unchecked)
+        varying = np.flatnonzero(self._unchecked.std(axis=0) > 0.0)
+        known, self._unchecked = self._unchecked[:, varying], self._unchecked[:0]
+        if len(varying) < 2:
+            return
+        correlations = np.atleast_2d(np.corrcoef(known, rowvar=False))
+        i, j = np.unravel_index(np.argmin(correlations), correlations.shape)
+        if correlations[i, j] < _OPPOSED:
+            one, other = (self.space.agents[int(varying[k])] for k in (i, j))
+            raise ConfigurationError(
+                f"{type(self).__name__} learns one value for the whole team, and the rewards of {one!r} and {other!r} "
+                f"in {self.interface.label!r} oppose each other (correlation {correlations[i, j]:.2f}): they compete. "
+                f"Take maddpg, or mappo with team_reward=false."
+            )
 
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         if self.memory_size:
             outputs, following = self._of_sequences("q", batch)
             _, successors = self._of_sequences("target", batch)
-            batch = {**steps_after(batch, self.config.burn_in)}
+            batch = steps_after(batch, self.config.burn_in)
             batch["lengths"] = ops.ones_like(batch["rewards"])
             now, then = self.space.view(batch["observations"]), self.space.view(batch["next_observations"])
             chooser = following if self.config.double else successors
@@ -162,10 +162,8 @@ class VDN(DQN):
 
         seen, begins = features("observations"), batch["begins"]
         memory = ops.reshape(batch["memory"], (-1, space.n_agents, units))
-        if burn_in:
-            _, memories = agents_sequence(network, seen[:, :burn_in], memory, begins[:, :burn_in])
-            memory = ops.stop_gradient(memories[:, -1])
-        outputs, memories = agents_sequence(network, seen[:, burn_in:], memory, begins[:, burn_in:])
+        run = functools.partial(agents_sequence, network)
+        outputs, memories = after_burn_in(run, seen, memory, begins, burn_in)
         rows = ops.concatenate([features("next_observations")[:, burn_in:], memories], axis=3)
         following = network(ops.reshape(rows, (-1, *rows.shape[2:])))[..., : space.n_actions]
         return ops.reshape(outputs, (-1, *outputs.shape[2:])), following
@@ -184,19 +182,3 @@ class VDN(DQN):
             view: The observations that the values belong to.
         """
         return ops.sum(values, axis=1)
-
-
-def _check_common(rewards: Array, agent: VDN) -> None:
-    """Raise `ConfigurationError` where two agents' rewards oppose each other."""
-    varying = np.flatnonzero(rewards.std(axis=0) > 0.0)
-    if len(varying) < 2:
-        return
-    correlations = np.corrcoef(rewards[:, varying], rowvar=False)
-    i, j = np.unravel_index(np.argmin(correlations), correlations.shape)
-    if correlations[i, j] < _OPPOSED:
-        one, other = (agent.space.agents[int(varying[k])] for k in (i, j))
-        raise ConfigurationError(
-            f"{type(agent).__name__} learns one value for the whole team, and the rewards of {one!r} and {other!r} in "
-            f"{agent.interface.label!r} oppose each other (correlation {correlations[i, j]:.2f}): competitors. "
-            f"take maddpg, or mappo with team_reward=false."
-        )

@@ -66,7 +66,9 @@ class JointEnv(gym.Env[Array, Array]):
             state_size=self._state_size(),
         )
         self._alive = np.zeros(len(self.agent_names), np.float32)
-        self._allowed = self._all_actions()
+        sizes = np.asarray(self.observation_space.action_sizes)[:, None]
+        self._existing = (np.arange(self.observation_space.n_actions) < sizes).astype(np.float32)  # [A, n]
+        self._allowed = self._existing.copy()
         self._returns = np.zeros(len(self.agent_names))
         self._done: set[str] = set()  # agents that left by `reward_done_func_ma`, and that the environment still has
         self.reward_done_func_ma: RewardDone | None = None
@@ -125,7 +127,7 @@ class JointEnv(gym.Env[Array, Array]):
         self._check_known(present)
         self._alive[[self._numbers[agent] for agent in present]] = 1.0
         self._check_complete("observation", observations, present)
-        return self._joined(observations, infos, {}), {"infos": dict(infos)}
+        return self._joined(observations, infos, self._by_number({})), {"infos": dict(infos)}
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Let every agent of the episode act once."""
@@ -150,11 +152,12 @@ class JointEnv(gym.Env[Array, Array]):
         self._alive[:] = 0.0
         staying = [agent for agent in acting if not terminations[agent]] if over else present
         self._alive[[self._numbers[agent] for agent in staying]] = 1.0
-        self._returns += self._by_number(rewards)
+        by_number = self._by_number(rewards)
+        self._returns += by_number
         info: dict[str, Any] = {"infos": dict(infos)}
         if over:
             info["agent_returns"] = dict(zip(self.agent_names, self._returns.tolist(), strict=True))
-        joined = self._joined(observations, infos, rewards)
+        joined = self._joined(observations, infos, by_number)
         return joined, float(sum(rewards[agent] for agent in acting)), over and not cut, cut, info
 
     def _decided(
@@ -190,11 +193,11 @@ class JointEnv(gym.Env[Array, Array]):
         cut = {agent: bool(truncations[agent]) and not terminations[agent] for agent in there}
         return own_rewards, {agent: bool(dones[agent]) and not cut[agent] for agent in there} | gone
 
-    def _joined(self, observations: Mapping[str, Any], infos: Mapping[str, Any], rewards: Mapping[str, Any]) -> Array:
+    def _joined(self, observations: Mapping[str, Any], infos: Mapping[str, Any], rewards: Array) -> Array:
         space = self.observation_space
         vector = np.zeros(space.shape, np.float32)
         view = space.view(vector)  # writes go through
-        self._allowed = self._all_actions()
+        self._allowed[:] = self._existing
         for agent, observation in observations.items():
             i = self._numbers[agent]
             if self._alive[i]:
@@ -206,7 +209,7 @@ class JointEnv(gym.Env[Array, Array]):
         if view.allowed is not None:
             view.allowed[:] = self._allowed
         view.alive[:] = self._alive
-        view.rewards[:] = self._by_number(rewards)
+        view.rewards[:] = rewards
         return vector
 
     def _seen(self, agent: str, observation: Any) -> Array:
@@ -231,11 +234,6 @@ class JointEnv(gym.Env[Array, Array]):
             )
         if mask.any():  # without any allowed action, the agent is not at turn: its action is ignored
             self._allowed[i, :n] = mask != 0
-
-    def _all_actions(self) -> Array:
-        sizes = np.asarray(self.observation_space.action_sizes)[:, None]
-        allowed: Array = (np.arange(self.observation_space.n_actions) < sizes).astype(np.float32)
-        return allowed
 
     def _split(self, action: Array) -> list[Any]:
         """Return each agent's action in its own space."""
