@@ -21,7 +21,7 @@ _KEPT_NAMES = {
     ("replay", "buffers"): (
         "frames hindsight join n_step observations prioritized rewriting rollout sum_tree trajectories uniform"
     ),
-    ("", "callbacks"): "curriculum history_file intervals judging plateaus tensorboard",
+    ("", "callbacks"): "curriculum history_file intervals plateaus tensorboard",
     ("", "checkpoints"): "old_state_file plain_spec plain_state state_file training_state whole_file",
     ("", "collection"): "collector",
     ("pool", "collection"): "child engine pool processes ray_engine",
@@ -50,6 +50,7 @@ MOVED = {
     "evaluations": "callbacks.evaluate",
     "functions": "contract.spec",
     "interrupts": "callbacks.signals",
+    "judging": "callbacks.evaluate",
     "learning": "updates.gradient_steps",
     "live": "updates.mutable",
     "live_agent": "contract.mutable_agent",

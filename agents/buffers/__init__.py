@@ -8,7 +8,7 @@ from agents.buffers.prioritized import PrioritizedReplay
 from agents.buffers.rewriting import RewritingBuffer, Trajectory
 from agents.buffers.rollout import RolloutBuffer
 from agents.buffers.rollout import RolloutMemory as RolloutMemory
-from agents.buffers.sequence_replay import SequenceReplay
+from agents.buffers.sequences import SequenceReplay
 from agents.buffers.trajectories import TrajectoryReplay
 from agents.buffers.uniform import UniformReplay
 

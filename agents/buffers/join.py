@@ -11,7 +11,7 @@ from agents.buffers.buffer import Array, Batches, Buffer, Transition
 from agents.buffers.hindsight import HindsightReplay
 from agents.buffers.prioritized import PrioritizedReplay
 from agents.buffers.rollout import RolloutBuffer
-from agents.buffers.sequence_replay import SequenceReplay
+from agents.buffers.sequences import SequenceReplay
 from agents.buffers.trajectories import TrajectoryReplay
 from agents.buffers.uniform import UniformReplay
 

@@ -1,4 +1,7 @@
-"""Sequences of consecutive steps, for networks with memory."""
+"""Sequences of consecutive steps, for networks with memory: of rollouts, and drawn from a replay buffer.
+
+The replay is that of Hausknecht and Stone 2015, arXiv 1507.06527.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,49 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from agents.buffers.buffer import Array
+from agents.buffers.uniform import UniformReplay
+from agents.errors import ConfigurationError
+
+
+class SequenceReplay(UniformReplay):
+    """Replay buffer whose rows are sequences, drawn uniformly with replacement; they may begin anywhere in an episode.
+
+    Args:
+        length: Steps of a sequence, T >= 1.
+        batch_size: Steps per minibatch; a minibatch has as few sequences as have that many steps.
+        arguments: As of `UniformReplay`, without `n_step`.
+    """
+
+    def __init__(self, *, length: int, batch_size: int, **arguments: Any) -> None:
+        super().__init__(batch_size=-(-batch_size // length), n_step=1, **arguments)
+        if self.capacity < length:
+            raise ConfigurationError(
+                f"buffer_size must be at least n_envs * {length} = {self.n_envs * length} for sequences of {length} "
+                f"steps, got {self.capacity * self.n_envs}."
+            )
+        self.length = length
+
+    @property
+    def ready(self) -> bool:
+        return super().ready and self._added >= self.length
+
+    @property
+    def steps_until_ready(self) -> int:
+        return max(super().steps_until_ready, self.length - self._added)
+
+    def draw(self, n: int) -> dict[str, Array]:
+        """Draw `n` sequences of each member: columns [P * n, T, ...], and ``begins``: episodes that begin later."""
+        drawn = [self._draw_one(rng, min(self._added, self.capacity) - self.length + 1, n) for rng in self._rngs]
+        oldest = max(0, self._added - self.capacity)
+        firsts = oldest + np.concatenate([ages for ages, _ in drawn])
+        environments = np.concatenate([i * self.n_envs + within for i, (_, within) in enumerate(drawn)])
+        slots = (firsts[:, None] + np.arange(self.length)) % self.capacity  # [P * n, T]
+        rows = slots * self._ended.shape[1] + environments[:, None]
+        begins = np.zeros(rows.shape, bool)
+        begins[:, 1:] = self._ended.reshape(-1).take(rows[:, :-1])
+        names = ("observations", "actions", "rewards", "next_observations", "terminated")
+        return {**{name: self._rows(name, rows) for name in names}, "begins": begins}
 
 
 def in_sequences(columns: dict[str, Array], memories: Array, ended: Array, length: int) -> dict[str, Array]:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agents.callbacks.callback import Callback
+from agents.callbacks.evaluate import JudgedBy, check_judge
 from agents.callbacks.intervals import Every, IntervalTimer
-from agents.callbacks.judging import JudgedBy, check_judge
 from agents.checkpoints.file import list_checkpoints, write
 from agents.checkpoints.state_file import SUFFIX
 from agents.checkpoints.whole_file import remove_unfinished

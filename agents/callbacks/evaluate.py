@@ -1,10 +1,10 @@
-"""Evaluation of an agent during training, without any effect on the training."""
+"""Evaluation of an agent during training, without effects on the training, and the measure that callbacks judge by."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 Judged = Sequence[float] | Mapping[str, Any]
 """Result of a user's evaluation function: returns of episodes, or a mapping with ``"returns"`` and further numbers by
 name."""
+
+JudgedBy = Literal["training", "evaluation"]
+"""``"training"``: returns of the training's own episodes, played with exploration. ``"evaluation"``: mean returns of
+the evaluations of `agents.Evaluate`."""
 
 
 class Evaluate(Callback):
@@ -205,3 +209,22 @@ class Evaluate(Callback):
                 f"'returns'; it gave {played!r}."
             )
         return returns, {name: float(value) for name, value in results.items()}
+
+
+def check_judge(trainer: Trainer, judged_by: JudgedBy, what: str) -> None:
+    """Check that evaluations exist if a callback judges by them.
+
+    Args:
+        trainer: The trainer, with its callbacks.
+        judged_by: The measure of the callback.
+        what: The callback, for the message.
+
+    Raises:
+        ConfigurationError: The measure is unknown, or no callback evaluates.
+    """
+    if judged_by not in ("training", "evaluation"):
+        raise ConfigurationError(f"judged_by must be 'training' or 'evaluation', got {judged_by!r}.")
+    if judged_by == "evaluation" and not any(isinstance(each, Evaluate) for each in trainer.callbacks.callbacks):
+        raise ConfigurationError(
+            f"{what} judges by evaluations, and no callback evaluates: add agents.Evaluate or set judged_by='training'."
+        )

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agents.callbacks.callback import Callback
-from agents.callbacks.judging import JudgedBy, check_judge
+from agents.callbacks.evaluate import JudgedBy, check_judge
 from agents.config.agent_config import AgentConfig
 from agents.contract.agent import Agent
 from agents.errors import ConfigurationError, check_at_least

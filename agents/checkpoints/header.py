@@ -38,7 +38,7 @@ class CheckpointHeader:
         contents: ``"everything"``: the training can be resumed. ``"weights"``: for playing, or as initial weights.
         in_episodes: Whether it has copies of the environments. Otherwise a resumed training begins new episodes.
         value: Value of the training at that time (see `judged_by`), or None.
-        judged_by: Measure of the value; see `agents.callbacks.judging`.
+        judged_by: Measure of the value; see `agents.callbacks.evaluate`.
         versions: Versions of the packages that wrote it.
         written: Time, as ISO 8601.
         wrappers: The environment's wrappers, as text. Earlier checkpoints have none.

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 from agents.callbacks.callback import Callback, find_maker, make_callbacks
 from agents.callbacks.checkpoint import Checkpoint
-from agents.callbacks.evaluate import Evaluate
+from agents.callbacks.evaluate import Evaluate, JudgedBy
 from agents.callbacks.history_file import HistoryFile
-from agents.callbacks.judging import JudgedBy
 from agents.callbacks.plateaus import EarlyStopping, ReduceOnPlateau, refuse_schedules
 from agents.callbacks.signals import REASON as INTERRUPTED
 from agents.checkpoints.file import NewEpisodesWarning, find, why_new_episodes

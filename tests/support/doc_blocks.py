@@ -31,7 +31,7 @@ class Block(NamedTuple):
 
     @property
     def is_code(self) -> bool:
-        """Whether tests run the block, unless `not_run` gives a reason."""
+        """True if tests run the block, unless `not_run` gives a reason."""
         return self.language in ("python", "sh")
 
 

@@ -7,14 +7,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from movements import assert_same_movement, values_of
+from parity import assert_resumed_run_equals_uninterrupted_run, members_and_agents_alone
 
 import agents
-from agents import AgentSpec, ConfigurationError, EnvironmentSpec, Trainer
+from agents import ConfigurationError, EnvironmentSpec, Trainer
 from agents.buffers import SequenceReplay, Transition
 from agents.buffers.sequences import in_sequences
 from agents.collection.collector import Collector
-from agents.population import Population
 
 
 class Recall(gym.Env[Any, Any]):
@@ -151,37 +150,16 @@ def test_loss_of_sequences_equals_steps_by_hand():
 @pytest.mark.parametrize("algorithm", sorted(SMALL))
 def test_population_members_equal_agents_trained_alone(algorithm: str, normalized: bool):
     params = params_of(algorithm, **({"normalize_observations": normalized} if algorithm in ON_POLICY else {}))
-    members = [{"seed": 3, "learning_rate": 1e-2}, {"seed": 4, "gamma": 0.5}]
-    environment = EnvironmentSpec(Recall)
-    population = Population(AgentSpec.of(algorithm, environment, params), members)
-    with Trainer(population) as trainer:
-        trainer.train(env_steps=60)
-        values = population.get_state()["values"]
-        for position, member in enumerate(members):
-            own = {key: value for key, value in member.items() if key != "seed"}
-            alone = AgentSpec.of(algorithm, environment, {**params, **own}).build(int(member["seed"]))
-            began = values_of(alone.state_variables())
-            with Trainer(alone) as single:
-                single.train(env_steps=60)
-                assert single.history.returns == trainer.runs[position].history.returns
-            assert_same_movement([each[position] for each in values], values_of(alone.state_variables()), began)
+    for member, alone in members_and_agents_alone(algorithm, EnvironmentSpec(Recall), params):
+        assert alone.history.returns == member.history.returns
 
 
 @pytest.mark.parametrize("algorithm", sorted(SMALL))
 def test_resumed_run_equals_uninterrupted_run(algorithm: str):
-    def run() -> Trainer:
+    def make() -> Trainer:
         return Trainer(agents.make(algorithm, EnvironmentSpec(Recall), seed=1, **params_of(algorithm)))
 
-    with run() as straight, run() as resumed:
-        straight.train(env_steps=42)
-        state = straight.get_state()
-        straight.train(env_steps=60)
-        resumed.set_state(state)
-        resumed.train(env_steps=60)
-        assert straight.history.returns == resumed.history.returns
-        ours, theirs = (values_of(each.agent.state_variables()) for each in (straight, resumed))
-        for one, other in zip(ours, theirs, strict=True):
-            np.testing.assert_array_equal(one, other)
+    assert_resumed_run_equals_uninterrupted_run(make, until=60, at=42)
 
 
 @pytest.mark.real

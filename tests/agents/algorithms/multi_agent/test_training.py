@@ -9,14 +9,13 @@ import pytest
 
 pytest.importorskip("pettingzoo")
 
-from movements import assert_same_movement, values_of
+from parity import assert_resumed_run_equals_uninterrupted_run, members_and_agents_alone
 from several_agents import Countdown, Duel, Masked
 
 import agents
-from agents import AgentSpec, ConfigurationError, EnvironmentSpec, LambdaCallback, Trainer
+from agents import ConfigurationError, EnvironmentSpec, LambdaCallback, Trainer
 from agents.collection.collector import Collector
 from agents.networks.distributions import Categorical
-from agents.population import Population
 
 GAMES = "agents.environments.multi_agent.games"
 SMALL: dict[str, dict[str, Any]] = {
@@ -60,20 +59,8 @@ PARITY = [
 @pytest.mark.parametrize(("algorithm", "params"), PARITY)
 def test_population_members_equal_agents_trained_alone(algorithm: str, params: dict[str, Any]):
     small = {**SMALL[algorithm], **params}
-    members = [{"seed": 3, "learning_rate": 1e-2}, {"seed": 4, "gamma": 0.5}]
-    environment = EnvironmentSpec(Countdown, {"lives": (3, 5)})
-    population = Population(AgentSpec.of(algorithm, environment, small), members)
-    with Trainer(population) as trainer:
-        trainer.train(env_steps=80)
-        values = population.get_state()["values"]
-        for position, member in enumerate(members):
-            own = {key: value for key, value in member.items() if key != "seed"}
-            alone = AgentSpec.of(algorithm, environment, {**small, **own}).build(int(member["seed"]))
-            began = values_of(alone.state_variables())
-            with Trainer(alone) as single:
-                single.train(env_steps=80)
-                assert single.history.returns == trainer.runs[position].history.returns
-            assert_same_movement([each[position] for each in values], values_of(alone.state_variables()), began)
+    for member, alone in members_and_agents_alone(algorithm, EnvironmentSpec(Countdown, {"lives": (3, 5)}), small):
+        assert alone.history.returns == member.history.returns
 
 
 @pytest.mark.parametrize("algorithm", MULTI_AGENT)
@@ -81,19 +68,10 @@ def test_resumed_run_equals_uninterrupted_run(algorithm: str):
     pytest.importorskip("mpe2")
     spec = EnvironmentSpec("mpe2.simple_spread_v3:parallel_env")
 
-    def run() -> Trainer:
+    def make() -> Trainer:
         return Trainer(agents.make(algorithm, spec, seed=1, **SMALL[algorithm]))
 
-    with run() as straight, run() as resumed:
-        straight.train(env_steps=44)
-        state = straight.get_state()
-        straight.train(env_steps=60)
-        resumed.set_state(state)
-        resumed.train(env_steps=60)
-        assert straight.history.returns == resumed.history.returns
-        ours, theirs = (values_of(each.agent.state_variables()) for each in (straight, resumed))
-        for one, other in zip(ours, theirs, strict=True):
-            np.testing.assert_array_equal(one, other)
+    assert_resumed_run_equals_uninterrupted_run(make, until=60, at=44)
 
 
 @pytest.mark.parametrize(
