@@ -116,7 +116,8 @@ class Collector:
         """Let the agent act once in every environment."""
         if self._observations is None:
             self.start()
-        observations = self._with_memory(actor.memory_size)
+        memory_size = actor.memory_size
+        observations = self._with_memory(memory_size)
         actions = actor.act(observations, explore)
         if not self._checked:
             self._check(actions)
@@ -136,7 +137,7 @@ class Collector:
             self._returns[i] = 0.0
             self._lengths[i] = 0
         self._observations = step.observations
-        successors = self._remember(actor.memory, over, step.successors) if actor.memory_size else step.successors
+        successors = self._remember(actor.memory, over, step.successors) if memory_size else step.successors
         rewards = step.rewards.astype(np.float32)  # cast after the sums, which keep the precision of the environments
         transition = Transition(observations, actions, rewards, successors, step.terminated, step.truncated)
         errors: dict[int, Exception] = {}

@@ -106,6 +106,19 @@ def test_turn_based_environment_is_converted():
     assert rewards == [[1.0, 0.0], [0.0, 1.0]]
 
 
+def test_steps_without_the_checks_of_pettingzoo_equal_its_own():
+    games = pytest.importorskip("mpe2.simple_spread_v3")
+    ours, theirs = made("mpe2.simple_spread_v3:parallel_env"), games.parallel_env()
+    ours.reset(seed=3)
+    theirs.reset(seed=3)
+    for number in range(5):
+        vector, *_ = ours.step(np.full(3, number))
+        observations, rewards, *_ = theirs.step(dict.fromkeys(ours.agent_names, number))
+        seen = view(ours, vector)
+        np.testing.assert_array_equal(seen.observations, np.stack([*observations.values()]))
+        np.testing.assert_array_equal(seen.rewards, np.array([*rewards.values()], np.float32))
+
+
 def test_gymnasium_environment_with_tuples_of_spaces():
     environment = EnvironmentSpec("agents.environments.multi_agent.games:TwoStepGame").make()
     vector, _ = environment.reset(seed=0)
