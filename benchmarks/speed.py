@@ -1,12 +1,12 @@
-"""One run's speed beside Stable-Baselines3's: environment steps a second, updates included, one core each.
+"""One run's speed beside Stable-Baselines3's, or RLlib's: environment steps a second, updates included, one core each.
 
 The two take turns, several rounds, in processes of their own, each told to use one thread and kept on one core; what
 counts is the ratio of the medians. `--anywhere` lets them on all cores: TensorFlow hands every call to a thread of its
-own, and waking that on another core costs what a small update does. Stable-Baselines3 lives in a virtual environment of
-its own:
+own, and waking that on another core costs what a small update does. The peers live in a virtual environment of their
+own:
 
     python3 -m venv .peers
-    .peers/bin/pip install torch==2.13.0 stable-baselines3
+    .peers/bin/pip install torch==2.13.0 stable-baselines3 "ray[rllib]" mpe2
     python benchmarks/speed.py --peer .peers/bin/python
 
 Each round is a line of `results/speed.jsonl`; the table has the medians of all that are there.
@@ -24,39 +24,10 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 RESULTS = Path(__file__).parent / "results"
 
-
-@dataclass(frozen=True)
-class Case:
-    """The same settings, in the words of both."""
-
-    env: str
-    steps: int
-    ours: dict[str, Any]
-    theirs: dict[str, Any]
-    n_envs: int = 1
-
-
-_DQN = {"batch_size": 64, "train_freq": 1, "gradient_steps": 1, "learning_starts": 100, "learning_rate": 1e-3}
-_PPO = {"n_steps": 128, "batch_size": 64, "n_epochs": 10}
-_OFF_POLICY = {"batch_size": 256, "train_freq": 1, "gradient_steps": 1, "learning_starts": 100, "learning_rate": 1e-3}
-_WIDE = {"policy_kwargs": {"net_arch": [256, 256]}}
-
-CASES = {
-    "ppo": Case("CartPole-v1", 204_800, {**_PPO, "hidden_sizes": [64, 64]}, _PPO, n_envs=8),
-    "a2c": Case("CartPole-v1", 204_800, {"n_steps": 5, "hidden_sizes": [64, 64]}, {"n_steps": 5}, n_envs=8),
-    "dqn": Case(
-        "CartPole-v1",
-        30_000,
-        {**_DQN, "hidden_sizes": [64, 64], "buffer_size": 50_000, "target_update_interval": 250},
-        {**_DQN, "policy_kwargs": {"net_arch": [64, 64]}, "buffer_size": 50_000, "target_update_interval": 250},
-    ),
-    "sac": Case("Pendulum-v1", 5_000, {**_OFF_POLICY, "hidden_sizes": [256, 256]}, {**_OFF_POLICY, **_WIDE}),
-    "td3": Case("Pendulum-v1", 5_000, {**_OFF_POLICY, "hidden_sizes": [256, 256]}, {**_OFF_POLICY, **_WIDE}),
-}
 
 OURS = """
 import json, os, sys, time
@@ -76,7 +47,7 @@ end = time.perf_counter()
 print(json.dumps({"whole": steps / (end - began), "steady": (steps / 2) / (end - half)}))
 """
 
-THEIRS = """
+_SB3 = """
 import json, sys, time, warnings
 warnings.filterwarnings("ignore")
 import torch
@@ -100,6 +71,86 @@ end = time.perf_counter()
 print(json.dumps({"whole": steps / (end - began), "steady": (steps / 2) / (end - half.at)}))
 """
 
+_RLLIB = """
+import json, sys, time, warnings
+warnings.filterwarnings("ignore")
+import torch
+torch.set_num_threads(1)
+from mpe2 import simple_spread_v3
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv
+from ray.tune.registry import register_env
+kind, env, steps, n_envs, params = json.loads(sys.argv[1])
+began = time.perf_counter()
+register_env("spread", lambda _: ParallelPettingZooEnv(simple_spread_v3.parallel_env()))
+networks = DefaultModelConfig(fcnet_hiddens=[64, 64], fcnet_activation="tanh", vf_share_layers=False)
+config = PPOConfig().environment("spread").learners(num_learners=0)
+config.env_runners(num_env_runners=0, num_envs_per_env_runner=n_envs, rollout_fragment_length=params.pop("n_steps"))
+config.multi_agent(policies={"shared"}, policy_mapping_fn=lambda *_, **__: "shared", count_steps_by="env_steps")
+config.rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs={"shared": RLModuleSpec(model_config=networks)}))
+config.training(lr=3e-4, gamma=0.99, lambda_=0.95, clip_param=0.2, grad_clip=0.5, use_kl_loss=False, **params)
+algorithm, done, half = config.build_algo(), 0, None
+while done < steps:
+    done = algorithm.train()["env_runners"]["num_env_steps_sampled_lifetime"]
+    if half is None and done >= steps // 2:
+        half, at = done, time.perf_counter()
+end = time.perf_counter()
+print(json.dumps({"whole": done / (end - began), "steady": (done - half) / (end - at)}))
+"""
+
+
+class Peer(NamedTuple):
+    """A library to compare with, and the script that trains with it."""
+
+    name: str
+    script: str
+
+
+SB3, RLLIB = Peer("Stable-Baselines3", _SB3), Peer("RLlib", _RLLIB)
+
+
+@dataclass(frozen=True)
+class Case:
+    """The same settings, in the words of both."""
+
+    env: str
+    steps: int
+    ours: dict[str, Any]
+    theirs: dict[str, Any]
+    n_envs: int = 1
+    peer: Peer = SB3
+
+
+_DQN = {"batch_size": 64, "train_freq": 1, "gradient_steps": 1, "learning_starts": 100, "learning_rate": 1e-3}
+_PPO = {"n_steps": 128, "batch_size": 64, "n_epochs": 10}
+_OFF_POLICY = {"batch_size": 256, "train_freq": 1, "gradient_steps": 1, "learning_starts": 100, "learning_rate": 1e-3}
+_WIDE = {"policy_kwargs": {"net_arch": [256, 256]}}
+
+CASES = {
+    "ppo": Case("CartPole-v1", 204_800, {**_PPO, "hidden_sizes": [64, 64]}, _PPO, n_envs=8),
+    "a2c": Case("CartPole-v1", 204_800, {"n_steps": 5, "hidden_sizes": [64, 64]}, {"n_steps": 5}, n_envs=8),
+    "dqn": Case(
+        "CartPole-v1",
+        30_000,
+        {**_DQN, "hidden_sizes": [64, 64], "buffer_size": 50_000, "target_update_interval": 250},
+        {**_DQN, "policy_kwargs": {"net_arch": [64, 64]}, "buffer_size": 50_000, "target_update_interval": 250},
+    ),
+    "sac": Case("Pendulum-v1", 5_000, {**_OFF_POLICY, "hidden_sizes": [256, 256]}, {**_OFF_POLICY, **_WIDE}),
+    "td3": Case("Pendulum-v1", 5_000, {**_OFF_POLICY, "hidden_sizes": [256, 256]}, {**_OFF_POLICY, **_WIDE}),
+    # Agents of RLlib have critics of their own observations. A minibatch is 64 steps of all three agents in both.
+    "mappo": Case(
+        "mpe2.simple_spread_v3:parallel_env",
+        40_960,
+        {**_PPO, "hidden_sizes": [64, 64], "central_critic": False, "normalize_values": False},
+        {"n_steps": 128, "train_batch_size_per_learner": 1024, "minibatch_size": 192, "num_epochs": 10},
+        n_envs=8,
+        peer=RLLIB,
+    ),
+}
+
 
 def measure(python: str, script: str, kind: str, params: dict[str, Any], *, anywhere: bool) -> dict[str, float]:
     case = CASES[kind]
@@ -120,7 +171,7 @@ def measure(python: str, script: str, kind: str, params: dict[str, Any], *, anyw
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peer", default=".peers/bin/python", help="Python with stable-baselines3 and torch")
+    parser.add_argument("--peer", default=".peers/bin/python", help="Python with the peers")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--anywhere", action="store_true", help="On all cores; results/speed-anywhere.*")
     parser.add_argument("cases", nargs="*", default=list(CASES), help="Which agents (default: all)")
@@ -132,7 +183,7 @@ def main() -> None:
     for kind in arguments.cases:
         for _ in range(arguments.rounds):
             ours = measure(sys.executable, OURS, kind, CASES[kind].ours, anywhere=anywhere)
-            theirs = measure(arguments.peer, THEIRS, kind, CASES[kind].theirs, anywhere=anywhere)
+            theirs = measure(arguments.peer, CASES[kind].peer.script, kind, CASES[kind].theirs, anywhere=anywhere)
             done.append({"agent": kind, "ours": ours, "theirs": theirs})
             print(json.dumps(done[-1]), flush=True)
             with rounds.open("a") as file:
@@ -142,13 +193,15 @@ def main() -> None:
 
 def write_table(done: list[dict[str, Any]], path: Path) -> None:
     """The medians of all rounds of each agent."""
-    lines = ["| agent | count | Finder, steps/s | Stable-Baselines3, steps/s | ratio |", "|---|---|---|---|---|"]
-    for kind in CASES:
+    lines = ["| agent | count | Finder, steps/s | peer, steps/s | peer | ratio |", "|---|---|---|---|---|---|"]
+    for kind, case in CASES.items():
         rounds = [each for each in done if each["agent"] == kind]
         for count in ("whole", "steady") if rounds else ():
             mine = statistics.median(each["ours"][count] for each in rounds)
             peer = statistics.median(each["theirs"][count] for each in rounds)
-            lines.append(f"| {kind.upper()} | {count} | {mine:,.0f} | {peer:,.0f} | {mine / peer:.1f} |")
+            lines.append(
+                f"| {kind.upper()} | {count} | {mine:,.0f} | {peer:,.0f} | {CASES[kind].peer.name} | {mine / peer:.1f} |"
+            )
     path.write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 
