@@ -199,9 +199,8 @@ def write_table(done: list[dict[str, Any]], path: Path) -> None:
         for count in ("whole", "steady") if rounds else ():
             mine = statistics.median(each["ours"][count] for each in rounds)
             peer = statistics.median(each["theirs"][count] for each in rounds)
-            lines.append(
-                f"| {kind.upper()} | {count} | {mine:,.0f} | {peer:,.0f} | {CASES[kind].peer.name} | {mine / peer:.1f} |"
-            )
+            told = f"{mine:,.0f} | {peer:,.0f} | {case.peer.name} | {mine / peer:.1f}"
+            lines.append(f"| {kind.upper()} | {count} | {told} |")
     path.write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 
