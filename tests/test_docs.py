@@ -64,7 +64,7 @@ assert trainer.env_steps == 1_504
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_block_has_a_language_and_runs_or_states_why_not(page: Path) -> None:
     blocks = blocks_of(page)
-    assert len(blocks) == page.read_text().count("\n```") / 2, "a block that is not read as one"
+    assert len(blocks) == page.read_text().count("\n```") / 2, "a block of code was not recognised"
     for block in blocks:
         where = f"{page.name}:{block.line}"
         assert block.language in LANGUAGES, f"{where}: write ```python, ```sh, ```toml or ```text"

@@ -34,6 +34,6 @@ def assert_same_movement(
     ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], initial: Sequence[np.ndarray], noise: float = NOISE
 ) -> None:
     """Assert that weights have changed, and by the same amount up to `noise`."""
-    assert any(np.any(their != start) for their, start in zip(theirs, initial, strict=True)), "nothing has moved"
+    assert any(np.any(their != start) for their, start in zip(theirs, initial, strict=True)), "no weight has changed"
     found = difference(ours, theirs, initial)
     assert found <= noise, f"the movements differ by {found:.1e} of their length"

@@ -41,7 +41,7 @@ class Cards(gym.Env):
         return self._deal(), {}
 
     def step(self, action):
-        assert self.allowed[action], "a forbidden action"
+        assert self.allowed[action], "the agent took an action that its mask forbids"
         paid, self.t = float(action == self.marked), self.t + 1
         # The final observation of an episode allows no action.
         terminated = self.t == N_STEPS

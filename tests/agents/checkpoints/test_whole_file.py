@@ -22,4 +22,4 @@ def test_replacing_syncs_file_and_then_folder(tmp_path: Path, monkeypatch: pytes
     with replacing(path) as file:
         file.write(b"whole")
     assert path.read_bytes() == b"whole"
-    assert synced == [(False, False), (True, True)], "the file before it has its name, the folder after that"
+    assert synced == [(False, False), (True, True)], "the folder must be synced after the rename"

@@ -133,7 +133,7 @@ def test_slow_call_does_not_block_other_objects():
     thread.start()
     assert BEGUN.wait(HANGS_SECONDS)
     counter.add()
-    assert results == [], "it has ended while the other one was busy"
+    assert results == [], "a call returned before the running call had ended"
     GO_ON.set()
     thread.join()
     assert results == [True]
@@ -229,7 +229,7 @@ def test_child_of_dead_server_does_not_keep_its_socket_open():
         for why in ("EOFError|ConnectionReset", "ConnectionRefused"):  # on the existing connection, and on a new one
             with pytest.raises(ConnectionError, match=rf"The shared object 'n' is gone .*({why}).*serve_shared"):
                 there.call(Call("n", "value", make=Counter))
-        assert session_members(process.pid), "and the child lives"
+        assert session_members(process.pid), "the child process has ended"
     finally:
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -245,7 +245,7 @@ def test_process_killed_during_call_leaves_no_lock():
     thread = threading.Thread(target=lambda: results.append(best.tell(1.0, "me")))
     thread.start()
     thread.join(timeout=0.3)
-    assert results == [], "two calls of one object at a time"
+    assert results == [], "two calls of one object ran at the same time"
     GO_ON.set()
     thread.join(timeout=HANGS_SECONDS)
     assert results == [True]

@@ -110,7 +110,7 @@ def test_every_option_has_a_test() -> None:
     found, options = suite(), list(options_of(app))
     assert len(options) > 100
     unused = [f"{'|'.join(each.commands)} {'/'.join(each.names)}" for each in options if not found.uses(each)]
-    assert unused == [], "no test gives these options: write one that looks at what they do"
+    assert unused == [], "no test uses these options: write one that checks their effect"
 
 
 def test_options_of_lists_the_options_of_an_application() -> None:

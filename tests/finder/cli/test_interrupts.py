@@ -28,7 +28,7 @@ DEADLINE_SECONDS = 1200
 def wait_for(path: Path, process: subprocess.Popen[Any]) -> None:
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not path.exists():
-        assert process.poll() is None, "it ended before it was interrupted"
+        assert process.poll() is None, "the process ended before it was interrupted"
         assert time.monotonic() < deadline
         time.sleep(0.02)
 

@@ -260,7 +260,7 @@ class TestProcesses:
             "HungError: step() of 'fakes:TwoStep-v0' (copy 0) did not return for 4 s."
         )
         assert "Its process was killed" in listener.outcomes[0].reason
-        assert len(listener.records[0]) == 16, "every episode that had ended by then"
+        assert len(listener.records[0]) == 16, "the record must contain all episodes that had ended"
         assert listener.outcomes[1].state == "complete"
 
     def test_trial_that_cannot_be_unpickled_fails_with_its_traceback(self):

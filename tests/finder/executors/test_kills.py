@@ -123,7 +123,7 @@ def test_killed_searches_give_the_results_of_uninterrupted_ones(
     kind, executor, storage = ROUNDS[round_ % len(ROUNDS)]
     expected = uninterrupted(kind, executor)
     n_pruned = sum(ended.state == TrialState.PRUNED for ended in expected.values())
-    assert (n_pruned > 0) == (kind != "lr"), "what is compared has pruned trials where there is a pruner"
+    assert (n_pruned > 0) == (kind != "lr"), "studies with a pruner must have pruned trials, and others none"
     name = f"killed-{round_}"
     url = {"sqlite": f"sqlite:///{tmp_path}/finder.db", "journal": f"journal:///{tmp_path}/finder.log"}.get(
         storage

@@ -119,7 +119,7 @@ class TestRangeTest:
         with Trainer(agent) as trainer:
             trainer.train(env_steps=150)
             result = LRFinder(trainer).find(1e-5, 1e-2, N=5, storage=None)
-        assert min(result.rewards.env_steps) < 50, "a filled replay is learned from at once"
+        assert min(result.rewards.env_steps) < 50, "learning must start at once from a filled replay buffer"
 
     def test_return_is_normalized_by_the_preceding_ones(self):
         # Window of 3. At 4: mean of 1, 2, 4 is 7/3, their variance 14/9; (4 - 7/3) / sqrt(14/9) = 5 / sqrt(14).

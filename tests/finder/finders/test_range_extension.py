@@ -114,5 +114,5 @@ def test_restarted_search_is_not_extended_again(tmp_path: Any, extend: bool):
         n_trials = len(study.trials())
     search()
     with load_study("edge", storage) as study:
-        assert len(study.trials()) == n_trials, "what was added is part of the plan"
+        assert len(study.trials()) == n_trials, "the added trials must be part of the plan"
         assert study.spec.n_trials == n_trials

@@ -37,7 +37,7 @@ class TestRateSchedule:
         with Trainer(agent, callbacks=[watch]) as trainer:
             result = range_test(trainer, 1e-5, 1e-2, 12)
         assert result.reason == "every rate was tried"
-        assert events == pytest.approx(result.curve()[0], rel=1e-6), "one update a rate"
+        assert events == pytest.approx(result.curve()[0], rel=1e-6), "the sweep must make one update per learning rate"
 
     def test_episodes_are_assigned_the_rate_of_the_preceding_update(self):
         agent, updates = small(n_steps=64), []

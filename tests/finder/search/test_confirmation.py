@@ -140,7 +140,7 @@ def test_bias_is_a_difference_of_means():
 def test_trial_that_beats_all_confirmed_finalists_is_confirmed_too():
     study = searched(spec_of(confirm=2, seeds=(0, 1, 2)), (500.0, 490.0, 480.0, 470.0))
     assert [number for number, _ in confirm(study, {0: 105.0, 1: 101.0})] == [0, 1]
-    assert [trial.number for trial, _ in unconfirmed(study)] == [2], "the best of those that are left"
+    assert [trial.number for trial, _ in unconfirmed(study)] == [2], "the best remaining trial must be next"
     assert not study_status(study).complete
     assert [number for number, _ in confirm(study, {2: 470.0})] == [2]
     assert study_status(study).complete
@@ -152,7 +152,7 @@ def test_at_most_twice_the_requested_number_is_confirmed():
     confirm(study, {0: 10.0})
     assert [number for number, _ in confirm(study, {1: 10.0})] == [1]
     assert unconfirmed(study) == []
-    assert "trial #2" in conclusion(study).certainty, "who looks better is told"
+    assert "trial #2" in conclusion(study).certainty, "the conclusion must name the trial with the higher value"
 
 
 def test_ties_are_determined_among_all_trials():
@@ -320,7 +320,7 @@ def test_interrupted_confirmations_are_repeated_and_diverged_ones_are_not():
         assert third is not None
         recorder.failed(second.number, "its process was killed (signal 9)")
         recorder.failed(third.number, "the loss became NaN", diverged=True)
-        assert recorder.n_to_confirm() == 0, "what failed is tried again by the next run"
+        assert recorder.n_to_confirm() == 0, "the next run must retry failed trials"
         recorder.interrupted(first.number)
         assert recorder.n_to_confirm() == 1
     assert set(verdict(study).refuted) == {third.confirms}

@@ -205,7 +205,7 @@ def test_process_with_an_earlier_epoch_replaces_no_later_checkpoint(tmp_path: Pa
     [first] = list_saved(tmp_path)
     Checkpoints(str(tmp_path), 1.0).save([successor])
     [own] = list_saved(tmp_path)
-    assert own.path != first.path, "the file of the first epoch is replaced by that of the second"
+    assert own.path != first.path, "the file of the second epoch must replace that of the first"
     before = own.path.read_bytes()
     away.step()
     kept.save([away])

@@ -87,7 +87,7 @@ def test_environment_that_raises_fails_the_trial_with_its_traceback():
     assert outcome.state == "failed"
     assert outcome.reason == "RuntimeError: the arm fell off"
     assert "in step" in outcome.traceback
-    assert listener.records[7], "episodes before the failure are kept"
+    assert listener.records[7], "episodes before the failure must be kept"
 
 
 def test_nan_reward_fails_the_trial():

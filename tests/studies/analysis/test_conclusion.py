@@ -169,7 +169,7 @@ def test_unfinished_search_is_not_safe() -> None:
     assert found.lines[2] == "not safe: 4 of 5 trials done: this may change"
     assert found.remedies[0] == Remedy(purpose="runs the rest")
     killed = conclusion(finished_study(spec_of(), (0.0, 10.0, 100.0, 20.0, None)))
-    assert killed.status == "safe", "a failed trial is done; the rate that was not tried lies beyond one that is worse"
+    assert killed.status == "safe", "a failed trial counts as tried, and the untried rate lies beyond a worse one"
 
 
 def test_indistinguishable_rates_need_longer_runs() -> None:
@@ -194,7 +194,7 @@ def test_pick_json_has_status_reasons_and_remedies() -> None:
     assert data["remedies"] == [
         {"options": {"confirm": 3}, "purpose": "the best 3 again on further seeds; they join the study", "joins": True}
     ]
-    assert data["value"] == best(study).value, "what was there before is there as before"
+    assert data["value"] == best(study).value, "existing keys must keep their values"
 
 
 def test_suffixes_of_study_names_are_replaced() -> None:

@@ -207,4 +207,4 @@ def test_may_exceed_is_limited_by_the_bounds() -> None:
     assert may_exceed(at_most, near) == 10.0
     assert may_exceed(near, at_most) == pytest.approx(-5.0 + math.hypot(5.0, 50.0))
     lower, upper = replace(near, low=485.0, high=505.0), replace(at_most, low=480.0, high=520.0)
-    assert may_exceed(upper, lower) == pytest.approx(5.0 + math.hypot(20.0, 10.0)), "as ever where both are symmetric"
+    assert may_exceed(upper, lower) == pytest.approx(5.0 + math.hypot(20.0, 10.0)), "symmetric intervals"

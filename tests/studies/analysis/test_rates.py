@@ -199,7 +199,7 @@ def test_outlier_does_not_change_the_estimate() -> None:
     assert (exploded.low, exploded.high) == pytest.approx((usual.low, usual.high), rel=0.2)
     noisy = estimated([50.0, 52.0, 49.0, 51.0, -1e8], spread=40.0, pick=2)
     assert noisy is not None
-    assert noisy.why_unsafe != "", "the range that an outlier has is not what choices cost"
+    assert noisy.why_unsafe != "", "an outlier must not widen the range of costs"
 
 
 def test_failed_rates_alone_do_not_make_rates_distinguishable() -> None:

@@ -41,7 +41,7 @@ class TestEveryStorage:
     def test_lease_has_one_holder_until_it_is_released(self, storage: StudyStorage) -> None:
         with LeaseManager(storage.leases, "s") as one, LeaseManager(storage.leases, "s") as other:
             assert one.acquire(0) is None
-            assert one.acquire(0) is None, "what is ours stays ours"
+            assert one.acquire(0) is None, "the holder must be able to acquire its lease again"
             holder = other.acquire(0)
             assert holder is not None
             assert holder.pid == os.getpid()
@@ -75,7 +75,9 @@ class TestEveryStorage:
         hold(storage, 0, on_another_machine(), -1.0)
         read = storage.leases.held("s")[0]
         assert storage.leases.renew("s", read.owner, 1.0) == {0}
-        assert not storage.leases.take("s", 0, str(Owner.new()), 60.0, instead_of=read), "it was renewed meanwhile"
+        assert not storage.leases.take("s", 0, str(Owner.new()), 60.0, instead_of=read), (
+            "a renewed lease must not be taken"
+        )
         again = storage.leases.held("s")[0]
         assert storage.leases.take("s", 0, str(Owner.new()), 60.0, instead_of=again)
 
@@ -124,7 +126,7 @@ def test_expired_lease_of_another_machine_is_watched_before_takeover(
     hold(storage, 1, on_another_machine(pid=NO_PROCESS), -1e4)
     with LeaseManager(storage.leases, "s") as own:
         assert own.acquire(0) is not None
-        assert own.acquire(1) is not None, "the database may have been away: it is watched for a while"
+        assert own.acquire(1) is not None, "an expired lease must be watched before it is taken"
         time.sleep(0.4)
         assert own.acquire(0) is not None
         assert own.acquire(1) is None
@@ -275,7 +277,7 @@ class TestSeveralRecorders:
         recorder.episodes(ask.number, [episode()])
         recorder.completed(ask.number, 9.0)
         recorder.close()
-        assert [trial.state.name for trial in study.trials()] == ["RUNNING"], "it is the other one's"
+        assert [trial.state.name for trial in study.trials()] == ["RUNNING"], "the trial must keep running elsewhere"
         assert storage.episodes.curve(study.episodes_key, ask.number) == []
 
     def test_worker_sees_rows_added_by_the_lead(self, storage: StudyStorage, make_spec: Make) -> None:

@@ -241,7 +241,7 @@ def test_write_delayed_by_the_network_is_rejected_after_a_takeover(
             assert ask_until_free(successor).number == number
             run_half(successor, number)
             before = stored_rows(study, number)
-            assert late.is_alive(), "it waits for its storage"
+            assert late.is_alive(), "the process must wait for its storage"
             own.start()
             late.join(timeout=600)
             assert not late.is_alive()

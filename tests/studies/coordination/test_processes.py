@@ -145,9 +145,9 @@ def test_recording_uses_a_bounded_number_of_statements(
             assert study.storage.episodes.count(study.episodes_key) == 15 * 20 * 150
     finally:
         sa.event.remove(sa.Engine, "before_cursor_execute", count)
-    assert reporting == [reporting[0]] * 15, "it grows with the number of trials"
+    assert reporting == [reporting[0]] * 15, "the cost of a report grows with the number of trials"
     assert reporting[0].total() <= 9 * len(spec.report_marks)
-    assert {cost["INSERT episodes"] for cost in whole} == {1}, "3,000 episodes of a trial are written at once"
+    assert {cost["INSERT episodes"] for cost in whole} == {1}, "3,000 episodes must be written by one statement"
 
 
 def episode(seed: int, number: int, env_steps: int) -> EpisodeRecord:

@@ -119,7 +119,7 @@ class TestEveryStorage:
     def test_epochs_increase_after_release(self, storage: StudyStorage) -> None:
         leases = storage.leases
         assert leases.take("s", 0, "one", 60.0) == 1
-        assert leases.take("s", 0, "another", 60.0) == 0, "it is held"
+        assert leases.take("s", 0, "another", 60.0) == 0, "a lease that is held must not be taken"
         assert leases.release("s", 0, "one")
         assert leases.held("s") == {}
         assert leases.take("s", 0, "another", 60.0) == 2

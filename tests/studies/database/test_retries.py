@@ -331,7 +331,7 @@ class TestResultsSurviveAnOutage:
             assert (ask := recorder.ask()) is not None
             assert ask.number == 2
             assert study.storage.leases.release(key, 0, far)
-            assert recorder.ask() is None, "nothing is left to run: what was kept of the first one is written"
+            assert recorder.ask() is None, "no trial must be left to run once the kept results are written"
             assert [trial.value for trial in study.trials()] == [6.0, 7.0, None]
             assert recorder.spool_path is None
             assert study.storage.leases.held(key).keys() == {STUDY, 2}

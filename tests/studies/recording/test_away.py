@@ -93,7 +93,7 @@ class TestLostTrialIsReturned:
             take_by_another(study, first.number)
             wait_for_lost_lease(recorder, first.number)
             stop_by_another(study, first.number)
-            assert recorder.ask() is None, "two would tell what happens to it"
+            assert recorder.ask() is None, "the trial must not be proposed while its old run continues"
             assert recorder.n_left == 1
             arguments = {"completed": (9.0,), "pruned": (100, 9.0), "failed": ("it broke",), "interrupted": ()}
             getattr(recorder, end)(first.number, *arguments[end])

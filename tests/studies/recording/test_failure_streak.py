@@ -13,7 +13,7 @@ def test_failure_streak_stops_the_study_at_its_limit() -> None:
         streak.add(failure(reason), 2)
     assert streak.stop_reason == "2 trials failed in a row; the last one: second"
     streak.add(failure("third"), 2)
-    assert streak.stop_reason.endswith("second"), "the reason is the one that stopped the study"
+    assert streak.stop_reason.endswith("second"), "the reason must be the error that stopped the study"
 
 
 def test_completion_or_pruning_resets_the_streak() -> None:

@@ -65,7 +65,7 @@ class TestImportances:
         assert data.importances[0].share > 0.6
         assert [each.name for each in data.importances if each.sure] == ["learning_rate"]
         assert sum(each.share for each in data.importances) == pytest.approx(1.0)
-        assert {each.name for each in data.importances} == set(SPACE) - {"n_envs"}, "what is fixed has none"
+        assert {each.name for each in data.importances} == set(SPACE) - {"n_envs"}, "fixed ones must have no importance"
 
     @pytest.mark.slow
     def test_irrelevant_parameters_are_not_significant(self, storage: StudyStorage, make_spec: Make) -> None:
@@ -127,7 +127,7 @@ class TestParallelCoordinates:
         assert (best.state, best.places[-1]) == ("complete", 1.0)
         pruned = [line for line in data.lines if line.state == "pruned"]
         assert pruned
-        assert all(math.isnan(line.places[-1]) for line in pruned), "what was stopped has no value at the end"
+        assert all(math.isnan(line.places[-1]) for line in pruned), "lines of pruned trials must end without a value"
 
     def test_pick_is_a_separate_line(self, storage: StudyStorage, make_spec: Make) -> None:
         study = finished_study(storage, random_spec(make_spec), by_rate)

@@ -76,7 +76,7 @@ def test_sampler_with_missing_package_names_the_extra_to_install(
         make_sampler(name, {}, 0, make_spec())
     with pytest.raises(StudyError, match=message):
         open_study(make_spec(sampler=name), storage)
-    assert storage.optuna.get_all_studies() == [], "nothing is made before it is refused"
+    assert storage.optuna.get_all_studies() == [], "a refused study must not be created"
 
 
 def test_samplers_extra_lists_all_sampler_packages() -> None:

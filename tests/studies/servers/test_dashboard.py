@@ -85,7 +85,7 @@ def test_attaching_again_replaces_the_figures(storage: StudyStorage, make_spec: 
     attach_figures(study)
     assert set(storage.optuna.get_study_system_attrs(study.study._study_id)) == keys
     size = sum(len(str(value)) for value in storage.optuna.get_study_system_attrs(study.study._study_id).values())
-    assert size < 250_000, "the dashboard loads this at every poll"
+    assert size < 250_000, "the answer is too large for the dashboard, which loads it at every poll"
 
 
 @pytest.mark.parametrize("storage_url", ["sqlite", "journal"], indirect=True)
@@ -112,7 +112,7 @@ def test_study_created_later_gets_its_figures(served_polling: str, storage_url: 
         fill(storage, make_spec(name="later"))
         deadline = time.monotonic() + 20
         while figures_of(served_polling, "later") != IDS:
-            assert time.monotonic() < deadline, "no figures came"
+            assert time.monotonic() < deadline, "the page showed no figures in time"
             time.sleep(0.2)
 
 
@@ -193,10 +193,10 @@ class TestPick:
             study_id = confirmed.study._study_id
             detail = get(f"{address}/api/studies/{study_id}")
             assert [trial["number"] for trial in detail["best_trials"]] == [1]
-            assert [trial["number"] for trial in detail["trials"]] == [0, 1, 2], "no confirmation is among them"
+            assert [trial["number"] for trial in detail["trials"]] == [0, 1, 2], "confirmations must not be listed"
             assert get(f"{address}/finder/picks")[str(study_id)]["name"] == "Finder's pick"
             found = get(f"{address}/api/studies/{study_id}/param_importances")
-            assert found == {"param_importances": [[]]}, "three trials say nothing, as our own figure does"
+            assert found == {"param_importances": [[]]}, "three trials must have no importances, as in the report"
             drawn = get(f"{address}/api/studies/{study_id}/plot/timeline")
             assert "Trial: 3" not in str(drawn)
 
@@ -290,7 +290,7 @@ class TestDashboardStorage:
             with Recorder(new) as recorder:
                 recorder.completed(recorder.ask().number, 7.0)  # type: ignore[union-attr]
             assert [trial.value for trial in view.get_all_trials(new.study._study_id)] == [7.0]
-            assert new.study._study_id != old.study._study_id, "whoever knows the old one by its id finds it gone"
+            assert new.study._study_id != old.study._study_id, "the new study must have an id of its own"
 
     def test_replaced_trial_with_the_same_id_is_read_again(self) -> None:
         """SQLite files of older versions reuse ids."""
@@ -299,7 +299,7 @@ class TestDashboardStorage:
         study = optuna.create_study(storage=storage)
         study.add_trial(optuna.trial.create_trial(value=1.0))
         (first,) = view.get_all_trials(study._study_id)
-        assert view.get_all_trials(study._study_id)[0] is first, "it is made readable once"
+        assert view.get_all_trials(study._study_id)[0] is first, "the view must return the same object every time"
         storage._studies[study._study_id].trials[0] = optuna.trial.create_trial(value=7.0)
         storage._studies[study._study_id].trials[0]._trial_id = first._trial_id
         assert [trial.value for trial in view.get_all_trials(study._study_id)] == [7.0]

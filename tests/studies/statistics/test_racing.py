@@ -88,8 +88,8 @@ def test_rate_below_the_best_stays_where_an_equal_rate_above_leaves() -> None:
 def test_rates_of_another_optimizer_are_not_neighbours() -> None:
     racers = [*curve([0.0, 80.0, 90.0]), *curve([0.0, 80.0, 0.0], "sgd")]
     found = scores(racers, 1.0)
-    assert found[1] > found[4], "the one beside 90 is worth more than the one beside 0"
-    assert found[0] == pytest.approx(found[3], abs=0.2), "a decade away it says next to nothing"
+    assert found[1] > found[4], "the neighbour of a good trial must have a higher prediction than that of a bad one"
+    assert found[0] == pytest.approx(found[3], abs=0.2), "a trial a decade away must hardly change the prediction"
 
 
 def test_nan_seeds_count_as_the_worst() -> None:

@@ -114,7 +114,7 @@ class TestManyCandidates:
         simulated = estimate(values).may_be_best()
         monkeypatch.setattr("studies.statistics.intervals._SIMULATED", 10)
         bounded = estimate(values).may_be_best()
-        assert (bounded | ~simulated).all(), "who may be the best by simulation may be it by the bound"
+        assert (bounded | ~simulated).all(), "the bound must keep every candidate that the simulation keeps"
         assert bounded.sum() < 150
 
 

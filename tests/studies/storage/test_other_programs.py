@@ -44,7 +44,7 @@ class TestEveryStorage:
             recorder.completed(ask.number, 2.0)
             assert recorder.ask() is None
             assert recorder.n_elsewhere == 0
-        assert study_status(study).all_ended, "nobody waits for it"
+        assert study_status(study).all_ended, "a trial of another program must not count as running"
         assert caplog.text.count(f"Trial {trial.number} is left alone: another Optuna program runs it.") == 1
         foreign.tell(trial, 5.0)
         assert foreign.get_trials()[trial.number].value == 5.0

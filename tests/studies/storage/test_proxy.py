@@ -173,7 +173,7 @@ class TestPermanentFailures:
                 before = len(calls)
                 with pytest.raises(StorageAwayError, match=f"rejects the call.*{code}: not for you") as caught:
                     opened.episodes.count("a study")
-                assert len(calls) == before + 1, "it was called again"
+                assert len(calls) == before + 1, "the server must be called again exactly once"
                 assert "\n" not in str(caught.value)
         finally:
             server.stop(grace=0).wait()

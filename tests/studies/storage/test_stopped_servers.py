@@ -272,7 +272,7 @@ class TestTemporaryOutage:
         late = threading.Thread(target=recorder.completed, args=(0, 6.0, {0: 6.0}))
         late.start()
         late.join(4.0)
-        assert late.is_alive(), "it waits for its storage"
+        assert late.is_alive(), "the process must wait for its storage"
         unavailable.resume()
         late.join(120)
         assert not late.is_alive()

@@ -30,5 +30,5 @@ def test_checkpoint_folder_does_not_depend_on_the_storage_address(shared: Path) 
 def test_studies_of_the_same_name_have_different_checkpoint_folders(shared: Path) -> None:
     assert checkpoint_folder(ADDRESSES[0], "a study#1") != checkpoint_folder(ADDRESSES[0], "a study#2")
     assert checkpoint_folder(ADDRESSES[0], "a study") != checkpoint_folder(ADDRESSES[2], "a study"), (
-        "of earlier versions"
+        "the folder of earlier versions must stay distinct"
     )

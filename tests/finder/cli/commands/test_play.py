@@ -165,7 +165,7 @@ class TestPlot:
             for name in ("a", "another")
         ]
         figure = plot_runs(histories_data(runs))
-        assert {trace.xaxis for trace in figure.data} == {None}, "one axis for all"
+        assert {trace.xaxis for trace in figure.data} == {None}, "the traces must share one x axis"
         assert [trace.yaxis for trace in figure.data] == [None, None, "y2", "y2"]
         assert [trace.name for trace in figure.data if trace.showlegend is not False] == ["a", "another"]
         assert figure.layout.yaxis.domain[0] > figure.layout.yaxis2.domain[1]

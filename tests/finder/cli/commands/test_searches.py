@@ -55,7 +55,7 @@ class TestLearningRates:
         assert "; the best rate lies between " in pick
         assert "±" in value
         assert " confirmed over 5 further seeds; expected " in value
-        assert certainty.startswith("not safe: "), "runs of 600 steps tell nothing apart"
+        assert certainty.startswith("not safe: "), "runs of 600 steps cannot tell learning rates apart"
         assert "finder train" not in ran.err
         assert " --seeds " in ran.err or " --env-steps " in ran.err
         assert "3 trials × 2 seeds (0, 1) × 600 environment steps" in ran.err
