@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -121,7 +122,7 @@ class ActorCritic(KerasAgent):
     def rowwise(self) -> bool:
         return self.normalizer is None and self.scaler is None  # the statistics differ between members
 
-    @property
+    @cached_property
     def memory_size(self) -> int:
         return 2 * self.config.memory_units  # the actor's and the critic's
 
@@ -166,7 +167,7 @@ class ActorCritic(KerasAgent):
     def act(self, observations: Array, explore: bool = False) -> Array:
         rows = self._normalized(observations)
         parameters, memory = self._evaluated("actor", rows)  # [N, A], [N, sum(A)] or [N, 2 D]
-        if self.memory_size:
+        if memory is not None:
             self.memory = np.concatenate([memory, self._evaluated("critic", rows)[1]], axis=1)
         chosen = self.distribution.sample(parameters, self.rng) if explore else self.distribution.mode(parameters)
         actions: Array = chosen
@@ -183,11 +184,11 @@ class ActorCritic(KerasAgent):
         n_features = self.observation_space.shape[0]
         return np.concatenate([self.normalizer(rows[..., :n_features]), rows[..., n_features:]], axis=-1)
 
-    def _evaluated(self, name: str, rows: Array) -> tuple[Array, Array]:
-        """Return a network's outputs for rows [R, ...], and its new memories [R, H] (H = 0 without memory)."""
+    def _evaluated(self, name: str, rows: Array) -> tuple[Array, Any]:
+        """Return a network's outputs for rows [R, ...], and its new memories [R, H], None without memory."""
+        if not self.memory_size:
+            return self.infer(name, rows), None
         units = self.config.memory_units
-        if not units:
-            return self.infer(name, rows), np.zeros((len(rows), 0), np.float32)
         n_features = self.observation_space.shape[0]
         own = rows[:, n_features + units * (name == "critic") :][:, :units]
         both = self.infer(name, np.concatenate([rows[:, :n_features], own], axis=1))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -164,7 +165,7 @@ class DQN(OffPolicyAgent):
         self.n_noise = getattr(online, "n_noise", 0)
         return {"q": online, "target": target}
 
-    @property
+    @cached_property
     def memory_size(self) -> int:
         return self.config.memory_units
 

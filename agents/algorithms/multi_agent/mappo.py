@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -80,7 +81,7 @@ class MAPPO(JointAgent, PPO):
             "critic": self.network_of_agents("critic", central, 1, output_scale=1.0, name="critic"),
         }
 
-    @property
+    @cached_property
     def memory_size(self) -> int:
         return self.space.n_agents * super().memory_size
 

@@ -6,9 +6,9 @@ with the reward of the team. Weights are shared by all agents (an option).
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,7 @@ class VDN(JointAgent, DQN):
         super().start()
         self._n_checked, self._unchecked = 0, np.zeros((0, self.space.n_agents), np.float32)
 
-    @property
+    @cached_property
     def memory_size(self) -> int:
         return self.space.n_agents * self.config.memory_units
 
@@ -162,7 +162,7 @@ class VDN(JointAgent, DQN):
 
         seen, begins = features("observations"), batch["begins"]
         memory = ops.reshape(batch["memory"], (-1, space.n_agents, units))
-        run = functools.partial(agents_sequence, network)
+        run = partial(agents_sequence, network)
         outputs, memories = after_burn_in(run, seen, memory, begins, burn_in)
         rows = ops.concatenate([features("next_observations")[:, burn_in:], memories], axis=3)
         following = network(ops.reshape(rows, (-1, *rows.shape[2:])))[..., : space.n_actions]
