@@ -13,6 +13,7 @@ of episodes counts that reach their goal. Results go to
 from __future__ import annotations
 
 import csv
+import functools
 import math
 import os
 import sys
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from returns_cases import CASES
+from returns_cases import CASES, MULTI_AGENT_CASES
 
 from studies.statistics.values import iqm_of_population
 
@@ -111,19 +112,51 @@ def interval(values: list[float]) -> tuple[float, float]:
 
 
 def summary() -> None:
+    single = [name for name in CASES if name not in MULTI_AGENT_CASES]
     print("| case | steps | IQM of seeds (95%) | seeds | wanted | zoo, one run |")
     print("|---|---|---|---|---|---|")
-    for name, case in CASES.items():
+    for name in single:
+        case, final = CASES[name], [values[-1][1] for values in evaluations(name).values()]
+        if final:
+            is_reached = case.threshold is None or iqm_of_population(final) >= case.threshold
+            wanted = (
+                "-" if case.threshold is None else f"{case.threshold:g}" if is_reached else f"**{case.threshold:g}**"
+            )
+            print(f"| {name} | {case.env_steps:,} | {final_returns(name, final)} | {wanted} | {case.beside} |")
+    print("\n| case | steps | IQM of seeds (95%) | seeds | random play | published |")
+    print("|---|---|---|---|---|---|")
+    for name, case in MULTI_AGENT_CASES.items():
         final = [values[-1][1] for values in evaluations(name).values()]
-        if not final:
-            continue
-        low, high = interval(final)
-        fine = case.threshold is not None and abs(case.threshold) <= 1  # returns of at most 1 need their decimals
-        told = ", ".join(f"{value:.{2 if fine else 0}f}" for value in final)
-        iqm = "{:.{d}f} ({:.{d}f} to {:.{d}f})".format(iqm_of_population(final), low, high, d=2 if fine else 1)
-        is_reached = case.threshold is None or iqm_of_population(final) >= case.threshold
-        wanted = "-" if case.threshold is None else f"{case.threshold:g}" if is_reached else f"**{case.threshold:g}**"
-        print(f"| {name} | {case.env_steps:,} | {iqm} | {told} | {wanted} | {case.zoo} |")
+        if final:
+            played = f"{random_play(case.env):.1f}"
+            print(f"| {name} | {case.env_steps:,} | {final_returns(name, final)} | {played} | {case.beside} |")
+
+
+def final_returns(name: str, final: list[float]) -> str:
+    """Return the columns with the interquartile mean and the seeds."""
+    low, high = interval(final)
+    threshold = CASES[name].threshold
+    fine = threshold is not None and abs(threshold) <= 1  # returns of at most 1 need their decimals
+    told = ", ".join(f"{value:.{2 if fine else 0}f}" for value in final)
+    return "{:.{d}f} ({:.{d}f} to {:.{d}f}) | ".format(iqm_of_population(final), low, high, d=2 if fine else 1) + told
+
+
+@functools.cache
+def random_play(env: str) -> float:
+    """Return the mean return of 1,000 episodes with actions drawn uniformly."""
+    import agents
+
+    environment = agents.EnvironmentSpec(env).make()
+    environment.action_space.seed(0)
+    total = 0.0
+    for episode in range(1_000):
+        environment.reset(seed=episode)
+        over = False
+        while not over:
+            _, reward, terminated, truncated, _ = environment.step(environment.action_space.sample())
+            total, over = total + float(reward), terminated or truncated
+    environment.close()
+    return total / 1_000
 
 
 def picture() -> None:

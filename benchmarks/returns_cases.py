@@ -1,11 +1,14 @@
 """What `returns.py` trains: settings of rl-baselines3-zoo as far as they have a counterpart here, else our defaults.
 
-`zoo` is the return that the zoo's table has for the same steps: of one run, on LunarLander of the version before.
+`beside` is the return to compare with. Of a single agent, that of the zoo's table for the same steps: of one run, on
+LunarLander of the version before. Of several agents, that of Papoudakis et al. 2021 (2006.07869), table 3, converted
+(see `_published`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 
@@ -17,7 +20,7 @@ class Case:
     env: str
     env_steps: int
     threshold: float | None  # None: it is there to be compared with
-    zoo: float | str
+    beside: float | str
     params: dict[str, Any] = field(default_factory=dict)
     seeds: int = 5
     goals: bool = False
@@ -155,3 +158,66 @@ CASES |= {
 }
 CASES["rainbow-lunarlander"] = _rainbow({})
 CASES |= {f"rainbow-without-{part}": _rainbow(changes) for part, changes in WITHOUT.items()}
+
+
+# Several agents -----------------------------------------------------------------------------------------------------
+
+_SPREAD, _LISTENER = "mpe2.simple_spread_v3:parallel_env", "mpe2.simple_speaker_listener_v4:parallel_env"
+_FORAGING = "lbforaging:Foraging-8x8-2p-3f-coop-v3"
+_GAMES = "agents.environments.multi_agent.games"
+
+
+def _published(value: float, env: str) -> float:
+    """Convert a published return into one of the environment here.
+
+    There, each agent of simple_spread has the whole distance as its reward, not half of it, and every agent counts as
+    colliding with itself: -1 for each of 3 agents and 25 steps. Speaker and listener have the same rewards here.
+    """
+    return (value + 3 * 25) / 2 if env == _SPREAD else value
+
+
+def _several(agent: str, env: str, env_steps: int, published: float | None, params: dict[str, Any]) -> Case:
+    beside = "-" if published is None else f"{_published(published, env):.1f}"
+    return Case(agent, env, env_steps, None, beside, params)
+
+
+_MAPPO = {"n_envs": 16, "n_steps": 100, "batch_size": 400, "n_epochs": 10, "learning_rate": 7e-4, "gamma": 0.95}
+_OFF_POLICY = {
+    **{"n_envs": 8, "train_freq": 8, "gradient_steps": 8, "batch_size": 64, "buffer_size": 200_000, "gamma": 0.95},
+    **{"learning_rate": 5e-4, "hidden_sizes": [64, 64]},
+}
+_VALUES = {**_OFF_POLICY, "target_update_interval": 200, "exploration_steps": 50_000, "exploration_final_eps": 0.05}
+_OWN = {"share_parameters": False}
+MULTI_AGENT_CASES = {
+    "mappo-spread": _several("mappo", _SPREAD, 1_000_000, -133.54, {**_MAPPO, "ent_coef": 0.01}),
+    "vdn-spread": _several("vdn", _SPREAD, 200_000, -131.03, _VALUES),
+    "qmix-spread": _several("qmix", _SPREAD, 200_000, -126.62, _VALUES),
+    "maddpg-spread": _several("maddpg", _SPREAD, 200_000, -141.70, _OFF_POLICY),
+    "mappo-listener": _several("mappo", _LISTENER, 1_000_000, -10.68, {**_MAPPO, **_OWN, "ent_coef": 0.01}),
+    "vdn-listener": _several("vdn", _LISTENER, 200_000, -15.95, {**_VALUES, **_OWN}),
+    "qmix-listener": _several("qmix", _LISTENER, 200_000, -11.56, {**_VALUES, **_OWN}),
+    "maddpg-listener": _several("maddpg", _LISTENER, 200_000, -13.56, _OFF_POLICY),
+}
+# The second best pair of actions of the climbing game is safe, and the best one is beside the worst.
+_GAME = {"learning_starts": 100, "learning_rate": 5e-4, "target_update_interval": 100}
+_AT_RANDOM = {**_GAME, "policy": "epsilon-greedy", "policy_kwargs": {"epsilon": 1.0}}
+for _name, _env in (("two-step", "TwoStepGame"), ("climbing", "MatrixGame")):
+    for _agent, _params in (
+        ("mappo", {"n_envs": 8, "n_steps": 32, "learning_rate": 1e-3, "ent_coef": 0.01}),
+        ("vdn", _AT_RANDOM),
+        ("qmix", _AT_RANDOM),
+        ("maddpg", {"learning_starts": 100, "learning_rate": 5e-4}),
+    ):
+        MULTI_AGENT_CASES[f"{_agent}-{_name}"] = _several(_agent, f"{_GAMES}:{_env}", 8_000, None, _params)
+CASES |= MULTI_AGENT_CASES
+
+# Memory -------------------------------------------------------------------------------------------------------------
+
+_POSITIONS = f"{Path(__file__).with_name('positions.py')}:Positions"
+_PPO_POSITIONS = {"n_envs": 8, "n_steps": 256, "batch_size": 512, "n_epochs": 10, "learning_rate": 1e-3}
+CASES |= {
+    "ppo-positions": Case(
+        "ppo", _POSITIONS, 500_000, 450, "-", {**_PPO_POSITIONS, "gru_units": 64, "sequence_length": 32}
+    ),
+    "ppo-positions-without-memory": Case("ppo", _POSITIONS, 500_000, None, "-", _PPO_POSITIONS),
+}
