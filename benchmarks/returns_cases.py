@@ -214,10 +214,10 @@ CASES |= MULTI_AGENT_CASES
 # Memory -------------------------------------------------------------------------------------------------------------
 
 _POSITIONS = f"{Path(__file__).with_name('positions.py')}:Positions"
-_PPO_POSITIONS = {"n_envs": 8, "n_steps": 256, "batch_size": 512, "n_epochs": 10, "learning_rate": 1e-3}
+_PPO_POSITIONS = {"n_envs": 8, "n_steps": 256, "batch_size": 512, "n_epochs": 10, "learning_rate": falling(1e-3, 5_800)}
 CASES |= {
     "ppo-positions": Case(
-        "ppo", _POSITIONS, 500_000, 450, "-", {**_PPO_POSITIONS, "gru_units": 64, "sequence_length": 32}
+        "ppo", _POSITIONS, 300_000, 450, "-", {**_PPO_POSITIONS, "gru_units": 64, "sequence_length": 32}
     ),
-    "ppo-positions-without-memory": Case("ppo", _POSITIONS, 500_000, None, "-", _PPO_POSITIONS),
+    "ppo-positions-without-memory": Case("ppo", _POSITIONS, 300_000, None, "-", _PPO_POSITIONS),
 }
