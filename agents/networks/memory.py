@@ -43,13 +43,22 @@ class GatedUnit(keras.layers.Layer):
         self.bias = self.add_weight(shape=(size,), initializer="zeros", name="bias")
         self.recurrent_bias = self.add_weight(shape=(size,), initializer="zeros", name="recurrent_bias")
 
+    def affine(self, x: Any, kernel: Any, bias: Any) -> Any:
+        """Return x @ kernel + bias."""
+        return ops.matmul(x, kernel) + bias
+
+    def numpy_affine(self, x: Array, kernel: Array, bias: Array) -> Array:
+        """Compute the same in NumPy, with any leading axes."""
+        result: Array = x @ kernel + bias
+        return result
+
     def projected(self, features: Any) -> Any:
         """Return the part of the gates that depends on features [..., F] only, [..., 3 H]."""
-        return ops.matmul(features, self.kernel) + self.bias
+        return self.affine(features, self.kernel, self.bias)
 
     def following(self, projected: Any, memory: Any) -> Any:
         """Return the new memory [B, H] from `projected` [B, 3 H] and the memory [B, H]."""
-        recurrent = ops.matmul(memory, self.recurrent) + self.recurrent_bias
+        recurrent = self.affine(memory, self.recurrent, self.recurrent_bias)
         update, reset, candidate = ops.split(projected, 3, axis=-1)
         own_update, own_reset, own_candidate = ops.split(recurrent, 3, axis=-1)
         kept = ops.sigmoid(update + own_update)
@@ -63,8 +72,9 @@ class GatedUnit(keras.layers.Layer):
     def numpy_step(self, features: Array, memory: Array, weights: Sequence[Array]) -> Array:
         """Compute the same in NumPy, with any leading axes."""
         kernel, recurrent, bias, recurrent_bias = weights
-        update, reset, candidate = np.split(features @ kernel + bias, 3, axis=-1)
-        own_update, own_reset, own_candidate = np.split(memory @ recurrent + recurrent_bias, 3, axis=-1)
+        update, reset, candidate = np.split(self.numpy_affine(features, kernel, bias), 3, axis=-1)
+        from_memory = self.numpy_affine(memory, recurrent, recurrent_bias)
+        own_update, own_reset, own_candidate = np.split(from_memory, 3, axis=-1)
         kept = _sigmoid(update + own_update)
         proposed = np.tanh(candidate + _sigmoid(reset + own_reset) * own_candidate)
         result: Array = kept * memory + (1.0 - kept) * proposed
@@ -83,33 +93,35 @@ def _sigmoid(x: Array) -> Array:
 class Recurrent(keras.layers.Layer):
     """Hidden layers, a gated recurrent unit and last layers as one layer of [features, memory].
 
+    Rows may have further axes before the features, such as that of agents, if all layers take them.
+
     Args:
         body: Layers before the memory, from [B, F].
-        units: Length of the memory, H.
+        unit: The memory, of length H.
         head: Layers after it, to [B, outputs].
     """
 
     def __init__(
-        self, body: Sequence[keras.layers.Layer], units: int, head: Sequence[keras.layers.Layer], **kwargs: Any
+        self, body: Sequence[keras.layers.Layer], unit: GatedUnit, head: Sequence[keras.layers.Layer], **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        self.units = units
-        self.unit = GatedUnit(units)
+        self.unit, self.units = unit, unit.units
         self._body, self._head = list(body), list(head)
         self.parts = [*self._body, *self._head]  # whose NumPy functions acting needs
 
     def build(self, input_shape: tuple[int, ...]) -> None:
         """Build all layers."""
-        shape: Any = (None, input_shape[-1] - self.units)
-        shape = _built(self._body, shape)
-        self.unit.build(shape)
-        _built(self._head, (None, self.units))
+        *rows, width = input_shape
+        shape = _built(self._body, (*rows, width - self.units))
+        if not self.unit.built:
+            self.unit.build(shape)
+        _built(self._head, (*rows, self.units))
 
     def call(self, rows: Any) -> Any:
         """Map [B, F + H] to [B, outputs + H]: one step."""
-        features, memory = rows[:, : -self.units], rows[:, -self.units :]
+        features, memory = rows[..., : -self.units], rows[..., -self.units :]
         following = self.unit(_through(self._body, features), memory)
-        return ops.concatenate([_through(self._head, following), following], axis=1)
+        return ops.concatenate([_through(self._head, following), following], axis=-1)
 
     def sequence(self, features: Any, memory: Any, begins: Any) -> tuple[Any, Any]:
         """Return outputs [B, L, outputs] and memories after each step [B, L, H] of sequences of L steps.
@@ -119,18 +131,17 @@ class Recurrent(keras.layers.Layer):
             memory: [B, H] before the first step.
             begins: [B, L] whether an episode begins with a step: its memory before it is zero.
         """
-        length = features.shape[1]
-        rows = ops.reshape(features, (-1, features.shape[2]))
-        hidden = self.unit.projected(_through(self._body, rows))  # [B * L, 3 H]
-        hidden = ops.reshape(hidden, (-1, length, 3 * self.units))
-        keeps = 1.0 - ops.cast(begins, "float32")  # [B, L]
+        _, length, *row = features.shape
+        hidden = self.unit.projected(_through(self._body, ops.reshape(features, (-1, *row))))  # [B * L, 3 H]
+        hidden = ops.reshape(hidden, (-1, length, *hidden.shape[1:]))
+        keeps = ops.reshape(1.0 - ops.cast(begins, "float32"), (-1, length, *(1 for _ in row)))  # [B, L, 1]
         memories = []
         for t in range(length):
-            memory = self.unit.following(hidden[:, t], memory * keeps[:, t : t + 1])
+            memory = self.unit.following(hidden[:, t], memory * keeps[:, t])
             memories.append(memory)
         stacked = ops.stack(memories, axis=1)  # [B, L, H]
-        outputs = _through(self._head, ops.reshape(stacked, (-1, self.units)))
-        return ops.reshape(outputs, (-1, length, outputs.shape[1])), stacked
+        outputs = _through(self._head, ops.reshape(stacked, (-1, *stacked.shape[2:])))
+        return ops.reshape(outputs, (-1, length, *outputs.shape[1:])), stacked
 
     def values_and_successors(self, batch: dict[str, Any], burn_in: int) -> tuple[Any, Any]:
         """Return the outputs for all steps of sequences after the burn-in, and for their successors: [B * L, outputs].
@@ -172,15 +183,19 @@ class Recurrent(keras.layers.Layer):
         body, head = (
             [keras.saving.serialize_keras_object(layer) for layer in part] for part in (self._body, self._head)
         )
-        return {**super().get_config(), "body": body, "units": self.units, "head": head}
+        return {
+            **super().get_config(),
+            "body": body,
+            "unit": keras.saving.serialize_keras_object(self.unit),
+            "head": head,
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Recurrent:
         """Return the layer of a saved configuration."""
-        parts = {
-            name: [keras.saving.deserialize_keras_object(layer) for layer in config[name]] for name in ("body", "head")
-        }
-        return cls(**{**config, **parts})
+        made = keras.saving.deserialize_keras_object
+        parts = {name: [made(layer) for layer in config[name]] for name in ("body", "head")}
+        return cls(**{**config, **parts, "unit": made(config["unit"])})
 
 
 def _built(layers: Sequence[keras.layers.Layer], shape: Any) -> Any:
@@ -212,7 +227,7 @@ def recurrent_network(
     name: str | None = None,
 ) -> keras.Sequential:
     """Return a network with memory, of rows [B, F + H] to [B, outputs + H]; `recurrent_of` returns its layer."""
-    return keras.Sequential([keras.Input((n_features + units,)), Recurrent(body, units, head)], name=name)
+    return keras.Sequential([keras.Input((n_features + units,)), Recurrent(body, GatedUnit(units), head)], name=name)
 
 
 def recurrent_of(network: keras.Model) -> Recurrent:

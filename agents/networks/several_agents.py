@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from agents.backend.tensorflow import keras, ops
 from agents.networks.builders import checked_sizes
-from agents.networks.memory import Recurrent, recurrent_of
+from agents.networks.memory import GatedUnit, Recurrent, recurrent_of
 
 Array = np.ndarray[Any, Any]
 
@@ -40,8 +40,8 @@ def agents_network(
         output_scale: Gain of an orthogonal initialisation of the last layer (and sqrt(2) before it); None for Keras's
             default initialisation.
         head: Layers after the last one, of [B, A, outputs].
-        memory: Units of a gated recurrent unit before the last layer, H, for shared weights: rows are then
-            [B, A, F + H], and outputs [B, A, outputs + H] end with the new memory (`agents.networks.memory`).
+        memory: Units of a gated recurrent unit before the last layer, H: rows are then [B, A, F + H], and outputs
+            [B, A, outputs + H] end with the new memory (`agents.networks.memory`).
         name: Name of the network.
 
     Raises:
@@ -50,24 +50,29 @@ def agents_network(
     sizes = checked_sizes(hidden_sizes, activation)
     gains = [None if output_scale is None else math.sqrt(2.0)] * len(sizes) + [output_scale]
     activations = [activation] * len(sizes) + ["linear"]
-    layers: list[keras.layers.Layer] = [keras.Input((n_agents, n_features + memory))]
+    hidden: list[keras.layers.Layer] = []
+    last: keras.layers.Layer
     if shared:
-        dense = [
+        *hidden, last = [
             keras.layers.Dense(units, activation=own, kernel_initializer=_initializer(gain))
             for units, own, gain in zip([*sizes, outputs], activations, gains, strict=True)
         ]
-        through = [Recurrent(dense[:-1], memory, dense[-1:])] if memory else dense
-        layers += [AgentNumbers(), MergeAgents(), *through, SplitAgents(n_agents)]
     else:
-        for units, own, gain in zip([*sizes, outputs], activations, gains, strict=True):
-            layers.append(AgentDense(units, gain))
-            if own != "linear":
-                layers.append(keras.layers.Activation(own))
-    return keras.Sequential([*layers, *head], name=name)
+        for units, gain in zip(sizes, gains, strict=False):
+            hidden += [AgentDense(units, gain), keras.layers.Activation(activation)]
+        last = AgentDense(outputs, output_scale)
+    if memory:
+        unit = GatedUnit(memory) if shared else AgentGatedUnit(memory)
+        through, head = [Recurrent(hidden, unit, [last, *head])], ()
+    else:
+        through = [*hidden, last]
+    if shared:
+        through = [AgentNumbers(), MergeAgents(), *through, SplitAgents(n_agents)]
+    return keras.Sequential([keras.Input((n_agents, n_features + memory)), *through, *head], name=name)
 
 
 def agents_sequence(network: keras.Sequential, features: Any, memory: Any, begins: Any) -> tuple[Any, Any]:
-    """Return the outputs [B, L, A, outputs] and memories [B, L, A, H] of agents that share a network with memory.
+    """Return the outputs [B, L, A, outputs] and memories [B, L, A, H] of a network of agents with memory.
 
     Args:
         network: Made by `agents_network`.
@@ -75,10 +80,12 @@ def agents_sequence(network: keras.Sequential, features: Any, memory: Any, begin
         memory: [B, A, H] before the first step.
         begins: [B, L] whether an episode begins with a step.
     """
+    layer = recurrent_of(network)
+    if isinstance(layer.unit, AgentGatedUnit):
+        return layer.sequence(features, memory, begins)
     _, length, n_agents, n_features = features.shape
     rows = AgentNumbers()(ops.reshape(features, (-1, n_agents, n_features)))  # [B * L, A, A + F]
     rows = ops.transpose(ops.reshape(rows, (-1, length, n_agents, n_agents + n_features)), (0, 2, 1, 3))
-    layer = recurrent_of(network)
     outputs, memories = layer.sequence(
         ops.reshape(rows, (-1, length, n_agents + n_features)),  # [B * A, L, A + F]
         ops.reshape(memory, (-1, layer.units)),
@@ -161,27 +168,67 @@ class AgentDense(keras.layers.Layer):
         """Create kernels [A, F, units] and biases [A, units]."""
         _, n_agents, n_features = input_shape
 
-        def kernels(shape: Any, dtype: Any = None) -> Any:
-            each = [keras.initializers.get(_initializer(self.gain)) for _ in range(n_agents)]
-            return ops.stack([initializer((n_features, self.units), dtype=dtype) for initializer in each])
-
+        kernels = _of_each_agent(lambda: keras.initializers.get(_initializer(self.gain)))
         self.kernel = self.add_weight(shape=(n_agents, n_features, self.units), initializer=kernels, name="kernel")
         self.bias = self.add_weight(shape=(n_agents, self.units), initializer="zeros", name="bias")
 
     def call(self, features: Any) -> Any:
         """Map [B, A, F] to [B, A, units]."""
-        by_agent = ops.matmul(ops.transpose(features, (1, 0, 2)), self.kernel)  # [A, B, units]
-        return ops.transpose(by_agent, (1, 0, 2)) + self.bias
+        return _affine(features, self.kernel, self.bias)
+
+    def compute_output_shape(self, input_shape: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the shape of the outputs."""
+        return (*input_shape[:-1], self.units)
 
     def numpy_call(self, features: Array, weights: list[Array]) -> Array:
         """Compute the same in NumPy: [..., B, A, F] -> [..., B, A, units]."""
-        kernel, bias = weights
-        by_agent = np.swapaxes(features, -2, -3) @ kernel + bias[..., None, :]  # [..., A, B, units]
-        return np.swapaxes(by_agent, -2, -3)
+        return _numpy_affine(features, *weights)
 
     def get_config(self) -> dict[str, Any]:
         """Return the configuration for saving."""
         return {**super().get_config(), "units": self.units, "gain": self.gain}
+
+
+@keras.saving.register_keras_serializable("agents")
+class AgentGatedUnit(GatedUnit):
+    """Gated recurrent unit with separate weights for each agent: of features [B, A, F] and memories [B, A, H]."""
+
+    def build(self, input_shape: tuple[int, ...]) -> None:
+        """Create the kernels [A, F, 3 H] and [A, H, 3 H], and a bias [A, 3 H] for each."""
+        _, n_agents, n_features = input_shape
+        size = 3 * self.units
+        kernels, recurrent = map(_of_each_agent, (keras.initializers.GlorotUniform, keras.initializers.Orthogonal))
+        self.kernel = self.add_weight(shape=(n_agents, n_features, size), initializer=kernels, name="kernel")
+        self.recurrent = self.add_weight(shape=(n_agents, self.units, size), initializer=recurrent, name="recurrent")
+        self.bias = self.add_weight(shape=(n_agents, size), initializer="zeros", name="bias")
+        self.recurrent_bias = self.add_weight(shape=(n_agents, size), initializer="zeros", name="recurrent_bias")
+
+    def affine(self, x: Any, kernel: Any, bias: Any) -> Any:
+        return _affine(x, kernel, bias)
+
+    def numpy_affine(self, x: Array, kernel: Array, bias: Array) -> Array:
+        return _numpy_affine(x, kernel, bias)
+
+
+def _of_each_agent(make: Callable[[], Any]) -> Callable[..., Any]:
+    """Return an initializer of kernels [A, F, units] that draws one for each agent."""
+
+    def kernels(shape: Any, dtype: Any = None) -> Any:
+        return ops.stack([make()(shape[1:], dtype=dtype) for _ in range(shape[0])])
+
+    return kernels
+
+
+def _affine(x: Any, kernel: Any, bias: Any) -> Any:
+    """Return each agent's product with its own weights: [B, A, F] -> [B, A, units]."""
+    by_agent = ops.matmul(ops.transpose(x, (1, 0, 2)), kernel)  # [A, B, units]
+    return ops.transpose(by_agent, (1, 0, 2)) + bias
+
+
+def _numpy_affine(x: Array, kernel: Array, bias: Array) -> Array:
+    """Compute the same in NumPy: [..., B, A, F] -> [..., B, A, units]."""
+    by_agent = np.swapaxes(x, -2, -3) @ kernel + bias[..., None, :]  # [..., A, B, units]
+    return np.swapaxes(by_agent, -2, -3)
 
 
 @keras.saving.register_keras_serializable("agents")
@@ -195,16 +242,21 @@ class LogDeviations(keras.layers.Layer):
 
     def build(self, input_shape: tuple[int, ...]) -> None:
         """Create the logarithms, [A or 1, D]."""
-        shape = (1 if self.shared else input_shape[1], input_shape[2])
+        shape = (1 if self.shared else input_shape[1], input_shape[-1])
         self.log_std = self.add_weight(shape=shape, initializer=keras.initializers.Constant(self.initial))
 
     def call(self, means: Any) -> Any:
-        """Map [B, A, D] to [B, A, 2 D]."""
-        return ops.concatenate([means, ops.zeros_like(means) + self.log_std], axis=2)
+        """Map [B, A, D] to [B, A, 2 D], or rows [B * A, D] of agents that have the same."""
+        return ops.concatenate([means, ops.zeros_like(means) + self.log_std], axis=-1)
+
+    def compute_output_shape(self, input_shape: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the shape of the outputs."""
+        return (*input_shape[:-1], 2 * input_shape[-1])
 
     def numpy_call(self, means: Array, weights: list[Array]) -> Array:
-        """Compute the same in NumPy: [..., B, A, D] -> [..., B, A, 2 D]."""
-        return np.concatenate([means, np.broadcast_to(weights[0][..., None, :, :], means.shape)], axis=-1)
+        """Compute the same in NumPy, with any leading axes."""
+        known = weights[0] if weights[0].ndim == means.ndim else weights[0][..., None, :, :]
+        return np.concatenate([means, np.broadcast_to(known, means.shape)], axis=-1)
 
     def get_config(self) -> dict[str, Any]:
         """Return the configuration for saving."""

@@ -55,7 +55,7 @@ class JointAgent(KerasAgent):
 
         Raises:
             ConfigurationError: The environment has a single agent, or agents that share their parameters have
-                different spaces, or agents with memory do not share them.
+                different spaces.
         """
         space, shared = self.observation_space, self.config.share_parameters
         if not isinstance(space, JointSpace):
@@ -71,11 +71,6 @@ class JointAgent(KerasAgent):
             raise ConfigurationError(
                 f"Agents can share their parameters if their spaces are equal; those of {self.interface.label!r} "
                 f"differ ({listed}): set share_parameters=false (--set share_parameters=false)."
-            )
-        if self.config.memory_units and not shared:
-            raise ConfigurationError(
-                f"gru_units needs agents that share their parameters, for {type(self).__name__}: leave out one of "
-                f"gru_units and share_parameters=false."
             )
 
     def network_of_agents(

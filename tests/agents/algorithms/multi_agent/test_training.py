@@ -97,11 +97,11 @@ def test_continuous_actions_are_refused_by_action_values():
         agents.make("vdn", spec)
 
 
-@pytest.mark.parametrize("algorithm", ["mappo", "maddpg"])
-def test_continuous_actions_are_learned(algorithm: str):
+@pytest.mark.parametrize(("algorithm", "params"), [("mappo", {}), ("mappo", {"gru_units": 4}), ("maddpg", {})])
+def test_continuous_actions_are_learned(algorithm: str, params: dict[str, Any]):
     pytest.importorskip("mpe2")
     spec = EnvironmentSpec("mpe2.simple_speaker_listener_v4:parallel_env", {"continuous_actions": True})
-    agent = agents.make(algorithm, spec, **{**SMALL[algorithm], "share_parameters": False})
+    agent = agents.make(algorithm, spec, **{**SMALL[algorithm], "share_parameters": False, **params})
     with Trainer(agent) as trainer:
         trainer.train(env_steps=60)
     assert agent.gradient_steps > 0
@@ -156,12 +156,9 @@ def test_mappo_sequences_reproduce_the_acting_policy():
         pytest.param("mappo", {"normalize_observations": True, "normalize_values": False}, marks=pytest.mark.slow),
         ("vdn", {"sequence_length": 3, "burn_in": 2}),
         pytest.param("qmix", {"sequence_length": 4}, marks=pytest.mark.slow),
+        pytest.param("qmix", {"sequence_length": 3, "share_parameters": False}, marks=pytest.mark.slow),
+        ("mappo", {"sequence_length": 5, "share_parameters": False, "normalize_values": False}),
     ],
 )
 def test_members_with_memory_equal_agents_trained_alone(algorithm: str, params: dict[str, Any]):
     test_population_members_equal_agents_trained_alone(algorithm, {"gru_units": 4, **params})
-
-
-def test_memory_needs_shared_parameters():
-    with pytest.raises(ConfigurationError, match="gru_units needs agents that share their parameters"):
-        agents.make("mappo", EnvironmentSpec(Countdown), gru_units=4, share_parameters=False)
