@@ -80,12 +80,15 @@ class SelfPlay(Callback):
     """Let an agent play against its own earlier versions, or against published agents.
 
     The environment has the wrapper `agents.environments.multi_agent.opponents.Opponents`, which draws side and opponent
-    for each episode. The first version is the agent as it is when training begins. Each member of a population plays
-    against its own versions. A resumed training has the versions of before.
+    for each episode. The first version is the agent as it is when training begins; the versions that are kept are
+    spread over the whole training, as an agent that only meets its newest versions forgets how to beat the others
+    (Bansal et al. 2018, arXiv 1710.03748). Each member of a population plays against its own versions. A resumed
+    training has the versions of before.
 
     Args:
         every: Environment steps between two versions, >= 1. Defaults to 10,000.
-        keep: Number of versions to draw from, the newest ones, >= 1. Defaults to 10.
+        keep: Number of versions to draw from, >= 1: the first, the newest, and others between them; 1: the newest only.
+            Defaults to 10.
         names: Names of agents that other processes publish (`agents.Publish`), as further opponents.
 
     Raises:
@@ -137,7 +140,7 @@ class SelfPlay(Callback):
         spec = spec_of(agent, trainer.environment)
         recipe = pickled(spec, (spec, agent.interface))
         version = EarlierAgent(recipe, trainer.runs[member].env_steps, agent.acting_state())
-        self._versions[member] = [*self._versions.get(member, []), version][-self.keep :]
+        self._versions[member] = _spread([*self._versions.get(member, []), version], self.keep)
 
     def _set(self, trainer: Trainer, member: int) -> None:
         published = [PublishedAgent(name) for name in self.names]
@@ -155,3 +158,12 @@ class SelfPlay(Callback):
         self._versions = {
             member: [EarlierAgent(*version) for version in versions] for member, versions in state["versions"].items()
         }
+
+
+def _spread(versions: list[EarlierAgent], n: int) -> list[EarlierAgent]:
+    """Return n versions, oldest first, at about equal distances: the first, the newest, and others between them."""
+    left = list(versions)
+    while len(left) > max(n, 2):
+        gaps = [after.env_steps - before.env_steps for before, after in zip(left, left[2:], strict=False)]
+        del left[1 + gaps.index(min(gaps))]
+    return left[-n:]
