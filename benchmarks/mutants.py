@@ -5,10 +5,10 @@
     python benchmarks/mutants.py --list             # only show the faults
 
 A fault flips a comparison, a sign or a condition, drops a `not`, or is off by one. It is put into a copy of the
-repository, in which the tests of its room run until the first failure; where they pass, those of its package, and then
-the slow and real ones of its room. A fault that all of them pass has survived: a test is missing, or the fault changes
-nothing (such as a faster path that is no longer taken). The report shows each survivor as a diff. Results go to
-benchmarks/results/mutants.csv and mutants.md.
+repository, in which the quick tests of its room run until the first failure; where they pass, those of its package.
+When all faults were tried, the slow and real tests of their rooms run for those that are left. A fault that all of them
+pass has survived: a test is missing, or the fault changes nothing (such as a faster path that is no longer taken). The
+report shows each survivor as a diff. Results go to benchmarks/results/mutants.csv and mutants.md.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ast
 import csv
+import itertools
 import os
 import random
 import shutil
@@ -33,15 +34,15 @@ PACKAGES = ("agents", "studies", "finder")
 SECONDS = 900
 """A fault that keeps the tests busy for longer is caught: it hangs something."""
 
-QUICK = "not slow and not real"
-"""Marks of the tests that `make test` runs."""
+QUICK, REST = "not slow and not real", "slow or real"
+"""Marks of the tests that `make test` runs, and of those that only `make test-all` does."""
 
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not",
     ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in",
 }  # fmt: skip
 SIGNS: dict[type[ast.operator], str] = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*"}
-COLUMNS = ("path", "line", "kind", "before", "after", "caught", "by", "seconds")
+COLUMNS = ("path", "line", "kind", "before", "after", "tried", "caught", "by", "seconds")
 
 
 class Fault(NamedTuple):
@@ -145,8 +146,8 @@ def chosen(n: int, seed: int) -> list[Fault]:
     return found
 
 
-def try_out(fault: Fault, copy: Path) -> tuple[bool, str, float]:
-    """Return whether tests caught a fault, which ones, and after how many seconds."""
+def try_out(fault: Fault, copy: Path, marks: str) -> tuple[bool, str, float]:
+    """Return whether tests with these marks caught a fault, which ones, and after how many seconds."""
     path = copy / fault.path
     sound = path.read_text()
     lines = sound.splitlines(keepends=True)
@@ -156,7 +157,7 @@ def try_out(fault: Fault, copy: Path) -> tuple[bool, str, float]:
     path.write_text("".join(lines))
     began = time.monotonic()
     try:
-        for tests in _tests_of(fault, copy):
+        for tests in _tests_of(fault, copy, marks):
             command = [sys.executable, "-m", "pytest", "-x", "--quiet", "--no-header", "-p", "no:cacheprovider", *tests]
             if os.cpu_count() != 1:
                 command += ["-n", "auto", "--dist", "worksteal"]
@@ -175,15 +176,14 @@ def try_out(fault: Fault, copy: Path) -> tuple[bool, str, float]:
         path.write_text(sound)
 
 
-def _tests_of(fault: Fault, copy: Path) -> Iterator[list[str]]:
-    """Yield the quick tests of the room, those of the package, and the slow and real ones of the room."""
+def _tests_of(fault: Fault, copy: Path, marks: str) -> Iterator[list[str]]:
+    """Yield the tests of the room; of the quick ones those of the package, too."""
     package = copy / "tests" / Path(fault.path).parts[0]
     room = copy / "tests" / fault.room
     while not room.is_dir():
         room = room.parent
-    for tests, marks in ((room, QUICK), (package, QUICK), (room, "slow or real")):
-        if room != package or tests is package:
-            yield [str(tests), "-m", marks]
+    for tests in dict.fromkeys([room, package] if marks == QUICK else [room]):
+        yield [str(tests), "-m", marks]
 
 
 def write_report(rows: list[dict[str, str]]) -> None:
@@ -226,16 +226,19 @@ def main() -> None:
         copy = Path(folder) / "copy"
         ignored = shutil.ignore_patterns(".venv", ".git", "demo", "site", "__pycache__", ".mypy_cache", ".ruff_cache")
         shutil.copytree(ROOT, copy, ignore=ignored)
-        for number, fault in enumerate(faults, start=1):
-            if (fault.path, fault.before, fault.after) in known:
+        for marks, (number, fault) in itertools.product((QUICK, REST), enumerate(faults, start=1)):
+            row = known.get((fault.path, fault.before, fault.after))
+            if row is not None and (row["caught"] == "True" or marks == QUICK or row["tried"] == REST):
                 continue
-            caught, by, seconds = try_out(fault, copy)
-            values = (*fault, caught, by, f"{seconds:.0f}")
-            rows.append(dict(zip(COLUMNS, map(str, values), strict=True)))
-            print(
-                f"{number}/{len(faults)} {'caught' if caught else 'SURVIVED'} {fault.path}:{fault.line} {by}",
-                flush=True,
-            )
+            caught, by, seconds = try_out(fault, copy, marks)
+            values = dict(zip(COLUMNS, map(str, (*fault, marks, caught, by, f"{seconds:.0f}")), strict=True))
+            if row is None:
+                rows.append(values)
+                known[fault.path, fault.before, fault.after] = values
+            else:
+                row.update(values)
+            told = "caught" if caught else "SURVIVED"
+            print(f"{number}/{len(faults)} {told} ({marks}) {fault.path}:{fault.line} {by}", flush=True)
             with table.open("w", newline="") as file:
                 writer = csv.DictWriter(file, COLUMNS)
                 writer.writeheader()
