@@ -1,4 +1,4 @@
-"""Tests of the worker pool: the time in which a process waits for capacity is not counted as hanging."""
+"""Tests of the worker pool: processes that wait for capacity, and processes that need time to stop."""
 
 from __future__ import annotations
 
@@ -72,3 +72,42 @@ def test_trial_that_waits_for_capacity_is_not_hanging(monkeypatch: pytest.Monkey
         next_trial=lambda: next(trials, None), listener=listener,
     ).run()  # fmt: skip
     assert {number: outcome.state for number, outcome in listener.outcomes.items()} == {0: "complete", 1: "complete"}
+
+
+class Stopping(Waiting):
+    """A process that ends its trial a moment after it was stopped."""
+
+    def _run(self) -> None:
+        [number] = self._broker.receive_batch(0)[0]
+        self._broker.post("started", 0, (number, {}))
+        assert self._broker.receive_batch(0) is None
+        time.sleep(self._seconds)
+        self._broker.finish(0, number, Outcome(state="interrupted", reason="saved"))
+
+
+class StoppingCrew(WaitingCrew):
+    """A crew of one such process."""
+
+    def start(self, number: int) -> Waiting:
+        self.process = Stopping(self.broker, 0.3)
+        return self.process
+
+
+class Interrupting(RecordingListener):
+    """A listener of a search that is interrupted when its first trial starts."""
+
+    def started(self, number: int, configuration: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+
+def test_interrupted_processes_have_time_to_stop():
+    agent = AgentSpec.of("ppo", "fakes:TwoStep-v0", SMALL_PPO)
+    trials = iter([TrialSpec(number=0, agent=agent, env_steps=32, report_marks=(32,), seeds=(0,))])
+    crew, listener = StoppingCrew(), Interrupting()
+    with pytest.raises(KeyboardInterrupt):
+        TrialDispatcher(
+            crew, n_jobs=1, batching=Batching(), name="stopping", reuses=True,
+            next_trial=lambda: next(trials, None), listener=listener,
+        ).run()  # fmt: skip
+    assert not crew.process.killed
+    assert listener.outcomes[0] == Outcome(state="interrupted", reason="saved")
