@@ -19,7 +19,7 @@ def plural(word: str, number: int) -> str:
 
 def rate_text(value: float) -> str:
     """Return a learning rate in short notation: 0.0003 is `3e-4`, 0.00139 is `1.39e-3`."""
-    if value == 0 or not math.isfinite(value):
+    if not math.isfinite(value):
         return f"{value:g}"
     mantissa, _, exponent = f"{value:.2e}".partition("e")
     short = mantissa.rstrip("0").rstrip(".")

@@ -100,7 +100,7 @@ def test_line_search_takes_first_improving_step_within_distance(jit_compile):
     assert searched(height_and_distance, limit=4.0, **shared) == (2.0, 2.0, 4.0, True)
     assert searched(height_and_distance, limit=3.9, **shared) == (1.0, 2.0, 1.0, True)
     assert searched(height_and_distance, limit=0.2, max_tries=4, **shared) == (0.0, 0.0, 0.0, False)
-    assert searched(height_and_distance, limit=0.2, max_tries=6, **shared) == (0.25, 2.25 - 1.5625, 0.0625, True)
+    assert searched(height_and_distance, limit=0.2, max_tries=5, **shared) == (0.25, 2.25 - 1.5625, 0.0625, True)
 
 
 def test_line_search_rejects_steps_without_improvement():
