@@ -58,6 +58,7 @@ def test_mixing_network_is_monotonic_in_every_agents_value():
 def test_mixing_network_against_its_formula():
     rng = np.random.default_rng(0)
     mixer = mixer_network(2, 3, 4)
+    mixer.set_weights([rng.standard_normal(weight.shape) for weight in mixer.weights])
     values, state = rng.standard_normal((5, 2)).astype(np.float32), rng.standard_normal((5, 3)).astype(np.float32)
     weights = {each.path.rpartition("/")[0].rpartition("/")[2] + each.path[-4:]: each for each in mixer.weights}
     assert len(weights) == len(mixer.weights) == 10
@@ -72,7 +73,7 @@ def test_mixing_network_against_its_formula():
         hidden = np.where(hidden > 0, hidden, np.expm1(hidden))
         last = hidden @ np.abs(dense("last", state[row]))
         expected = last + dense("value", np.maximum(dense("hidden", state[row]), 0.0))
-        np.testing.assert_allclose(np.asarray(mixer([values, state]))[row], expected, rtol=1e-5)
+        np.testing.assert_allclose(np.asarray(mixer([values, state]))[row], expected, rtol=1e-5, atol=1e-5)
 
 
 def test_mixing_network_begins_as_a_sum():
