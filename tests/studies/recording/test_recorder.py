@@ -20,7 +20,7 @@ from studies.database.fencing import Fence
 from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
 from studies.recording import writer
-from studies.recording.opening import open_study
+from studies.recording.opening import join_study, open_study
 from studies.recording.recorder import Recorder
 from studies.recording.trial_endings import TRACEBACK_BYTES
 from studies.recording.writer import FLUSH_ROWS
@@ -52,6 +52,16 @@ def states(study: OpenStudy) -> list[str]:
 
 
 class TestEveryStorage:
+    def test_trials_of_another_recorder_run_elsewhere(self, storage: StudyStorage, make_spec: Make) -> None:
+        with (
+            Recorder(open_study(make_spec(n_trials=2), storage)) as own,
+            Recorder(join_study("a study", storage)) as other,
+        ):
+            first = number_of(own)
+            assert (own.n_elsewhere, other.n_elsewhere) == (0, 1)
+            own.completed(first, 1.0)
+            assert (own.n_elsewhere, other.n_elsewhere) == (0, 0)
+
     def test_complete_pruned_and_failed_trials_are_recorded(
         self, storage: StudyStorage, make_spec: Make, episode: MakeEpisode
     ) -> None:
