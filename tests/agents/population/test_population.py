@@ -340,6 +340,15 @@ def test_leaving_members_do_not_affect_others():
         assert_same_run(together, seed, trained_alone(spec, {"seed": seed, "learning_rate": 1e-3}, 200), position)
 
 
+def test_variables_of_the_template_are_no_members_values():
+    population = Population(spec_of("dqn"), [{"seed": i} for i in range(2)])
+    with Trainer(population) as trainer:
+        trainer.train(env_steps=96)
+    for variable in population.agent.state_variables():
+        values = variable.numpy()
+        assert np.all(np.isnan(values) if values.dtype.kind == "f" else values == 0), variable.name
+
+
 def test_leaving_members_do_not_cause_compilation():
     population = Population(spec_of("ppo"), [{"seed": i} for i in range(4)])
     trainer = Trainer(population)
