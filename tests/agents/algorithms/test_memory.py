@@ -11,6 +11,7 @@ from parity import assert_resumed_run_equals_uninterrupted_run, members_and_agen
 
 import agents
 from agents import ConfigurationError, EnvironmentSpec, Trainer
+from agents.algorithms.ppo import PPOConfig
 from agents.buffers import SequenceReplay, Transition
 from agents.buffers.sequences import in_sequences
 from agents.collection.collector import Collector
@@ -50,6 +51,11 @@ def params_of(algorithm: str, **changes: Any) -> dict[str, Any]:
 
 
 # --- sequences
+
+
+@pytest.mark.parametrize(("n_steps", "length"), [(128, 16), (48, 16), (30, 15), (20, 10), (17, 1), (5, 5)])
+def test_sequences_are_as_long_as_rollouts_allow(n_steps: int, length: int):
+    assert PPOConfig(gru_units=4, n_steps=n_steps).steps_of_sequences(n_steps) == length
 
 
 def test_rollout_is_split_into_sequences():
