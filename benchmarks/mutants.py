@@ -3,6 +3,7 @@
     python benchmarks/mutants.py                    # 40 faults (`make mutants`); those that were tried are not repeated
     python benchmarks/mutants.py --n 80 --seed 1
     python benchmarks/mutants.py --list             # only show the faults
+    python benchmarks/mutants.py --again            # those that survived are tried again, with the tests of now
 
 A fault flips a comparison, a sign or a condition, drops a `not`, or is off by one. It is put into a copy of the
 repository, in which the quick tests of its room run until the first failure; where they pass, those of its package.
@@ -58,6 +59,11 @@ class Fault(NamedTuple):
     def room(self) -> str:
         """The folder that the file is in."""
         return str(Path(self.path).parent)
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells it from others, wherever its line is now."""
+        return self.path, self.before, self.after
 
 
 def faults_in(path: Path) -> Iterator[Fault]:
@@ -146,6 +152,17 @@ def chosen(n: int, seed: int) -> list[Fault]:
     return found
 
 
+def known_faults(rows: list[dict[str, str]]) -> Iterator[tuple[Fault, dict[str, str]]]:
+    """Yield the faults of a table whose lines are still there, with their rows."""
+    for row in rows:
+        path = ROOT / row["path"]
+        lines = [line.strip() for line in path.read_text().splitlines()] if path.exists() else []
+        found = [number for number, line in enumerate(lines, start=1) if line == row["before"]]
+        if found:
+            line = min(found, key=lambda number: abs(number - int(row["line"])))
+            yield Fault(row["path"], line, row["kind"], row["before"], row["after"]), row
+
+
 def try_out(fault: Fault, copy: Path, marks: str) -> tuple[bool, str, float]:
     """Return whether tests with these marks caught a fault, which ones, and after how many seconds."""
     path = copy / fault.path
@@ -212,31 +229,29 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=40, help="faults (default 40)")
     parser.add_argument("--seed", type=int, default=0, help="which ones (default 0)")
     parser.add_argument("--list", action="store_true", help="show them only")
+    parser.add_argument("--again", action="store_true", help="try those that survived again")
     words = parser.parse_args()
-    faults = chosen(words.n, words.seed)
+    table = RESULTS / "mutants.csv"
+    rows = list(csv.DictReader(table.open())) if table.exists() else []
+    known = {fault: {} if words.again and row["caught"] != "True" else row for fault, row in known_faults(rows)}
+    keys = {fault.key for fault in known}
+    faults = [*known, *(fault for fault in chosen(words.n, words.seed) if fault.key not in keys)][: words.n]
     if words.list:
         for fault in faults:
             print(f"{fault.path}:{fault.line} ({fault.kind})\n  - {fault.before}\n  + {fault.after}")
         return
-    table = RESULTS / "mutants.csv"
-    rows: list[dict[str, str]] = list(csv.DictReader(table.open())) if table.exists() else []
-    known = {(row["path"], row["before"], row["after"]): row for row in rows}
-    rows = [known[key] for fault in faults if (key := (fault.path, fault.before, fault.after)) in known]
+    results = {fault: known.get(fault, {}) for fault in faults}
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
         ignored = shutil.ignore_patterns(".venv", ".git", "demo", "site", "__pycache__", ".mypy_cache", ".ruff_cache")
         shutil.copytree(ROOT, copy, ignore=ignored)
         for marks, (number, fault) in itertools.product((QUICK, REST), enumerate(faults, start=1)):
-            row = known.get((fault.path, fault.before, fault.after))
-            if row is not None and (row["caught"] == "True" or marks == QUICK or row["tried"] == REST):
+            row = results[fault]
+            if row and (row["caught"] == "True" or marks == QUICK or row["tried"] == REST):
                 continue
             caught, by, seconds = try_out(fault, copy, marks)
-            values = dict(zip(COLUMNS, map(str, (*fault, marks, caught, by, f"{seconds:.0f}")), strict=True))
-            if row is None:
-                rows.append(values)
-                known[fault.path, fault.before, fault.after] = values
-            else:
-                row.update(values)
+            row.update(zip(COLUMNS, map(str, (*fault, marks, caught, by, f"{seconds:.0f}")), strict=True))
+            rows = [row for row in results.values() if row]
             told = "caught" if caught else "SURVIVED"
             print(f"{number}/{len(faults)} {told} ({marks}) {fault.path}:{fault.line} {by}", flush=True)
             with table.open("w", newline="") as file:
