@@ -135,7 +135,8 @@ def check_found(path: str, found: Any, kind: type | None = None) -> None:
         if not named.endswith(".py"):  # everything in an allowed file is allowed, its imports included
             check_module(str(home))
         return
-    check_module(str(home))
+    if not named.endswith(".py"):  # whose module has a name that nobody knows
+        check_module(str(home))
     if not (_is_always_allowed(named) and isinstance(found, type) and issubclass(found, kind or object)):
         raise _not_allowed_error(f"code in {path!r}", path, active)
 

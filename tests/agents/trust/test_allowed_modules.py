@@ -62,6 +62,14 @@ def test_allowed_modules_are_loaded(evil: Path, place: str, monkeypatch: pytest.
     check_module("anything")  # the restriction has ended
 
 
+@pytest.mark.parametrize("place", ["evil_module", "evil.py"])
+def test_allowed_name_allows_no_other_name_of_its_module(evil: Path, place: str) -> None:
+    with only_modules([f"{place}:make"]):
+        assert EnvironmentSpec.of(f"{place}:make").label
+        with pytest.raises(ConfigurationError, match=r"--allow-module evil(_module|\.py)"):
+            resolve_agent(f"{place}:Thing")
+
+
 def test_finder_and_gymnasium_modules_are_always_allowed() -> None:
     with only_modules([]):
         assert EnvironmentSpec.of("CartPole-v1").label == "CartPole-v1"
