@@ -62,7 +62,7 @@ class Fault(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What tells it from others, wherever its line is now."""
+        """Path and both texts of the line: the identity of a fault, wherever its line is now."""
         return self.path, self.before, self.after
 
 

@@ -89,9 +89,9 @@ class MADDPG(JointAgent, DDPG):
         if not space.discrete and not cast("Any", self.action_space).is_bounded():
             raise self.unsupported_actions("continuous actions within bounds")
         joint = space.central_size + space.n_agents * space.n_actions
-        head = [] if space.discrete else [keras.layers.Activation("tanh")]
         made: dict[str, keras.Model] = {}
         for actor, critic in (("actor", "critic"), ("target_actor", "target_critic")):
+            head = [] if space.discrete else [keras.layers.Activation("tanh")]
             made[actor] = self.network_of_agents("actor", space.n_features, space.n_actions, head=head, name=actor)
             made[critic] = self.network_of_agents("critic", joint, 1, name=critic)
         return made
