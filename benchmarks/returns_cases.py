@@ -163,12 +163,13 @@ CASES |= {f"rainbow-without-{part}": _rainbow(changes) for part, changes in WITH
 # Several agents -----------------------------------------------------------------------------------------------------
 
 _SPREAD, _LISTENER = "mpe2.simple_spread_v3:parallel_env", "mpe2.simple_speaker_listener_v4:parallel_env"
-_FORAGING = "lbforaging:Foraging-8x8-2p-3f-coop-v3"
 _GAMES = "agents.environments.multi_agent.games"
 
 
 def _published(value: float, env: str) -> float:
     """Convert a published return into one of the environment here.
+
+    The values passed are not checked against the paper yet: none of them is reported before that.
 
     There, each agent of simple_spread has the whole distance as its reward, not half of it, and every agent counts as
     colliding with itself: -1 for each of 3 agents and 25 steps. Speaker and listener have the same rewards here.
