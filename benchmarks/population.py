@@ -6,6 +6,7 @@
     python benchmarks/population.py halving                           # 64 configurations, halved and to the end
     python benchmarks/population.py memory                            # 128 DQN members; 500 trials
     python benchmarks/population.py search                            # finder lr ppo --env CartPole-v1, its defaults
+    python benchmarks/population.py members                           # 16 members beside 16 single runs, several agents
     python benchmarks/population.py picture                           # docs/populations.png, of what was measured
 
 Every search is a whole one: processes started, code compiled, everything recorded to SQLite. Ours and the peer take
@@ -246,6 +247,48 @@ def growth() -> None:
     write("growth", lines)
 
 
+def members(rounds: int) -> None:
+    """Sixteen members of one population beside sixteen single runs, of agents that learn together."""
+    lines = ["| agent | 16 members, steps/s | 16 single runs, steps/s | ratio |", "|---|---|---|---|"]
+    for kind, env_steps in (("mappo", 20_480), ("qmix", 10_240)):
+        rates: dict[int, list[float]] = {16: [], 1: []}
+        for _ in range(rounds):
+            for size, own in rates.items():
+                told = json.dumps({"kind": kind, "size": size, "env_steps": env_steps})
+                ran = subprocess.run(
+                    [sys.executable, __file__, "train", told],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                    env={**os.environ, **ONE_THREAD},
+                )
+                seconds = float(ran.stdout.strip().splitlines()[-1])
+                own.append(16 * env_steps / seconds)
+                note(what="members", kind=kind, size=size, env_steps=env_steps, seconds=seconds)
+        together, alone = (statistics.median(own) for own in rates.values())
+        lines.append(f"| {kind} | {together:,.0f} | {alone:,.0f} | {together / alone:.1f} |")
+    write("members", lines)
+
+
+def train(words: str) -> None:
+    """Train 16 seeds in groups of one size, one after another; print the seconds, compilation included."""
+    from returns_cases import MULTI_AGENT_CASES
+
+    from agents import AgentSpec, Trainer
+    from agents.population import Population
+
+    told = json.loads(words)
+    case, size = MULTI_AGENT_CASES[f"{told['kind']}-spread"], told["size"]
+    spec = AgentSpec.of(case.agent, case.env, case.params)
+    began = time.perf_counter()
+    for first in range(0, 16, size):
+        seeds = range(first, first + size)
+        learner = Population(spec, [{"seed": seed} for seed in seeds]) if size > 1 else spec.build(first)
+        with Trainer(learner) as trainer:
+            trainer.train(env_steps=told["env_steps"], progress=False)
+    print(time.perf_counter() - began)
+
+
 def halving(rounds: int, env_steps: int) -> None:
     """What successive halving over 64 configurations costs of training all of them to the end."""
     lines = [
@@ -262,13 +305,7 @@ def halving(rounds: int, env_steps: int) -> None:
             whole = search("ppo", 64, 1, env_steps, env=env)
             halved = search("ppo", 64, 1, env_steps, env=env, pruner="successive-halving")
             measured.append((whole["seconds"], halved["seconds"]))
-            note(
-                what="halving",
-                env=env,
-                preprocess_minibatch=whole,
-                halved=halved,
-                share=halved["seconds"] / whole["seconds"],
-            )
+            note(what="halving", env=env, whole=whole, halved=halved, share=halved["seconds"] / whole["seconds"])
         all_of_them, some = (statistics.median(each) for each in zip(*measured, strict=True))
         share = statistics.median(halved / whole for whole, halved in measured)
         steps = halved["env_steps"] / whole["env_steps"]
@@ -307,7 +344,8 @@ def picture() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["speed", "floor", "growth", "halving", "memory", "search", "picture", "one"])
+    names = ["speed", "floor", "growth", "members", "halving", "memory", "search", "picture", "one", "train"]
+    parser.add_argument("what", choices=names)
     parser.add_argument("words", nargs="?", default="")
     parser.add_argument("--peer", default=".peers/bin/python", help="Python with stable-baselines3 and torch")
     parser.add_argument("--rounds", type=int, default=3)
@@ -316,6 +354,10 @@ def main() -> None:
     os.environ.update(ONE_THREAD)
     if arguments.what == "one":
         one(arguments.words)
+    elif arguments.what == "train":
+        train(arguments.words)
+    elif arguments.what == "members":
+        members(arguments.rounds)
     elif arguments.what == "speed":
         speed(arguments.peer, arguments.rounds)
     elif arguments.what == "halving":
