@@ -68,12 +68,23 @@ def test_mixing_network_against_its_formula():
         return x @ nets[name].kernel.numpy() + nets[name].bias.numpy()
 
     for row in range(5):
-        first = np.abs(dense("first", state[row])).reshape(2, 4)
-        hidden = values[row] @ first + dense("bias", state[row])
+        seen = state[row] / np.sqrt((1.0 + (state[row] ** 2).sum()) / 4.0)
+        first = np.abs(dense("first", seen)).reshape(2, 4)
+        hidden = values[row] @ first + dense("bias", seen)
         hidden = np.where(hidden > 0, hidden, np.expm1(hidden))
-        last = hidden @ np.abs(dense("last", state[row]))
-        expected = last + dense("value", np.maximum(dense("hidden", state[row]), 0.0))
+        last = hidden @ np.abs(dense("last", seen))
+        expected = last + dense("value", np.maximum(dense("hidden", seen), 0.0))
         np.testing.assert_allclose(np.asarray(mixer([values, state]))[row], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_mixing_network_is_bounded_where_the_state_is_not():
+    """Otherwise values of states without bounds diverge: each step away promises more than the step before."""
+    rng = np.random.default_rng(0)
+    mixer = mixer_network(3, 54, 32)
+    mixer.set_weights([rng.standard_normal(weight.shape) for weight in mixer.weights])
+    values, state = rng.random((200, 3)), rng.standard_normal((200, 54))
+    near, far = (np.abs(np.asarray(mixer([values, scale * state]))).max() for scale in (10.0, 1e4))
+    assert far < 1.1 * near
 
 
 def test_mixing_network_begins_as_a_sum():
