@@ -13,11 +13,11 @@ of episodes counts that reach their goal. Results go to
 from __future__ import annotations
 
 import csv
-import functools
 import math
 import os
 import sys
 import time
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ def run(name: str) -> list[dict[str, Any]]:
             for position, run_of_member in enumerate(trainer.runs):
                 assign_all(judge.state_variables(), [values[position] for values in state["values"]])
                 judge.set_extra_state(state["extra"][position % len(state["extra"])])
-                played = reached if case.goals else agents.evaluate
+                played = reached if case.goals else partial(agents.evaluate, explore=case.sampled)
                 returns = played(judge, n_episodes=n_episodes, seed=1_000_000 + position)
                 seed = population.seeds[run_of_member.member]
                 values = (name, seed, trainer.env_steps, n_episodes, returns.mean(), returns.std(), seconds)
@@ -127,7 +127,7 @@ def summary() -> None:
     for name, case in MULTI_AGENT_CASES.items():
         final = [values[-1][1] for values in evaluations(name).values()]
         if final:
-            played = f"{random_play(case.env):.1f}"
+            played = f"{random_play(case.env):.3g}"
             print(f"| {name} | {case.env_steps:,} | {final_returns(name, final)} | {played} | {case.beside} |")
 
 
@@ -140,7 +140,7 @@ def final_returns(name: str, final: list[float]) -> str:
     return "{:.{d}f} ({:.{d}f} to {:.{d}f}) | ".format(iqm_of_population(final), low, high, d=2 if fine else 1) + told
 
 
-@functools.cache
+@cache
 def random_play(env: str) -> float:
     """Return the mean return of 1,000 episodes with actions drawn uniformly."""
     import agents

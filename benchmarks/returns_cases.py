@@ -28,6 +28,8 @@ class Case:
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     wrappers: tuple[str, ...] = ()
     max_episode_steps: int | None = None
+    sampled: bool = False
+    """Whether evaluations draw actions as in training; else they are greedy."""
     n_episodes: int = 100
     """Episodes a seed at the end; returns that are mostly luck need more."""
 
@@ -203,6 +205,17 @@ MULTI_AGENT_CASES = {
     "qmix-listener": _several("qmix", _LISTENER, 500_000, -11.56, {**_VALUES, **_OWN}),
     "maddpg-listener": _several("maddpg", _LISTENER, 500_000, -13.56, _OFF_POLICY),
 }
+# Level-based foraging: the share of the food that is collected. MAPPO is evaluated as it trains:
+# drawn actions collected everything in a trial of two seeds, greedy ones 0.85 and 0.82.
+_FORAGING = "lbforaging:Foraging-8x8-2p-3f-coop-v3"
+_MAPPO_FORAGING = {
+    **{"n_envs": 16, "n_steps": 64, "batch_size": 512, "n_epochs": 4, "hidden_sizes": [128, 128], "ent_coef": 0.005},
+    **{"learning_rate": falling(1e-3, 15_600)},
+}
+MULTI_AGENT_CASES["mappo-foraging"] = Case("mappo", _FORAGING, 2_000_000, 0.9, "-", _MAPPO_FORAGING, sampled=True)
+MULTI_AGENT_CASES["qmix-foraging"] = Case(
+    "qmix", _FORAGING, 1_000_000, 0.9, "-", {**_VALUES, "gamma": 0.99, "hidden_sizes": [128, 128]}
+)
 # The second best pair of actions of the climbing game is safe, and the best one is beside the worst.
 _GAME = {"learning_starts": 100, "learning_rate": 5e-4, "target_update_interval": 100}
 _AT_RANDOM = {**_GAME, "policy": "epsilon-greedy", "policy_kwargs": {"epsilon": 1.0}}
