@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from agents.environments.images import log_note, note_on
-from agents.environments.transforms import action_transform, batch_of_one, observation_transform, parts_of
+from agents.environments.transforms import action_transform, batch_of_one, observation_transform, parts_of, space_text
 from agents.errors import ConfigurationError
 
 Array = np.ndarray[Any, Any]
@@ -61,6 +61,30 @@ class Interface:
     def convert_actions(self, actions: Array) -> Array:
         """Return the agent's actions [N, ...] in the environment's own space."""
         return self._act(actions)
+
+    def invert_actions(self, actions: Any) -> Array:
+        """Return actions of the environment's own space [N, ...] as the agent's: the inverse of `convert_actions`.
+
+        Actions beyond a bound by no more than a rounding error are clipped to it.
+
+        Returns:
+            [N] int64, [N, D] int64, or float32 [N, ...] within [-1, 1] (with an infinite bound, as they are).
+
+        Raises:
+            ConfigurationError: An action is not in the environment's action space; the message gives the first one.
+        """
+        given, shape = np.asarray(actions), self.actions.shape or ()
+        if given.shape[1:] != shape or not np.issubdtype(given.dtype, np.number) | (given.dtype == bool):
+            raise ConfigurationError(
+                f"{self.label!r} takes actions of shape {('N', *shape)}; got {given.dtype} of shape {given.shape}."
+            )
+        inverted, valid = self._act.inverse(given)
+        if not valid.all():
+            first = int(np.argmin(valid))
+            raise ConfigurationError(
+                f"{self.label!r} takes actions in {space_text(self.actions)}; action {first} is {given[first]}."
+            )
+        return inverted
 
     def _is_single(self, space: gym.Space[Any], value: Any, where: str) -> bool:
         if isinstance(space, spaces.Dict | spaces.Tuple):

@@ -2,6 +2,7 @@
 
 Observations become `Box`: vectors (numbered states one-hot, parts concatenated) or images [height, width, channels].
 Actions are `Discrete` or `MultiDiscrete` from 0, or a `Box` within [-1, 1] that is scaled to the environment's bounds.
+Actions are converted in both directions, observations in one.
 """
 
 from __future__ import annotations
@@ -148,35 +149,106 @@ def _refused_observations(space: gym.Space[Any], label: str) -> str:
 
 # Actions ------------------------------------------------------------------------------------------------------
 
+ROUNDING = 1e-4
+"""Share of a range by which a recorded action may exceed its bounds, as actions rounded to float32 do."""
 
-def action_transform(space: gym.Space[Any], label: str) -> Transform:
-    """Return the agent's action space and the conversion to the environment's actions."""
+
+class ActionTransform(NamedTuple):
+    """An action space as the agent sees it, and the functions from its actions to the environment's, and back."""
+
+    space: Any
+    function: Callable[[Array], Array]
+    inverse: Callable[[Array], tuple[Array, Array]]  # also returns which actions are in the environment's space, [N]
+
+    def __call__(self, actions: Array) -> Array:
+        return self.function(actions)
+
+
+def action_transform(space: gym.Space[Any], label: str) -> ActionTransform:
+    """Return the agent's action space, the conversion to the environment's actions, and its inverse."""
     if isinstance(space, spaces.Discrete):
-        start = int(space.start)
-        return Transform(spaces.Discrete(int(space.n)), lambda actions: np.asarray(actions, np.int64) + start)
+        start, n = int(space.start), int(space.n)
+        return ActionTransform(
+            spaces.Discrete(n),
+            lambda actions: np.asarray(actions, np.int64) + start,
+            lambda actions: _numbered(actions, np.int64(start), np.int64(n)),
+        )
     if isinstance(space, spaces.MultiDiscrete):
-        first, shape = space.start.astype(np.int64), space.shape
-        several = spaces.MultiDiscrete(space.nvec.ravel())
-        return Transform(several, lambda actions: (actions.reshape(-1, *shape) + first).astype(space.dtype))
+        first, counts = space.start.astype(np.int64), space.nvec.astype(np.int64)
+        return _several_numbers(space, first, counts)
     if isinstance(space, spaces.MultiBinary):
-        flags = spaces.MultiDiscrete(np.full(int(np.prod(space.shape)), 2))
-        return Transform(flags, lambda actions: actions.reshape(-1, *space.shape).astype(space.dtype))
+        return _several_numbers(space, np.zeros(space.shape, np.int64), np.full(space.shape, 2))
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        if not space.is_bounded():
-            free = spaces.Box(-np.inf, np.inf, space.shape, np.float32)
-            return Transform(free, lambda actions: np.clip(actions, space.low, space.high).astype(space.dtype))
-        low, high = space.low.astype(np.float64), space.high.astype(np.float64)
-
-        def stretch(actions: Array) -> Array:
-            share = (np.clip(actions, -1.0, 1.0) + 1.0) / 2.0  # [N, D] within [0, 1]
-            return (low + share * (high - low)).astype(space.dtype)
-
-        return Transform(spaces.Box(-1.0, 1.0, space.shape, np.float32), stretch)
+        return _stretched(space) if space.is_bounded() else _free(space)
     raise ConfigurationError(
         f"Environment {label!r} has the action space {space_text(space)}; agents take Discrete, MultiDiscrete, "
         f"MultiBinary and Box (floats). Wrap the environment with gymnasium.wrappers.TransformAction, whose function "
         f"converts one of these to the environment's actions."
     )
+
+
+def _several_numbers(space: gym.Space[Any], first: Array, counts: Array) -> ActionTransform:
+    """Return the transform of a `MultiDiscrete` or `MultiBinary`: the agent's numbers are one row and begin at 0."""
+    assert space.shape is not None
+    shape, n = space.shape, int(counts.size)
+
+    def inverse(actions: Array) -> tuple[Array, Array]:
+        numbers, valid = _numbered(actions, first, counts)
+        return numbers.reshape(-1, n), valid
+
+    return ActionTransform(
+        spaces.MultiDiscrete(counts.ravel()),
+        lambda actions: (actions.reshape(-1, *shape) + first).astype(space.dtype),
+        inverse,
+    )
+
+
+def _stretched(space: spaces.Box) -> ActionTransform:
+    """Return the transform of a bounded `Box`: [-1, 1] spans the bounds."""
+    low, high = space.low.astype(np.float64), space.high.astype(np.float64)
+    width = np.where(high > low, high - low, 1.0)
+
+    def stretch(actions: Array) -> Array:
+        share = (np.clip(actions, -1.0, 1.0) + 1.0) / 2.0  # [N, D] within [0, 1]
+        return (low + share * (high - low)).astype(space.dtype)
+
+    def shrink(actions: Array) -> tuple[Array, Array]:
+        share = (np.asarray(actions, np.float64) - low) / width  # [N, D] within [0, 1]
+        valid = _rows((share >= -ROUNDING) & (share <= (high > low) + ROUNDING))
+        return np.clip(2.0 * share - 1.0, -1.0, 1.0).astype(np.float32), valid
+
+    return ActionTransform(spaces.Box(-1.0, 1.0, space.shape, np.float32), stretch, shrink)
+
+
+def _free(space: spaces.Box) -> ActionTransform:
+    """Return the transform of a `Box` with an infinite bound: actions are the same, clipped to the finite bounds."""
+
+    def inverse(actions: Array) -> tuple[Array, Array]:
+        inside = np.clip(actions, space.low, space.high)
+        with np.errstate(invalid="ignore", over="ignore"):  # infinite actions are not valid
+            near = np.abs(actions - inside) <= ROUNDING * (1.0 + np.abs(inside))
+            taken = inside.astype(np.float32)
+        return taken, _rows(near & np.isfinite(taken))
+
+    return ActionTransform(
+        spaces.Box(-np.inf, np.inf, space.shape, np.float32),
+        lambda actions: np.clip(actions, space.low, space.high).astype(space.dtype),
+        inverse,
+    )
+
+
+def _numbered(actions: Array, first: Any, counts: Any) -> tuple[Array, Array]:
+    """Return numbers from 0, [N, ...], and which rows have only whole numbers below their counts, [N]."""
+    with np.errstate(invalid="ignore"):  # NaN becomes some number, which differs from NaN
+        numbers = np.asarray(actions).astype(np.int64)
+    whole = numbers == actions
+    numbers = numbers - first
+    return numbers, _rows(whole & (numbers >= 0) & (numbers < counts))
+
+
+def _rows(flags: Array) -> Array:
+    """Return which rows have no False, [N]."""
+    return np.asarray(flags.reshape(len(flags), -1).all(axis=1))
 
 
 def space_text(space: gym.Space[Any]) -> str:
