@@ -53,6 +53,8 @@ from .contract.keras_agent import KerasAgent as KerasAgent
 from .contract.rows import row_by_row as row_by_row
 from .contract.spec import AgentSpec as AgentSpec
 from .contract.spec import make as make
+from .demonstrations.dataset import Demonstrations as Demonstrations
+from .demonstrations.dataset import load_demonstrations as load_demonstrations
 from .environments import EnvironmentSpec as EnvironmentSpec
 from .errors import ConfigurationError as ConfigurationError
 from .errors import NonFiniteError as NonFiniteError
