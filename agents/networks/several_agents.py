@@ -272,9 +272,9 @@ class MonotonicMixer(keras.layers.Layer):
 
     - The joint value begins as about the sum of the agents' values, as VDN's does; with Keras's usual weights it begins
       as ten times that, and differences between actions are overestimated accordingly.
-    - Hypernetworks see states of bounded length (`_normalized`). The joint value grows with the square of the length that
-      they see, and targets then diverge where states have no bounds: on simple_spread, values of +13 after 120,000
-      steps where all rewards are negative, and agents that fly away.
+    - Hypernetworks see states of bounded length (`_normalized`). The joint value grows with the square of the length
+      that they see, and targets then diverge where states have no bounds: on simple_spread, values of +13 after
+      120,000 steps where all rewards are negative, and agents that fly away.
     """
 
     is_dense = True
