@@ -253,6 +253,13 @@ class ActorCritic(KerasAgent):
         columns["observations"], memories = np.split(observations, [-self.memory_size], axis=2)
         return in_sequences(columns, memories, data["terminated"] | data["truncated"], length)
 
+    def log_probabilities(self, observations: Array, actions: Array) -> Array:
+        """Return the log-probabilities [R] of actions [R, ...] under the policy, for observations [R, ...]."""
+        parameters, _ = self._evaluated("actor", self._normalized(observations))
+        rows = actions if isinstance(self.action_space, spaces.Discrete) else actions.reshape(len(actions), -1)
+        log_probs: Array = self.distribution.log_prob_numpy(parameters, rows)
+        return log_probs
+
     def outputs(self, name: str, batch: dict[str, Any], *, training: bool = True) -> Any:
         """Return a network's outputs in a loss: for the rows of a minibatch, or all steps of its sequences [B * L]."""
         units = self.config.memory_units

@@ -104,6 +104,10 @@ class SAC(ContinuousAgent):
         parameters = self.infer("actor", observations)  # [N, 2 D]
         return SquashedGaussian.sample(parameters, self.rng) if explore else SquashedGaussian.mode(parameters)
 
+    def log_probabilities(self, observations: Array, actions: Array) -> Array:
+        """Return the log-densities [R] of actions [R, D] under the policy, for observations [R, ...]."""
+        return SquashedGaussian.log_prob_numpy(self.infer("actor", observations), actions)
+
     @row_by_row
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
         """Add the standard normal numbers [M, D] of the policy's actions in the losses."""

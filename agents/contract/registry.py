@@ -35,6 +35,10 @@ MULTI_AGENT = ("maddpg", "mappo", "qmix", "vdn")
 """Those of the algorithms that train several agents in one environment."""
 
 
+LEARNED_REWARDS = ("airl", "gail")
+"""Prefixes of names: ``"airl-ppo"`` is PPO with a reward that AIRL learns (`agents.algorithms.imitation`)."""
+
+
 def import_all() -> None:
     """Import every algorithm, and thereby TensorFlow: for a process from which others are forked."""
     for path in ALGORITHMS.values():
@@ -78,7 +82,13 @@ def resolve_agent(agent: Any) -> Any:
     Raises:
         ConfigurationError: The name is unknown (the message gives the nearest names).
     """
-    return _load(ALGORITHMS.get(agent.lower(), agent)) if isinstance(agent, str) else agent
+    if not isinstance(agent, str):
+        return agent
+    prefix, dash, rest = agent.partition("-")
+    if dash and prefix.lower() in LEARNED_REWARDS:
+        composed = importlib.import_module("agents.algorithms.imitation.composed")
+        return composed.with_learned_reward(resolve_agent(rest), prefix.lower())
+    return _load(ALGORITHMS.get(agent.lower(), agent))
 
 
 def _load(path: str) -> Any:

@@ -17,6 +17,9 @@ Array = np.ndarray[Any, Any]
 
 _LOG_SQRT_2PI = 0.5 * float(np.log(2 * np.pi))
 
+_WITHIN = 1e-6
+"""Distance from the bounds of squashed actions at which their density is taken, where they are on the bounds."""
+
 
 class Categorical:
     """Categorical distribution of actions 0..A-1, softmax(logits). Parameters are logits [N, A].
@@ -220,6 +223,16 @@ class SquashedGaussian:
     def mode(parameters: Array) -> Array:
         """Return [N, D] float32: tanh of the means."""
         return np.asarray(np.tanh(np.split(parameters, 2, axis=1)[0]), np.float32)
+
+    @classmethod
+    def log_prob_numpy(cls, parameters: Array, actions: Array) -> Array:
+        """Return [N] log-densities of the actions [N, D]; those on the bounds, whose density is 0, as just within."""
+        mean, log_std = np.split(parameters, 2, axis=1)
+        log_std = np.clip(log_std, *cls.LOG_STD)
+        within = np.clip(actions, -1.0 + _WITHIN, 1.0 - _WITHIN)
+        z = (np.arctanh(within) - mean) * np.exp(-log_std)
+        squash = np.log1p(-within * within)
+        return np.asarray(np.sum(-0.5 * z * z - log_std - _LOG_SQRT_2PI - squash, axis=1))
 
     @classmethod
     def draw(cls, parameters: Any, noise: Any) -> tuple[Any, Any]:

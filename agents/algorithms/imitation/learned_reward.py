@@ -1,0 +1,292 @@
+"""Base classes of rewards that are learned from demonstrations by a discriminator.
+
+A discriminator tells the steps of the expert from those of the agent; the agent's reward is what it says. Any
+algorithm can be combined with one (`agents.algorithms.imitation.composed`): rewards of a rollout or of replayed steps
+are rewritten just before they are learned from, by the newest discriminator, and each gradient step of the agent also
+trains the discriminator, on the rows of the minibatch and as many of the expert. Episode returns stay those of the
+environment.
+
+The end of an episode. A reward that is always positive favours long episodes and one that is always negative short
+ones, whatever the expert does (Kostrikov et al. 2019, arXiv 1809.02925). As there, episodes that terminate go on for
+ever in an absorbing state, whose reward is learned too: the agent's reward for a step that terminates includes those
+of the absorbing state, discounted, and the discriminator sees as many of its steps as an episode has on average under
+the discount, 1 / (1 - gamma).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from agents.backend.tensorflow import keras, ops, tf
+from agents.buffers import Buffer
+from agents.buffers.trajectories import TrajectoryReplay
+from agents.config.agent_config import AgentConfig, hyperparameter
+from agents.config.optimizers import OptimizerSpec
+from agents.contract.keras_agent import KerasAgent
+from agents.contract.rows import row_by_row
+from agents.demonstrations.dataset import Demonstrations, load_demonstrations
+from agents.environments.joint_space import JointSpace
+from agents.errors import ConfigurationError
+from agents.networks.memory import require_vectors
+from agents.updates.gradient_steps import OptimizerStep
+
+Array = np.ndarray[Any, Any]
+
+REWARD = "reward"
+"""Name of the optimizer of the reward networks, and of the network whose output is the reward."""
+
+_COLUMNS = ("observations", "actions", "next_observations", "terminated")
+
+_RATE, _LEAST = 1e-3, 1e-4
+"""Usual learning rate of the reward networks, and the least `1 - gamma`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnedRewardConfig(AgentConfig):
+    """Base class for hyperparameters of a learned reward. It comes last among the bases of an agent's config."""
+
+    expert: str | tuple[str, ...] = hyperparameter(
+        "", "Demonstrations: name or folder of a Minari dataset, or several of them."
+    )
+    expert_episodes: int | None = hyperparameter(None, "Number of demonstrations; null: all.", low=1)
+    reward_hidden_sizes: tuple[int, ...] = hyperparameter((64, 64), "Units of the reward network's hidden layers.")
+    reward_update_interval: int = hyperparameter(
+        1, "Gradient steps of the agent between two of the reward network.", low=1, search=(1, 16), log=True
+    )
+    gradient_penalty: float | None = hyperparameter(
+        1.0,
+        "Weight of the penalty on gradients of the reward network between steps of expert and agent; null: none.",
+        above=0.0,
+        live=True,
+        search=(0.1, 10.0),
+        log=True,
+    )
+    spectral_norm: bool = hyperparameter(False, "Bound the reward network's layers by their spectral norm.")
+
+    def __post_init__(self) -> None:
+        """Refuse what rewards cannot be learned with."""
+        super().__post_init__()
+        if not self.expert:
+            raise ConfigurationError("A learned reward needs demonstrations: set expert to a Minari dataset.")
+        for name, usual in (("n_step", 1), ("gru_units", None)):
+            if getattr(self, name, usual) != usual:
+                raise ConfigurationError(
+                    f"Learned rewards are of single steps: {name} must be {usual!r}, got {getattr(self, name)!r}."
+                )
+        if getattr(self, "replay", "uniform") == "hindsight":
+            raise ConfigurationError(
+                "replay='hindsight' computes rewards itself: take 'uniform' or 'prioritized' with a learned reward."
+            )
+
+    def optimizer_spec(self, name: str = "default") -> OptimizerSpec:
+        """Return the specification of an optimizer; that of the reward networks does not follow the agent's."""
+        if name != REWARD:
+            return super().optimizer_spec(name)
+        own = {"optimizer": "adam", "learning_rate": _RATE, **self.optimizers.get(REWARD, {})}
+        spec = OptimizerSpec.of(own.pop("optimizer"))
+        return replace(spec, learning_rate=own.pop("learning_rate"), arguments={**spec.arguments, **own})
+
+
+class Pairs(NamedTuple):
+    """Steps of the agent, or of the expert, as reward networks see them."""
+
+    inputs: Array  # [R, D]
+    log_probs: Array | None = None  # [R] of the actions under the agent's policy, where the reward needs them
+
+
+class LearnedReward(KerasAgent):
+    """Base class of the part of an agent that learns its reward. See `Agent` for the arguments.
+
+    It comes first among the bases of an agent's class.
+
+    Raises:
+        ConfigurationError: Observations that are no vectors, several agents, or demonstrations that do not fit.
+    """
+
+    config: Any
+    reward_networks: ClassVar[tuple[str, ...]] = (REWARD,)
+
+    # Networks -------------------------------------------------------------------------------------------------
+
+    def build(self) -> Mapping[str, keras.Model]:
+        if isinstance(self.observation_space, JointSpace):
+            raise ConfigurationError("Rewards are learned for single agents; this environment has several.")
+        require_vectors(self.observation_space, self.interface.label)
+        return {**super().build(), **{name: self._reward_network(name) for name in self.reward_networks}}
+
+    @abstractmethod
+    def reward_input_size(self, name: str) -> int:
+        """Return the length of a reward network's inputs."""
+
+    def _reward_network(self, name: str) -> keras.Model:
+        def layer(units: int, activation: str | None = None) -> keras.layers.Layer:
+            dense = keras.layers.Dense(units, activation=activation)
+            return keras.layers.SpectralNormalization(dense) if self.config.spectral_norm else dense
+
+        hidden = [layer(units, "tanh") for units in self.config.reward_hidden_sizes]
+        return keras.Sequential([keras.Input((self.reward_input_size(name),)), *hidden, layer(1)], name=name)
+
+    def make_buffer(self, n_envs: int, rng: np.random.Generator) -> Buffer:
+        buffer = super().make_buffer(n_envs, rng)
+        if isinstance(buffer, TrajectoryReplay):
+            raise ConfigurationError(
+                f"{type(self).__bases__[-1].__name__} replays rollouts with the rewards of their time, which a learned "
+                f"reward makes old: take another algorithm."
+            )
+        return buffer
+
+    def optimized_networks(self) -> Mapping[str, Sequence[str]]:
+        others = {
+            owner: [name for name in names if name not in self.reward_networks]
+            for owner, names in super().optimized_networks().items()
+        }
+        return {**others, REWARD: self.reward_networks}
+
+    def optimizer_steps(self) -> Sequence[OptimizerStep]:
+        others = [
+            replace(step, optimizers=[name for name in step.optimizers if name != REWARD])
+            for step in super().optimizer_steps()
+        ]
+        return [*others, OptimizerStep([REWARD], self.reward_loss, every=self.config.reward_update_interval)]
+
+    # Steps as inputs ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def demonstrations(self) -> Demonstrations:
+        """The expert's steps."""
+        config = self.config
+        return load_demonstrations(config.expert, self.interface, self.environment, n_episodes=config.expert_episodes)
+
+    def start(self) -> None:
+        super().start()
+        _ = self.demonstrations  # loaded here, so that members of a population share them
+
+    @cached_property
+    def _scale(self) -> tuple[Array, Array]:
+        """Mean and standard deviation of the expert's observations, [F] each; 1 where they do not vary."""
+        seen = self.demonstrations.observations.reshape(len(self.demonstrations.actions), -1)
+        std = seen.std(axis=0)
+        return seen.mean(axis=0), np.where(std > 1e-6, std, 1.0)
+
+    @property
+    def n_features(self) -> int:
+        """Length of the features of an observation."""
+        return int(np.prod(self.observation_space.shape)) + 1
+
+    def features(self, observations: Array, absorbing: Array | None = None) -> Array:
+        """Return observations [R, ...] as [R, F + 1]: scaled, then 0; of the absorbing state zeros, then 1."""
+        mean, std = self._scale
+        rows = np.clip((observations.reshape(len(observations), -1) - mean) / std, -10.0, 10.0)
+        last = np.zeros((len(rows), 1), np.float32)
+        if absorbing is not None:
+            rows = np.where(absorbing[:, None], 0.0, rows)
+            last[:, 0] = absorbing
+        return np.concatenate([rows, last], axis=1, dtype=np.float32)
+
+    @abstractmethod
+    def pairs(self, observations: Array, actions: Array, successors: Array, terminated: Array) -> Pairs:
+        """Return steps [R, ...] as inputs of the reward networks."""
+
+    @property
+    @abstractmethod
+    def absorbing_inputs(self) -> Array:
+        """Inputs of a step of the absorbing state, [1, D]."""
+
+    @abstractmethod
+    def logits(self, networks: Callable[[str, Any], Any], inputs: Any) -> Any:
+        """Return the logarithm of the odds [...] that the expert took steps with these inputs [..., D].
+
+        Where `pairs` has log-probabilities, they are still to be subtracted.
+
+        Args:
+            networks: Name of a reward network, inputs [..., D] -> outputs [...]; of arrays or of tensors.
+            inputs: Of `pairs`.
+        """
+
+    def rewards_of(self, logits: Array) -> Array:
+        """Return the agent's rewards for logits."""
+        return logits
+
+    # Rewards --------------------------------------------------------------------------------------------------
+
+    @row_by_row
+    def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
+        """Rewrite the rewards, and add the steps of agent and expert as the reward networks see them."""
+        shape = data["rewards"].shape  # [T, N] of a rollout, [M] of replayed steps
+        expert = self.demonstrations
+        rows = self._rows_first(shape, lambda size: self.rng.integers(0, len(expert.actions), size)).ravel()
+        mix = self._rows_first(shape, self.rng.random)
+        own = [data[name].reshape(-1, *data[name].shape[len(shape) :]) for name in _COLUMNS]
+        theirs = [getattr(expert, name)[rows] for name in _COLUMNS]
+        columns = {"reward_mix": mix.astype(np.float32)}
+        for who, steps in (("agent", own), ("expert", theirs)):
+            pairs = self.pairs(*steps)
+            columns[f"{who}_inputs"] = pairs.inputs.reshape(*shape, -1)
+            columns[f"{who}_ends"] = steps[-1].reshape(shape).astype(np.float32)
+            if pairs.log_probs is not None:
+                columns[f"{who}_log_probs"] = pairs.log_probs.reshape(shape).astype(np.float32)
+        return {**super().preprocess_batch({**data, "rewards": self._rewritten(columns)}), **columns}
+
+    @staticmethod
+    def _rows_first(shape: tuple[int, ...], draw: Callable[[tuple[int, ...]], Array]) -> Array:
+        """Draw numbers of a shape [T, N] or [M], environments or rows first: each member has a generator."""
+        return draw(shape[::-1]).T
+
+    def _rewritten(self, columns: Mapping[str, Array]) -> Array:
+        """Return the learned rewards of the agent's steps, those of the absorbing state included."""
+
+        def infer(name: str, inputs: Array) -> Array:
+            return self.infer(name, inputs.reshape(-1, inputs.shape[-1])).reshape(inputs.shape[:-1])
+
+        inputs, ends = columns["agent_inputs"], columns["agent_ends"]
+        rewards = self.rewards_of(self.logits(infer, inputs) - columns.get("agent_log_probs", 0.0))
+        if ends.any():
+            absorbing = self.rewards_of(self.logits(infer, np.broadcast_to(self.absorbing_inputs[0], inputs.shape)))
+            gamma = self.hyperparameters.gamma
+            rewards = rewards + ends * absorbing * gamma / np.maximum(1.0 - gamma, _LEAST)
+        return np.asarray(rewards, np.float32)
+
+    def reward_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        """Return the cross-entropy of the discriminator, and how many steps it takes for whose they are."""
+        agent, expert = (self._tensor_logits(batch[f"{who}_inputs"]) for who in ("agent", "expert"))
+        if "agent_log_probs" in batch:
+            agent, expert = agent - batch["agent_log_probs"], expert - batch["expert_log_probs"]
+        absorbing = self._tensor_logits(tf.constant(self.absorbing_inputs))[0]
+        after = 1.0 / ops.maximum(1.0 - self.hyperparameters.gamma, _LEAST)
+        agent_loss = _weighted(ops.softplus(agent), ops.softplus(absorbing), after * batch["agent_ends"])
+        expert_loss = _weighted(ops.softplus(-expert), ops.softplus(-absorbing), after * batch["expert_ends"])
+        total = agent_loss + expert_loss
+        if "gradient_penalty" in self.live:
+            total = total + self.hyperparameters.gradient_penalty * self._penalty(batch)
+        return {
+            REWARD: total,
+            "reward_accuracy_agent": ops.mean(ops.cast(agent < 0.0, "float32")),
+            "reward_accuracy_expert": ops.mean(ops.cast(expert > 0.0, "float32")),
+        }
+
+    def _tensor_logits(self, inputs: Any) -> Any:
+        return self.logits(lambda name, rows: self.networks[name](rows, training=True)[:, 0], inputs)
+
+    def _penalty(self, batch: dict[str, Any]) -> Any:
+        """Return the mean squared distance of the gradients' norms from 1, at points between agent and expert.
+
+        Gulrajani et al. 2017, arXiv 1704.00028.
+        """
+        mix = batch["reward_mix"][:, None]
+        between = mix * batch["expert_inputs"] + (1.0 - mix) * batch["agent_inputs"]
+        with tf.GradientTape() as tape:
+            tape.watch(between)
+            total = ops.sum(self._tensor_logits(between))
+        norms = ops.sqrt(ops.sum(ops.square(tape.gradient(total, between)), axis=1) + 1e-12)
+        return ops.mean(ops.square(norms - 1.0))
+
+
+def _weighted(values: Any, absorbing: Any, after: Any) -> Any:
+    """Return the mean of values [B] and of those of the absorbing steps that follow them, `after` [B] each."""
+    return ops.sum(values + after * absorbing) / ops.sum(1.0 + after)
