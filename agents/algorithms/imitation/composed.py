@@ -52,5 +52,5 @@ def _scaled_rewards(config_class: type[AgentConfig]) -> dict[str, Any]:
         return {}
     return {
         "__annotations__": {"normalize_rewards": bool},
-        "normalize_rewards": hyperparameter(True, described.text),
+        "normalize_rewards": hyperparameter(True, described.help),
     }
