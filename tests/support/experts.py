@@ -12,7 +12,13 @@ import numpy as np
 
 
 def record_rule(
-    folder: Path, env_id: str, rule: Callable[[Any], Any], monkeypatch: Any, n_episodes: int = 3, name: str = "rule-v0"
+    folder: Path,
+    env_id: str,
+    rule: Callable[[Any], Any],
+    monkeypatch: Any,
+    *,
+    n_episodes: int = 3,
+    name: str = "rule-v0",
 ) -> str:
     """Record episodes in which a rule acts, in a folder of datasets that the process then uses; return the id."""
     import minari

@@ -49,7 +49,7 @@ class AIRL(LearnedReward):
         return Pairs(np.concatenate([self.features(observations), then], axis=1), log_probs.astype(np.float32))
 
     @cached_property
-    def absorbing_inputs(self) -> Array:  # type: ignore[override]
+    def absorbing_inputs(self) -> Array:
         inputs = np.zeros((1, 2 * self.n_features), np.float32)
         inputs[0, [self.n_features - 1, -1]] = 1.0
         return inputs

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from agents.algorithms.imitation.airl import AIRL
 from agents.algorithms.imitation.gail import GAIL
-from agents.algorithms.imitation.learned_reward import LearnedReward, LearnedRewardConfig
+from agents.algorithms.imitation.learned_reward import LearnedRewardConfig
 from agents.config.agent_config import AgentConfig, hyperparameter
 from agents.contract.keras_agent import KerasAgent
 from agents.errors import ConfigurationError, unknown_name
 
-REWARDS: dict[str, type[LearnedReward]] = {"gail": GAIL, "airl": AIRL}
+REWARDS: Mapping[str, Any] = {"gail": GAIL, "airl": AIRL}
 """Name -> how the reward is learned."""
 
 

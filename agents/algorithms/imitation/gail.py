@@ -44,12 +44,13 @@ class GAIL(LearnedReward):
             return np.eye(int(space.n), dtype=np.float32)[actions]
         if isinstance(space, spaces.MultiDiscrete):
             columns = actions.reshape(len(actions), -1).T
-            parts = [np.eye(n, dtype=np.float32)[own] for n, own in zip(space.nvec.ravel(), columns, strict=True)]
+            sizes = space.nvec.ravel().tolist()
+            parts = [np.eye(n, dtype=np.float32)[own] for n, own in zip(sizes, columns, strict=True)]
             return np.concatenate(parts, axis=1)
         return actions.reshape(len(actions), -1).astype(np.float32)
 
     @cached_property
-    def absorbing_inputs(self) -> Array:  # type: ignore[override]
+    def absorbing_inputs(self) -> Array:
         inputs = np.zeros((1, self.reward_input_size(REWARD)), np.float32)
         inputs[0, self.n_features - 1] = 1.0
         return inputs

@@ -118,7 +118,8 @@ class LearnedReward(KerasAgent):
         if isinstance(self.observation_space, JointSpace):
             raise ConfigurationError("Rewards are learned for single agents; this environment has several.")
         require_vectors(self.observation_space, self.interface.label)
-        return {**super().build(), **{name: self._reward_network(name) for name in self.reward_networks}}
+        own = super().build()  # type: ignore[safe-super] # of the algorithm, the next base
+        return {**own, **{name: self._reward_network(name) for name in self.reward_networks}}
 
     @abstractmethod
     def reward_input_size(self, name: str) -> int:
@@ -133,7 +134,7 @@ class LearnedReward(KerasAgent):
         return keras.Sequential([keras.Input((self.reward_input_size(name),)), *hidden, layer(1)], name=name)
 
     def make_buffer(self, n_envs: int, rng: np.random.Generator) -> Buffer:
-        buffer = super().make_buffer(n_envs, rng)
+        buffer = super().make_buffer(n_envs, rng)  # type: ignore[safe-super]
         if isinstance(buffer, TrajectoryReplay):
             raise ConfigurationError(
                 f"{type(self).__bases__[-1].__name__} replays rollouts with the rewards of their time, which a learned "

@@ -189,7 +189,7 @@ COMBINED = [
     pytest.param("gail-td3", "Pendulum-v1", {"spectral_norm": True}, marks=pytest.mark.slow),
     pytest.param("gail-dqn", "CartPole-v1", {"replay": "prioritized"}, marks=pytest.mark.slow),
     pytest.param("airl-a2c", "CartPole-v1", {}, marks=pytest.mark.slow),
-    pytest.param("airl-trpo", "CartPole-v1", {"expert_episodes": 1}, marks=pytest.mark.slow),
+    pytest.param("gail-trpo", "CartPole-v1", {"expert_episodes": 1}, marks=pytest.mark.slow),
 ]
 
 
