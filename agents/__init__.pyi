@@ -60,8 +60,11 @@ from .errors import ConfigurationError as ConfigurationError
 from .errors import NonFiniteError as NonFiniteError
 from .errors import UntrustedFileError as UntrustedFileError
 from .networks.builders import network as network
+from .playing.keyboard import record_human as record_human
 from .playing.play import PlayedEpisode as PlayedEpisode
 from .playing.play import play as play
+from .playing.record import Recorded as Recorded
+from .playing.record import record as record
 from .training.evaluation import evaluate as evaluate
 from .training.records import Episode as Episode
 from .training.records import Evaluation as Evaluation

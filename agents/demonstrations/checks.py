@@ -13,6 +13,7 @@ from gymnasium import spaces
 
 from agents.demonstrations.episodes import RecordedDataset
 from agents.environments.interface import Interface
+from agents.environments.joint_space import JointSpace
 from agents.environments.places import found_environment
 from agents.environments.spec import EnvironmentSpec
 from agents.environments.transforms import parts_of, space_text
@@ -24,6 +25,21 @@ INFINITE = 1e30
 """Bounds beyond this are none: environments write the largest float32 or infinity."""
 
 _NOT_COMPARED = ("render_mode",)
+
+
+def check_single_agent(observations: gym.Space[Any], label: str) -> None:
+    """Check that an environment has one agent.
+
+    Args:
+        observations: Its observation space.
+        label: Its name.
+
+    Raises:
+        ConfigurationError: It has several.
+    """
+    if isinstance(observations, JointSpace):
+        agents = ", ".join(observations.agents)
+        raise ConfigurationError(f"Demonstrations are those of a single agent, and {label!r} has several: {agents}.")
 
 
 def check_same_spaces(dataset: RecordedDataset, interface: Interface, first: RecordedDataset) -> None:

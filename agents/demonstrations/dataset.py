@@ -11,11 +11,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from agents.demonstrations.checks import check_recorded_in, check_same_spaces
+from agents.demonstrations.checks import check_recorded_in, check_same_spaces, check_single_agent
 from agents.demonstrations.episodes import RecordedDataset, RecordedEpisode
 from agents.demonstrations.folders import data_folder, require_minari
 from agents.environments.interface import Interface
-from agents.environments.joint_space import JointSpace
 from agents.environments.spec import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.short_repr import short_repr
@@ -93,11 +92,7 @@ def load_demonstrations(
         raise ConfigurationError("Demonstrations need the name of a dataset, or several; got none.")
     if n_episodes is not None and (isinstance(n_episodes, bool) or not isinstance(n_episodes, int) or n_episodes < 1):
         raise ConfigurationError(f"n_episodes must be a whole number >= 1, got {n_episodes!r}.")
-    if isinstance(interface.observations, JointSpace):
-        raise ConfigurationError(
-            f"Demonstrations are those of a single agent, and {interface.label!r} has several: "
-            f"{', '.join(interface.observations.agents)}."
-        )
+    check_single_agent(interface.observations, interface.label)
     require_minari()
     datasets = [RecordedDataset.open(data_folder(each)) for each in sources]
     for dataset in datasets:

@@ -71,7 +71,8 @@ def data_folder(source: str | os.PathLike[str]) -> Path:
     Raises:
         ConfigurationError: There is no such dataset; the message has the nearest names.
     """
-    text, path = os.fspath(source), Path(source).expanduser()
+    text = os.fspath(source)
+    path = Path(os.path.expanduser(text))
     if _NAME.fullmatch(text):
         versions = {} if _ID.fullmatch(text) else local_versions(text)
         folders = [datasets_folder() / text, *reversed(versions.values())]
@@ -81,7 +82,7 @@ def data_folder(source: str | os.PathLike[str]) -> Path:
     for data in (path / "data", path):
         if _is_data(data):
             return data
-    if path.exists():
+    if os.path.exists(path):
         raise ConfigurationError(f"{text!r} is no dataset of Minari: a dataset is a folder with data/{METADATA} in it.")
     raise ConfigurationError(_unknown(text))
 
@@ -103,7 +104,7 @@ def _unknown(text: str) -> str:
 
 
 def _is_data(folder: Path) -> bool:
-    return (folder / METADATA).is_file()
+    return os.path.isfile(folder / METADATA)  # False also for paths that cannot be
 
 
 def _ends(name: str, stem: str) -> bool:
