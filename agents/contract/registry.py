@@ -84,11 +84,17 @@ def resolve_agent(agent: Any) -> Any:
     """
     if not isinstance(agent, str):
         return agent
-    prefix, dash, rest = agent.partition("-")
-    if dash and prefix.lower() in LEARNED_REWARDS:
+    reward, rest = learned_reward_of(agent)
+    if reward:
         composed = importlib.import_module("agents.algorithms.imitation.composed")
-        return composed.with_learned_reward(resolve_agent(rest), prefix.lower())
+        return composed.with_learned_reward(resolve_agent(rest), reward)
     return _load(ALGORITHMS.get(agent.lower(), agent))
+
+
+def learned_reward_of(name: str) -> tuple[str, str]:
+    """Return how the agent of a name learns its reward, "" if it does not, and the name of its algorithm."""
+    reward, dash, rest = name.partition("-")
+    return (reward.lower(), rest) if dash and reward.lower() in LEARNED_REWARDS else ("", name)
 
 
 def _load(path: str) -> Any:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_
 import typer
 
 from finder.cli import values
+from finder.cli.expert_options import Expert, Reward, from_expert
 from studies.defaults import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
@@ -176,6 +177,8 @@ class SearchOptions:
             rich_help_panel=_WHAT,
         ),
     ] = None
+    expert: Expert = None
+    reward: Reward = None
     callback: Annotated[
         list[str] | None,
         typer.Option(
@@ -316,7 +319,8 @@ class SearchOptions:
         chosen = drop_none(
             wrappers=self.wrapper, max_episode_steps=self.max_episode_steps, vectorization=self.vectorization
         )
-        return AgentSpec.of(name, replace(environment, **chosen))
+        learner, params = from_expert(name, self.expert, self.reward)
+        return AgentSpec.of(learner, replace(environment, **chosen), params)
 
     def given(self, name: str) -> bool:
         """Return whether a flag was given explicitly."""

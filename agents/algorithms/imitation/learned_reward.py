@@ -72,8 +72,6 @@ class LearnedRewardConfig(AgentConfig):
     def __post_init__(self) -> None:
         """Refuse what rewards cannot be learned with."""
         super().__post_init__()
-        if not self.expert:
-            raise ConfigurationError("A learned reward needs demonstrations: set expert to a Minari dataset.")
         for name, usual in (("n_step", 1), ("gru_units", None)):
             if getattr(self, name, usual) != usual:
                 raise ConfigurationError(
@@ -162,6 +160,8 @@ class LearnedReward(KerasAgent):
     def demonstrations(self) -> Demonstrations:
         """The expert's steps."""
         config = self.config
+        if not config.expert:
+            raise ConfigurationError("A learned reward needs demonstrations: set expert to a Minari dataset.")
         return load_demonstrations(config.expert, self.interface, self.environment, n_episodes=config.expert_episodes)
 
     def start(self) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from agents.errors import ConfigurationError
 from finder.cli import values
+from finder.cli.expert_options import Expert, Reward, from_expert
 from finder.cli.parameters import ENVIRONMENT, EnvKwargs, Json, MaxEpisodeSteps, Output, Quiet, Storage, Wrappers
 from finder.cli.training.run import resume_run, run
 from finder.cli.training.settings import (
@@ -57,6 +58,8 @@ def train(
         ),
     ] = None,
     set_deprecated: Annotated[list[str] | None, typer.Option("-p", metavar="NAME=VALUE", hidden=True)] = None,
+    expert: Expert = None,
+    reward: Reward = None,
     from_: Annotated[
         str | None,
         typer.Option(
@@ -272,15 +275,9 @@ def train(
     with ExitStack() as until:
         if from_ is not None:
             set_by_pick = {
-                "env",
-                "env_kwargs",
-                "wrapper",
-                "max_episode_steps",
-                "set_",
-                "set_deprecated",
-                "vectorization",
-                "strategy",
-            }
+                "env", "env_kwargs", "wrapper", "max_episode_steps", "set_", "set_deprecated", "expert", "reward",
+                "vectorization", "strategy",
+            }  # fmt: skip
             _refuse(given & set_by_pick, "--from trains the study's pick as it is")
             chosen = {**budget, **kept, "callbacks": callback}
             settings = settings_of_pick(
@@ -295,7 +292,9 @@ def train(
             place = replace(place, wrappers=wrapper or (), max_episode_steps=max_episode_steps)
             where = {**environment_settings(place), "vectorization": vectorization or "auto"}
             where |= {"callbacks": tuple(map(with_absolute_path, callback or ())), "strategy": strategy or "none"}
-            settings = settings_of_agent(agent, place, values.settings(set_), {**where, **budget, **kept})
+            learner, learned = from_expert(agent, expert, reward)
+            params = {**learned, **values.settings(set_)}
+            settings = settings_of_agent(learner, place, params, {**where, **budget, **kept})
         from finder.long_run.long_run import check_settings
         from finder.long_run.run_folder import RunFolder, free_folder
 

@@ -108,8 +108,12 @@ def with_absolute_path(place: Any) -> Any:
     """Return a place with the absolute path of its file, so that it is found from other directories."""
     if not isinstance(place, str):
         return place
+    from agents.contract.registry import learned_reward_of
+
+    reward, place = learned_reward_of(place)
     file, colon, name = place.partition(".py:")
-    return f"{Path(file).resolve()}{colon}{name}" if colon else place
+    full = f"{Path(file).resolve()}{colon}{name}" if colon else place
+    return f"{reward}-{full}" if reward else full
 
 
 def environment_settings(environment: EnvironmentSpec) -> dict[str, Any]:
