@@ -15,7 +15,7 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
 from agents.checkpoints.plain_state import split
-from agents.contract.registry import ALGORITHMS, agent_class
+from agents.contract.registry import agent_class, built_in_name, is_built_in
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.environments.interface import Interface
@@ -29,7 +29,7 @@ _REGISTERED = ("entry_point", "reward_threshold", "nondeterministic", "max_episo
 
 def plain_spec(spec: AgentSpec, interface: Interface) -> dict[str, Any] | None:
     """Return a spec and its agent's spaces as plain values; None if they contain code of the user."""
-    name = next((name for name, place in ALGORITHMS.items() if place == _place(spec.agent)), None)
+    name = built_in_name(spec.agent)
     config = spec.config.to_dict()
     sides = [_plain_space(interface.observations), _plain_space(interface.actions)]
     environment = _plain_environment(spec.environment)
@@ -59,15 +59,12 @@ def _found(plain: Mapping[str, Any]) -> tuple[AgentSpec, Interface]:
         check_environment_id(registration["entry_point"])
         gym.registry[registration["id"]] = EnvSpec(**registration)
     check_environment_id(of["id"])
-    found = agent_class(ALGORITHMS[plain["agent"]])
+    if not is_built_in(plain["agent"]):
+        raise KeyError(plain["agent"])
+    found = agent_class(plain["agent"])
     spec = AgentSpec(found, EnvironmentSpec(**of), found.config_class.from_dict(plain["config"]))
     observations, actions = map(_space, plain["spaces"])
     return spec, Interface(observations, actions, plain["label"])
-
-
-def _place(agent: Any) -> str:
-    found = agent_class(agent)
-    return f"{found.__module__}:{found.__qualname__}"
 
 
 def _plain_environment(environment: EnvironmentSpec) -> dict[str, Any] | None:

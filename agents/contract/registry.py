@@ -62,6 +62,26 @@ def agent_class(agent: Any) -> type[Agent]:
     return found
 
 
+def is_built_in(name: str) -> bool:
+    """Return whether a name is one of `ALGORITHMS`, with a learned reward or without."""
+    return learned_reward_of(name)[1].lower() in ALGORITHMS
+
+
+def built_in_name(agent: Any) -> str | None:
+    """Return the name of a class of `ALGORITHMS`, with a learned reward or without; None for a user's own.
+
+    Args:
+        agent: As for `agent_class`.
+    """
+    found = agent_class(agent)
+    reward = vars(found).get("reward_name")
+    if reward is not None:
+        own = built_in_name(found.__bases__[-1])
+        return own and f"{reward}-{own}"
+    place = f"{found.__module__}:{found.__qualname__}"
+    return next((name for name, known in ALGORITHMS.items() if known == place), None)
+
+
 def training_function(agent: Any) -> Callable[..., Any] | None:
     """Return the training function of a name, or None if it stands for something else; see `agents.contract.spec`.
 

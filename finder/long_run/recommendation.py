@@ -9,7 +9,7 @@ from typing import Any
 
 from agents.callbacks.callback import find_maker
 from agents.contract.agent import Agent
-from agents.contract.registry import ALGORITHMS
+from agents.contract.registry import is_built_in
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
@@ -37,7 +37,7 @@ def recommended_agent(
         ConfigurationError: Class or weights are missing, or differ from those of the study.
     """
     label = pick.agent
-    if agent is None and ":" not in label and label.lower() not in ALGORITHMS:
+    if agent is None and ":" not in label and not is_built_in(label):
         raise ConfigurationError(
             f"The agent {label!r} of the study {study.name!r} was defined in a script: give the place of the class, "
             f"module:{label} or file.py:{label}. A training function is called from Python, with the pick of the study "

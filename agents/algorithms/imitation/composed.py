@@ -39,7 +39,12 @@ def with_learned_reward(agent_class: type[KerasAgent], reward: str) -> type[Kera
     own = _scaled_rewards(agent_class.config_class)
     bases = (agent_class.config_class, LearnedRewardConfig)
     config = type(f"{name}Config", bases, {**module, **own, "__qualname__": f"{name}Config", "__doc__": about})
-    made = {**module, "__doc__": about, "config_class": dataclass(frozen=True, kw_only=True)(config)}
+    made = {
+        **module,
+        "__doc__": about,
+        "reward_name": reward,
+        "config_class": dataclass(frozen=True, kw_only=True)(config),
+    }
     return type(name, (REWARDS[reward], agent_class), made)
 
 

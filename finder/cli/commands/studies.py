@@ -168,7 +168,7 @@ def dashboard(
 
 def python_lines(pick: Recommendation, study: OpenStudy) -> str:
     """Return the lines of Python that start the long run with the pick."""
-    from agents.contract.registry import ALGORITHMS
+    from agents.contract.registry import is_built_in
     from studies.words import call_lines, environment_code
 
     if pick.own_training:
@@ -180,7 +180,7 @@ def python_lines(pick: Recommendation, study: OpenStudy) -> str:
         lines.append(f"optimizer = studies.best_optimizer({where})")
     else:
         lines += [f"{name} = studies.best_optimizer({where}, {name!r})" for name in names if name.isidentifier()]
-    if pick.agent.lower() in ALGORITHMS or ":" in pick.agent:
+    if is_built_in(pick.agent) or ":" in pick.agent:
         every = {**study.spec.fixed, **pick.params}
         in_optimizer = {"agent", "optimizer", "learning_rate"} if names == ["default"] else {"agent"}
         rest = {

@@ -1,0 +1,62 @@
+"""Tests of commands that learn the reward from demonstrations."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+pytest.importorskip("minari")
+
+from experts import balance, record_rule
+
+SMALL = ("--set", "jit_compile=false", "--set", "n_steps=16", "--set", "n_envs=2", "--set", "batch_size=16")
+
+
+@pytest.fixture
+def finder_with_expert(finder: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    record_rule(finder.folder / "datasets", "CartPole-v1", balance, monkeypatch, n_episodes=2, name="balance-v0")
+    return finder
+
+
+def test_training_learns_its_reward_from_demonstrations(finder_with_expert: Any) -> None:
+    words = ("--env", "CartPole-v1", "--expert", "datasets/balance-v0", "--reward", "airl", "--env-steps", "64")
+    ran = finder_with_expert("train", "ppo", *words, *SMALL, "--folder", "run", "--quiet")
+    assert ran.code == 0, ran.err
+    settings = json.loads((finder_with_expert.folder / "run" / "run.json").read_text())["settings"]
+    assert settings["agent"] == "airl-ppo"
+    assert settings["config"]["expert"] == str(finder_with_expert.folder / "datasets" / "balance-v0")
+    again = finder_with_expert("train", "--resume", "run", "--env-steps", "96", "--quiet")
+    assert again.code == 0, again.err
+    played = finder_with_expert("play", "run", "--headless", "--json")
+    assert played.code == 0, played.err
+
+
+def test_pick_of_a_search_with_demonstrations_is_trained(finder_with_expert: Any) -> None:
+    budget = ("--env-steps", "64", "--seeds", "1", "--rates", "0.3,1e-4", "--confirm", "0", "--executor", "inline")
+    words = ("--env", "CartPole-v1", "--expert", "balance", "--storage", "finder.db")
+    ran = finder_with_expert("lr", "ppo", *words, *budget, *SMALL, "--json")
+    assert ran.code == 0, ran.err
+    study = "lr-gail-ppo-CartPole-v1"
+    trained = finder_with_expert(
+        "train", "--from", study, "--storage", "finder.db", "--env-steps", "64", "--folder", "long", "--quiet"
+    )
+    assert trained.code == 0, trained.err
+    settings = json.loads((finder_with_expert.folder / "long" / "run.json").read_text())["settings"]
+    assert (settings["agent"], settings["config"]["expert"]) == ("gail-ppo", "balance")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("lr", "ppo", "--reward", "airl"), "--reward airl learns from demonstrations: give them by --expert."),
+        (("train", "airl-ppo", "--reward", "gail", "--expert", "balance"), "learns its reward by airl already"),
+        (("train", "gail-ppo"), "needs demonstrations: set expert to a Minari dataset"),
+        (("train", "airl-td3", "--expert", "balance"), "AIRL needs a policy with probabilities"),
+    ],
+)
+def test_contradictory_flags_are_refused(finder_with_expert: Any, words: tuple[str, ...], message: str) -> None:
+    ran = finder_with_expert(*words, "--env", "CartPole-v1" if "airl-td3" not in words else "Pendulum-v1")
+    assert ran.code == 2
+    assert message in " ".join(ran.err.split())
