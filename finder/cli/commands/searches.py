@@ -106,8 +106,8 @@ def _range_test(agent: str, options: SearchOptions, arguments: dict[str, Any]) -
     """Run a range test.
 
     The default metric is the loss for agents of Finder, whose loss has the error of a value function that falls during
-    learning. The meaning of the loss of other agents is unknown, and that of a learned reward rises as the agent becomes
-    like the expert: the default is the return.
+    learning. The meaning of the loss of other agents is unknown, and the loss of a learned reward rises as the agent
+    becomes like the expert: the default is the return.
     """
     from agents.contract.registry import ALGORITHMS
 
