@@ -127,6 +127,7 @@ class DatasetWriter:
             seed=episode.seed,
             observations=_batch(self._observations, episode.observations),
             actions=_batch(self._actions, episode.actions),
+            infos={},  # Minari's own representation of an episode needs some
             **{name: np.asarray(getattr(episode, name)) for name in columns},
         )
         try:
@@ -194,6 +195,16 @@ class DatasetWriter:
         if namespace and namespace not in list_local_namespaces():
             with contextlib.suppress(ValueError):  # another process was faster
                 create_namespace(namespace)
+
+
+def check_new_dataset(name: str) -> None:
+    """Check that a dataset of a name can be written, before something long begins.
+
+    Raises:
+        ConfigurationError: Minari is not installed, or see `checked_name`.
+    """
+    require_minari()
+    checked_name(name)
 
 
 def checked_name(name: str) -> tuple[str, int | None]:

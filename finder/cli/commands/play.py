@@ -1,10 +1,9 @@
-"""The command `play`: episodes of a trained agent, on screen, as a video, as images, or for their returns only."""
+"""The command `play`: episodes of a trained agent, on screen, as a video, as images, as a dataset, or as returns."""
 
 from __future__ import annotations
 
 import os
 import shlex
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +14,7 @@ from rich.text import Text
 from agents.errors import ConfigurationError
 from finder.cli import values
 from finder.cli.commands.play_messages import PlayingProgress, print_episodes, summary_of
+from finder.cli.commands.play_outputs import Outputs
 from finder.cli.parameters import Json
 from finder.cli.stdout_guard import redirect_stdout_to_stderr
 from finder.cli.trust_options import AllowModule, Trust
@@ -33,7 +33,9 @@ def play(  # noqa: PLR0917 - a command's flags
             show_default=False,
         ),
     ],
-    episodes: Annotated[int, typer.Option(min=1, help="Episodes.")] = 1,
+    episodes: Annotated[
+        int | None, typer.Option(min=1, help="Episodes (default: 1, with --record 10).", show_default=False)
+    ] = None,
     video: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write a video instead: a .gif or an .mp4.", show_default=False),
@@ -41,6 +43,15 @@ def play(  # noqa: PLR0917 - a command's flags
     frames: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write every frame as a PNG into this folder.", show_default=False),
+    ] = None,
+    record: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Record the episodes instead, as a dataset of demonstrations (Minari), which gets the next free "
+            "version: NAME-v0.",
+            show_default=False,
+        ),
     ] = None,
     max_steps: Annotated[
         int | None,
@@ -64,17 +75,16 @@ def play(  # noqa: PLR0917 - a command's flags
     allow_module: AllowModule = None,
     json: Json = False,
 ) -> int:
-    """Play episodes with a trained agent: on screen, with --video or --frames, or for their returns only.
+    """Play episodes with a trained agent: on screen, with --video, --frames or --record, or for their returns only.
 
     With several episodes the mean return and its 95% interval are printed.
     """
     from agents.playing.play import has_screen
 
     arguments = values.json_object(env_kwargs, "--env-kwargs")
-    draws = video is not None or frames is not None
-    if headless and draws:
-        raise ConfigurationError("--headless draws nothing: leave it out, --video and --frames need no screen.")
-    on_screen = not draws and not headless and has_screen()
+    outputs = Outputs(video, frames, record)
+    outputs.check(headless)
+    on_screen = not outputs.any and not headless and has_screen()
     if not on_screen:
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # SDL fails without a screen
     from agents.checkpoints.file import find, load_agent
@@ -87,7 +97,7 @@ def play(  # noqa: PLR0917 - a command's flags
     from agents.environments.time_limits import limit_without_one, time_limit
 
     limit = None
-    playing = PlayingProgress(episodes)
+    playing = PlayingProgress(episodes or (1 if record is None else 10))
     try:
         with redirect_stdout_to_stderr(), playing:
             import_tensorflow()
@@ -97,9 +107,14 @@ def play(  # noqa: PLR0917 - a command's flags
             limit = time_limit(where)
             mean_length = header.env_steps / header.episodes if header.episodes else 0.0
             most = max_steps or (limit_without_one([mean_length]) if limit is None else None)
-            shown: dict[str, Any] = {"n_episodes": episodes, "max_steps": most, "explore": explore, "seed": seed}
+            shown: dict[str, Any] = {
+                "n_episodes": playing.n_episodes,
+                "max_steps": most,
+                "explore": explore,
+                "seed": seed,
+            }
             shown |= {"on_episode": playing, "render_mode": "human" if on_screen else None}
-            _play(agent, where, video, frames, shown)
+            outputs.play(agent, where, shown)
     except ConfigurationError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever an environment or its screen raises
@@ -108,13 +123,15 @@ def play(  # noqa: PLR0917 - a command's flags
     finally:
         if not json:
             print_episodes(playing.played, limit)
+        outputs.print_recorded()
     if json:
         together = summary_of(playing.played, limit)._asdict() if len(playing.played) > 1 else {}
+        together |= outputs.as_json()
         print_json({"checkpoint": str(path), "episodes": [each._asdict() for each in playing.played], **together})
-    for written in (video, frames):
-        if written is not None:
-            errors().print(Text(f"written to {written}", "dim"), soft_wrap=True)
-    if not draws and not on_screen and not json:
+    outputs.print_files()
+    if not json:
+        outputs.print_next(agent, where)
+    if not outputs.any and not on_screen and not json:
         same = ["--best"] * best + ([] if env_kwargs is None else ["--env-kwargs", env_kwargs]) + ["--trust"] * trust
         same += [word for each in allow_module or () for word in ("--allow-module", each)]
         print_commands("To see it", [(f"finder play {shlex.join([str(checkpoint), *same])} --video out.gif", "")])
@@ -124,24 +141,3 @@ def play(  # noqa: PLR0917 - a command's flags
 def _print_begin(header: CheckpointHeader, path: Path) -> None:
     trained = f"{header.algorithm} on {header.environment}, trained for {header.env_steps:,} environment steps · {path}"
     errors().print(Text.assemble(("Playing ", "bold"), trained), soft_wrap=True)
-
-
-def _play(agent: Any, where: Any, video: Path | None, frames: Path | None, shown: dict[str, Any]) -> None:
-    from agents.playing.play import play, rendering_of
-    from agents.playing.video import Pictures, VideoFile
-
-    with ExitStack() as stack:
-        targets: list[Any] = []
-        if frames is not None:
-            targets.append(stack.enter_context(Pictures(frames)))
-        if video is not None:  # last, so that an existing file is kept if another check fails
-            targets.append(stack.enter_context(VideoFile(video, rendering_of(where)[1])))
-        if not targets:
-            play(agent, where, **shown)
-            return
-
-        def add(frame: Any) -> None:
-            for target in targets:
-                target.add(frame)
-
-        play(agent, where, on_frame=add, **shown)

@@ -85,7 +85,7 @@ class PlayingProgress:
 
     def __init__(self, n_episodes: int, quiet: bool = False) -> None:
         self.played: list[PlayedEpisode] = []
-        self._n_episodes = n_episodes
+        self.n_episodes = n_episodes
         self._console = errors()
         self._printed_at = time.monotonic()
         self._quiet = quiet
@@ -115,7 +115,7 @@ class PlayingProgress:
         if not played:
             return "starting"
         mean = math.fsum(episode.episode_return for episode in played) / len(played)
-        return f"{len(played)} of {counted(self._n_episodes, 'episode')}, mean return {number_text(mean)}"
+        return f"{len(played)} of {counted(self.n_episodes, 'episode')}, mean return {number_text(mean)}"
 
     def _draw(self) -> Spinner:
         self._spinner.update(text=Text(self._text(), style="dim"))

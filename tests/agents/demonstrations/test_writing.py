@@ -46,6 +46,7 @@ def test_minari_reads_what_is_written(datasets: Path) -> None:
     assert minari.namespace.list_local_namespaces() == ["Env"]
     [first, second] = found.iterate_episodes()
     assert first.observations.dtype == np.float32
+    assert repr(first).startswith("EpisodeData(id=0, total_steps=3, ")
     np.testing.assert_array_equal(second.rewards, [0.5, 0.5])
     np.testing.assert_array_equal(second.truncations, [False, True])
     assert [about["seed"] for about in found.storage.get_episode_metadata([0, 1])] == [7, 7]

@@ -53,6 +53,8 @@ FILES: dict[str, str | bytes] = {
     "memory.toml": f'{_BASE}env_steps = 100\nstorage = "memory"\n[params]\ngamma = "0.9:0.99"\n',
     "folder.toml/x": "",
     "no-run/x": "",
+    "datasets/expert-v3/data/metadata.json": "{}",
+    "datasets/there": "",
     "cut-run/run.json": '{"format": 1',
     "list-run/run.json": "[]",
     "newer-run/run.json": _run(format=99),
@@ -170,6 +172,14 @@ OUTPUTS = [
     Mistake("play bad-run --max-steps nan", "got 'nan'", "valid integer"),
     Mistake("play bad-run --env-kwargs [1]", "--env-kwargs is '[1]'", "JSON object"),
     Mistake("play bad-run --headless --video x.gif", "--headless", "leave it out"),
+    Mistake("play bad-run --record 'a b'", "'a b' is no name of a dataset", "CartPole/expert"),
+    Mistake("play bad-run --record ../x", "'../x' is no name of a dataset", "letters, digits"),
+    Mistake("play bad-run --record ''", "'' is no name of a dataset", "letters, digits"),
+    Mistake(f"play bad-run --record {'x' * 300}", "is no name of a dataset", "letters, digits"),
+    Mistake("play bad-run --record expert-v3", "'expert-v3' exists already", "makes it expert-v4"),
+    Mistake("play bad-run --record expert-v3/more", "cannot be in 'expert-v3'", "which is a dataset itself"),
+    Mistake("play bad-run --record there/x", "datasets/there'", "is a file"),
+    Mistake("play no-run --record fine", "'no-run'", "no checkpoint of a training is in it"),
     Mistake("train PPO --folder there.txt", "'there.txt'", "folder"),
     Mistake("train PPO --folder there.txt/x", "there.txt/x", "cannot be"),
     Mistake("train PPO --folder no-run", "'no-run' is not empty", "folder of the run's own"),
@@ -234,8 +244,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("case", ALL, ids=ids(ALL))
-def test_mistake_is_reported_in_one_line(finder: Any, template: Path, case: Mistake) -> None:
+def test_mistake_is_reported_in_one_line(
+    finder: Any, template: Path, case: Mistake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copytree(template, finder.folder, dirs_exist_ok=True)
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(finder.folder / "datasets"))
     check(case, *finder(*case.words))
+    assert len(list((finder.folder / "datasets").iterdir())) == 2
     storage = finder.folder / "finder.db"
     assert not storage.exists() or finder("studies", "--json").json == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import agents
 from agents.callbacks.history_file import EPISODES_SCHEMA
+from agents.demonstrations.writing import DatasetWriter
 from agents.errors import ConfigurationError
 from agents.playing.play import PlayedEpisode
 from finder.cli.commands.play_messages import summary_of
@@ -106,6 +110,78 @@ class TestPlay:
         assert (ran.code, ran.out) == (2, "")
         assert message in ran.err
         assert len(re.findall("^Error: ", ran.err, re.MULTILINE)) == 1
+
+
+class TestRecord:
+    @pytest.fixture(autouse=True)
+    def datasets(self, trained: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+        pytest.importorskip("minari", reason="minari is not installed")
+        folder: Path = trained.folder / "datasets"
+        monkeypatch.setenv("MINARI_DATASETS_PATH", str(folder))
+        return folder
+
+    def test_recorded_episodes_are_demonstrations(self, trained: Any, datasets: Path) -> None:
+        ran = trained("play", "run", "--record", "CartPole/expert", "--episodes", "2")
+        assert ran.code == 0, ran.err
+        returns = [int(text) for text in re.findall(r"^episode \d   return (\d+) ", ran.out, re.M)]
+        folder = datasets / "CartPole" / "expert-v0"
+        assert f"2 episodes ({sum(returns)} steps) written to the dataset CartPole/expert-v0 in {folder}" in ran.err
+        assert "Next  finder lr gail-ppo --env CartPole-v1 --set expert=CartPole/expert-v0" in ran.err
+        assert "To see it" not in ran.err
+        agent = agents.load_agent(trained.folder / "run")
+        found = agents.load_demonstrations("CartPole/expert", agent.interface, agent.environment)
+        assert found.returns.tolist() == returns
+
+    def test_record_next_to_a_video(self, trained: Any) -> None:
+        words = ("--video", "out.gif", "--max-steps", "4", "--env-kwargs", '{"sutton_barto_reward": true}')
+        ran = trained("play", "run", "--record", "expert", "--episodes", "1", "--explore", "--seed", "5", *words)
+        assert ran.out == "episode 1   return 0   4 steps   cut off\n"
+        assert (trained.folder / "out.gif").exists()
+        assert "1 episode (4 steps) written to the dataset expert-v0 in " in ran.err
+        assert (
+            """gail-ppo --env CartPole-v1 --env-kwargs '{"sutton_barto_reward": true}' --set expert=expert-v0"""
+            in ran.err
+        )
+
+    def test_ten_episodes_without_a_screen_by_default(self, trained: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("DISPLAY", ":77")  # this display does not exist and is not opened
+        for version in (0, 1):
+            ran = trained("play", "run", "--record", "expert", "--max-steps", "2", "--headless", "--json")
+            assert ran.code == 0, ran.err
+            assert len(ran.json["episodes"]) == 10
+            assert ran.json["dataset"] == f"expert-v{version}"
+            assert Path(ran.json["dataset_folder"]) == trained.folder / "datasets" / f"expert-v{version}"
+            assert "Next" not in ran.err
+
+    @pytest.mark.usefixtures("usual_signals")
+    def test_ctrl_c_keeps_the_complete_episodes(self, trained: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        add = DatasetWriter.add
+
+        def interrupted(self: DatasetWriter, episode: Any) -> None:
+            add(self, episode)
+            if self.n_episodes == 3:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        monkeypatch.setattr(DatasetWriter, "add", interrupted)
+        ran = trained("play", "run", "--record", "expert", "--max-steps", "2")
+        assert ran.code == 130
+        assert "3 episodes (6 steps) written to the dataset expert-v0 in " in ran.err
+        assert "Next" not in ran.err
+        agent = agents.load_agent(trained.folder / "run")
+        assert len(agents.load_demonstrations("expert", agent.interface).lengths) == 3
+
+    def test_without_a_complete_episode_there_is_no_dataset(
+        self, trained: Any, datasets: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fails(*_: Any) -> None:
+            raise RuntimeError("the robot fell off the table")
+
+        monkeypatch.setattr(DatasetWriter, "add", fails)
+        ran = trained("play", "run", "--record", "expert", "--max-steps", "2")
+        assert (ran.code, ran.out) == (1, "")
+        assert "cannot be played: RuntimeError: the robot fell off the table" in ran.err
+        assert "no episode was complete: no dataset was written" in ran.err
+        assert list(datasets.iterdir()) == []
 
 
 @pytest.mark.parametrize(
