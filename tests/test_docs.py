@@ -99,7 +99,7 @@ GROUPS = {
         "guides/compare-agents",
         "guides/tune",
     ),
-    "training": ("agents", "guides/long-run", "guides/callbacks", "guides/speed"),
+    "training": ("agents", "guides/long-run", "guides/callbacks", "guides/experts", "guides/speed"),
     "own": ("guides/your-agent", "guides/your-environment", "guides/many-machines", "guides/storages"),
 }
 """Pages that run in one process. Pages of searches share a folder, so that equal searches share their study."""
@@ -142,7 +142,8 @@ def test_blocks_of_pages_run(group: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "tests" / "support" / "run_page.py"), *arguments],
         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=HANGS_SECONDS,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "SDL_VIDEODRIVER": "dummy", "FINDER_PROGRESS": "0"},
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "SDL_VIDEODRIVER": "dummy", "FINDER_PROGRESS": "0",
+             "MINARI_DATASETS_PATH": str(tmp_path / "datasets")},
     )  # fmt: skip
     (tmp_path / "err").write_text(done.stderr)
     assert done.returncode == 0, done.stderr[-6_000:]

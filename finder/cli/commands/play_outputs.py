@@ -122,6 +122,5 @@ class Outputs:
         """Print a command that learns from the dataset, where there is one: rewards are learned from vectors."""
         if self.recording is None or not isinstance(environment.id, str) or len(agent.observation_space.shape) != 1:
             return
-        expert = shlex.quote(f"expert={self.recording.dataset}")
-        command = f"finder lr gail-ppo {environment_flags(environment)} --set {expert}"
+        command = f"finder lr ppo {environment_flags(environment)} --expert {shlex.quote(self.recording.dataset)}"
         print_commands("Next", [(command, "the learning rate of an agent that learns from these episodes")])

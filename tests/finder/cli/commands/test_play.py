@@ -126,7 +126,7 @@ class TestRecord:
         returns = [int(text) for text in re.findall(r"^episode \d   return (\d+) ", ran.out, re.M)]
         folder = datasets / "CartPole" / "expert-v0"
         assert f"2 episodes ({sum(returns)} steps) written to the dataset CartPole/expert-v0 in {folder}" in ran.err
-        assert "Next  finder lr gail-ppo --env CartPole-v1 --set expert=CartPole/expert-v0" in ran.err
+        assert "Next  finder lr ppo --env CartPole-v1 --expert CartPole/expert-v0" in ran.err
         assert "To see it" not in ran.err
         agent = agents.load_agent(trained.folder / "run")
         found = agents.load_demonstrations("CartPole/expert", agent.interface, agent.environment)
@@ -138,10 +138,7 @@ class TestRecord:
         assert ran.out == "episode 1   return 0   4 steps   cut off\n"
         assert (trained.folder / "out.gif").exists()
         assert "1 episode (4 steps) written to the dataset expert-v0 in " in ran.err
-        assert (
-            """gail-ppo --env CartPole-v1 --env-kwargs '{"sutton_barto_reward": true}' --set expert=expert-v0"""
-            in ran.err
-        )
+        assert """lr ppo --env CartPole-v1 --env-kwargs '{"sutton_barto_reward": true}' --expert expert-v0""" in ran.err
 
     def test_ten_episodes_without_a_screen_by_default(self, trained: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("DISPLAY", ":77")  # this display does not exist and is not opened
