@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 from collections.abc import Mapping
@@ -104,18 +105,28 @@ def check_recorded_in(dataset: RecordedDataset, environment: EnvironmentSpec) ->
             f"The dataset {dataset.id!r} was recorded in {recorded!r}, and the agent learns in {known.id!r}: record "
             f"demonstrations there, or learn in {recorded!r}."
         )
-    given, there = _compared({**known.kwargs, **environment.kwargs}), _compared(dataset.environment.get("kwargs", {}))
-    if given != there:
-        log.warning(
-            "The dataset %r was recorded in %s with %s; the agent learns there with %s.",
-            *(dataset.id, recorded, there or "no arguments", given or "no arguments"),
+    given = {"max_episode_steps": known.max_episode_steps, **known.kwargs, **environment.kwargs}
+    if environment.max_episode_steps is not None:
+        given["max_episode_steps"] = environment.max_episode_steps
+    there = {**dataset.environment.get("kwargs", {})}
+    there["max_episode_steps"] = dataset.environment.get("max_episode_steps", given["max_episode_steps"])
+    differing = [name for name in sorted({*given, *there}) if _text(given, name) != _text(there, name)]
+    if differing:
+        _log_once(
+            dataset.id, known.id, *(", ".join(_text(each, name) for name in differing) for each in (there, given))
         )
 
 
-def _compared(arguments: Mapping[str, Any]) -> str:
-    """Return the arguments of an environment as text, without those that change no episode."""
-    compared = {name: value for name, value in sorted(arguments.items()) if name not in _NOT_COMPARED}
-    return ", ".join(f"{name}={json.dumps(value, default=repr)}" for name, value in compared.items())
+@functools.cache  # once in a process
+def _log_once(*texts: str) -> None:
+    log.warning("The dataset %r was recorded in %s with %s; the agent learns there with %s.", *texts)
+
+
+def _text(arguments: Mapping[str, Any], name: str) -> str:
+    """Return an argument of an environment as text, without those that change no episode."""
+    if name in _NOT_COMPARED:
+        return ""
+    return f"{name}={json.dumps(arguments[name], default=repr)}" if name in arguments else f"no {name}"
 
 
 def _same_bounds(one: spaces.Box, other: spaces.Box) -> bool:

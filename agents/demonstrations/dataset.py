@@ -170,21 +170,20 @@ class _Converted:
         return cls(states, actions, episode.terminated, episode.episode_return)
 
 
-def _joined(episodes: Sequence[_Converted], label: str) -> Demonstrations:
+def _joined(episodes: list[_Converted], label: str) -> Demonstrations:
+    """Return the steps of all episodes; each episode is removed when it is copied, as images fill the memory."""
     lengths = np.array([len(episode.actions) for episode in episodes], np.int64)
     last = np.zeros(int(lengths.sum()), bool)
     last[np.cumsum(lengths) - 1] = True
     terminated = last & np.repeat([episode.terminated for episode in episodes], lengths)
-    made = Demonstrations(
-        observations=np.concatenate([episode.states[:-1] for episode in episodes]),
-        actions=np.concatenate([episode.actions for episode in episodes]),
-        next_observations=np.concatenate([episode.states[1:] for episode in episodes]),
-        terminated=terminated,
-        truncated=last & ~terminated,
-        returns=np.array([episode.episode_return for episode in episodes], np.float64),
-        lengths=lengths,
-        label=label,
-    )
+    returns = np.array([episode.episode_return for episode in episodes], np.float64)
+    actions = np.concatenate([episode.actions for episode in episodes])
+    shape, kind = (len(last), *episodes[0].states.shape[1:]), episodes[0].states.dtype
+    observations, following = np.empty(shape, kind), np.empty(shape, kind)
+    for end, length in zip(np.cumsum(lengths)[::-1], lengths[::-1], strict=True):
+        states = episodes.pop().states
+        observations[end - length : end], following[end - length : end] = states[:-1], states[1:]
+    made = Demonstrations(observations, actions, following, terminated, last & ~terminated, returns, lengths, label)
     for array in vars(made).values():
         if isinstance(array, np.ndarray):
             array.flags.writeable = False  # agents of this process share them

@@ -15,6 +15,7 @@ from gymnasium import spaces
 from recordings import Several, episode, random_episodes, stacked, write
 
 import agents
+from agents.demonstrations import checks as module_of_checks
 from agents.demonstrations import dataset as module
 from agents.environments import EnvironmentSpec
 from agents.environments.interface import Interface
@@ -187,17 +188,38 @@ def test_arrays_that_agents_share_cannot_be_written(interface: Interface) -> Non
 
 
 def test_other_arguments_of_the_environment_are_logged(interface: Interface, caplog: pytest.LogCaptureFixture) -> None:
+    module_of_checks._log_once.cache_clear()
     with gym.make("CartPole-v1", sutton_barto_reward=True, render_mode="rgb_array") as environment:
         write("other-v0", random_episodes(1), environment)
     caplog.set_level(logging.WARNING)
     same = EnvironmentSpec.of("CartPole-v1", {"sutton_barto_reward": True, "render_mode": None})
     agents.load_demonstrations("other-v0", interface, same)
     assert caplog.messages == []
-    agents.load_demonstrations("other-v0", interface, CARTPOLE)
+    for _ in range(2):  # logged once
+        agents.load_demonstrations("other-v0", interface, CARTPOLE)
     assert caplog.messages == [
-        "The dataset 'other-v0' was recorded in CartPole-v1 with sutton_barto_reward=true; the agent learns there "
-        "with no arguments."
+        "The dataset 'other-v0' was recorded in CartPole-v1 with sutton_barto_reward=true; the agent learns there with "
+        "no sutton_barto_reward."
     ]
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        (EnvironmentSpec("CartPole-v1", max_episode_steps=20), []),
+        (EnvironmentSpec("CartPole-v1", {"max_episode_steps": 20}), []),
+        (CARTPOLE, ["with max_episode_steps=20; the agent learns there with max_episode_steps=500."]),
+    ],
+    ids=["limit", "argument", "registration"],
+)
+def test_another_time_limit_is_logged(
+    interface: Interface, caplog: pytest.LogCaptureFixture, limit: EnvironmentSpec, expected: list[str]
+) -> None:
+    module_of_checks._log_once.cache_clear()
+    with gym.make("CartPole-v1", max_episode_steps=20) as environment:
+        write("short-v0", random_episodes(1), environment)
+    agents.load_demonstrations("short-v0", interface, limit)
+    assert [message.partition(" in CartPole-v1 ")[2] for message in caplog.messages] == expected
 
 
 def test_environments_without_an_id_are_compared_by_their_spaces(interface: Interface) -> None:

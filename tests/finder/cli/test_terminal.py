@@ -44,12 +44,14 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "failing": ("lr", "ppo", "--env", "cli_envs:Broken-v0", "--rates", "1e-3,1e-2", *SMALL, "--study-name", "failing"),
     "train": ("train", "ppo", "--env", "CartPole-v1", "--env-steps", "1000", *TRAINED, "--folder", "a-run"),
     "play": ("play", "a-run", "--video", "out.gif", "--max-steps", "20"),
+    "record": ("play", "a-run", "--record", "expert", "--max-steps", "20"),
 }  # fmt: skip
 CODES = {"failing": 1}
 
 _ALL = """
-import sys
+import os, sys
 from finder.cli import main
+os.environ["MINARI_DATASETS_PATH"] = os.path.abspath("datasets")
 for name, words in {commands!r}.items():
     print(f"=== {{name}}", flush=True)
     print(f"=== code {{main(words)}}", flush=True)
