@@ -108,13 +108,12 @@ def check_recorded_in(dataset: RecordedDataset, environment: EnvironmentSpec) ->
     given = {"max_episode_steps": known.max_episode_steps, **known.kwargs, **environment.kwargs}
     if environment.max_episode_steps is not None:
         given["max_episode_steps"] = environment.max_episode_steps
-    there = {**dataset.environment.get("kwargs", {})}
-    there["max_episode_steps"] = dataset.environment.get("max_episode_steps", given["max_episode_steps"])
+    limit = dataset.environment.get("max_episode_steps", given["max_episode_steps"])
+    there = {**dataset.environment["kwargs"], "max_episode_steps": limit}
     differing = [name for name in sorted({*given, *there}) if _text(given, name) != _text(there, name)]
     if differing:
-        _log_once(
-            dataset.id, known.id, *(", ".join(_text(each, name) for name in differing) for each in (there, given))
-        )
+        then, now = (", ".join(_text(each, name) for name in differing) for each in (there, given))
+        _log_once(dataset.id, known.id, then, now)
 
 
 @functools.cache  # once in a process

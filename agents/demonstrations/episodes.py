@@ -70,7 +70,7 @@ class RecordedDataset:
         n_episodes: Number of its episodes, >= 1.
         observations: Observation space of the environment.
         actions: Action space of the environment.
-        environment: Specification of the environment as Gymnasium stores it; empty where none was recorded.
+        environment: Specification of the environment as Gymnasium stores it; without id where none was recorded.
         minari: The dataset as Minari reads it.
     """
 
@@ -101,6 +101,7 @@ class RecordedDataset:
                     raise ValueError(f"{METADATA} has no {name}")
             data = minari.MinariDataset(folder)
             found = dict(json.loads(about.get("env_spec") or "{}"))
+            found["kwargs"] = dict(found.get("kwargs") or {})
             made = cls(folder, data.id, len(data), data.observation_space, data.action_space, found, data)
         except Exception as error:
             raise ConfigurationError(_unreadable(folder, error)) from error

@@ -103,6 +103,7 @@ DAMAGES = {
     "another version of Minari": lambda folder: change(folder, minari_version="9.9.9"),
     "too many episodes": lambda folder: change(folder, total_episodes=7),
     "no space": lambda folder: change(folder, action_space=None),
+    "arguments of another kind": lambda folder: change(folder, env_spec='{"id": "CartPole-v1", "kwargs": "x"}'),
     "unknown kind": lambda folder: change(folder, data_format="csv"),
 }
 
