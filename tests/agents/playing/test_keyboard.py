@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import gymnasium.utils.play
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -17,6 +17,10 @@ from recordings import Several
 
 import agents
 from agents import ConfigurationError, EnvironmentSpec
+
+with warnings.catch_warnings():  # the player warns where Matplotlib, which it draws curves with, has no window system
+    warnings.simplefilter("ignore")
+    import gymnasium.utils.play
 
 pytestmark = pytest.mark.usefixtures("datasets")
 
