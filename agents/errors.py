@@ -24,6 +24,10 @@ class ObservationError(ConfigurationError):
     """An environment returned an observation of another shape than its space declares."""
 
 
+class ConvergenceError(ArithmeticError):
+    """An iteration ended before it reached its tolerance: the message names what was reached, and what to do."""
+
+
 class MembersFailedError(Exception):
     """Some members of a population failed; the other members can continue without them.
 
