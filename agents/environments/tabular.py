@@ -59,6 +59,11 @@ def model_of(environment: gym.Env[Any, Any], *, horizon: int | None = None, gamm
         horizon = environment.spec.max_episode_steps if environment.spec is not None else None
         if horizon is None:
             raise ConfigurationError(f"Environment {label!r} has no time limit: give a horizon, or a gamma below 1.")
+    initial = np.asarray(inner.initial_state_distrib, np.float64)
+    if initial.shape != (n_states,):
+        raise ConfigurationError(
+            f"initial_state_distrib of {label!r} must have the shape [{n_states}], got {list(initial.shape)}."
+        )
     table = {
         (state, action): _checked_outcomes(inner.P, state, action, n_states, label)
         for state in range(n_states)
@@ -69,7 +74,6 @@ def model_of(environment: gym.Env[Any, Any], *, horizon: int | None = None, gamm
         for probability, following, reward, _ in outcomes:
             transitions[state, action, following] += probability
             rewards[state, action] += probability * reward
-    initial = np.asarray(inner.initial_state_distrib, np.float64)
     return TabularModel(
         transitions=transitions, initial=initial, terminal=_terminal(table, initial, label), rewards=rewards,
         horizon=horizon, gamma=gamma,

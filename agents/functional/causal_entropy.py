@@ -77,9 +77,10 @@ def fit_reward(
         features: [S, K] or [S, A, K], as the expert's visits. Defaults to None: one for each state, or each state and
             action.
         temperature: Weight τ of the entropy, > 0; rewards are in proportion to it. Defaults to `1.0`.
-        penalty: λ >= 0 of λ/2 |w|² in the dual. Expected features then differ from the expert's by λ |w_k|. With n
-            episodes, τ / (n σ²) is a Gaussian prior of standard deviation σ on each weight. Defaults to `0.0`: exact.
-            Visits that were counted in sampled episodes need a penalty, since they are hardly ever those of a policy.
+        penalty: λ >= 0 of λ/2 |w|² in the dual. Expected features then differ from the expert's by λ |w_k|. Visits that
+            were counted in episodes need one, since they are hardly ever those of a policy. With n episodes, τ / (n σ²)
+            is a Gaussian prior of standard deviation σ on each weight; σ = 10 τ, a penalty of 0.01 / (n τ), is a good
+            first choice. Defaults to `0.0`: the expert's features are matched exactly.
         tolerance: Largest absolute value of the gradient's elements: without a penalty, that of `gap`. > 0. Defaults to
             `1e-6`. Where an expert is almost deterministic, tolerances far below take long.
         max_steps: Largest number of Newton steps. Defaults to `500`; about 20 are usual.
@@ -104,7 +105,7 @@ def fit_reward(
         raise ConvergenceError(
             f"No reward was found within {max_steps} Newton steps: expected features still differ from the expert's by "
             f"{gap:.1e}, and the gradient is up to {np.abs(found.point.gradient).max():.1e}, above the tolerance of "
-            f"{tolerance:.1e}. Give a higher max_steps, a higher tolerance or a penalty."
+            f"{tolerance:.1e}. Give a higher penalty, tolerance or max_steps."
         )
     weights = temperature * found.point.x
     return FittedReward(weights, dual.reward(weights), soft.policy, visits, gap, found.n_steps)
@@ -167,8 +168,8 @@ class Dual:
         if not self.penalty and value < -NEGATIVE * max(1.0, abs(of_policy), abs(of_expert)):
             raise ConfigurationError(
                 f"No policy of the model has the expert's expected features: the dual is {value:.1e}, below 0. Visits "
-                "that were counted in n episodes need a penalty, about temperature / n. Exact visits must be those of "
-                "a policy in a model with the same transitions, initial states, horizon and gamma."
+                "that were counted in n episodes need a penalty, for example 0.01 / (n * temperature). Exact visits "
+                "must be those of a policy in a model with the same transitions, initial states, horizon and gamma."
             )
 
         def product(direction: Array) -> Array:

@@ -19,7 +19,7 @@ from agents.functional.tabular import Array, TabularModel, reward_parts
 from agents.functional.visits import Chain
 
 SOLVED = 1e-12
-"""Largest error of the soft Bellman equation without a horizon, relative to the largest value."""
+"""Error of the soft Bellman equation, relative to the largest value, after which only one more step is made."""
 
 MAX_ROUNDS = 1_000
 """Largest number of linear systems that are solved without a horizon. About ten are usual."""
@@ -89,12 +89,14 @@ def _without_horizon(model: TabularModel, of_states: Array, of_actions: Array, t
     values = np.zeros(model.n_states)
     for _ in range(MAX_ROUNDS):
         soft, policy = soft_max(of_actions + model.gamma * model.expected(values), temperature)
-        improved = of_states + np.where(model.terminal, 0.0, soft)
-        error, size = np.abs(improved - values).max(), np.abs(values).max()
+        change = of_states + np.where(model.terminal, 0.0, soft) - values
+        error, size = np.abs(change).max(), np.abs(values).max()
+        # The derivative of the right-hand side with respect to the values is the discounted transitions of the policy.
+        values = values + Chain(model, policy).solve(change)
         if error <= SOLVED * max(1.0, size):
+            # The step just made has squared the error.
+            _, policy = soft_max(of_actions + model.gamma * model.expected(values), temperature)
             return SoftOptimal(values, policy)
-        # The derivative of `improved` with respect to `values` is the discounted transitions of the policy.
-        values = values + Chain(model, policy).solve(improved - values)
     raise ConvergenceError(
         f"The soft Bellman equation could not be solved: its error is {error:.1e} after {MAX_ROUNDS} rounds, with "
         f"values up to {size:.1e}, a temperature of {temperature} and a gamma of {model.gamma}."

@@ -79,30 +79,26 @@ def empirical_visits(model: TabularModel, states: Sequence[Array], actions: Sequ
     """
     if not len(states):
         raise ConfigurationError("There are no episodes to count.")
-    if actions is not None and len(actions) != len(states):
-        raise ConfigurationError(f"There are {len(states)} episodes of states, but {len(actions)} of actions.")
-    shape = (model.n_states,) if actions is None else (model.n_states, model.n_actions)
-    counts = np.zeros(shape)
-    possible = model.transitions.max(axis=1) > 0.0  # [S, S]
-    for number in range(len(states)):
-        visited = _checked_numbers(states[number], model.n_states, "states", number)
-        if not visited.size:
-            raise ConfigurationError(f"Episode {number} has no states.")
-        _check_beginning_and_end(model, visited, number)
-        discounts = model.gamma ** np.arange(len(visited))
-        if actions is None:
-            _check_steps(possible[visited[:-1], visited[1:]], visited, None, number)
-            np.add.at(counts, visited, discounts)
-            continue
-        taken = _checked_numbers(actions[number], model.n_actions, "actions", number)
-        if len(taken) != len(visited) - 1:
-            raise ConfigurationError(
-                f"Episode {number} has {len(visited)} states and {len(taken)} actions; it must have one state more "
-                "than actions, its last."
-            )
-        _check_steps(model.transitions[visited[:-1], taken, visited[1:]] > 0.0, visited, taken, number)
-        np.add.at(counts, (visited[:-1], taken), discounts[:-1])
-    return counts / len(states)
+    visited = _joined(states, model.n_states, "states")
+    if not visited.lengths.all():
+        raise ConfigurationError(f"Episode {visited.lengths.argmin()} has no states.")
+    _check_beginnings_and_ends(model, visited)
+    before, after = (
+        np.delete(visited.numbers, visited.ends - 1),
+        np.delete(visited.numbers, visited.ends - visited.lengths),
+    )
+    discounts = model.gamma**visited.times
+    if actions is None:
+        _check_steps(visited, model.transitions.max(axis=1)[before, after] > 0.0, None)
+        return np.bincount(visited.numbers, discounts, model.n_states) / len(states)
+    taken = _joined(actions, model.n_actions, "actions")
+    if len(actions) != len(states) or (taken.lengths != visited.lengths - 1).any():
+        raise ConfigurationError(_lengths_differ(visited.lengths, taken.lengths))
+    _check_steps(visited, model.transitions[before, taken.numbers, after] > 0.0, taken)
+    places = before * model.n_actions + taken.numbers
+    weights = model.gamma**taken.times
+    counts = np.bincount(places, weights, model.n_states * model.n_actions)
+    return counts.reshape(model.n_states, model.n_actions) / len(states)
 
 
 def _drawn(probabilities: Array, rng: np.random.Generator) -> Array:
@@ -112,50 +108,91 @@ def _drawn(probabilities: Array, rng: np.random.Generator) -> Array:
     return result
 
 
-def _checked_numbers(numbers: Array, size: int, name: str, episode: int) -> Array:
-    numbers = np.asarray(numbers)
-    if numbers.size == 0:
-        return np.zeros(0, int)
-    if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
-        raise ConfigurationError(
-            f"The {name} of episode {episode} must be a vector of integers, got {numbers.dtype} {list(numbers.shape)}."
-        )
-    wrong = (numbers < 0) | (numbers >= size)
+class _Joined(NamedTuple):
+    """Numbers of several episodes, one after the other."""
+
+    numbers: Array  # [N]
+    lengths: Array  # [E]
+    ends: Array  # [E] place after the last number of each episode
+    episodes: Array  # [N] episode of each number
+    times: Array  # [N] place of each number in its episode
+
+
+def _joined(sequences: Sequence[Array], size: int, name: str) -> _Joined:
+    """Join episodes of numbers from 0 to size - 1."""
+    arrays = [np.asarray(numbers) for numbers in sequences]
+    for episode, numbers in enumerate(arrays):
+        if numbers.size and (numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer)):
+            raise ConfigurationError(
+                f"The {name} of episode {episode} must be a vector of integers, got {numbers.dtype} "
+                f"{list(numbers.shape)}."
+            )
+    lengths = np.array([numbers.size for numbers in arrays], int)
+    ends = lengths.cumsum()
+    joined = np.concatenate([np.zeros(0, int), *(numbers.ravel().astype(int) for numbers in arrays)])
+    episodes = np.repeat(np.arange(len(arrays)), lengths)
+    times = np.arange(len(joined)) - np.repeat(ends - lengths, lengths)
+    wrong = (joined < 0) | (joined >= size)
     if wrong.any():
+        at = wrong.argmax()
         raise ConfigurationError(
-            f"The {name} of episode {episode} must be 0 to {size - 1}, got {numbers[wrong][0]} at position "
-            f"{wrong.argmax()}."
+            f"The {name} of episode {episodes[at]} must be 0 to {size - 1}, got {joined[at]} at position {times[at]}."
         )
-    return numbers
+    return _Joined(joined, lengths, ends, episodes, times)
 
 
-def _check_beginning_and_end(model: TabularModel, visited: Array, number: int) -> None:
-    if not model.initial[visited[0]] > 0.0:
+def _check_beginnings_and_ends(model: TabularModel, visited: _Joined) -> None:
+    first, last = visited.numbers[visited.ends - visited.lengths], visited.numbers[visited.ends - 1]
+    wrong = model.initial[first] == 0.0
+    if wrong.any():
+        episode = wrong.argmax()
         raise ConfigurationError(
-            f"Episode {number} begins in state {visited[0]}, where no episode of the model begins."
+            f"Episode {episode} begins in state {first[episode]}, where no episode of the model begins."
         )
-    if model.terminal[visited[:-1]].any():
-        at = model.terminal[visited].argmax()
+    continued = model.terminal[visited.numbers]
+    continued[visited.ends - 1] = False
+    if continued.any():
+        at = continued.argmax()
         raise ConfigurationError(
-            f"Episode {number} continues at position {at} after state {visited[at]}, which is terminal."
+            f"Episode {visited.episodes[at]} continues at position {visited.times[at]} after state "
+            f"{visited.numbers[at]}, which is terminal."
         )
-    n_steps = len(visited) - 1
     if model.horizon is None:
         return
-    if n_steps > model.horizon:
-        raise ConfigurationError(f"Episode {number} has {n_steps} actions, above the horizon of {model.horizon}.")
-    if n_steps < model.horizon and not model.terminal[visited[-1]]:
+    n_steps = visited.lengths - 1
+    wrong = n_steps > model.horizon
+    if wrong.any():
+        episode = wrong.argmax()
         raise ConfigurationError(
-            f"Episode {number} ends after {n_steps} actions in state {visited[-1]}, which is not terminal; the horizon "
-            f"is {model.horizon}."
+            f"Episode {episode} has {n_steps[episode]} actions, above the horizon of {model.horizon}."
+        )
+    wrong = (n_steps < model.horizon) & ~model.terminal[last]
+    if wrong.any():
+        episode = wrong.argmax()
+        raise ConfigurationError(
+            f"Episode {episode} ends after {n_steps[episode]} actions in state {last[episode]}, which is not terminal; "
+            f"the horizon is {model.horizon}."
         )
 
 
-def _check_steps(possible: Array, visited: Array, taken: Array | None, number: int) -> None:
-    if not possible.all():
-        t = int(possible.argmin())
-        by = "any action" if taken is None else f"action {taken[t]}"
-        raise ConfigurationError(
-            f"Episode {number} goes from state {visited[t]} to {visited[t + 1]} at position {t}; in the model {by} "
-            "does so with probability 0."
-        )
+def _lengths_differ(n_states: Array, n_actions: Array) -> str:
+    if len(n_states) != len(n_actions):
+        return f"There are {len(n_states)} episodes of states, but {len(n_actions)} of actions."
+    episode = (n_actions != n_states - 1).argmax()
+    return (
+        f"Episode {episode} has {n_states[episode]} states and {n_actions[episode]} actions; it must have one state "
+        "more than actions, its last."
+    )
+
+
+def _check_steps(visited: _Joined, possible: Array, taken: _Joined | None) -> None:
+    """Raise the error for the first step that is not possible, [N - E]."""
+    if possible.all():
+        return
+    step = int(possible.argmin())
+    at = step + np.delete(visited.episodes, visited.ends - 1)[step]  # episodes have one state more than steps
+    by = "any action" if taken is None else f"action {taken.numbers[step]}"
+    raise ConfigurationError(
+        f"Episode {visited.episodes[at]} goes from state {visited.numbers[at]} to {visited.numbers[at + 1]} at "
+        f"position {visited.times[at]}; in the model {by} does so with probability 0."
+    )
