@@ -100,7 +100,13 @@ GROUPS = {
         "guides/tune",
     ),
     "training": ("agents", "guides/long-run", "guides/callbacks", "guides/experts", "guides/speed"),
-    "own": ("guides/your-agent", "guides/your-environment", "guides/many-machines", "guides/storages"),
+    "own": (
+        "guides/your-agent",
+        "guides/your-environment",
+        "guides/tabular-irl",
+        "guides/many-machines",
+        "guides/storages",
+    ),
 }
 """Pages that run in one process. Pages of searches share a folder, so that equal searches share their study."""
 

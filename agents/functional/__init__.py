@@ -1,4 +1,4 @@
-"""Pure functions: returns and advantages, Retrace, trust regions, schedules, exact results for tabular processes.
+"""Pure functions: returns and advantages, Retrace, trust regions, schedules, tabular decision processes.
 
 Functions on objects with state belong elsewhere. Imports only `agents.backend`.
 """
