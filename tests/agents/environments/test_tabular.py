@@ -110,10 +110,19 @@ def test_horizons():
 
 
 def test_states_that_no_episode_reaches_may_be_inconsistent():
-    # State 0 is reached from the unreachable state 1 only, where it ends nothing; the table says so of state 2 alone.
+    # State 2 ends no episode in the row of state 0, which nothing leads to.
     table = Table(initial_state_distrib=np.array([0.0, 1.0, 0.0]))
     table.P[0] = {0: [(1.0, 2, 0.0, False)]}
     assert model_of(table, horizon=3).terminal.tolist() == [False, False, True]
+    # State 1 ends no episode but in the row of state 3, which nothing leads to.
+    table = Table(initial_state_distrib=np.eye(4)[0], observation_space=gym.spaces.Discrete(4))
+    table.P[3] = {0: [(1.0, 1, 0.0, True)]}
+    assert model_of(table, horizon=3).terminal.tolist() == [False, False, True, False]
+
+
+def test_outcomes_of_probability_0_do_not_count():
+    outcomes = with_outcomes((1.0, 1, 2.0, False), (0.0, 1, 2.0, True))
+    assert model_of(Table(**outcomes), horizon=3).terminal.tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize(

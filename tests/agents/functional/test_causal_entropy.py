@@ -184,6 +184,15 @@ def test_the_penalty_is_the_difference_of_features_over_the_weights():
     assert np.abs(fitted.weights).max() < np.abs(fit_reward(model, expert, temperature=2.0).weights).max()
 
 
+def test_visits_that_no_policy_has_need_a_penalty():
+    model, counted = two_states(horizon=2), np.array([0.5, 2.5])  # at least 1 in state 0, where episodes begin
+    with pytest.raises(ConfigurationError, match="No policy"):
+        fit_reward(model, counted)
+    fitted = fit_reward(model, counted, penalty=1e-3, tolerance=1e-8)
+    np.testing.assert_allclose(fitted.visits, [1.0, 2.0], atol=1e-6)
+    assert fitted.gap == pytest.approx(0.5, abs=1e-6)
+
+
 def test_states_without_effect_have_a_reward_of_0():
     model = random_model(22)
     transitions = np.zeros((6, 3, 6))

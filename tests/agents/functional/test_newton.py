@@ -55,6 +55,17 @@ def test_directions_that_change_nothing_stay_at_the_start():
     np.testing.assert_allclose(found.point.x, [2.0, 5.0], atol=1e-10)
 
 
+def test_where_nothing_curves_steps_go_to_the_border():
+    def huber(x: Array) -> Point:
+        inside = np.abs(x) <= 1.0
+        value = np.where(inside, 0.5 * x**2, np.abs(x) - 0.5).sum()
+        return Point(x, float(value), np.clip(x, -1.0, 1.0), lambda p: inside * p)
+
+    found = minimum(huber, np.array([50.0, -20.0]), tolerance=1e-12, max_steps=20)
+    assert found.converged
+    np.testing.assert_allclose(found.point.x, 0.0, atol=1e-12)
+
+
 def test_gradients_judge_where_values_drown_in_rounding_errors():
     # The value is 1e8 and its rounding error 1e-8; reductions near the minimum are far below.
     found = minimum(

@@ -43,6 +43,12 @@ def test_rewards_of_states_count_for_the_actions_that_lead_there():
     )
 
 
+def test_weights_by_hand():
+    # Of 3 with the weight 1 and -1 with the weight 3, the opposite parts 1.5 and -1.5 leave the least squares.
+    rewards, weights = np.array([[5.0, 3.0], [7.0, -1.0]]), np.array([[1.0, 1.0], [1.0, 3.0]])
+    np.testing.assert_allclose(without_shaping(two_states(), rewards, weights), [[5, 1.5], [7, 0.5]], atol=1e-14)
+
+
 def test_actions_of_weight_0_do_not_count():
     model = two_states(horizon=2)
     weights = np.array([[1.0, 1.0], [1.0, 0.0]])

@@ -53,6 +53,14 @@ def test_impossible_transitions_and_actions_are_never_drawn():
     assert {tuple(states) for states in episodes.states} == {(0, 0, 0, 0)}
     assert {tuple(actions) for actions in episodes.actions} == {(0, 0, 0)}
 
+    class Smallest(np.random.Generator):
+        def random(self, size: Any) -> Any:  # type: ignore[override]
+            return np.zeros(size)
+
+    only_go = np.array([[0.0, 1.0], [0.5, 0.5]])
+    (states,), (actions,) = sample_episodes(model, only_go, 1, Smallest(np.random.PCG64(0)))
+    assert (states.tolist(), actions.tolist()) == ([0, 1], [1])
+
 
 def test_the_same_generator_draws_the_same_episodes():
     model = random_model(6)
