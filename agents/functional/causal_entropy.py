@@ -2,8 +2,8 @@
 
 Ziebart, Bagnell and Dey 2010, "Modeling Interaction via the Principle of Maximum Causal Entropy"; Ziebart 2010,
 "Modeling Purposeful Adaptive Behavior with the Principle of Maximum Causal Entropy". Of all policies with the expert's
-expected features f_E, that of largest causal entropy is soft-optimal for a reward that is linear in the features, r =
-f · w. The weights minimise the dual
+expected features f_E, that of largest causal entropy is soft-optimal for a reward that is linear in the features. Its
+weights w minimise the dual
 
     D(w) = E[V_w(s_0)] − f_E · w
 
@@ -30,6 +30,9 @@ from agents.functional.visits import Chain
 
 NEGATIVE = 1e-9
 """Negative values of the dual that may be rounding errors, relative to its two terms."""
+
+NO_VISITS = 1e-12
+"""Largest number of visits, positive or negative, that may be a rounding error."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,8 +152,12 @@ class Dual:
 
     def visits(self, chain: Chain) -> Array:
         """Return the visits of a policy, [S] or [S, A] as the expert's."""
-        occupancy = chain.occupancy()
-        return chain.states_of(occupancy) if len(self._shape) == 1 else chain.actions_of(occupancy)
+        return self._visits(chain, chain.occupancy())
+
+    def _visits(self, chain: Chain, occupancy: Array, additions: Array | None = None) -> Array:
+        if len(self._shape) == 1:
+            return chain.states_of(occupancy)
+        return chain.actions_of(occupancy, additions)
 
     def __call__(self, weights: Array) -> Point:
         """Return value, gradient and products with the second derivative at weights [K].
@@ -175,11 +182,9 @@ class Dual:
         def product(direction: Array) -> Array:
             return self._change(chain, occupancy, self.reward(direction)) + self.penalty * direction
 
-        visits = chain.states_of(occupancy) if len(self._shape) == 1 else chain.actions_of(occupancy)
-        gradient = self.features_of(visits) - self.wanted
-        return Point(
-            weights, value + 0.5 * self.penalty * float(weights @ weights), gradient + self.penalty * weights, product
-        )
+        value += 0.5 * self.penalty * float(weights @ weights)
+        gradient = self.features_of(self._visits(chain, occupancy)) - self.wanted + self.penalty * weights
+        return Point(weights, value, gradient, product)
 
     def _change(self, chain: Chain, occupancy: Array, reward: Array) -> Array:
         """Return the derivative of the policy's expected features [K] when its reward changes by `reward`.
@@ -189,15 +194,12 @@ class Dual:
         model = self.model
         of_states, of_actions = reward_parts(model, reward)
         values = chain.values(of_states, of_actions)
-        now, later, acting = (
-            (values, values, occupancy) if model.horizon is None else (values[:-1], values[1:], occupancy[:-1])
-        )
+        now, later, acting = values, values, occupancy
+        if model.horizon is not None:
+            now, later, acting = values[:-1], values[1:], occupancy[:-1]
         advantages = of_states[:, None] + of_actions + model.gamma * model.expected(later) - now[..., None]
         additions = acting[..., None] * chain.policy * advantages  # [T, S, A] or [S, A]
-        changed = chain.occupancy(additions)
-        if len(self._shape) == 1:
-            return self.features_of(chain.states_of(changed))
-        return self.features_of(chain.actions_of(changed, additions))
+        return self.features_of(self._visits(chain, chain.occupancy(additions), additions))
 
 
 def _checked_visits(model: TabularModel, visits: Array) -> Array:
@@ -209,11 +211,11 @@ def _checked_visits(model: TabularModel, visits: Array) -> Array:
         )
     check_finite("expert_visits", visits)
     states = visits if visits.ndim == 1 else visits.sum(axis=1)
-    if visits.min() < 0.0:
+    if visits.min() < -NO_VISITS:
         raise ConfigurationError(
             f"expert_visits must be >= 0; those of state {np.argmin(states)} are {visits.min():.6g}."
         )
-    lost = np.flatnonzero((states > 0.0) & ~model.reachable())
+    lost = np.flatnonzero((states > NO_VISITS) & ~model.reachable())
     if lost.size:
         raise ConfigurationError(
             f"The expert visits state {lost[0]} {states[lost[0]]:.6g} times an episode, but no policy can reach it."

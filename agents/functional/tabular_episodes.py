@@ -83,10 +83,8 @@ def empirical_visits(model: TabularModel, states: Sequence[Array], actions: Sequ
     if not visited.lengths.all():
         raise ConfigurationError(f"Episode {visited.lengths.argmin()} has no states.")
     _check_beginnings_and_ends(model, visited)
-    before, after = (
-        np.delete(visited.numbers, visited.ends - 1),
-        np.delete(visited.numbers, visited.ends - visited.lengths),
-    )
+    before = np.delete(visited.numbers, visited.ends - 1)
+    after = np.delete(visited.numbers, visited.ends - visited.lengths)
     discounts = model.gamma**visited.times
     if actions is None:
         _check_steps(visited, model.transitions.max(axis=1)[before, after] > 0.0, None)

@@ -263,6 +263,12 @@ def test_impossible_visits_are_refused(expert: Any, message: str):
         fit_reward(two_states(horizon=2), np.array(expert))
 
 
+def test_rounding_errors_of_visits_are_no_visits():
+    model = dataclasses.replace(two_states(), transitions=np.stack([np.eye(2)] * 2, axis=1))
+    for error in (1e-15, -1e-15):
+        assert fit_reward(model, np.array([3.0 - error, error])).gap <= 1e-6
+
+
 def test_visits_of_states_that_cannot_be_reached_are_refused():
     model = dataclasses.replace(two_states(), transitions=np.stack([np.eye(2)] * 2, axis=1))
     with pytest.raises(ConfigurationError, match=r"visits state 1 0\.5 times an episode, but no policy can reach it"):
