@@ -1,8 +1,8 @@
 """Adversarial inverse reinforcement learning: Fu et al. 2018, arXiv 1710.11248.
 
 The discriminator is exp f / (exp f + policy), with f(s, s') = g(s) + gamma h(s') - h(s): a reward g of states alone
-and a shaping h. So g can be taken out and used without the policy (`agents.algorithms.imitation.reward_function`).
-The agent's reward is f minus the logarithm of its policy, the logarithm of the odds that the expert took the step.
+and a shaping h. The agent's reward is f minus the logarithm of its policy, the logarithm of the odds that the expert
+took the step.
 """
 
 from __future__ import annotations

@@ -210,10 +210,6 @@ class LearnedReward(KerasAgent):
             inputs: Of `pairs`.
         """
 
-    def rewards_of(self, logits: Array) -> Array:
-        """Return the agent's rewards for logits."""
-        return logits
-
     # Rewards --------------------------------------------------------------------------------------------------
 
     @row_by_row
@@ -246,9 +242,9 @@ class LearnedReward(KerasAgent):
             return self.infer(name, inputs.reshape(-1, inputs.shape[-1])).reshape(inputs.shape[:-1])
 
         inputs, ends = columns["agent_inputs"], columns["agent_ends"]
-        rewards = self.rewards_of(self.logits(infer, inputs) - columns.get("agent_log_probs", 0.0))
+        rewards = self.logits(infer, inputs) - columns.get("agent_log_probs", 0.0)
         if ends.any():
-            absorbing = self.rewards_of(self.logits(infer, np.broadcast_to(self.absorbing_inputs[0], inputs.shape)))
+            absorbing = self.logits(infer, np.broadcast_to(self.absorbing_inputs[0], inputs.shape))
             gamma = self.hyperparameters.gamma
             rewards = rewards + ends * absorbing * gamma / np.maximum(1.0 - gamma, _LEAST)
         return np.asarray(rewards, np.float32)
