@@ -86,7 +86,7 @@ def log_axis(values: Sequence[float]) -> dict[str, Any]:
     margin = max(0.08, 0.04 * (high - low), (0.5 - (high - low)) / 2)
     low, high = low - margin, high + margin
     multiples: tuple[float, ...] = (1, 1.5, 2, 3, 4, 5, 6, 8) if high - low < 0.75 else (1, 2, 5)
-    if high - low >= 1.7:
+    if high - low >= 2.0:
         multiples = (1,)
     ticks = [
         multiple * 10.0**decade
