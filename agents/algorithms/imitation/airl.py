@@ -13,14 +13,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agents.algorithms.imitation.learned_reward import REWARD, LearnedReward, LearnedRewardConfig, Pairs
+from agents.algorithms.imitation.learned_reward import REWARD, LearnedReward, Pairs
 from agents.errors import ConfigurationError
 
 Array = np.ndarray[Any, Any]
 
 SHAPING = "shaping"
-
-AIRLConfig = LearnedRewardConfig
 
 
 class AIRL(LearnedReward):

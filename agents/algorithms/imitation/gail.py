@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from agents.algorithms.imitation.learned_reward import REWARD, LearnedReward, LearnedRewardConfig, Pairs
+from agents.algorithms.imitation.learned_reward import REWARD, LearnedReward, Pairs
 
 Array = np.ndarray[Any, Any]
-
-GAILConfig = LearnedRewardConfig
 
 
 class GAIL(LearnedReward):
