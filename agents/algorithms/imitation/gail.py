@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 
 from agents.algorithms.imitation.learned_reward import REWARD, LearnedReward, Pairs
+from agents.environments.transforms import Transform, observation_transform
 
 Array = np.ndarray[Any, Any]
 
@@ -22,30 +22,17 @@ Array = np.ndarray[Any, Any]
 class GAIL(LearnedReward):
     """The part of an agent that learns its reward by GAIL."""
 
-    def reward_input_size(self, name: str) -> int:
-        return self.n_features + self._action_size
-
     @cached_property
-    def _action_size(self) -> int:
-        space = self.action_space
-        if isinstance(space, spaces.Discrete):
-            return int(space.n)
-        return int(space.nvec.sum()) if isinstance(space, spaces.MultiDiscrete) else math.prod(space.shape)
+    def _actions(self) -> Transform:
+        """Transform of actions to vectors: numbered ones one-hot."""
+        return observation_transform(self.action_space, self.interface.label)
+
+    def reward_input_size(self, name: str) -> int:
+        return self.n_features + math.prod(self._actions.space.shape)
 
     def pairs(self, observations: Array, actions: Array, successors: Array, terminated: Array) -> Pairs:
-        return Pairs(np.concatenate([self.features(observations), self._encoded(actions)], axis=1))
-
-    def _encoded(self, actions: Array) -> Array:
-        """Return actions [R, ...] as vectors: numbered ones one-hot."""
-        space = self.action_space
-        if isinstance(space, spaces.Discrete):
-            return np.eye(int(space.n), dtype=np.float32)[actions]
-        if isinstance(space, spaces.MultiDiscrete):
-            columns = actions.reshape(len(actions), -1).T
-            sizes = space.nvec.ravel().tolist()
-            parts = [np.eye(n, dtype=np.float32)[own] for n, own in zip(sizes, columns, strict=True)]
-            return np.concatenate(parts, axis=1)
-        return actions.reshape(len(actions), -1).astype(np.float32)
+        rows = self._actions(actions).reshape(len(actions), -1)
+        return Pairs(np.concatenate([self.features(observations), rows], axis=1))
 
     @cached_property
     def absorbing_inputs(self) -> Array:
