@@ -244,7 +244,8 @@ class LearnedReward(KerasAgent):
         inputs, ends = columns["agent_inputs"], columns["agent_ends"]
         rewards = self.logits(infer, inputs) - columns.get("agent_log_probs", 0.0)
         if ends.any():
-            absorbing = self.logits(infer, np.broadcast_to(self.absorbing_inputs[0], inputs.shape))
+            one_step = np.broadcast_to(self.absorbing_inputs[0], inputs.shape[-2:])  # [N, D] or [M, D]
+            absorbing = self.logits(infer, one_step)
             gamma = self.hyperparameters.gamma
             rewards = rewards + ends * absorbing * gamma / np.maximum(1.0 - gamma, _LEAST)
         return np.asarray(rewards, np.float32)
