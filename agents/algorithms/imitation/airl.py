@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -19,6 +19,14 @@ from agents.errors import ConfigurationError
 Array = np.ndarray[Any, Any]
 
 SHAPING = "shaping"
+
+
+@runtime_checkable
+class StochasticPolicy(Protocol):
+    """Algorithms whose policy has probabilities."""
+
+    def log_probabilities(self, observations: Array, actions: Array) -> Array:
+        """Return the log-probabilities [R] of actions [R, ...] for observations [R, ...]."""
 
 
 class AIRL(LearnedReward):
@@ -31,9 +39,9 @@ class AIRL(LearnedReward):
     reward_networks: ClassVar[tuple[str, ...]] = (REWARD, SHAPING)
 
     def build(self) -> Any:
-        if not hasattr(self, "log_probabilities"):
+        if not isinstance(self, StochasticPolicy):
             raise ConfigurationError(
-                f"AIRL needs a policy with probabilities, which {type(self).__bases__[-1].__name__} has not: take ppo, "
+                f"AIRL needs a policy with probabilities, which {self.algorithm_name} has not: take ppo, "
                 f"a2c, trpo or sac, or reward='gail'."
             )
         return super().build()
@@ -42,7 +50,7 @@ class AIRL(LearnedReward):
         return self.n_features
 
     def pairs(self, observations: Array, actions: Array, successors: Array, terminated: Array) -> Pairs:
-        log_probs = self.log_probabilities(observations, actions)  # type: ignore[attr-defined]
+        log_probs = cast("StochasticPolicy", self).log_probabilities(observations, actions)
         then = self.features(successors, terminated)
         return Pairs(np.concatenate([self.features(observations), then], axis=1), log_probs.astype(np.float32))
 

@@ -6,7 +6,6 @@ the step, as in Kostrikov et al. 2019 (arXiv 1809.02925), and not the always pos
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -28,7 +27,7 @@ class GAIL(LearnedReward):
         return observation_transform(self.action_space, self.interface.label)
 
     def reward_input_size(self, name: str) -> int:
-        return self.n_features + math.prod(self._actions.space.shape)
+        return self.n_features + int(np.prod(self._actions.space.shape))
 
     def pairs(self, observations: Array, actions: Array, successors: Array, terminated: Array) -> Pairs:
         rows = self._actions(actions).reshape(len(actions), -1)

@@ -110,6 +110,11 @@ class LearnedReward(KerasAgent):
     config: Any
     reward_networks: ClassVar[tuple[str, ...]] = (REWARD,)
 
+    @property
+    def algorithm_name(self) -> str:
+        """Name of the class of the algorithm that learns from the reward."""
+        return type(self).__bases__[-1].__name__
+
     # Networks -------------------------------------------------------------------------------------------------
 
     def build(self) -> Mapping[str, keras.Model]:
@@ -135,7 +140,7 @@ class LearnedReward(KerasAgent):
         buffer = super().make_buffer(n_envs, rng)  # type: ignore[safe-super]
         if isinstance(buffer, TrajectoryReplay):
             raise ConfigurationError(
-                f"{type(self).__bases__[-1].__name__} replays rollouts with the rewards of their time, which a learned "
+                f"{self.algorithm_name} replays rollouts with the rewards of their time, which a learned "
                 f"reward makes old: take another algorithm."
             )
         return buffer
