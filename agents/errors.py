@@ -57,6 +57,18 @@ def check_at_least(low: float, **values: float | None) -> None:
             raise ConfigurationError(f"{name} must be >= {low}, got {value}.")
 
 
+def check_whole(low: int, **values: object) -> None:
+    """Raise `ConfigurationError` if an argument is no whole number from a bound on; None means that it is not given.
+
+    Args:
+        low: The lowest allowed value.
+        **values: Name of the argument -> its value. True and False are no numbers.
+    """
+    for name, value in values.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < low):
+            raise ConfigurationError(f"{name} must be a whole number >= {low}, got {value!r}.")
+
+
 def portable(error: BaseException) -> Exception:
     """Return an error that can be raised in another process: the error itself, or a substitute with the same message.
 

@@ -16,7 +16,7 @@ from agents.demonstrations.episodes import RecordedDataset, RecordedEpisode
 from agents.demonstrations.folders import data_folder, require_minari
 from agents.environments.interface import Interface
 from agents.environments.spec import EnvironmentSpec
-from agents.errors import ConfigurationError
+from agents.errors import ConfigurationError, check_whole
 from agents.short_repr import short_repr
 
 Array = np.ndarray[Any, Any]
@@ -90,8 +90,7 @@ def load_demonstrations(
     sources = [source] if isinstance(source, str | os.PathLike) else list(source)
     if not sources:
         raise ConfigurationError("Demonstrations need the name of a dataset, or several; got none.")
-    if n_episodes is not None and (isinstance(n_episodes, bool) or not isinstance(n_episodes, int) or n_episodes < 1):
-        raise ConfigurationError(f"n_episodes must be a whole number >= 1, got {n_episodes!r}.")
+    check_whole(1, n_episodes=n_episodes)
     check_single_agent(interface.observations, interface.label)
     require_minari()
     datasets = [RecordedDataset.open(data_folder(each)) for each in sources]

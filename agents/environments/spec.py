@@ -16,7 +16,7 @@ from agents.environments.multi_agent.conversion import as_parallel
 from agents.environments.multi_agent.joint_env import JointEnv
 from agents.environments.places import check_environment_id, found_environment
 from agents.environments.wrappers import Wrapping, apply_wrappers, checked_wrappers, wrapper_text
-from agents.errors import ConfigurationError, unknown_name
+from agents.errors import ConfigurationError, check_whole, unknown_name
 
 AgentActions = spaces.Discrete | spaces.MultiDiscrete | spaces.Box
 """Kinds of action spaces that agents see."""
@@ -83,9 +83,7 @@ class EnvironmentSpec:
         """Refuse an unknown vectorization or wrapper, and store the canonical form of each."""
         object.__setattr__(self, "vectorization", canonical_vectorization(self.vectorization))
         object.__setattr__(self, "wrappers", checked_wrappers(self.wrappers))
-        limit = self.max_episode_steps
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-            raise ConfigurationError(f"max_episode_steps must be a whole number >= 1, got {limit!r}.")
+        check_whole(1, max_episode_steps=self.max_episode_steps)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for another process, with the registration of an id that only this script has registered."""
