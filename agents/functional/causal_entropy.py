@@ -25,7 +25,7 @@ import numpy as np
 from agents.errors import ConfigurationError, ConvergenceError, check_at_least
 from agents.functional.newton import Point, minimum
 from agents.functional.soft_optimal import check_temperature, soft_optimal
-from agents.functional.tabular import Array, TabularModel, check_finite, reward_parts
+from agents.functional.tabular import Array, TabularModel, check_finite, of_states_or_actions, reward_parts
 from agents.functional.visits import Chain
 
 NEGATIVE = 1e-9
@@ -203,13 +203,7 @@ class Dual:
 
 
 def _checked_visits(model: TabularModel, visits: Array) -> Array:
-    visits = np.asarray(visits, np.float64)
-    sizes = (model.n_states, model.n_actions)
-    if visits.shape not in (sizes, sizes[:1]):
-        raise ConfigurationError(
-            f"expert_visits must have the shape [S] = [{sizes[0]}] or [S, A] = {list(sizes)}, got {list(visits.shape)}."
-        )
-    check_finite("expert_visits", visits)
+    visits = of_states_or_actions("expert_visits", visits, model)
     states = visits if visits.ndim == 1 else visits.sum(axis=1)
     if visits.min() < -NO_VISITS:
         raise ConfigurationError(

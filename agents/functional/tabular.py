@@ -148,16 +148,26 @@ def reward_parts(model: TabularModel, reward: Array) -> tuple[Array, Array]:
     Raises:
         ConfigurationError: The reward has another shape, or is not finite.
     """
-    reward = np.asarray(reward, np.float64)
-    sizes = (model.n_states, model.n_actions)
-    if reward.shape not in (sizes, sizes[:1]):
-        raise ConfigurationError(
-            f"A reward must have the shape [S] = [{sizes[0]}] or [S, A] = {list(sizes)}, got {list(reward.shape)}."
-        )
-    check_finite("Rewards", reward)
+    reward = of_states_or_actions("A reward", reward, model)
     if reward.ndim == 1:
-        return reward, np.zeros(sizes)
-    return np.zeros(sizes[0]), np.where(model.terminal[:, None], 0.0, reward)
+        return reward, np.zeros((model.n_states, model.n_actions))
+    return np.zeros(model.n_states), np.where(model.terminal[:, None], 0.0, reward)
+
+
+def of_states_or_actions(name: str, array: Array, model: TabularModel) -> Array:
+    """Return an array [S] of states or [S, A] of actions as float64.
+
+    Raises:
+        ConfigurationError: It has another shape, or is not finite.
+    """
+    array = np.asarray(array, np.float64)
+    sizes = (model.n_states, model.n_actions)
+    if array.shape not in (sizes, sizes[:1]):
+        raise ConfigurationError(
+            f"{name} must have the shape [S] = [{sizes[0]}] or [S, A] = {list(sizes)}, got {list(array.shape)}."
+        )
+    check_finite(name, array)
+    return array
 
 
 def check_finite(name: str, array: Array) -> None:
