@@ -1,4 +1,4 @@
-"""What `returns.py` trains: settings of rl-baselines3-zoo as far as they have a counterpart here, else our defaults.
+"""Cases of `returns.py`: settings of rl-baselines3-zoo as far as they have a counterpart here, else our defaults.
 
 `beside` is the return to compare with. Of a single agent, that of the zoo's table for the same steps: of one run, on
 LunarLander of the version before. Of several agents, that of Papoudakis et al. 2021 (2006.07869), table 3, converted
@@ -14,22 +14,22 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Case:
-    """An agent, an environment, a budget, and what is asked of them."""
+    """An agent, an environment, a budget, and the return to reach."""
 
     agent: str
     env: str
     env_steps: int
-    threshold: float | None  # None: it is there to be compared with
+    threshold: float | None  # None: for comparison only
     beside: float | str
     params: dict[str, Any] = field(default_factory=dict)
     seeds: int = 5
     goals: bool = False
-    """Whether what counts is the percentage of episodes that end where they should: those whose last reward is 0."""
+    """True: the result is the percentage of episodes that reach their goal, where the last reward is 0."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     wrappers: tuple[str, ...] = ()
     max_episode_steps: int | None = None
     sampled: bool = False
-    """Whether evaluations draw actions as in training; else they are greedy."""
+    """True: evaluations draw actions as in training. False: they are greedy."""
     n_episodes: int = 100
     """Episodes a seed at the end; returns that are mostly luck need more."""
 

@@ -1,4 +1,4 @@
-"""What `finder play` writes: a video, pictures, and a dataset of demonstrations."""
+"""Files that `finder play` writes: a video, pictures, and a dataset of demonstrations."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Outputs:
 
     @property
     def draws(self) -> bool:
-        """Whether frames are drawn for a file."""
+        """True if frames are drawn for a file."""
         return self.video is not None or self.frames is not None
 
     @property
     def any(self) -> bool:
-        """Whether something is written, in place of the screen."""
+        """True if anything is written to a file; nothing is then drawn on the screen."""
         return self.draws or self.record is not None
 
     def check(self, headless: bool) -> None:
