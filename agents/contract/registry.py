@@ -12,6 +12,7 @@ from typing import Any
 
 from agents.contract.agent import Agent
 from agents.errors import ConfigurationError, unknown_name
+from agents.trust.allowed_modules import LEARNED_REWARDS
 from agents.trust.loading import file_of, loaded
 
 ALGORITHMS = {
@@ -33,10 +34,6 @@ ALGORITHMS = {
 
 MULTI_AGENT = ("maddpg", "mappo", "qmix", "vdn")
 """Those of the algorithms that train several agents in one environment."""
-
-
-LEARNED_REWARDS = ("airl", "gail")
-"""Prefixes of names: ``"airl-ppo"`` is PPO with a reward that AIRL learns (`agents.algorithms.imitation`)."""
 
 
 def import_all() -> None:

@@ -32,7 +32,12 @@ BY_FLAG = "--allow-module {0} (or {1}={0}; in Python allow_modules)"
 _ACTIVE = "FINDER_ONLY_MODULES"
 """Environment variable for child processes of a restricted process: the allowed modules, as JSON."""
 
-_PLACE = re.compile(r"(?:^|(?<=[\s=\"',\[]))([A-Za-z_][\w.]*|[^:\n]*\.py):[A-Za-z_][\w.-]*")
+LEARNED_REWARDS = ("airl", "gail")
+"""Prefixes of agents' names: ``"airl-ppo"`` and ``"airl-my.py:Mine"`` have a reward that AIRL learns."""
+
+_PLACE = re.compile(
+    rf"(?:^|(?<=[\s=\"',\[]))((?i:{'|'.join(LEARNED_REWARDS)})-)?([A-Za-z_][\w.]*|[^:\n]*\.py):[A-Za-z_][\w.-]*"
+)
 """Pattern of names in text: ``module:Class``, and the beginning of ``file.py:Class:scale=2``."""
 
 
@@ -166,7 +171,8 @@ def places_in(*values: Any) -> set[str]:
     found: set[str] = set()
     for value in values:
         if isinstance(value, str):
-            found |= {match.group(0) for match in _PLACE.finditer(value)}
+            for match in _PLACE.finditer(value):
+                found |= {match.group(0), match.group(0).removeprefix(match.group(1) or "")}
         elif isinstance(value, Mapping):
             if isinstance(value.get("module"), str):
                 found.add(f"{value['module']}:{value.get('class_name')}")

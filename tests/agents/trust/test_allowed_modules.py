@@ -16,7 +16,7 @@ from agents.config.optimizers import OptimizerSpec
 from agents.contract.registry import resolve_agent
 from agents.environments.wrappers import NamedWrapper
 from agents.errors import ConfigurationError
-from agents.trust.allowed_modules import VARIABLE, check_config, check_module, only_modules
+from agents.trust.allowed_modules import VARIABLE, check_config, check_module, only_modules, places_in
 
 EVIL = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\nclass Thing: pass\ndef make(): pass\n"
 
@@ -68,6 +68,23 @@ def test_allowed_name_allows_no_other_name_of_its_module(evil: Path, place: str)
         assert EnvironmentSpec.of(f"{place}:make").label
         with pytest.raises(ConfigurationError, match=r"--allow-module evil(_module|\.py)"):
             resolve_agent(f"{place}:Thing")
+
+
+@pytest.mark.parametrize("place", ["evil_module", "evil.py"])
+@pytest.mark.parametrize("prefix", ["gail", "AIRL"])
+def test_place_of_an_agent_that_learns_its_reward_is_allowed(evil: Path, place: str, prefix: str) -> None:
+    own = places_in({"agents": [f"{prefix}-{place}:Thing"]})
+    assert own == {f"{place}:Thing", f"{prefix}-{place}:Thing"}
+    with only_modules(own):
+        with pytest.raises(ConfigurationError, match=r"is no agents\.KerasAgent: its reward cannot be learned"):
+            resolve_agent(f"{prefix}-{place}:Thing")
+        with pytest.raises(ConfigurationError, match=r"--allow-module evil(_module|\.py)"):
+            resolve_agent(f"{prefix}-{place}:make")
+
+
+def test_places_keep_a_prefix_that_is_part_of_the_name_of_a_file() -> None:
+    assert "gail-robots.py:Arm" in places_in("gail-robots.py:Arm")
+    assert places_in("tall-robots.py:Arm") == {"tall-robots.py:Arm"}
 
 
 def test_finder_and_gymnasium_modules_are_always_allowed() -> None:
