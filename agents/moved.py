@@ -22,7 +22,9 @@ _KEPT_NAMES = {
         "frames hindsight join n_step observations prioritized rewriting rollout sum_tree trajectories uniform"
     ),
     ("", "callbacks"): "curriculum history_file intervals plateaus tensorboard",
-    ("", "checkpoints"): "old_state_file plain_spec plain_state state_file training_state whole_file",
+    ("", "checkpoints"): "plain_spec training_state",
+    ("", "state_files"): "old_state_file plain_state state_file whole_file",
+    ("checkpoints", "state_files"): "header old_state_file plain_state state_file whole_file",
     ("", "collection"): "collector",
     ("pool", "collection"): "child engine pool processes ray_engine",
     ("", "config"): "hyperparameters network_config optimizers",
@@ -43,7 +45,7 @@ _KEPT_NAMES = {
 
 MOVED = {
     "checkpoint_file": "checkpoints.file",
-    "checkpoint_header": "checkpoints.header",
+    "checkpoint_header": "state_files.header",
     "environments.copies": "environments.vector.vector_env",
     "environments.pool": "environments.vector.envpool",
     "environments.ray_copies": "environments.vector.ray",

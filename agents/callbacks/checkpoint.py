@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from agents.callbacks.callback import Callback
 from agents.callbacks.evaluate import JudgedBy, check_judge
 from agents.callbacks.intervals import Every, IntervalTimer
-from agents.checkpoints.file import list_checkpoints, write
-from agents.checkpoints.state_file import SUFFIX
-from agents.checkpoints.whole_file import remove_unfinished
+from agents.checkpoints.file import write
 from agents.errors import ConfigurationError, check_at_least
+from agents.state_files.header import list_checkpoints
+from agents.state_files.state_file import SUFFIX
+from agents.state_files.whole_file import remove_unfinished
 from agents.training.records import Evaluation
 from agents.training.training import require_alone
 

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from agents.callbacks.callback import Callback
-from agents.checkpoints.whole_file import remove_unfinished, replacing
 from agents.errors import ConfigurationError
 from agents.renamed import renamed_arguments
+from agents.state_files.whole_file import remove_unfinished, replacing
 from agents.training.records import Episode, Evaluation, metrics_of
 from agents.training.training import require_alone
 

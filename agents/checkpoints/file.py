@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import functools
 import importlib.metadata
-import logging
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -13,16 +11,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.checkpoints import state_file
-from agents.checkpoints.header import FORMAT, FORMATS, KIND, CheckpointHeader, Contents, header_of
 from agents.checkpoints.plain_spec import plain_spec, spec_of_plain
-from agents.checkpoints.state_file import SUFFIX, write_with_environments
 from agents.checkpoints.training_state import sections_of, sections_of_before, state_of
 from agents.contract.agent import Agent
 from agents.contract.pickling import pickled, unpickled
 from agents.contract.spec import AgentSpec
 from agents.contract.weights import start_from
 from agents.errors import ConfigurationError, UntrustedFileError
+from agents.state_files import state_file
+from agents.state_files.header import FORMAT, KIND, CheckpointHeader, Contents, find, header_of
+from agents.state_files.state_file import write_with_environments
 from agents.training.training import require_alone
 from agents.trust.allowed_modules import places_in, restrict_to_names
 from agents.trust.loading import name_of
@@ -30,8 +28,6 @@ from agents.trust.signatures import trusts_all
 
 if TYPE_CHECKING:
     from agents.training.trainer import Trainer
-
-log = logging.getLogger(__name__)
 
 _PACKAGES = ("agentfinder", "tensorflow", "keras", "gymnasium", "numpy")
 
@@ -98,65 +94,6 @@ def weights_of(agent: Agent) -> dict[str, Any]:
             "write complete checkpoints (weights_only=False)."
         )
     return {"networks": state["networks"], "extra": state["extra"]}
-
-
-def find(place: str | Path, *, best: bool = False) -> Path:
-    """Return the path of a checkpoint: the file itself, or the newest one in a folder (of a run, or of checkpoints).
-
-    Args:
-        place: A file or a folder.
-        best: Whether to return the one with the greatest value of a folder instead.
-
-    Raises:
-        ConfigurationError: There is none.
-    """
-    place = Path(place)
-    if place.is_file():
-        if best:
-            raise ConfigurationError(f"{place} is a single checkpoint: give a folder to find the best one.")
-        return place
-    folder = place / "checkpoints" if (place / "checkpoints").is_dir() else place
-    found = list_checkpoints(folder)
-    others = (path for path in sorted(folder.glob(f"*{SUFFIX}")) if path not in found)
-    damaged = [path for path in others if state_file.read_header(path) is None]
-    if not found:
-        problem = "no checkpoint of a training is in it" if folder.is_dir() else "there is no such file or folder"
-        if damaged:
-            problem = (
-                f"no checkpoint in it is whole; cut off, or not ours, are {', '.join(path.name for path in damaged)}"
-            )
-        raise ConfigurationError(f"{str(place)!r}: {problem}.")
-    if not best:
-        newest, header = list(found.items())[-1]
-        for path in damaged:
-            if path.name[0].isdigit() and path.name > newest.name:  # names begin with the environment steps
-                _warn_damaged(path, newest, header.env_steps)
-        return newest
-    valued = {path: header.value for path, header in found.items() if header.value is not None}
-    if not valued:
-        raise ConfigurationError(
-            f"No checkpoint in {str(place)!r} has a value: too few episodes had ended, or nothing was evaluated. Take "
-            f"the newest."
-        )
-    return max(valued, key=lambda path: valued[path])
-
-
-@functools.cache  # once in a process
-def _warn_damaged(damaged: Path, newest: Path, env_steps: int) -> None:
-    log.warning(
-        "%s is damaged (cut off?): taking the newest whole checkpoint, %s, after %s environment steps.",
-        *(damaged, newest.name, f"{env_steps:,}"),
-    )
-
-
-def list_checkpoints(folder: Path) -> dict[Path, CheckpointHeader]:
-    """Return all complete checkpoints of a training in a folder, oldest first; none if the folder does not exist."""
-    found = {}
-    for path in sorted(folder.glob(f"*{SUFFIX}")):
-        stored = state_file.read_header(path)
-        if stored is not None and stored.get("kind") == KIND and stored.get("format") in FORMATS:
-            found[path] = header_of(path)
-    return dict(sorted(found.items(), key=lambda item: (item[1].env_steps, item[1].gradient_steps)))
 
 
 class NewEpisodesWarning(UserWarning):

@@ -14,13 +14,13 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
-from agents.checkpoints.plain_state import split
 from agents.contract.registry import agent_class, built_in_name, is_built_in
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.environments.interface import Interface
 from agents.environments.places import check_environment_id
 from agents.errors import ConfigurationError
+from agents.state_files.plain_state import split
 
 _REGISTERED = ("entry_point", "reward_threshold", "nondeterministic", "max_episode_steps", "order_enforce",
                "disable_env_checker", "kwargs")  # fmt: skip

@@ -15,12 +15,12 @@ from agents.callbacks.evaluate import Evaluate, JudgedBy
 from agents.callbacks.history_file import HistoryFile
 from agents.callbacks.plateaus import EarlyStopping, ReduceOnPlateau, refuse_schedules
 from agents.callbacks.signals import REASON as INTERRUPTED
-from agents.checkpoints.file import NewEpisodesWarning, find, why_new_episodes
+from agents.checkpoints.file import NewEpisodesWarning, why_new_episodes
 from agents.checkpoints.file import resume as resume_training
-from agents.checkpoints.header import CheckpointHeader, header_of
 from agents.config.agent_config import AgentConfig
 from agents.distributed.strategies import StrategySpec
 from agents.errors import ConfigurationError
+from agents.state_files.header import CheckpointHeader, find, header_of
 from agents.training.run import Budget
 from agents.training.trainer import Trainer
 from finder.long_run.run_folder import RunFolder, RunSettings

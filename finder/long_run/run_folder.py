@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pydantic
 
-from agents.checkpoints.whole_file import remove_unfinished, replacing
 from agents.errors import ConfigurationError
+from agents.state_files.whole_file import remove_unfinished, replacing
 from agents.trust.allowed_modules import restrict_to_names
 from agents.trust.signatures import is_signature_of, signature_of, trusts_all
 from studies.spec.redaction import redacted

@@ -17,9 +17,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agents.checkpoints import state_file
-from agents.checkpoints.state_file import SUFFIX, write_with_environments
 from agents.checkpoints.training_state import SECTIONS, sections_of, sections_of_before, state_of
+from agents.state_files import state_file
+from agents.state_files.state_file import SUFFIX, write_with_environments
 from agents.training.trainer import Trainer
 from agents.trust.loading import name_of
 from agents.trust.signatures import KEY_VARIABLE, TRUST_VARIABLE, trusts_all
@@ -233,7 +233,7 @@ def identity(trial: TrialSpec) -> str:
 
 
 def _write(path: Path, group: Group, *, environments: bool) -> None:
-    """Write a group; see `agents.checkpoints.state_file.write`."""
+    """Write a group; see `agents.state_files.state_file.write`."""
     about = {
         "format": _FORMAT,
         "keys": group.keys,

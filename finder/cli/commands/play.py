@@ -21,7 +21,7 @@ from finder.cli.trust_options import AllowModule, Trust
 from finder.progress.console import errors, print_commands, print_error, print_json
 
 if TYPE_CHECKING:
-    from agents.checkpoints.header import CheckpointHeader
+    from agents.state_files.header import CheckpointHeader
 
 
 def play(  # noqa: PLR0917 - a command's flags
@@ -87,8 +87,8 @@ def play(  # noqa: PLR0917 - a command's flags
     on_screen = not outputs.any and not headless and has_screen()
     if not on_screen:
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # SDL fails without a screen
-    from agents.checkpoints.file import find, load_agent
-    from agents.checkpoints.header import header_of
+    from agents.checkpoints.file import load_agent
+    from agents.state_files.header import find, header_of
 
     path = find(checkpoint, best=best)
     header = header_of(path)

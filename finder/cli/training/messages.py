@@ -11,7 +11,7 @@ from finder.progress.console import errors, print_commands, print_json, print_no
 from studies.words import counted, number_text, rate_text
 
 if TYPE_CHECKING:
-    from agents.checkpoints.header import CheckpointHeader
+    from agents.state_files.header import CheckpointHeader
     from finder.cli.parameters import Output
     from finder.long_run.long_run import RunResult
     from finder.long_run.run_folder import RunFolder, RunSettings

@@ -21,7 +21,7 @@ from studies.words import counted
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agents.checkpoints.header import CheckpointHeader
+    from agents.state_files.header import CheckpointHeader
     from finder.cli.parameters import Output
     from finder.long_run.run_folder import RunFolder
 
@@ -171,8 +171,7 @@ def _end_hung(folder: RunFolder, reason: str) -> None:
 
 
 def _newest(folder: RunFolder) -> tuple[Path, CheckpointHeader]:
-    from agents.checkpoints.file import find
-    from agents.checkpoints.header import header_of
+    from agents.state_files.header import find, header_of
 
     path = find(folder.path)
     return path, header_of(path)

@@ -17,10 +17,10 @@ import agents
 from agents import Checkpoint, ConfigurationError, LambdaCallback, Trainer
 from agents.callbacks.checkpoint import MOST_COST
 from agents.callbacks.intervals import Every
-from agents.checkpoints import file as files
-from agents.checkpoints import state_file
 from agents.checkpoints.file import NewEpisodesWarning
-from agents.checkpoints.plain_state import joined, split
+from agents.state_files import state_file
+from agents.state_files.header import find, header_of, list_checkpoints
+from agents.state_files.plain_state import joined, split
 
 PARAMS = {"ppo": SMALL_PPO, "dqn": SMALL_DQN}
 
@@ -104,12 +104,12 @@ def test_resume_without_environment_states_begins_new_episodes(tmp_path: Path, m
 def test_checkpoints_are_written_at_interval_and_oldest_removed(tmp_path: Path) -> None:
     trainer = Trainer(make(), callbacks=[Checkpoint(tmp_path, every=50, keep=2, window=20)])
     trainer.train(env_steps=230)
-    steps = [header.env_steps for header in files.list_checkpoints(tmp_path).values()]
+    steps = [header.env_steps for header in list_checkpoints(tmp_path).values()]
     assert steps[-2:] == [200, 230]
     assert len(steps) <= 3  # the best one is kept in addition
-    best = files.header_of(files.find(tmp_path, best=True)).value
-    assert best == max(header.value or 0 for header in files.list_checkpoints(tmp_path).values())
-    assert files.find(tmp_path) == trainer.callbacks.callbacks[0].newest
+    best = header_of(find(tmp_path, best=True)).value
+    assert best == max(header.value or 0 for header in list_checkpoints(tmp_path).values())
+    assert find(tmp_path) == trainer.callbacks.callbacks[0].newest
 
 
 def test_value_requires_ten_episodes(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_last_checkpoint_includes_last_update(tmp_path: Path) -> None:
     trainer = Trainer(make(), callbacks=[Checkpoint(tmp_path, every=32)])
     trainer.train(env_steps=64)
     assert same(agents.load_agent(tmp_path).get_state(), trainer.agent.get_state())
-    assert files.header_of(files.find(tmp_path)).gradient_steps == trainer.agent.gradient_steps > 0
+    assert header_of(find(tmp_path)).gradient_steps == trainer.agent.gradient_steps > 0
 
 
 class CheckpointWithValues(Checkpoint):
@@ -143,20 +143,20 @@ def test_best_checkpoint_is_kept(tmp_path: Path) -> None:
     Trainer(make(), callbacks=[CheckpointWithValues(tmp_path, {20: 5.0, 40: 9.0, 60: 1.0, 80: 2.0}, keep=1)]).train(
         env_steps=80
     )
-    assert [header.value for header in files.list_checkpoints(tmp_path).values()] == [9.0, 2.0]
+    assert [header.value for header in list_checkpoints(tmp_path).values()] == [9.0, 2.0]
 
 
 def test_best_only_writes_improvements_and_end(tmp_path: Path) -> None:
     worth = {20: 5.0, 40: 4.0, 60: 6.0, 80: 1.0}
     Trainer(make(), callbacks=[CheckpointWithValues(tmp_path, worth, keep=None, best_only=True)]).train(env_steps=80)
-    kept = {header.env_steps: header.value for header in files.list_checkpoints(tmp_path).values()}
+    kept = {header.env_steps: header.value for header in list_checkpoints(tmp_path).values()}
     assert kept == {20: 5.0, 60: 6.0, 80: 1.0}  # and the end of training
     rest = Trainer(
         make(), callbacks=[CheckpointWithValues(tmp_path, {100: 5.9, 120: 6.1, 126: 0.0}, keep=None, best_only=True)]
     )
     agents.resume(rest, tmp_path)
     rest.train(env_steps=45)
-    assert [header.env_steps for header in files.list_checkpoints(tmp_path).values()] == [20, 60, 80, 120, 126]
+    assert [header.env_steps for header in list_checkpoints(tmp_path).values()] == [20, 60, 80, 120, 126]
 
 
 @pytest.mark.parametrize("best_only", [True, False])
@@ -173,7 +173,7 @@ def test_best_checkpoint_by_evaluation_has_evaluated_weights(tmp_path: Path, bes
     kept = Checkpoint(tmp_path, every=every, keep=2, best_only=best_only, judged_by="evaluation")
     trainer = Trainer(make(), callbacks=[kept, agents.Evaluate(64, function=judge)])
     trainer.train(env_steps=192)
-    found = [(header.env_steps, header.value) for header in files.list_checkpoints(tmp_path).values()]
+    found = [(header.env_steps, header.value) for header in list_checkpoints(tmp_path).values()]
     assert found[-2:] == [(192, 8.0), (192, None)]  # the last update came after the last evaluation
     assert same(agents.load_agent(tmp_path, best=True).get_state()["networks"], weights[8.0])
     assert same(agents.load_agent(tmp_path).get_state()["networks"], trainer.agent.get_state()["networks"])
@@ -233,7 +233,7 @@ class TestUnusableFiles:
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
         Trainer(make(), callbacks=[Checkpoint(tmp_path)]).train(env_steps=40)
-        return files.find(tmp_path)
+        return find(tmp_path)
 
     def refused(self, path: Path, message: str) -> None:
         with pytest.raises(ConfigurationError, match=message):
@@ -244,7 +244,7 @@ class TestUnusableFiles:
     def test_truncated_file_is_refused(self, path: Path) -> None:
         path.write_bytes(path.read_bytes()[:-20])
         self.refused(path, "no whole checkpoint: it was cut off, or something else wrote it")
-        assert files.list_checkpoints(path.parent) == {}
+        assert list_checkpoints(path.parent) == {}
 
     def test_foreign_file_is_refused(self, path: Path) -> None:
         path.write_bytes(pickle.dumps({"weights": [1.0, 2.0]}))
@@ -297,7 +297,7 @@ def test_callback_error_stops_run_and_names_checkpoint(tmp_path: Path, event: st
     trainer = Trainer(make(), callbacks=[Checkpoint(tmp_path), LambdaCallback(**{event: fail})])
     with pytest.raises(RuntimeError, match="the disk of the notes is full") as raised:
         trainer.train(env_steps=300)
-    path = files.find(tmp_path)
+    path = find(tmp_path)
     assert raised.value.__notes__ == [f"The training is kept in {path}."]
     rest = Trainer(make())
     agents.resume(rest, path)
@@ -338,7 +338,7 @@ def test_intervals_in_seconds_limit_cost(tmp_path: Path) -> None:
     checkpoints = Checkpoint(tmp_path, every="0.000001 s", keep=None)
     Trainer(make(), callbacks=[checkpoints]).train(env_steps=400)
     assert 0 < MOST_COST < 0.1
-    assert len(files.list_checkpoints(tmp_path)) < 20
+    assert len(list_checkpoints(tmp_path)) < 20
 
 
 @pytest.mark.parametrize(
@@ -392,15 +392,15 @@ def test_best_checkpoint_is_not_overwritten_when_resumed(tmp_path: Path) -> None
         return Trainer(make(), callbacks=[agents.Evaluate(32, n_episodes=1), LambdaCallback(**stop), kept])
 
     trainer(on_evaluation_end=lambda run, evaluation: run.stop("enough")).train(env_steps=1_000)
-    [(best, header)] = files.list_checkpoints(tmp_path).items()
+    [(best, header)] = list_checkpoints(tmp_path).items()
     assert (header.env_steps, header.gradient_steps, header.value is None) == (32, 0, False)
     for _ in range(2):
         rest = trainer(on_update_end=lambda run, update: run.stop("now"))
         agents.resume(rest, best)
         rest.train(env_steps=1_000)
-        assert files.header_of(best) == header
-        assert files.find(tmp_path, best=True) == best
-        assert [each.gradient_steps > 0 for each in files.list_checkpoints(tmp_path).values()] == [False, True]
+        assert header_of(best) == header
+        assert find(tmp_path, best=True) == best
+        assert [each.gradient_steps > 0 for each in list_checkpoints(tmp_path).values()] == [False, True]
 
 
 def test_episodes_ending_with_callback_error_are_recorded() -> None:
@@ -449,10 +449,10 @@ def test_history_resumes_from_initial_checkpoint(tmp_path: Path) -> None:
     first = trainer()
     first.callbacks.callbacks[0].folder.mkdir(exist_ok=True)
     first.callbacks.callbacks[0].write(first)
-    beginning = files.find(tmp_path)
+    beginning = find(tmp_path)
     first.train(episodes=3)
-    files.find(tmp_path).unlink()
-    assert files.find(tmp_path) == beginning
+    find(tmp_path).unlink()
+    assert find(tmp_path) == beginning
     again = trainer()
     agents.resume(again, tmp_path)
     again.train(episodes=2)
@@ -462,7 +462,7 @@ def test_history_resumes_from_initial_checkpoint(tmp_path: Path) -> None:
 def _written(tmp_path: Path, agent: str = "ppo", environment: Any = "CartPole-v1") -> tuple[Path, Any]:
     trainer = Trainer(make(agent, environment), callbacks=[Checkpoint(tmp_path)])
     trainer.train(env_steps=100)
-    return files.find(tmp_path), trainer.agent.get_state()
+    return find(tmp_path), trainer.agent.get_state()
 
 
 def _forbid_unpickling(monkeypatch: pytest.MonkeyPatch) -> None:

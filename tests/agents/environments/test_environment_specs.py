@@ -14,6 +14,7 @@ import agents
 from agents.environments import Environments, EnvironmentSpec
 from agents.environments.wrappers import NamedWrapper, wrapper_text
 from agents.errors import ConfigurationError
+from agents.state_files.header import find, header_of
 
 SOURCE = '''
 import gymnasium as gym
@@ -215,7 +216,7 @@ def test_checkpoint_contains_wrappers_and_limit(tmp_path, source):
     with agents.Trainer(agent, callbacks=[agents.Checkpoint(tmp_path / "kept", every=16)]) as trainer:
         trainer.train(env_steps=16)
         assert trainer.history.returns[0] == 8.0
-    header = agents.checkpoints.file.header_of(agents.checkpoints.file.find(tmp_path / "kept"))
+    header = header_of(find(tmp_path / "kept"))
     assert (header.wrappers, header.max_episode_steps) == (["my_env.py:Doubled"], 4)
     loaded = agents.load_agent(tmp_path / "kept")
     assert loaded.environment == spec

@@ -18,12 +18,13 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 
 import agents
 from agents.checkpoints.plain_spec import _plain_space, _space
-from agents.checkpoints.plain_state import joined, split
 from agents.contract.pickling import pickled, spec_of
 from agents.contract.registry import ALGORITHMS, MULTI_AGENT
 from agents.environments import EnvironmentSpec
 from agents.environments.transforms import space_text
 from agents.errors import ConfigurationError
+from agents.state_files.header import find, header_of
+from agents.state_files.plain_state import joined, split
 
 SINGLE_AGENT = [name for name in ALGORITHMS if name not in MULTI_AGENT]
 
@@ -282,8 +283,8 @@ def test_agent_of_old_checkpoint_takes_spaces_from_environment(tmp_path, monkeyp
     agent = tiny("ppo", where(VECTORS["discrete"], ACTIONS["discrete from 1"]))
     with agents.Trainer(agent, callbacks=[agents.Checkpoint(tmp_path, every=16)]) as trainer:
         trainer.train(env_steps=16)
-    path, spec = agents.checkpoints.file.find(tmp_path), spec_of(agent)
-    header = {"kind": "training", "format": 1, **vars(agents.checkpoints.file.header_of(path))}
+    path, spec = find(tmp_path), spec_of(agent)
+    header = {"kind": "training", "format": 1, **vars(header_of(path))}
     payload = cloudpickle.dumps({"spec": pickled(spec, spec), "trainer": trainer.get_state(environments=False)})
     encoded = json.dumps({**header, "crc": zlib.crc32(payload), "size": len(payload)}).encode()
     path.write_bytes(payload + encoded + struct.pack(">I8s", len(encoded), b"finder1\n"))

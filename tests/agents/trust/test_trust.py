@@ -19,8 +19,8 @@ from fakes import SMALL_PPO
 import agents
 from agents import Callback, Checkpoint, ConfigurationError, Trainer, Trajectory, UntrustedFileError
 from agents.algorithms.ppo import PPO
-from agents.checkpoints import file as files
-from agents.checkpoints import state_file
+from agents.state_files import state_file
+from agents.state_files.header import find, header_of
 from agents.trust.signatures import (
     KEY_VARIABLE,
     TRUST_VARIABLE,
@@ -52,7 +52,7 @@ def trainer(folder: Path | None = None, agent: Any = "ppo", environment: Any = "
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     trainer(tmp_path / "kept").train(env_steps=40)
-    return files.find(tmp_path / "kept")
+    return find(tmp_path / "kept")
 
 
 def use_other_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_checkpoints_of_earlier_format_need_trust(tmp_path: Path) -> None:
         agents.load_agent(OLD)
     with pytest.raises(UntrustedFileError):
         agents.load_weights(OLD)
-    header = files.header_of(OLD)
+    header = header_of(OLD)
     assert (header.env_steps, header.gradient_steps, header.value) == (100, 12, 12.5)
     agent = agents.load_agent(OLD, trust=True)
     assert agent.gradient_steps == 12
@@ -275,7 +275,7 @@ class TestKey:
             key.mkdir()
         trainer(tmp_path / "kept").train(env_steps=40)  # training continues without a key
         assert f"{key} cannot be used" in caplog.text
-        assert not state_file.is_signed_here(files.find(tmp_path / "kept"))
+        assert not state_file.is_signed_here(find(tmp_path / "kept"))
         assert not is_signature_of("", {})
 
 

@@ -22,6 +22,7 @@ import agents
 import studies
 from agents.callbacks.tensorboard import TensorBoard
 from agents.checkpoints import file as checkpoint_file
+from agents.state_files.header import CheckpointHeader, find, header_of, list_checkpoints
 
 RUN = "import sys; from finder.cli import main; sys.exit(main())"
 PPO = (
@@ -45,8 +46,8 @@ def networks(folder: Path) -> list[np.ndarray[Any, Any]]:
     return [array for name in sorted(state) for array in state[name]]
 
 
-def found(folder: Path) -> dict[Path, checkpoint_file.CheckpointHeader]:
-    return checkpoint_file.list_checkpoints(folder / "checkpoints")
+def found(folder: Path) -> dict[Path, CheckpointHeader]:
+    return list_checkpoints(folder / "checkpoints")
 
 
 def remove_result(folder: Path) -> None:
@@ -97,7 +98,7 @@ class TestNewRun:
         assert content["settings"]["config"]["n_steps"] == 16
         assert content["result"]["env_steps"] == 400
         assert content["command"][:2] == ["train", "ppo"]
-        assert [header.env_steps for header in checkpoint_file.list_checkpoints(path / "checkpoints").values()] == [
+        assert [header.env_steps for header in list_checkpoints(path / "checkpoints").values()] == [
             0,
             400,
         ]
@@ -139,7 +140,7 @@ class TestNewRun:
         evaluations = agents.read_evaluations(folder).to_pylist()
         assert [row["env_steps"] for row in evaluations][:3] == [100, 200, 300]
         assert {row["n_episodes"] for row in evaluations} == {2}
-        found = checkpoint_file.list_checkpoints(folder / "checkpoints")
+        found = list_checkpoints(folder / "checkpoints")
         assert 1 <= len(found) <= 2
         assert {header.judged_by for header in found.values()} == {"evaluation"}
         assert (list(found.values())[-1].seed, list(found.values())[-1].config["learning_rate"] < 3e-4) == (3, True)
@@ -199,7 +200,7 @@ class TestResume:
         wait_for(lambda: len(list(checkpoints.glob("*.checkpoint"))) >= 3, process)
         process.kill()
         process.communicate()
-        kept = checkpoint_file.header_of(checkpoint_file.find(finder.folder / "killed"))
+        kept = header_of(find(finder.folder / "killed"))
         assert 0 < kept.env_steps < 3000
         (finder.folder / "slow").unlink()
         again = finder("train", "--resume", "killed")
@@ -364,7 +365,7 @@ class TestFailures:
         monkeypatch.setattr(TensorBoard, "on_episode_end", fail)
         ran = finder("train", *PPO, "--steps", "400", "--folder", "run", "--tensorboard")
         assert ran.code == 1
-        path = checkpoint_file.find(finder.folder / "run")
+        path = find(finder.folder / "run")
         assert f"The training is kept in run/checkpoints/{path.name}." in ran.err
         monkeypatch.undo()
         again = finder("train", "--resume", "run")

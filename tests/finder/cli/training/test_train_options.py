@@ -13,6 +13,7 @@ import pytest
 import agents
 from agents.checkpoints import file as checkpoint_file
 from agents.playing import play as playing
+from agents.state_files.header import header_of, list_checkpoints
 
 WATCH = '''
 import json
@@ -145,7 +146,7 @@ class TestCheckpoints:
             ran = faded("play", "run", "--headless", "--max-steps", "3", "--json", *flags)
             assert ran.code == 0, ran.err
             path = Path(ran.json["checkpoint"])
-            header = checkpoint_file.header_of(faded.folder / path)
+            header = header_of(faded.folder / path)
             assert header.env_steps == env_steps
             assert f"trained for {env_steps:,} environment steps" in ran.err
             kept = checkpoint_file.load_agent(faded.folder / path)
@@ -159,7 +160,7 @@ class TestCheckpoints:
         evaluations = agents.read_evaluations(watched.folder / "run").to_pylist()
         best = [(row["env_steps"], row["mean_return"]) for row in evaluations if row["is_best"]]
         assert 1 < len(best) < len(evaluations)
-        headers = checkpoint_file.list_checkpoints(watched.folder / "run" / "checkpoints").values()
+        headers = list_checkpoints(watched.folder / "run" / "checkpoints").values()
         written = [(header.env_steps, header.value) for header in headers if header.value is not None]
         assert written == [*best[-2:], (300, evaluations[-1]["mean_return"])]  # the final state is always written
 

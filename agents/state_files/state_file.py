@@ -2,7 +2,7 @@
 
 A file is a ZIP archive, not compressed. `about.json` is its header. Each section of its state is `NAME.json` (the
 structure) and `NAME.arrays` (NumPy arrays, one after the other); `NAME.pickle` has all other objects, if any (see
-`agents.checkpoints.plain_state`). `signature.json` has the signature of its author (`agents.trust.signatures`).
+`agents.state_files.plain_state`). `signature.json` has the signature of its author (`agents.trust.signatures`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import IO, Any
 import cloudpickle
 import numpy as np
 
-from agents.checkpoints import old_state_file
-from agents.checkpoints.plain_state import Array, joined, split
-from agents.checkpoints.whole_file import replacing
+from agents.state_files import old_state_file
+from agents.state_files.plain_state import Array, joined, split
+from agents.state_files.whole_file import replacing
 from agents.trust.signatures import digest_of, is_signature_of, signature_of, trusts_all, untrusted
 
 SUFFIX = ".checkpoint"
@@ -111,7 +111,7 @@ def is_signed_here(path: Path) -> bool:
 
 
 def read(path: Path, names: Sequence[str], *, trust: bool = False) -> dict[str, Any] | None:
-    """Return sections of a file; None for a file of an earlier version (see `agents.checkpoints.old_state_file`).
+    """Return sections of a file; None for a file of an earlier version (see `agents.state_files.old_state_file`).
 
     Only objects of files that this user's Finder wrote on this machine, or that are trusted, are unpickled.
 

@@ -1,15 +1,23 @@
-"""The header of a training's checkpoint, read without its other parts, and without TensorFlow."""
+"""Headers of a training's checkpoints, and the search for a checkpoint by them.
+
+They are read without the other parts of a file, and without TensorFlow.
+"""
 
 from __future__ import annotations
 
+import functools
+import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import pydantic
 
-from agents.checkpoints import state_file
 from agents.errors import ConfigurationError
+from agents.state_files import state_file
+from agents.state_files.state_file import SUFFIX
+
+log = logging.getLogger(__name__)
 
 FORMAT = 2
 """Format of the checkpoints of this version; format 1 is one pickle."""
@@ -99,3 +107,62 @@ def header_of(path: str | Path) -> CheckpointHeader:
 def _damaged(path: Path, reason: str) -> ConfigurationError:
     """Return the error for a damaged checkpoint."""
     return ConfigurationError(f"{path} is damaged ({reason}): take another checkpoint.")
+
+
+def find(place: str | Path, *, best: bool = False) -> Path:
+    """Return the path of a checkpoint: the file itself, or the newest one in a folder (of a run, or of checkpoints).
+
+    Args:
+        place: A file or a folder.
+        best: Whether to return the one with the greatest value of a folder instead.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    place = Path(place)
+    if place.is_file():
+        if best:
+            raise ConfigurationError(f"{place} is a single checkpoint: give a folder to find the best one.")
+        return place
+    folder = place / "checkpoints" if (place / "checkpoints").is_dir() else place
+    found = list_checkpoints(folder)
+    others = (path for path in sorted(folder.glob(f"*{SUFFIX}")) if path not in found)
+    damaged = [path for path in others if state_file.read_header(path) is None]
+    if not found:
+        problem = "no checkpoint of a training is in it" if folder.is_dir() else "there is no such file or folder"
+        if damaged:
+            problem = (
+                f"no checkpoint in it is whole; cut off, or not ours, are {', '.join(path.name for path in damaged)}"
+            )
+        raise ConfigurationError(f"{str(place)!r}: {problem}.")
+    if not best:
+        newest, header = list(found.items())[-1]
+        for path in damaged:
+            if path.name[0].isdigit() and path.name > newest.name:  # names begin with the environment steps
+                _warn_damaged(path, newest, header.env_steps)
+        return newest
+    valued = {path: header.value for path, header in found.items() if header.value is not None}
+    if not valued:
+        raise ConfigurationError(
+            f"No checkpoint in {str(place)!r} has a value: too few episodes had ended, or nothing was evaluated. Take "
+            f"the newest."
+        )
+    return max(valued, key=lambda path: valued[path])
+
+
+@functools.cache  # once in a process
+def _warn_damaged(damaged: Path, newest: Path, env_steps: int) -> None:
+    log.warning(
+        "%s is damaged (cut off?): taking the newest whole checkpoint, %s, after %s environment steps.",
+        *(damaged, newest.name, f"{env_steps:,}"),
+    )
+
+
+def list_checkpoints(folder: Path) -> dict[Path, CheckpointHeader]:
+    """Return all complete checkpoints of a training in a folder, oldest first; none if the folder does not exist."""
+    found = {}
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        stored = state_file.read_header(path)
+        if stored is not None and stored.get("kind") == KIND and stored.get("format") in FORMATS:
+            found[path] = header_of(path)
+    return dict(sorted(found.items(), key=lambda item: (item[1].env_steps, item[1].gradient_steps)))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.checkpoints.whole_file import replacing
+from agents.state_files.whole_file import replacing
 
 
 def test_replacing_syncs_file_and_then_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
