@@ -12,16 +12,15 @@ of episodes counts that reach their goal. Results go to
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 import sys
-import time
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from greedy_returns import interval, measured, random_play, read_evaluations, trained, write_rows
 from returns_cases import CASES, MULTI_AGENT_CASES
 
 from studies.statistics.values import iqm_of_population
@@ -29,13 +28,10 @@ from studies.statistics.values import iqm_of_population
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 RESULTS = Path(__file__).parent / "results"
-COLUMNS = ("case", "seed", "env_steps", "n_episodes", "greedy_mean", "greedy_std", "train_seconds")
 
 
 def run(name: str) -> list[dict[str, Any]]:
     import agents
-    from agents.backend.variables import assign_all
-    from agents.population import Population
 
     case = CASES[name]
     # Gymnasium's own environments: EnvPool, where it is installed, plays the same games with other random numbers.
@@ -43,27 +39,8 @@ def run(name: str) -> list[dict[str, Any]]:
         case.env, case.env_kwargs, "sync", wrappers=case.wrappers, max_episode_steps=case.max_episode_steps
     )
     spec = agents.AgentSpec.of(case.agent, environment, case.params)
-    population, judge = Population(spec, [{"seed": seed} for seed in range(case.seeds)]), spec.build()
-    assert isinstance(judge, agents.KerasAgent)
-    rows, seconds = [], 0.0
-    with agents.Trainer(population) as trainer:
-        for tenth in range(1, 11):
-            began = time.perf_counter()
-            trainer.train(env_steps=max(1, case.env_steps * tenth // 10 - trainer.env_steps))
-            seconds += time.perf_counter() - began
-            n_episodes = case.n_episodes if tenth == 10 else 20
-            state = population.get_state()
-            for position, run_of_member in enumerate(trainer.runs):
-                assign_all(judge.state_variables(), [values[position] for values in state["values"]])
-                judge.set_extra_state(state["extra"][position % len(state["extra"])])
-                played = reached if case.goals else partial(agents.evaluate, explore=case.sampled)
-                returns = played(judge, n_episodes=n_episodes, seed=1_000_000 + position)
-                seed = population.seeds[run_of_member.member]
-                values = (name, seed, trainer.env_steps, n_episodes, returns.mean(), returns.std(), seconds)
-                rows.append(dict(zip(COLUMNS, values, strict=True)))
-            told = [f"{row['greedy_mean']:.4g}" for row in rows[-case.seeds :]]
-            print(f"{name}  {trainer.env_steps:,} steps  {seconds:,.0f} s  {' '.join(told)}", flush=True)
-    return rows
+    play = reached if case.goals else partial(agents.evaluate, explore=case.sampled)
+    return measured(name, trained(spec, case.seeds, case.env_steps, play, case.n_episodes))
 
 
 def reached(agent: Any, n_episodes: int, seed: int) -> Any:
@@ -85,30 +62,12 @@ def main(names: list[str]) -> None:
         path = RESULTS / f"returns-{name}.csv"
         if path.exists():
             continue
-        rows = run(name)
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows({k: round(v, 2) if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+        write_rows(path, run(name))
 
 
 def evaluations(name: str) -> dict[int, list[tuple[int, float]]]:
     """Seed -> (environment steps, greedy return) of each evaluation."""
-    by_seed: dict[int, list[tuple[int, float]]] = {}
-    path = RESULTS / f"returns-{name}.csv"
-    if path.exists():
-        with path.open(newline="") as file:
-            for row in csv.DictReader(file):
-                by_seed.setdefault(int(row["seed"]), []).append((int(row["env_steps"]), float(row["greedy_mean"])))
-    return by_seed
-
-
-def interval(values: list[float]) -> tuple[float, float]:
-    """95%, by a bootstrap over seeds."""
-    rng = np.random.default_rng(0)
-    drawn = iqm_of_population(rng.choice(values, (10_000, len(values))))
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return float(low), float(high)
+    return read_evaluations(RESULTS / f"returns-{name}.csv")
 
 
 def summary() -> None:
@@ -138,24 +97,6 @@ def final_returns(name: str, final: list[float]) -> str:
     fine = threshold is not None and abs(threshold) <= 1  # returns of at most 1 need their decimals
     told = ", ".join(f"{value:.{2 if fine else 0}f}" for value in final)
     return "{:.{d}f} ({:.{d}f} to {:.{d}f}) | ".format(iqm_of_population(final), low, high, d=2 if fine else 1) + told
-
-
-@cache
-def random_play(env: str) -> float:
-    """Return the mean return of 1,000 episodes with actions drawn uniformly."""
-    import agents
-
-    environment = agents.EnvironmentSpec(env).make()
-    environment.action_space.seed(0)
-    total = 0.0
-    for episode in range(1_000):
-        environment.reset(seed=episode)
-        over = False
-        while not over:
-            _, reward, terminated, truncated, _ = environment.step(environment.action_space.sample())
-            total, over = total + float(reward), terminated or truncated
-    environment.close()
-    return total / 1_000
 
 
 def picture() -> None:
