@@ -6,12 +6,10 @@ Such a checkpoint is read without unpickling: of a built-in algorithm, in an env
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
-from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
 from agents.contract.registry import agent_class, built_in_name, is_built_in
@@ -19,6 +17,7 @@ from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.environments.interface import Interface
 from agents.environments.places import check_environment_id
+from agents.environments.plain_space import plain_space, space_of_plain
 from agents.errors import ConfigurationError
 from agents.state_files.plain_state import split
 
@@ -31,7 +30,7 @@ def plain_spec(spec: AgentSpec, interface: Interface) -> dict[str, Any] | None:
     """Return a spec and its agent's spaces as plain values; None if they contain code of the user."""
     name = built_in_name(spec.agent)
     config = spec.config.to_dict()
-    sides = [_plain_space(interface.observations), _plain_space(interface.actions)]
+    sides = [plain_space(interface.observations), plain_space(interface.actions)]
     environment = _plain_environment(spec.environment)
     if name is None or environment is None or None in sides or "__main__:" in repr(config):
         return None
@@ -63,7 +62,7 @@ def _found(plain: Mapping[str, Any]) -> tuple[AgentSpec, Interface]:
         raise KeyError(plain["agent"])
     found = agent_class(plain["agent"])
     spec = AgentSpec(found, EnvironmentSpec(**of), found.config_class.from_dict(plain["config"]))
-    observations, actions = map(_space, plain["spaces"])
+    observations, actions = map(space_of_plain, plain["spaces"])
     return spec, Interface(observations, actions, plain["label"])
 
 
@@ -82,36 +81,3 @@ def _plain_environment(environment: EnvironmentSpec) -> dict[str, Any] | None:
         registered = {name: getattr(known, name) for name in _REGISTERED}
         fields["registration"] = {"id": known.id, **registered}
     return fields
-
-
-def _plain_space(space: gym.Space[Any]) -> dict[str, Any] | None:
-    """Return a space as plain values; None for a kind of the user's own."""
-    own: Any = space
-    kind: Any = type(space)
-    makers: dict[Any, Callable[[], dict[str, Any]]] = {
-        spaces.Box: lambda: {"low": own.low, "high": own.high, "dtype": own.dtype.str},
-        spaces.Discrete: lambda: {"n": int(own.n), "start": int(own.start)},
-        spaces.MultiDiscrete: lambda: {"nvec": own.nvec, "start": own.start, "dtype": own.dtype.str},
-        spaces.MultiBinary: lambda: {"n": own.n},
-        spaces.Dict: lambda: {"parts": [(name, _plain_space(part)) for name, part in own.spaces.items()]},
-        spaces.Tuple: lambda: {"parts": [(None, _plain_space(part)) for part in own.spaces]},
-    }
-    if kind not in makers:
-        return None
-    plain = makers[kind]()
-    return None if any(part is None for _, part in plain.get("parts", ())) else {"kind": kind.__name__, **plain}
-
-
-def _space(plain: Mapping[str, Any]) -> gym.Space[Any]:
-    kind = plain["kind"]
-    if kind == "Box":
-        return spaces.Box(plain["low"], plain["high"], dtype=np.dtype(plain["dtype"]).type)
-    if kind == "Discrete":
-        return spaces.Discrete(plain["n"], start=plain["start"])
-    if kind == "MultiDiscrete":
-        return spaces.MultiDiscrete(plain["nvec"], dtype=np.dtype(plain["dtype"]).type, start=plain["start"])
-    if kind == "MultiBinary":
-        return spaces.MultiBinary(plain["n"])
-    if kind == "Dict":
-        return spaces.Dict([(name, _space(part)) for name, part in plain["parts"]])
-    return spaces.Tuple([_space(part) for _, part in plain["parts"]])

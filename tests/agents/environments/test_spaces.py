@@ -17,10 +17,10 @@ from gymnasium import spaces
 from gymnasium.vector.utils import concatenate, create_empty_array
 
 import agents
-from agents.checkpoints.plain_spec import _plain_space, _space
 from agents.contract.pickling import pickled, spec_of
 from agents.contract.registry import ALGORITHMS, MULTI_AGENT
 from agents.environments import EnvironmentSpec
+from agents.environments.plain_space import plain_space, space_of_plain
 from agents.environments.transforms import space_text
 from agents.errors import ConfigurationError
 from agents.state_files.header import find, header_of
@@ -294,9 +294,9 @@ def test_agent_of_old_checkpoint_takes_spaces_from_environment(tmp_path, monkeyp
 @pytest.mark.parametrize("name", [*VECTORS, *SEVERAL_AXES, *ACTIONS])
 def test_spaces_round_trip_as_plain_values(name):
     space = {**VECTORS, **SEVERAL_AXES, **ACTIONS}[name]
-    parts = split(_plain_space(space))
+    parts = split(plain_space(space))
     arrays = iter(parts.arrays)
-    again = _space(joined(json.loads(json.dumps(parts.tree)), lambda *_: next(arrays), []))
+    again = space_of_plain(joined(json.loads(json.dumps(parts.tree)), lambda *_: next(arrays), []))
     assert (again, repr(again), parts.objects) == (space, repr(space), [])
 
 
@@ -304,7 +304,7 @@ def test_user_defined_space_is_not_plain():
     class Mine(spaces.Box):
         pass
 
-    assert _plain_space(spaces.Tuple([spaces.Discrete(2), Mine(-1, 1, (2,))])) is None
+    assert plain_space(spaces.Tuple([spaces.Discrete(2), Mine(-1, 1, (2,))])) is None
 
 
 def test_agent_without_environment_predicts_in_its_own_spaces():
