@@ -32,7 +32,7 @@ BY_FLAG = "--allow-module {0} (or {1}={0}; in Python allow_modules)"
 _ACTIVE = "FINDER_ONLY_MODULES"
 """Environment variable for child processes of a restricted process: the allowed modules, as JSON."""
 
-LEARNED_REWARDS = ("airl", "gail")
+LEARNED_REWARDS = ("airl", "gail", "rewarded")
 """Prefixes of agents' names: ``"airl-ppo"`` and ``"airl-my.py:Mine"`` have a reward that AIRL learns."""
 
 _PLACE = re.compile(

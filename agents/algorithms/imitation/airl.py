@@ -36,6 +36,7 @@ class AIRL(LearnedReward):
         ConfigurationError: The agent's policy has no probabilities.
     """
 
+    title, about = "AIRL", "with a reward that AIRL learns"
     reward_networks: ClassVar[tuple[str, ...]] = (REWARD, SHAPING)
 
     def build(self) -> Any:
@@ -51,8 +52,8 @@ class AIRL(LearnedReward):
 
     def pairs(self, observations: Array, actions: Array, successors: Array, terminated: Array) -> Pairs:
         log_probs = cast("StochasticPolicy", self).log_probabilities(observations, actions)
-        then = self.features(successors, terminated)
-        return Pairs(np.concatenate([self.features(observations), then], axis=1), log_probs.astype(np.float32))
+        then = self.scale.features(successors, terminated)
+        return Pairs(np.concatenate([self.scale.features(observations), then], axis=1), log_probs.astype(np.float32))
 
     @cached_property
     def absorbing_inputs(self) -> Array:

@@ -21,6 +21,8 @@ Array = np.ndarray[Any, Any]
 class GAIL(LearnedReward):
     """The part of an agent that learns its reward by GAIL."""
 
+    title, about = "GAIL", "with a reward that GAIL learns"
+
     @cached_property
     def _actions(self) -> Transform:
         """Transform of actions to vectors: numbered ones one-hot."""
@@ -31,7 +33,7 @@ class GAIL(LearnedReward):
 
     def pairs(self, observations: Array, actions: Array, successors: Array, terminated: Array) -> Pairs:
         rows = self._actions(actions).reshape(len(actions), -1)
-        return Pairs(np.concatenate([self.features(observations), rows], axis=1))
+        return Pairs(np.concatenate([self.scale.features(observations), rows], axis=1))
 
     @cached_property
     def absorbing_inputs(self) -> Array:

@@ -1,16 +1,12 @@
 """Base classes of rewards that are learned from demonstrations by a discriminator.
 
 A discriminator tells the steps of the expert from those of the agent; the agent's reward is what it says. Any
-algorithm can be combined with one (`agents.algorithms.imitation.composed`): rewards of a rollout or of replayed steps
-are rewritten just before they are learned from, by the newest discriminator, and each gradient step of the agent also
-trains the discriminator, on the rows of the minibatch and as many of the expert. Episode returns stay those of the
-environment.
+algorithm can be combined with one (`agents.algorithms.imitation.composed`): rewards are replaced by those of the newest
+discriminator, and each gradient step of the agent also trains the discriminator, on the rows of the minibatch and as
+many of the expert.
 
-The end of an episode. A reward that is always positive favours long episodes and one that is always negative short
-ones, whatever the expert does (Kostrikov et al. 2019, arXiv 1809.02925). As there, episodes that terminate go on for
-ever in an absorbing state, whose reward is learned too: the agent's reward for a step that terminates includes those
-of the absorbing state, discounted, and the discriminator sees as many of its steps as an episode has on average under
-the discount, 1 / (1 - gamma).
+The end of an episode (`agents.algorithms.imitation.features`) is learned too: the discriminator sees as many steps of
+the absorbing state as an episode has on average under the discount, 1 / (1 - gamma).
 """
 
 from __future__ import annotations
@@ -23,17 +19,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from agents.algorithms.imitation.features import LEAST, ObservationScale, with_absorbing
+from agents.algorithms.imitation.rewritten_reward import STEP_COLUMNS, RewrittenReward, RewrittenRewardConfig
 from agents.backend.tensorflow import keras, ops, tf
-from agents.buffers import Buffer
-from agents.buffers.trajectories import TrajectoryReplay
-from agents.config.agent_config import AgentConfig, hyperparameter
+from agents.config.agent_config import hyperparameter
 from agents.config.optimizers import OptimizerSpec
-from agents.contract.keras_agent import KerasAgent
 from agents.contract.rows import row_by_row
 from agents.demonstrations.dataset import Demonstrations, load_demonstrations
-from agents.environments.joint_space import JointSpace
+from agents.environments.plain_space import plain_space
 from agents.errors import ConfigurationError
-from agents.networks.memory import require_vectors
 from agents.updates.gradient_steps import OptimizerStep
 
 Array = np.ndarray[Any, Any]
@@ -41,14 +35,15 @@ Array = np.ndarray[Any, Any]
 REWARD = "reward"
 """Name of the optimizer of the reward networks, and of the network whose output is the reward."""
 
-_COLUMNS = ("observations", "actions", "next_observations", "terminated")
+LEARNED_REWARD = "learned_reward"
+"""Name, in the state of an agent, of what belongs to its reward besides the networks."""
 
-_RATE, _LEAST = 1e-3, 1e-4
-"""Usual learning rate of the reward networks, and the least `1 - gamma`."""
+_RATE = 1e-3
+"""Usual learning rate of the reward networks."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearnedRewardConfig(AgentConfig):
+class LearnedRewardConfig(RewrittenRewardConfig):
     """Base class for hyperparameters of a learned reward. It comes last among the bases of an agent's config."""
 
     expert: str | tuple[str, ...] = hyperparameter(
@@ -69,19 +64,6 @@ class LearnedRewardConfig(AgentConfig):
     )
     spectral_norm: bool = hyperparameter(False, "Bound the reward network's layers by their spectral norm.")
 
-    def __post_init__(self) -> None:
-        """Refuse what rewards cannot be learned with."""
-        super().__post_init__()
-        for name, usual in (("n_step", 1), ("gru_units", None)):
-            if getattr(self, name, usual) != usual:
-                raise ConfigurationError(
-                    f"Learned rewards are of single steps: {name} must be {usual!r}, got {getattr(self, name)!r}."
-                )
-        if getattr(self, "replay", "uniform") == "hindsight":
-            raise ConfigurationError(
-                "replay='hindsight' computes rewards itself: take 'uniform' or 'prioritized' with a learned reward."
-            )
-
     def optimizer_spec(self, name: str = "default") -> OptimizerSpec:
         """Return the specification of an optimizer; that of the reward networks does not follow the agent's."""
         if name != REWARD:
@@ -98,31 +80,20 @@ class Pairs(NamedTuple):
     log_probs: Array | None = None  # [R] of the actions under the agent's policy, where the reward needs them
 
 
-class LearnedReward(KerasAgent):
+class LearnedReward(RewrittenReward):
     """Base class of the part of an agent that learns its reward. See `Agent` for the arguments.
-
-    It comes first among the bases of an agent's class.
 
     Raises:
         ConfigurationError: Observations that are no vectors, several agents, or demonstrations that do not fit.
     """
 
-    config: Any
+    config_part = LearnedRewardConfig
     reward_networks: ClassVar[tuple[str, ...]] = (REWARD,)
-
-    @property
-    def algorithm_name(self) -> str:
-        """Name of the class of the algorithm that learns from the reward."""
-        return type(self).__bases__[-1].__name__
 
     # Networks -------------------------------------------------------------------------------------------------
 
     def build(self) -> Mapping[str, keras.Model]:
-        if isinstance(self.observation_space, JointSpace):
-            raise ConfigurationError("Rewards are learned for single agents; this environment has several.")
-        require_vectors(self.observation_space, self.interface.label)
-        own = super().build()  # type: ignore[safe-super] # of the algorithm, the next base
-        return {**own, **{name: self._reward_network(name) for name in self.reward_networks}}
+        return {**super().build(), **{name: self._reward_network(name) for name in self.reward_networks}}
 
     @abstractmethod
     def reward_input_size(self, name: str) -> int:
@@ -135,15 +106,6 @@ class LearnedReward(KerasAgent):
 
         hidden = [layer(units, "tanh") for units in self.config.reward_hidden_sizes]
         return keras.Sequential([keras.Input((self.reward_input_size(name),)), *hidden, layer(1)], name=name)
-
-    def make_buffer(self, n_envs: int, rng: np.random.Generator) -> Buffer:
-        buffer = super().make_buffer(n_envs, rng)  # type: ignore[safe-super]
-        if isinstance(buffer, TrajectoryReplay):
-            raise ConfigurationError(
-                f"{self.algorithm_name} replays rollouts with the rewards of their time, which a learned "
-                f"reward makes old: take another algorithm."
-            )
-        return buffer
 
     def optimized_networks(self) -> Mapping[str, Sequence[str]]:
         others = {
@@ -171,29 +133,26 @@ class LearnedReward(KerasAgent):
 
     def start(self) -> None:
         super().start()
-        _ = self.demonstrations  # loaded here, so that members of a population share them
+        self.scale = self._expert_scale  # demonstrations are loaded here, so that members of a population share them
 
     @cached_property
-    def _scale(self) -> tuple[Array, Array]:
-        """Mean and standard deviation of the expert's observations, [F] each; 1 where they do not vary."""
-        seen = self.demonstrations.observations.reshape(len(self.demonstrations.actions), -1)
-        std = seen.std(axis=0)
-        return seen.mean(axis=0), np.where(std > 1e-6, std, 1.0)
+    def _expert_scale(self) -> ObservationScale:
+        return ObservationScale.of(self.demonstrations.observations)
 
     @property
     def n_features(self) -> int:
         """Length of the features of an observation."""
         return int(np.prod(self.observation_space.shape)) + 1
 
-    def features(self, observations: Array, absorbing: Array | None = None) -> Array:
-        """Return observations [R, ...] as [R, F + 1]: scaled, then 0; of the absorbing state zeros, then 1."""
-        mean, std = self._scale
-        rows = np.clip((observations.reshape(len(observations), -1) - mean) / std, -10.0, 10.0)
-        last = np.zeros((len(rows), 1), np.float32)
-        if absorbing is not None:
-            rows = np.where(absorbing[:, None], 0.0, rows)
-            last[:, 0] = absorbing
-        return np.concatenate([rows, last], axis=1, dtype=np.float32)
+    def extra_state(self) -> dict[str, Any]:
+        """Add what a later run needs to use the reward without demonstrations (`agents.learned_reward`)."""
+        about = {**self.scale._asdict(), "actions": plain_space(self.action_space)}
+        return {**super().extra_state(), LEARNED_REWARD: {"learned_by": self.reward_name, **about}}
+
+    def set_extra_state(self, state: Mapping[str, Any]) -> None:
+        super().set_extra_state(state)
+        if LEARNED_REWARD in state:  # states of earlier versions have none
+            self.scale = ObservationScale(state[LEARNED_REWARD]["mean"], state[LEARNED_REWARD]["std"])
 
     @abstractmethod
     def pairs(self, observations: Array, actions: Array, successors: Array, terminated: Array) -> Pairs:
@@ -224,8 +183,8 @@ class LearnedReward(KerasAgent):
         expert = self.demonstrations
         rows = self._rows_first(shape, lambda size: self.rng.integers(0, len(expert.actions), size)).ravel()
         mix = self._rows_first(shape, self.rng.random)
-        own = [data[name].reshape(-1, *data[name].shape[len(shape) :]) for name in _COLUMNS]
-        theirs = [getattr(expert, name)[rows] for name in _COLUMNS]
+        own = [data[name].reshape(-1, *data[name].shape[len(shape) :]) for name in STEP_COLUMNS]
+        theirs = [getattr(expert, name)[rows] for name in STEP_COLUMNS]
         columns = {"reward_mix": mix.astype(np.float32)}
         for who, steps in (("agent", own), ("expert", theirs)):
             pairs = self.pairs(*steps)
@@ -251,8 +210,7 @@ class LearnedReward(KerasAgent):
         if ends.any():
             one_step = np.broadcast_to(self.absorbing_inputs[0], inputs.shape[-2:])  # [N, D] or [M, D]
             absorbing = self.logits(infer, one_step)
-            gamma = self.hyperparameters.gamma
-            rewards = rewards + ends * absorbing * gamma / np.maximum(1.0 - gamma, _LEAST)
+            rewards = with_absorbing(rewards, ends, absorbing, self.hyperparameters.gamma)
         return np.asarray(rewards, np.float32)
 
     def reward_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
@@ -261,7 +219,7 @@ class LearnedReward(KerasAgent):
         if "agent_log_probs" in batch:
             agent, expert = agent - batch["agent_log_probs"], expert - batch["expert_log_probs"]
         absorbing = self._tensor_logits(tf.constant(self.absorbing_inputs))[0]
-        after = 1.0 / ops.maximum(1.0 - self.hyperparameters.gamma, _LEAST)
+        after = 1.0 / ops.maximum(1.0 - self.hyperparameters.gamma, LEAST)
         agent_loss = _weighted(ops.softplus(agent), ops.softplus(absorbing), after * batch["agent_ends"])
         expert_loss = _weighted(ops.softplus(-expert), ops.softplus(-absorbing), after * batch["expert_ends"])
         total = agent_loss + expert_loss
