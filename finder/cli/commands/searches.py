@@ -112,7 +112,7 @@ def _range_test(agent: str, options: SearchOptions, arguments: dict[str, Any]) -
     from agents.contract.registry import ALGORITHMS
 
     if not options.given("metric"):
-        falls = agent.lower() in ALGORITHMS and not options.expert
+        falls = agent.lower() in ALGORITHMS and not options.expert and options.reward is None
         options = dataclasses.replace(options, metric="loss" if falls else "return")
     if options.metric == "loss":
         arguments = {"N": _N_OF_LOSSES, **arguments}

@@ -47,9 +47,62 @@ def test_pick_of_a_search_with_demonstrations_is_trained(finder_with_expert: Any
     assert (settings["agent"], settings["config"]["expert"]) == ("gail-ppo", "balance")
 
 
+def test_reward_of_a_run_trains_a_fresh_agent(finder_with_expert: Any) -> None:
+    place, budget = ("--env", "CartPole-v1"), ("--env-steps", "64", *SMALL, "--quiet")
+    ran = finder_with_expert("train", "airl-ppo", *place, "--expert", "balance", *budget, "--folder", "learned")
+    assert ran.code == 0, ran.err
+    ran = finder_with_expert("train", "ppo", *place, "--reward", "learned", *budget)
+    assert ran.code == 0, ran.err
+    folder = finder_with_expert.folder / "runs" / "rewarded-ppo-CartPole-v1-seed0"
+    settings = json.loads((folder / "run.json").read_text())["settings"]
+    assert settings["agent"] == "rewarded-ppo"
+    assert settings["config"]["reward_from"] == str(finder_with_expert.folder / "learned")
+    again = finder_with_expert("train", "--resume", str(folder), "--env-steps", "96", "--quiet")
+    assert again.code == 0, again.err
+    (checkpoint, *_) = (finder_with_expert.folder / "learned" / "checkpoints").iterdir()
+    chosen = f"reward_from={checkpoint.relative_to(finder_with_expert.folder)}"
+    ran = finder_with_expert("train", "rewarded-ppo", *place, *budget, "--set", chosen, "--folder", "set")
+    assert ran.code == 0, ran.err
+    settings = json.loads((finder_with_expert.folder / "set" / "run.json").read_text())["settings"]
+    assert settings["config"]["reward_from"] == str(checkpoint)
+
+
+def test_search_with_the_reward_of_a_run(finder_with_expert: Any) -> None:
+    place = ("--env", "CartPole-v1")
+    ran = finder_with_expert(
+        *("train", "ppo", *place, "--expert", "balance", "--env-steps", "64", *SMALL, "--quiet", "--folder", "learned"),
+    )
+    assert ran.code == 0, ran.err
+    budget = ("--env-steps", "64", "--seeds", "1", "--confirm", "0", "--executor", "inline", "--storage", "finder.db")
+    ran = finder_with_expert(
+        *("lr", "ppo", *place, "--reward", "learned", *budget, *SMALL, "--rates", "0.3,1e-4", "--json"),
+    )
+    assert ran.code == 0, ran.err
+    words = ("train", "--from", "lr-rewarded-ppo-CartPole-v1", "--storage", "finder.db", "--env-steps", "64")
+    trained = finder_with_expert(*words, "--folder", "long", "--quiet")
+    assert trained.code == 0, trained.err
+    settings = json.loads((finder_with_expert.folder / "long" / "run.json").read_text())["settings"]
+    assert settings["agent"] == "rewarded-ppo"
+    assert settings["config"]["reward_from"] == str(finder_with_expert.folder / "learned")
+    words = ("tune", "ppo", *place, "--reward", "learned", "--param", "gamma", "--n-trials", "1", *budget, *SMALL)
+    ran = finder_with_expert(*words, "--json")
+    assert ran.code == 0, ran.err
+    with_both = ("--expert", "balance", "--reward", "learned")
+    refused = finder_with_expert("agents", "ppo", "a2c", *place, *with_both)
+    assert refused.code == 2
+    assert "leave out --expert" in " ".join(refused.err.split())
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (("train", "ppo", "--reward", "gial"), "takes gail, airl, or a run that has learned its reward"),
+        (("train", "ppo", "--reward", "datasets", "--expert", "balance"), "learned already: leave out --expert"),
+        (("train", "ppo", "--reward", "datasets"), "no checkpoint of a training is in it"),
+        (("train", "gail-ppo", "--reward", "datasets"), "gail-ppo learns its reward by gail already"),
+        (("train", "rewarded-ppo", "--expert", "balance"), "rewarded-ppo has the reward of an earlier run"),
+        (("train", "rewarded-ppo", "--reward", "gail"), "rewarded-ppo has the reward of an earlier run"),
+        (("train", "rewarded-ppo"), "set reward_from to its folder (finder train --reward RUN)"),
         (("lr", "ppo", "--reward", "airl"), "--reward airl learns from demonstrations: give them by --expert."),
         (("train", "airl-ppo", "--reward", "gail", "--expert", "balance"), "learns its reward by airl already"),
         (("train", "gail-ppo"), "needs demonstrations: set expert to a Minari dataset"),
