@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from gymnasium import spaces
 
+from agents.algorithms.policy_agent import PolicyAgent
 from agents.backend.tensorflow import keras, ops
 from agents.buffers.sequences import in_sequences
 from agents.config.agent_config import MOST_COPIES, hyperparameter
 from agents.config.memory_config import MemoryConfig
 from agents.config.network_config import NetworkConfig
-from agents.contract.keras_agent import KerasAgent
-from agents.environments.images import is_image
 from agents.errors import ConfigurationError
 from agents.functional.returns import generalized_advantages
-from agents.networks.builders import body, headed
-from agents.networks.distributions import Categorical, DiagonalGaussian, GaussianHead, MultiCategorical
+from agents.networks.builders import headed
 from agents.networks.memory import recurrent_network, recurrent_of, require_vectors
 from agents.updates.normalization import RewardScaler, RunningNormalizer
 
@@ -109,7 +105,7 @@ class OneLossConfig(ActorCriticConfig, MemoryConfig):
             )
 
 
-class ActorCritic(KerasAgent):
+class ActorCritic(PolicyAgent):
     """Base class for agents with networks `actor` and `critic`, for discrete, multi-discrete and continuous actions.
 
     A subclass implements `make_buffer` (of rollouts) and `loss`. See `Agent` for the arguments.
@@ -118,39 +114,25 @@ class ActorCritic(KerasAgent):
     config_class = ActorCriticConfig
     config: ActorCriticConfig
 
-    @property
-    def rowwise(self) -> bool:
-        return self.normalizer is None and self.scaler is None  # the statistics differ between members
-
     @cached_property
     def memory_size(self) -> int:
         return 2 * self.config.memory_units  # the actor's and the critic's
 
     def build(self) -> Mapping[str, keras.Model]:
         config, space = self.config, self.observation_space
-        if isinstance(self.action_space, spaces.Discrete):
-            outputs, head = int(self.action_space.n), None
-        elif isinstance(self.action_space, spaces.MultiDiscrete):
-            outputs, head = int(self.action_space.nvec.sum()), None
-        else:
-            outputs = math.prod(self.action_space.shape)
-            head = GaussianHead(outputs)
-
-        def body_of(name: str) -> list[keras.layers.Layer]:
-            return body(space, orthogonal=True, **config.layers(name, space))
-
         if config.memory_units:
             require_vectors(space, self.interface.label)
+            outputs, head = self.policy_outputs
             last = keras.layers.Dense(outputs, kernel_initializer=keras.initializers.Orthogonal(0.01))
             value = keras.layers.Dense(1, kernel_initializer=keras.initializers.Orthogonal(1.0))
             heads = {"actor": head or last, "critic": value}
             return {
-                name: recurrent_network(space.shape[0], body_of(name), config.memory_units, [own], name=name)
+                name: recurrent_network(space.shape[0], self.layers_of(name), config.memory_units, [own], name=name)
                 for name, own in heads.items()
             }
-        layers = body_of("actor")
-        actor = headed(space, layers, outputs, output_scale=0.01, head=head, name="actor")
-        layers = layers if config.share_layers else body_of("critic")
+        layers = self.layers_of("actor")
+        actor = self.actor_of(layers)
+        layers = layers if config.share_layers else self.layers_of("critic")
         return {"actor": actor, "critic": headed(space, layers, 1, output_scale=1.0, name="critic")}
 
     def optimized_networks(self) -> Mapping[str, Sequence[str]]:
@@ -159,28 +141,24 @@ class ActorCritic(KerasAgent):
         return {"actor": ["actor"], "critic": ["critic"]}
 
     def start(self) -> None:
-        self.distribution = _distribution_over(self.action_space)
-        wanted = self.config.normalize_observations and not is_image(self.observation_space)
-        self.normalizer = RunningNormalizer(self.observation_space.shape) if wanted else None
+        super().start()
         self.scaler = RewardScaler() if self.config.normalize_rewards else None
 
     def act(self, observations: Array, explore: bool = False) -> Array:
+        if not self.memory_size:
+            return super().act(observations, explore)
         rows = self._normalized(observations)
-        parameters, memory = self._evaluated("actor", rows)  # [N, A], [N, sum(A)] or [N, 2 D]
-        if memory is not None:
-            self.memory = np.concatenate([memory, self._evaluated("critic", rows)[1]], axis=1)
-        chosen = self.distribution.sample(parameters, self.rng) if explore else self.distribution.mode(parameters)
-        actions: Array = chosen
-        return (
-            actions if isinstance(self.action_space, spaces.Discrete) else actions.reshape(-1, *self.action_space.shape)
-        )
+        parameters, memory = self._evaluated("actor", rows)
+        self.memory = np.concatenate([memory, self._evaluated("critic", rows)[1]], axis=1)
+        return self.drawn(parameters, explore)
+
+    def policy_parameters(self, observations: Array) -> Array:
+        return self._evaluated("actor", self._normalized(observations))[0]
 
     def _normalized(self, rows: Array) -> Array:
         """Return rows [..., F] of observations, or [..., F + M] with memories, with normalized observations."""
-        if self.normalizer is None:
-            return rows
-        if not self.memory_size:
-            return self.normalizer(rows)
+        if self.normalizer is None or not self.memory_size:
+            return super()._normalized(rows)
         n_features = self.observation_space.shape[0]
         return np.concatenate([self.normalizer(rows[..., :n_features]), rows[..., n_features:]], axis=-1)
 
@@ -193,15 +171,6 @@ class ActorCritic(KerasAgent):
         own = rows[:, n_features + units * (name == "critic") :][:, :units]
         both = self.infer(name, np.concatenate([rows[:, :n_features], own], axis=1))
         return both[:, :-units], both[:, -units:]
-
-    def acting_state(self) -> list[Array]:
-        return [*super().acting_state(), *(self.normalizer.arrays() if self.normalizer else [])]
-
-    def set_acting_state(self, state: Sequence[Array]) -> None:
-        if self.normalizer is not None:
-            *state, mean, variance, count = state
-            self.normalizer.set_state({"mean": mean, "variance": variance, "count": count})
-        super().set_acting_state(state)
 
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
         """Add advantages, value targets and the log-probabilities of the actions under the behaviour policy.
@@ -222,9 +191,7 @@ class ActorCritic(KerasAgent):
         if self.scaler is not None:
             rewards = self.scaler(rewards, data["terminated"] | data["truncated"], self.hyperparameters.gamma)
         n_steps, n_envs = rewards.shape
-        actions = data["actions"].reshape(n_steps * n_envs, *data["actions"].shape[2:])
-        if not isinstance(self.action_space, spaces.Discrete):
-            actions = actions.reshape(len(actions), -1)
+        actions = self._flat(data["actions"].reshape(n_steps * n_envs, *data["actions"].shape[2:]))
 
         def infer(name: str, inputs: Array) -> Array:
             return self._evaluated(name, inputs.reshape(-1, *inputs.shape[2:]))[0]  # [T * N, outputs]
@@ -252,13 +219,6 @@ class ActorCritic(KerasAgent):
         length = cast("MemoryConfig", self.config).steps_of_sequences(n_steps)
         columns["observations"], memories = np.split(observations, [-self.memory_size], axis=2)
         return in_sequences(columns, memories, data["terminated"] | data["truncated"], length)
-
-    def log_probabilities(self, observations: Array, actions: Array) -> Array:
-        """Return the log-probabilities [R] of actions [R, ...] under the policy, for observations [R, ...]."""
-        parameters, _ = self._evaluated("actor", self._normalized(observations))
-        rows = actions if isinstance(self.action_space, spaces.Discrete) else actions.reshape(len(actions), -1)
-        log_probs: Array = self.distribution.log_prob_numpy(parameters, rows)
-        return log_probs
 
     def outputs(self, name: str, batch: dict[str, Any], *, training: bool = True) -> Any:
         """Return a network's outputs in a loss: for the rows of a minibatch, or all steps of its sequences [B * L]."""
@@ -289,17 +249,9 @@ class ActorCritic(KerasAgent):
         parts = {"default": policy + value} if "default" in self.optimizers else {"actor": policy, "critic": value}
         return {**parts, "policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
 
-    def extra_state(self) -> dict[str, Any]:
-        return {name: part.get_state() for name, part in self._scales().items()}
-
-    def set_extra_state(self, state: Mapping[str, Any]) -> None:
-        for name, part in self._scales().items():
-            part.set_state(state[name])
-
     def _scales(self) -> dict[str, RunningNormalizer | RewardScaler]:
         """Return the scalers of observations and rewards, if any."""
-        parts = {"normalizer": self.normalizer, "scaler": self.scaler}
-        return {name: part for name, part in parts.items() if part is not None}
+        return {**super()._scales(), **({} if self.scaler is None else {"scaler": self.scaler})}
 
 
 def approximate_kl(log_ratio: Any) -> Any:
@@ -311,10 +263,3 @@ def approximate_kl(log_ratio: Any) -> Any:
         log_ratio: Log-probability of each action under the new policy minus that under the old policy, [B].
     """
     return ops.mean(ops.exp(log_ratio) - 1.0 - log_ratio)
-
-
-def _distribution_over(space: Any) -> Any:
-    """Return the distribution over the actions of a space, in the agent's form."""
-    if isinstance(space, spaces.MultiDiscrete):
-        return MultiCategorical(space.nvec.tolist())
-    return Categorical if isinstance(space, spaces.Discrete) else DiagonalGaussian

@@ -63,10 +63,6 @@ class MAPPO(JointAgent, PPO):
     config_class = MAPPOConfig
     config: MAPPOConfig
 
-    @property
-    def rowwise(self) -> bool:
-        return super().rowwise and self.value_normalizer is None
-
     def build(self) -> Mapping[str, keras.Model]:
         self.check_spaces()
         space, config = self.space, self.config
