@@ -15,6 +15,7 @@ from agents.buffers.sequences import in_sequences
 from agents.config.agent_config import MOST_COPIES, hyperparameter
 from agents.config.memory_config import MemoryConfig
 from agents.config.network_config import NetworkConfig
+from agents.contract.rows import row_by_row
 from agents.errors import ConfigurationError
 from agents.functional.returns import generalized_advantages
 from agents.networks.builders import headed
@@ -144,6 +145,7 @@ class ActorCritic(PolicyAgent):
         super().start()
         self.scaler = RewardScaler() if self.config.normalize_rewards else None
 
+    @row_by_row
     def act(self, observations: Array, explore: bool = False) -> Array:
         if not self.memory_size:
             return super().act(observations, explore)
@@ -172,6 +174,7 @@ class ActorCritic(PolicyAgent):
         both = self.infer(name, np.concatenate([rows[:, :n_features], own], axis=1))
         return both[:, :-units], both[:, -units:]
 
+    @row_by_row
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
         """Add advantages, value targets and the log-probabilities of the actions under the behaviour policy.
 

@@ -70,6 +70,8 @@ class ContinuousAgent(OffPolicyAgent):
     config: ContinuousConfig
     critics: ClassVar[tuple[str, ...]]
     """Names of the critics; each has a target network, ``target_`` plus its name."""
+    policy_network: ClassVar[str] = "actor"
+    """The network that `cloning_loss` trains."""
 
     def build(self) -> Mapping[str, keras.Model]:
         space = self.action_space
@@ -197,3 +199,8 @@ class ContinuousAgent(OffPolicyAgent):
     def flat_actions(self, batch: dict[str, Any]) -> Any:
         """Return the actions of a minibatch, [B, D]."""
         return ops.reshape(batch["actions"], (-1, self.n_dimensions))
+
+    def cloning_loss(self, batch: dict[str, Any]) -> Any:
+        """Return the mean squared distance of the policy's actions from those of a minibatch."""
+        actions = self.networks["actor"](batch["observations"], training=True)  # [B, D]
+        return ops.mean(ops.square(actions - self.flat_actions(batch)))

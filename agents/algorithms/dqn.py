@@ -33,6 +33,9 @@ from agents.networks.noisy import NoisyDense, draw_noise
 
 Array = np.ndarray[Any, Any]
 
+MARGIN = 0.8
+"""Margin of the expert's action over all others in cloning (Hester et al. 2018)."""
+
 _PASSES = 3
 """Forward passes in the loss: of the online network, of the target network, and of the choice of double DQN."""
 
@@ -151,6 +154,8 @@ class DQN(OffPolicyAgent):
     config_class = DQNConfig
     config: DQNConfig
     target_networks: ClassVar[Mapping[str, str]] = {"target": "q"}
+    policy_network: ClassVar[str] = "q"
+    """The network that `cloning_loss` trains."""
     n_noise = 0
     """Number of noise values of one forward pass of a row."""
 
@@ -317,6 +322,17 @@ class DQN(OffPolicyAgent):
             "td_error": ops.mean(rows.errors),
             **rows.metrics,
         }
+
+    def cloning_loss(self, batch: dict[str, Any]) -> Any:
+        """Return the mean margin loss of a minibatch's actions: Hester et al. 2018, arXiv 1704.03732.
+
+        The value of the expert's action is to exceed all others by `MARGIN`.
+        """
+        outputs = self.networks["q"](batch["observations"], training=True)
+        values = self.values.values(outputs, lambda name: getattr(self.hyperparameters, name))  # [B, A]
+        chosen = ops.one_hot(batch["actions"], values.shape[1])
+        best = ops.max(values + MARGIN * (1.0 - chosen), axis=1)
+        return ops.mean(best - ops.sum(values * chosen, axis=1))
 
     def extra_state(self) -> dict[str, Any]:
         return {"policy": self.policy.get_state()}

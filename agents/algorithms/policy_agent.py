@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
@@ -26,6 +26,8 @@ class PolicyAgent(KerasAgent):
     """
 
     config: Any
+    policy_network: ClassVar[str] = "actor"
+    """The network that `cloning_loss` trains."""
 
     @property
     def rowwise(self) -> bool:

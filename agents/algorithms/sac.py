@@ -159,3 +159,8 @@ class SAC(ContinuousAgent):
         missing = ops.stop_gradient(log_probs + target)  # [B] > 0 where the entropy is too small
         loss = -self.mean(batch, self.log_temperature(observations) * missing)
         return {**losses, "temperature": loss, "ent_coef": ops.mean(temperature)}
+
+    def cloning_loss(self, batch: dict[str, Any]) -> Any:
+        """Return the mean negative log-density of a minibatch's actions under the policy."""
+        parameters = self.networks["actor"](batch["observations"], training=True)
+        return -ops.mean(SquashedGaussian.log_prob(parameters, self.flat_actions(batch)))

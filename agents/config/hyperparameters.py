@@ -16,7 +16,7 @@ import dataclasses
 import math
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Self, Union, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
@@ -102,6 +102,13 @@ def hyperparameter(default: Any, help: str, **about: Any) -> Any:
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+def other_defaults(config_class: type[Config], **defaults: Any) -> dict[str, Any]:
+    """Return attributes for a subclass of a config class: fields with other defaults. Unknown names are left out."""
+    own = {each.name: each for each in fields(config_class) if each.name in defaults}
+    redefined = {name: field(default=defaults[name], metadata=each.metadata) for name, each in own.items()}
+    return {"__annotations__": {name: each.type for name, each in own.items()}, **redefined}
 
 
 @dataclass(frozen=True, kw_only=True)

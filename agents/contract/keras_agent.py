@@ -156,6 +156,12 @@ class KerasAgent(MutableAgent):
     def start(self) -> None:
         """Make all other parts of the agent (exploration policy, normalizer), when it is built and at each reset."""
 
+    def set_initial_weights(self, networks: Mapping[str, keras.Model]) -> None:
+        """Change the weights of new networks that the seed has drawn. Defaults to no change.
+
+        Called when the agent is built and at each reset, before target networks become equal to their online networks.
+        """
+
     def optimized_networks(self) -> Mapping[str, Sequence[str]]:
         """Return optimizer name -> names of its networks. Defaults to one optimizer for all but the target networks."""
         return {"default": [name for name in self.networks if name not in self.target_networks]}
@@ -300,6 +306,7 @@ class KerasAgent(MutableAgent):
         for network in networks.values():
             if not network.built:
                 network.build((None, *self.observation_space.shape))
+        self.set_initial_weights(networks)
         for target, online in self.target_networks.items():
             assign_all(networks[target].variables, values_of(networks[online].variables))
             networks[target].trainable = False

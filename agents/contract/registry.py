@@ -12,12 +12,13 @@ from typing import Any
 
 from agents.contract.agent import Agent
 from agents.errors import ConfigurationError, unknown_name
-from agents.trust.allowed_modules import LEARNED_REWARDS
+from agents.trust.allowed_modules import AGENT_PREFIXES
 from agents.trust.loading import file_of, loaded
 
 ALGORITHMS = {
     "a2c": "agents.algorithms.a2c:A2C",
     "acer": "agents.algorithms.acer:ACER",
+    "bc": "agents.algorithms.imitation.bc:BC",
     "ddpg": "agents.algorithms.ddpg:DDPG",
     "dqn": "agents.algorithms.dqn:DQN",
     "maddpg": "agents.algorithms.multi_agent.maddpg:MADDPG",
@@ -34,6 +35,9 @@ ALGORITHMS = {
 
 MULTI_AGENT = ("maddpg", "mappo", "qmix", "vdn")
 """Those of the algorithms that train several agents in one environment."""
+
+IMITATION = ("bc",)
+"""Those of the algorithms that learn from demonstrations alone."""
 
 
 def import_all() -> None:
@@ -60,21 +64,21 @@ def agent_class(agent: Any) -> type[Agent]:
 
 
 def is_built_in(name: str) -> bool:
-    """Return whether a name is one of `ALGORITHMS`, with a learned reward or without."""
-    return learned_reward_of(name)[1].lower() in ALGORITHMS
+    """Return whether a name is one of `ALGORITHMS`, with prefixes or without."""
+    return prefixes_of(name)[1].lower() in ALGORITHMS
 
 
 def built_in_name(agent: Any) -> str | None:
-    """Return the name of a class of `ALGORITHMS`, with a learned reward or without; None for a user's own.
+    """Return the name of a class of `ALGORITHMS`, with prefixes or without; None for a user's own.
 
     Args:
         agent: As for `agent_class`.
     """
     found = agent_class(agent)
-    reward = vars(found).get("reward_name")
-    if reward is not None:
+    prefix = vars(found).get("prefix")
+    if prefix is not None:
         own = built_in_name(found.__bases__[-1])
-        return own and f"{reward}-{own}"
+        return own and f"{prefix}-{own}"
     place = f"{found.__module__}:{found.__qualname__}"
     return next((name for name, known in ALGORITHMS.items() if known == place), None)
 
@@ -101,17 +105,20 @@ def resolve_agent(agent: Any) -> Any:
     """
     if not isinstance(agent, str):
         return agent
-    reward, rest = learned_reward_of(agent)
-    if reward:
+    prefixes, rest = prefixes_of(agent)
+    if prefixes:
         composed = importlib.import_module("agents.algorithms.imitation.composed")
-        return composed.with_learned_reward(resolve_agent(rest), reward)
+        return composed.with_prefixes(resolve_agent(rest), prefixes)
     return _load(ALGORITHMS.get(agent.lower(), agent))
 
 
-def learned_reward_of(name: str) -> tuple[str, str]:
-    """Return how the agent of a name learns its reward, "" if it does not, and the name of its algorithm."""
-    reward, dash, rest = name.partition("-")
-    return (reward.lower(), rest) if dash and reward.lower() in LEARNED_REWARDS else ("", name)
+def prefixes_of(name: str) -> tuple[tuple[str, ...], str]:
+    """Split the name of an agent: ``"bc-airl-ppo"`` into ``("bc", "airl")`` and ``"ppo"``."""
+    prefix, dash, rest = name.partition("-")
+    if not dash or prefix.lower() not in AGENT_PREFIXES:
+        return (), name
+    others, algorithm = prefixes_of(rest)
+    return (prefix.lower(), *others), algorithm
 
 
 def _load(path: str) -> Any:

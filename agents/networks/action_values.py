@@ -41,6 +41,10 @@ class ActionValues(ABC):
         """Return the values [N, A] of actions, for acting."""
 
     @abstractmethod
+    def values(self, outputs: Any, number: Number) -> Any:
+        """Return the values [B, A] of actions, differentiable in the outputs."""
+
+    @abstractmethod
     def of_best(self, outputs: Any, chooser: Any) -> Any:
         """Return each row's outputs of the action that is best by `chooser`, outputs of the same or another network."""
 
@@ -63,6 +67,9 @@ class ScalarValues(ActionValues):
     n_outputs = 1
 
     def expected(self, outputs: Array, number: Number) -> Array:
+        return outputs
+
+    def values(self, outputs: Any, number: Number) -> Any:
         return outputs
 
     def of_best(self, outputs: Any, chooser: Any) -> Any:

@@ -70,9 +70,16 @@ class CategoricalValues(ActionValues):
         values: Array = (v_min + (v_max - v_min) * means.T).T  # hyperparameters of a population are [N]
         return values
 
+    def values(self, outputs: Any, number: Number) -> Any:
+        v_min, v_max = number("v_min"), number("v_max")
+        return v_min + (v_max - v_min) * self._shares(outputs)
+
     def of_best(self, outputs: Any, chooser: Any) -> Any:
-        means = ops.sum(ops.softmax(chooser) * self._steps, axis=2)  # [B, A] in [0, 1]
-        return gather_actions(outputs, ops.argmax(means, axis=1))
+        return gather_actions(outputs, ops.argmax(self._shares(chooser), axis=1))
+
+    def _shares(self, outputs: Any) -> Any:
+        """Return the expected values [B, A] as shares of the support, 0 for `v_min` and 1 for `v_max`."""
+        return ops.sum(ops.softmax(outputs) * self._steps, axis=2)
 
     def learn(self, outputs: Any, successors: Any, rewards: Any, discounts: Any, number: Number) -> Learned:
         v_min, v_max = number("v_min"), number("v_max")

@@ -235,6 +235,16 @@ class SquashedGaussian:
         return np.asarray(np.sum(-0.5 * z * z - log_std - _LOG_SQRT_2PI - squash, axis=1))
 
     @classmethod
+    def log_prob(cls, parameters: Any, actions: Any) -> Any:
+        """Return [B] log-densities of actions [B, D], differentiable in the parameters; on the bounds see above."""
+        mean, log_std = ops.split(parameters, 2, axis=1)
+        log_std = ops.clip(log_std, *cls.LOG_STD)
+        within = ops.clip(actions, -1.0 + _WITHIN, 1.0 - _WITHIN)
+        z = (ops.arctanh(within) - mean) * ops.exp(-log_std)
+        squash = ops.log1p(-within * within)
+        return ops.sum(-0.5 * z * z - log_std - _LOG_SQRT_2PI - squash, axis=1)
+
+    @classmethod
     def draw(cls, parameters: Any, noise: Any) -> tuple[Any, Any]:
         """Return actions [B, D] and their log-densities [B], differentiable in the parameters.
 

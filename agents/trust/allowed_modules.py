@@ -32,11 +32,11 @@ BY_FLAG = "--allow-module {0} (or {1}={0}; in Python allow_modules)"
 _ACTIVE = "FINDER_ONLY_MODULES"
 """Environment variable for child processes of a restricted process: the allowed modules, as JSON."""
 
-LEARNED_REWARDS = ("airl", "gail", "rewarded")
-"""Prefixes of agents' names: ``"airl-ppo"`` and ``"airl-my.py:Mine"`` have a reward that AIRL learns."""
+AGENT_PREFIXES = ("airl", "bc", "gail", "rewarded")
+"""Prefixes of agents' names: ``"airl-ppo"`` and ``"bc-airl-my.py:Mine"`` have a reward that AIRL learns."""
 
 _PLACE = re.compile(
-    rf"(?:^|(?<=[\s=\"',\[]))((?i:{'|'.join(LEARNED_REWARDS)})-)?([A-Za-z_][\w.]*|[^:\n]*\.py):[A-Za-z_][\w.-]*"
+    rf"(?:^|(?<=[\s=\"',\[]))((?i:(?:{'|'.join(AGENT_PREFIXES)})-)*)([A-Za-z_][\w.]*|[^:\n]*\.py):[A-Za-z_][\w.-]*"
 )
 """Pattern of names in text: ``module:Class``, and the beginning of ``file.py:Class:scale=2``."""
 
@@ -172,7 +172,7 @@ def places_in(*values: Any) -> set[str]:
     for value in values:
         if isinstance(value, str):
             for match in _PLACE.finditer(value):
-                found |= {match.group(0), match.group(0).removeprefix(match.group(1) or "")}
+                found |= {match.group(0), match.group(0).removeprefix(match.group(1))}
         elif isinstance(value, Mapping):
             if isinstance(value.get("module"), str):
                 found.add(f"{value['module']}:{value.get('class_name')}")

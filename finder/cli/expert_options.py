@@ -1,4 +1,4 @@
-"""The flags of commands that train with a learned reward: `--expert` and `--reward`."""
+"""The flags of commands that learn from demonstrations: `--expert`, `--reward` and `--pretrain`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Expert = Annotated[
     list[str] | None,
     typer.Option(
         metavar="DATASET",
-        help="Demonstrations to learn the reward from: a Minari dataset (finder play RUN --record NAME), by name or "
+        help="Demonstrations to learn from: a Minari dataset (finder play RUN --record NAME), by name or "
         "folder. May be repeated.",
         show_default=False,
         rich_help_panel=_WHAT,
@@ -32,51 +32,79 @@ Reward = Annotated[
     ),
 ]
 
+Pretrain = Annotated[
+    bool,
+    typer.Option(
+        "--pretrain",
+        help="Start from a clone of the expert: the policy learns the demonstrations before training.",
+        rich_help_panel=_WHAT,
+    ),
+]
+
 _LEARNED = ("gail", "airl")
 
 
-def from_expert(agent: str, expert: list[str] | None, reward: str | None) -> tuple[str, dict[str, Any]]:
-    """Return the name of the agent with the learned reward, and its hyperparameters; without the flags, the agent.
+def from_expert(agent: str, expert: list[str] | None, reward: str | None, pretrain: bool) -> tuple[str, dict[str, Any]]:
+    """Return the name of the agent with its prefixes, and its hyperparameters; without the flags, the agent.
 
     Args:
         agent: Name of the agent.
         expert: Value of `--expert`.
         reward: Value of `--reward`.
+        pretrain: Value of `--pretrain`.
 
     Raises:
-        ConfigurationError: A way to learn the reward without demonstrations, a run with them, or a reward for an agent
-            that has another one.
+        ConfigurationError: Flags that need demonstrations without any, demonstrations that nothing learns from, or a
+            reward for an agent that has another one.
     """
-    from agents.contract.registry import learned_reward_of
+    from agents.contract.registry import prefixes_of
 
-    own, _ = learned_reward_of(agent)
+    prefixes, algorithm = prefixes_of(agent)
+    given = [f"--reward {reward}"] * bool(reward) + ["--pretrain"] * pretrain
+    if algorithm.lower() == "bc" and given:
+        raise ConfigurationError(f"bc learns from demonstrations alone: leave out {' and '.join(given)}.")
+    own = next((prefix for prefix in prefixes if prefix != "bc"), None)
+    cloned = ["bc"] * (pretrain or "bc" in prefixes)
+    learns = cloned or algorithm.lower() == "bc"
+    params: dict[str, Any] = {}
+    if pretrain and not expert:
+        raise _needs_demonstrations([*([f"--reward {reward}"] if reward in _LEARNED else []), "--pretrain"])
     if reward is not None and reward not in _LEARNED:
-        return _from_run(agent, own, expert, reward)
-    if own == "rewarded" and (expert or reward):
+        params["reward_from"] = _run(agent, own, reward)
+        if expert and not learns:
+            raise ConfigurationError(
+                f"The reward of {reward} is learned already: leave out --expert, or take --reward airl."
+            )
+        own = "rewarded"
+    elif own == "rewarded" and (reward or (expert and not learns)):
         raise ConfigurationError(f"{agent} has the reward of an earlier run, not of demonstrations: give --reward RUN.")
-    if not expert:
-        if reward is not None:
-            raise ConfigurationError(f"--reward {reward} learns from demonstrations: give them by --expert.")
-        return agent, {}
-    if own and reward not in (None, own):
+    elif reward and not expert:
+        raise _needs_demonstrations(given)
+    elif own and reward not in (None, own):
         raise _has_one(agent, own, reward)
-    places = tuple(str(Path(each).resolve()) if Path(each).is_dir() else each for each in expert)
-    return agent if own else f"{reward or 'gail'}-{agent}", {"expert": places[0] if len(places) == 1 else places}
+    if expert:
+        places = tuple(str(Path(each).resolve()) if Path(each).is_dir() else each for each in expert)
+        params["expert"] = places[0] if len(places) == 1 else places
+        own = own or reward or (None if learns else "gail")
+    return "-".join([*cloned, *([own] if own else []), algorithm]), params
 
 
-def _from_run(agent: str, own: str, expert: list[str] | None, run: str) -> tuple[str, dict[str, Any]]:
-    """Return the agent that is trained by the reward of a run, and its hyperparameters."""
+def _run(agent: str, own: str | None, run: str) -> str:
+    """Return the absolute path of a run with a learned reward."""
     if not Path(run).exists():
         raise ConfigurationError(
             f"--reward takes gail, airl, or a run that has learned its reward (a folder or a checkpoint); no file or "
             f"folder is called {run!r}."
         )
-    if expert:
-        raise ConfigurationError(f"The reward of {run} is learned already: leave out --expert, or take --reward airl.")
-    if own not in ("", "rewarded"):
+    if own not in (None, "rewarded"):
         raise _has_one(agent, own, run)
-    return agent if own else f"rewarded-{agent}", {"reward_from": str(Path(run).resolve())}
+    return str(Path(run).resolve())
 
 
-def _has_one(agent: str, own: str, reward: str | None) -> ConfigurationError:
+def _needs_demonstrations(given: list[str]) -> ConfigurationError:
+    verb = "learns" if len(given) == 1 else "learn"
+    return ConfigurationError(f"{' and '.join(given)} {verb} from demonstrations: give them by --expert.")
+
+
+def _has_one(agent: str, own: str | None, reward: str | None) -> ConfigurationError:
     return ConfigurationError(f"{agent} learns its reward by {own} already: leave out --reward {reward}.")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_
 import typer
 
 from finder.cli import values
-from finder.cli.expert_options import Expert, Reward, from_expert
+from finder.cli.expert_options import Expert, Pretrain, Reward, from_expert
 from studies.defaults import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
@@ -179,6 +179,7 @@ class SearchOptions:
     ] = None
     expert: Expert = None
     reward: Reward = None
+    pretrain: Pretrain = False
     callback: Annotated[
         list[str] | None,
         typer.Option(
@@ -319,7 +320,7 @@ class SearchOptions:
         chosen = drop_none(
             wrappers=self.wrapper, max_episode_steps=self.max_episode_steps, vectorization=self.vectorization
         )
-        learner, params = from_expert(name, self.expert, self.reward)
+        learner, params = from_expert(name, self.expert, self.reward, self.pretrain)
         return AgentSpec.of(learner, replace(environment, **chosen), params)
 
     def given(self, name: str) -> bool:

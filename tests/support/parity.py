@@ -14,13 +14,15 @@ from agents.training.training_run import TrainingRun
 
 
 def members_and_agents_alone(
-    algorithm: str, environment: Any, params: dict[str, Any], env_steps: int = 60
+    algorithm: str, environment: Any, params: dict[str, Any], env_steps: int = 60, *, other: str = "gamma"
 ) -> Iterator[tuple[TrainingRun, Trainer]]:
     """Train two members that differ in hyperparameters, and an agent alone with those of each.
 
-    Weights must move by the same amount. Yields the run of a member and the trainer of its agent.
+    Weights must move by the same amount. `other` is a hyperparameter of the second member.
+
+    Yields the run of a member and the trainer of its agent.
     """
-    members: list[dict[str, Any]] = [{"seed": 3, "learning_rate": 1e-2}, {"seed": 4, "gamma": 0.5}]
+    members: list[dict[str, Any]] = [{"seed": 3, "learning_rate": 1e-2}, {"seed": 4, other: 0.5}]
     population = Population(AgentSpec.of(algorithm, environment, params), members)
     with Trainer(population) as trainer:
         trainer.train(env_steps=env_steps)

@@ -36,7 +36,7 @@ class AIRL(LearnedReward):
         ConfigurationError: The agent's policy has no probabilities.
     """
 
-    title, about = "AIRL", "with a reward that AIRL learns"
+    reward_name, title, about = "airl", "AIRL", "with a reward that AIRL learns"
     reward_networks: ClassVar[tuple[str, ...]] = (REWARD, SHAPING)
 
     def build(self) -> Any:

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 class GAIL(LearnedReward):
     """The part of an agent that learns its reward by GAIL."""
 
-    title, about = "GAIL", "with a reward that GAIL learns"
+    reward_name, title, about = "gail", "GAIL", "with a reward that GAIL learns"
 
     @cached_property
     def _actions(self) -> Transform:

@@ -19,15 +19,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from agents.algorithms.imitation.expert import ExpertAgent, ExpertConfig
 from agents.algorithms.imitation.features import LEAST, ObservationScale, with_absorbing
 from agents.algorithms.imitation.rewritten_reward import STEP_COLUMNS, RewrittenReward, RewrittenRewardConfig
 from agents.backend.tensorflow import keras, ops, tf
 from agents.config.agent_config import hyperparameter
 from agents.config.optimizers import OptimizerSpec
 from agents.contract.rows import row_by_row
-from agents.demonstrations.dataset import Demonstrations, load_demonstrations
 from agents.environments.plain_space import plain_space
-from agents.errors import ConfigurationError
 from agents.updates.gradient_steps import OptimizerStep
 
 Array = np.ndarray[Any, Any]
@@ -43,13 +42,9 @@ _RATE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearnedRewardConfig(RewrittenRewardConfig):
+class LearnedRewardConfig(RewrittenRewardConfig, ExpertConfig):
     """Base class for hyperparameters of a learned reward. It comes last among the bases of an agent's config."""
 
-    expert: str | tuple[str, ...] = hyperparameter(
-        "", "Demonstrations: name or folder of a Minari dataset, or several of them."
-    )
-    expert_episodes: int | None = hyperparameter(None, "Number of demonstrations; null: all.", low=1)
     reward_hidden_sizes: tuple[int, ...] = hyperparameter((64, 64), "Units of the reward network's hidden layers.")
     reward_update_interval: int = hyperparameter(
         1, "Gradient steps of the agent between two of the reward network.", low=1, search=(1, 16), log=True
@@ -80,7 +75,7 @@ class Pairs(NamedTuple):
     log_probs: Array | None = None  # [R] of the actions under the agent's policy, where the reward needs them
 
 
-class LearnedReward(RewrittenReward):
+class LearnedReward(RewrittenReward, ExpertAgent):
     """Base class of the part of an agent that learns its reward. See `Agent` for the arguments.
 
     Raises:
@@ -89,6 +84,8 @@ class LearnedReward(RewrittenReward):
 
     config_part = LearnedRewardConfig
     reward_networks: ClassVar[tuple[str, ...]] = (REWARD,)
+    reward_name: ClassVar[str]
+    """Prefix of the agent's name, as in ``"gail-ppo"``."""
 
     # Networks -------------------------------------------------------------------------------------------------
 
@@ -124,20 +121,12 @@ class LearnedReward(RewrittenReward):
     # Steps as inputs ------------------------------------------------------------------------------------------
 
     @cached_property
-    def demonstrations(self) -> Demonstrations:
-        """The expert's steps."""
-        config = self.config
-        if not config.expert:
-            raise ConfigurationError("A learned reward needs demonstrations: set expert to a Minari dataset.")
-        return load_demonstrations(config.expert, self.interface, self.environment, n_episodes=config.expert_episodes)
+    def _expert_scale(self) -> ObservationScale:
+        return ObservationScale.of(self.demonstrations.observations)
 
     def start(self) -> None:
         super().start()
-        self.scale = self._expert_scale  # demonstrations are loaded here, so that members of a population share them
-
-    @cached_property
-    def _expert_scale(self) -> ObservationScale:
-        return ObservationScale.of(self.demonstrations.observations)
+        self.scale = self._expert_scale
 
     @property
     def n_features(self) -> int:

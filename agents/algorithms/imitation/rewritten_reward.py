@@ -51,7 +51,9 @@ class RewrittenReward(KerasAgent):
         title: Beginning of the names of agents' classes.
         about: End of the first sentence about such an agent, after the name of its algorithm.
         config_part: Config of the part.
-        reward_name: Prefix of the agent's name, as in ``"gail-ppo"``.
+        defaults: Defaults of the algorithm's hyperparameters that are others with the part. Rewards are scaled where
+            the algorithm can scale them: learned ones have no scale of their own, and those of steps that end an
+            episode are a hundred times those of others.
 
     Raises:
         ConfigurationError: Observations that are no vectors, or several agents.
@@ -60,14 +62,17 @@ class RewrittenReward(KerasAgent):
     title: ClassVar[str]
     about: ClassVar[str]
     config_part: ClassVar[type[RewrittenRewardConfig]]
-    reward_name: ClassVar[str]
+    defaults: ClassVar[Mapping[str, Any]] = {"normalize_rewards": True}
 
     config: Any
 
     @property
     def algorithm_name(self) -> str:
         """Name of the class of the algorithm that learns from the reward."""
-        return type(self).__bases__[-1].__name__
+        own: type[Any] = type(self)
+        while issubclass(own, RewrittenReward):
+            own = own.__bases__[-1]
+        return own.__name__
 
     def build(self) -> Mapping[str, keras.Model]:
         if isinstance(self.observation_space, JointSpace):

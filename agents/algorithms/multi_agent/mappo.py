@@ -22,6 +22,7 @@ from agents.algorithms.ppo import PPO, PPOConfig
 from agents.backend.tensorflow import keras, ops
 from agents.buffers.sequences import in_sequences
 from agents.config.agent_config import hyperparameter
+from agents.contract.rows import row_by_row
 from agents.environments.joint_space import JointView
 from agents.errors import ConfigurationError
 from agents.functional.returns import generalized_advantages
@@ -90,6 +91,7 @@ class MAPPO(JointAgent, PPO):
 
     # Acting ---------------------------------------------------------------------------------------------------
 
+    @row_by_row
     def act(self, observations: Array, explore: bool = False) -> Array:
         vectors, memory = self._parted(observations)
         view = self.space.view(self._normalized(vectors))
@@ -124,6 +126,7 @@ class MAPPO(JointAgent, PPO):
 
     # Learning -------------------------------------------------------------------------------------------------
 
+    @row_by_row
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
         """Add advantages and value targets of each agent; see `ActorCritic.preprocess_batch`."""
         space = self.space

@@ -112,7 +112,8 @@ def _range_test(agent: str, options: SearchOptions, arguments: dict[str, Any]) -
     from agents.contract.registry import ALGORITHMS
 
     if not options.given("metric"):
-        falls = agent.lower() in ALGORITHMS and not options.expert and options.reward is None
+        plain = not options.expert and options.reward is None
+        falls = agent.lower() == "bc" or (agent.lower() in ALGORITHMS and plain)
         options = dataclasses.replace(options, metric="loss" if falls else "return")
     if options.metric == "loss":
         arguments = {"N": _N_OF_LOSSES, **arguments}

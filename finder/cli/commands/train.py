@@ -11,7 +11,7 @@ import typer
 
 from agents.errors import ConfigurationError
 from finder.cli import values
-from finder.cli.expert_options import Expert, Reward, from_expert
+from finder.cli.expert_options import Expert, Pretrain, Reward, from_expert
 from finder.cli.parameters import ENVIRONMENT, EnvKwargs, Json, MaxEpisodeSteps, Output, Quiet, Storage, Wrappers
 from finder.cli.training.run import resume_run, run
 from finder.cli.training.settings import (
@@ -60,6 +60,7 @@ def train(
     set_deprecated: Annotated[list[str] | None, typer.Option("-p", metavar="NAME=VALUE", hidden=True)] = None,
     expert: Expert = None,
     reward: Reward = None,
+    pretrain: Pretrain = False,
     from_: Annotated[
         str | None,
         typer.Option(
@@ -276,7 +277,7 @@ def train(
         if from_ is not None:
             set_by_pick = {
                 "env", "env_kwargs", "wrapper", "max_episode_steps", "set_", "set_deprecated", "expert", "reward",
-                "vectorization", "strategy",
+                "pretrain", "vectorization", "strategy",
             }  # fmt: skip
             _refuse(given & set_by_pick, "--from trains the study's pick as it is")
             chosen = {**budget, **kept, "callbacks": callback}
@@ -292,7 +293,7 @@ def train(
             place = replace(place, wrappers=wrapper or (), max_episode_steps=max_episode_steps)
             where = {**environment_settings(place), "vectorization": vectorization or "auto"}
             where |= {"callbacks": tuple(map(with_absolute_path, callback or ())), "strategy": strategy or "none"}
-            learner, learned = from_expert(agent, expert, reward)
+            learner, learned = from_expert(agent, expert, reward, pretrain)
             params = {**learned, **values.settings(set_)}
             settings = settings_of_agent(learner, place, params, {**where, **budget, **kept})
         from finder.long_run.long_run import check_settings

@@ -108,12 +108,12 @@ def with_absolute_path(place: Any) -> Any:
     """Return a place with the absolute path of its file, so that it is found from other directories."""
     if not isinstance(place, str):
         return place
-    from agents.contract.registry import learned_reward_of
+    from agents.contract.registry import prefixes_of
 
-    reward, place = learned_reward_of(place)
+    prefixes, place = prefixes_of(place)
     file, colon, name = place.partition(".py:")
     full = f"{Path(file).resolve()}{colon}{name}" if colon else place
-    return f"{reward}-{full}" if reward else full
+    return "-".join((*prefixes, full))
 
 
 def environment_settings(environment: EnvironmentSpec) -> dict[str, Any]:

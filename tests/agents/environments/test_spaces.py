@@ -18,7 +18,7 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 
 import agents
 from agents.contract.pickling import pickled, spec_of
-from agents.contract.registry import ALGORITHMS, MULTI_AGENT
+from agents.contract.registry import ALGORITHMS, IMITATION, MULTI_AGENT
 from agents.environments import EnvironmentSpec
 from agents.environments.plain_space import plain_space, space_of_plain
 from agents.environments.transforms import space_text
@@ -26,7 +26,7 @@ from agents.errors import ConfigurationError
 from agents.state_files.header import find, header_of
 from agents.state_files.plain_state import joined, split
 
-SINGLE_AGENT = [name for name in ALGORITHMS if name not in MULTI_AGENT]
+SINGLE_AGENT = [name for name in ALGORITHMS if name not in (*MULTI_AGENT, *IMITATION)]
 
 WIDE = np.float32
 CONVOLUTIONS = [[4, 4, 4]]

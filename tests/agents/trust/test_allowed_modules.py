@@ -76,7 +76,7 @@ def test_place_of_an_agent_that_learns_its_reward_is_allowed(evil: Path, place: 
     own = places_in({"agents": [f"{prefix}-{place}:Thing"]})
     assert own == {f"{place}:Thing", f"{prefix}-{place}:Thing"}
     with only_modules(own):
-        with pytest.raises(ConfigurationError, match=r"is no agents\.KerasAgent: its reward cannot be learned"):
+        with pytest.raises(ConfigurationError, match=r"is no agents\.KerasAgent: it cannot learn from demonstrations"):
             resolve_agent(f"{prefix}-{place}:Thing")
         with pytest.raises(ConfigurationError, match=r"--allow-module evil(_module|\.py)"):
             resolve_agent(f"{prefix}-{place}:make")

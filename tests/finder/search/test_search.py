@@ -12,7 +12,7 @@ import trainings
 from fakes import SMALL_PPO
 
 from agents import AgentSpec, ConfigurationError
-from agents.contract.registry import ALGORITHMS, MULTI_AGENT
+from agents.contract.registry import ALGORITHMS, IMITATION, MULTI_AGENT
 from agents.environments.vector import batch
 from finder import run_file, run_search, tune
 from finder.executors import choice, make_executor
@@ -92,7 +92,7 @@ def test_optimizer_arguments_can_be_searched():
         assert serialised["config"]["momentum"] == result.study.params(trial)["optimizer.momentum"]
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name not in IMITATION])
 def test_default_space_of_every_agent_contains_its_defaults(name: str):
     environment = "Pendulum-v1" if name in ("ddpg", "sac", "td3") else "CartPole-v1"
     several = "agents.environments.multi_agent.games:TwoStepGame"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,28 +10,17 @@ import tensorflow as tf
 
 pytest.importorskip("minari")
 
-from experts import balance, record_rule, swing
 from parity import assert_resumed_run_equals_uninterrupted_run, members_and_agents_alone
 
 import agents
 from agents import AgentSpec, ConfigurationError, Trainer
-from agents.algorithms.imitation.composed import with_learned_reward
+from agents.algorithms.imitation.composed import with_prefixes
 from agents.contract.pickling import pickled, unpickled
 from agents.networks.distributions import SquashedGaussian
 
 ON_POLICY = {"n_envs": 2, "n_steps": 10, "batch_size": 10, "n_epochs": 2}
 OFF_POLICY = {"learning_starts": 20, "batch_size": 8}
 SMALL: dict[str, Any] = {"hidden_sizes": (8,), "reward_hidden_sizes": (4,), "jit_compile": False}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def experts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Demonstrations on CartPole-v1 and Pendulum-v1."""
-    folder = tmp_path_factory.mktemp("datasets")
-    with pytest.MonkeyPatch.context() as patch:
-        record_rule(folder, "CartPole-v1", balance, patch, name="balance-v0")
-        record_rule(folder, "Pendulum-v1", swing, patch, name="swing-v0")
-        yield folder
 
 
 def small(name: str, environment: str = "CartPole-v1", **params: Any) -> dict[str, Any]:
@@ -223,7 +210,7 @@ def test_returns_are_those_of_the_environment():
 
 def test_combined_classes_are_pickled():
     agent = make("airl-ppo")
-    assert with_learned_reward(agents.PPO, "airl") is type(agent)
+    assert with_prefixes(agents.PPO, ["airl"]) is type(agent)
     spec = AgentSpec.of(agent)
     again = unpickled(pickled(spec, spec))
     assert again.config == spec.config

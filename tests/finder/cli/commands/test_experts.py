@@ -11,6 +11,8 @@ pytest.importorskip("minari")
 
 from experts import balance, record_rule
 
+from finder.cli.expert_options import from_expert
+
 SMALL = ("--set", "jit_compile=false", "--set", "n_steps=16", "--set", "n_envs=2", "--set", "batch_size=16")
 
 
@@ -103,6 +105,13 @@ def test_search_with_the_reward_of_a_run(finder_with_expert: Any) -> None:
         (("train", "rewarded-ppo", "--expert", "balance"), "rewarded-ppo has the reward of an earlier run"),
         (("train", "rewarded-ppo", "--reward", "gail"), "rewarded-ppo has the reward of an earlier run"),
         (("train", "rewarded-ppo"), "set reward_from to its folder (finder train --reward RUN)"),
+        (("lr", "ppo", "--pretrain"), "--pretrain learns from demonstrations: give them by --expert."),
+        (("lr", "ppo", "--pretrain", "--reward", "airl"), "--reward airl and --pretrain learn from demonstrations"),
+        (
+            ("train", "bc", "--expert", "balance", "--pretrain"),
+            "bc learns from demonstrations alone",
+        ),
+        (("train", "bc"), "BC needs demonstrations: set expert to a Minari dataset"),
         (("lr", "ppo", "--reward", "airl"), "--reward airl learns from demonstrations: give them by --expert."),
         (("train", "airl-ppo", "--reward", "gail", "--expert", "balance"), "learns its reward by airl already"),
         (("train", "gail-ppo"), "needs demonstrations: set expert to a Minari dataset"),
@@ -113,3 +122,45 @@ def test_contradictory_flags_are_refused(finder_with_expert: Any, words: tuple[s
     ran = finder_with_expert(*words, "--env", "CartPole-v1" if "airl-td3" not in words else "Pendulum-v1")
     assert ran.code == 2
     assert message in " ".join(ran.err.split())
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [
+        (("ppo", None, False), "gail-ppo"),
+        (("ppo", "airl", False), "airl-ppo"),
+        (("ppo", None, True), "bc-ppo"),
+        (("ppo", "airl", True), "bc-airl-ppo"),
+        (("airl-ppo", None, True), "bc-airl-ppo"),
+        (("bc-ppo", "gail", False), "bc-gail-ppo"),
+        (("bc-ppo", None, False), "bc-ppo"),
+        (("bc", None, False), "bc"),
+        (("airl-ppo", "airl", False), "airl-ppo"),
+        (("ppo", "datasets", True), "bc-rewarded-ppo"),
+    ],
+)
+def test_flags_name_the_agent(finder_with_expert: Any, monkeypatch: pytest.MonkeyPatch, flags: Any, name: str) -> None:
+    monkeypatch.chdir(finder_with_expert.folder)
+    agent, reward, pretrain = flags
+    learner, params = from_expert(agent, ["balance"], reward, pretrain)
+    assert (learner, params["expert"]) == (name, "balance")
+    assert ("reward_from" in params) == (reward == "datasets")
+
+
+def test_training_starts_from_a_clone_of_the_expert(finder_with_expert: Any) -> None:
+    words = ("--env", "CartPole-v1", "--expert", "balance", "--pretrain", "--env-steps", "64")
+    brief = ("--set", "pretrain_steps=20")
+    ran = finder_with_expert("train", "ppo", *words, *SMALL, *brief, "--folder", "run", "--quiet")
+    assert ran.code == 0, ran.err
+    settings = json.loads((finder_with_expert.folder / "run" / "run.json").read_text())["settings"]
+    assert settings["agent"] == "bc-ppo"
+    again = finder_with_expert("train", "--resume", "run", "--env-steps", "96", "--quiet")
+    assert again.code == 0, again.err
+
+
+def test_learning_rate_of_cloning_is_searched(finder_with_expert: Any) -> None:
+    own = ("--set", "jit_compile=false", "--set", "n_steps=16", "--set", "n_envs=2", "--set", "batch_size=16")
+    budget = ("--env-steps", "64", "--seeds", "1", "--rates", "0.1,1e-3", "--confirm", "0", "--executor", "inline")
+    words = ("--env", "CartPole-v1", "--expert", "balance", "--storage", "finder.db", "--json")
+    ran = finder_with_expert("lr", "bc", *words, *budget, *own, "--set", "gradient_steps=4")
+    assert ran.code == 0, ran.err

@@ -1,0 +1,44 @@
+"""Base classes of agents that learn from demonstrations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from agents.config.agent_config import AgentConfig, hyperparameter
+from agents.contract.keras_agent import KerasAgent
+from agents.demonstrations.dataset import Demonstrations, load_demonstrations
+from agents.errors import ConfigurationError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpertConfig(AgentConfig):
+    """Base class for hyperparameters of agents that learn from demonstrations."""
+
+    expert: str | tuple[str, ...] = hyperparameter(
+        "", "Demonstrations: name or folder of a Minari dataset, or several of them."
+    )
+    expert_episodes: int | None = hyperparameter(None, "Number of demonstrations; null: all.", low=1)
+
+
+class ExpertAgent(KerasAgent):
+    """Base class for agents, and for parts of agents, that learn from demonstrations. See `Agent` for the arguments.
+
+    Raises:
+        ConfigurationError: There are no demonstrations, or they do not fit; see `load_demonstrations`.
+    """
+
+    config: Any
+
+    @cached_property
+    def demonstrations(self) -> Demonstrations:
+        """The expert's steps."""
+        config = self.config
+        if not config.expert:
+            raise ConfigurationError(f"{type(self).__name__} needs demonstrations: set expert to a Minari dataset.")
+        return load_demonstrations(config.expert, self.interface, self.environment, n_episodes=config.expert_episodes)
+
+    def start(self) -> None:
+        super().start()
+        _ = self.demonstrations  # loaded here, so that members of a population share them

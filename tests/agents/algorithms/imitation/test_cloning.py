@@ -1,0 +1,270 @@
+"""Tests of behaviour cloning, as an agent and as a start: losses by hand, seeds, populations, resuming, refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+pytest.importorskip("minari")
+
+from parity import assert_resumed_run_equals_uninterrupted_run, members_and_agents_alone
+
+import agents
+from agents import ConfigurationError, Trainer
+from agents.buffers import Transition
+from agents.contract.registry import built_in_name, prefixes_of
+from agents.networks.distributions import SquashedGaussian
+
+EXPERTS = {"CartPole-v1": "balance", "Pendulum-v1": "swing"}
+SMALL: dict[str, Any] = {"hidden_sizes": (8,), "jit_compile": False}
+CLONING = {"n_envs": 2, "n_steps": 10, "gradient_steps": 3, "batch_size": 8}
+STARTS: dict[str, dict[str, Any]] = {
+    "bc-ppo": {"n_envs": 2, "n_steps": 10, "batch_size": 10, "n_epochs": 2},
+    "bc-dqn": {"learning_starts": 20, "batch_size": 8},
+    "bc-sac": {"learning_starts": 20, "batch_size": 8},
+    "bc-td3": {"learning_starts": 20, "batch_size": 8, "noise": "gaussian"},
+}
+BRIEF = {"pretrain_steps": 7, "pretrain_batch_size": 8}
+
+
+def small(name: str, environment: str, **params: Any) -> dict[str, Any]:
+    """Return the hyperparameters of a small agent that clones the expert of its environment."""
+    own = CLONING if name == "bc" else {**STARTS.get(name, {}), **BRIEF}
+    return {**SMALL, **own, "expert": EXPERTS[environment], **params}
+
+
+def make(name: str, environment: str = "CartPole-v1", *, seed: int = 0, **params: Any) -> Any:
+    return agents.make(name, environment, seed=seed, **small(name, environment, **params))
+
+
+def tensors(columns: dict[str, Any]) -> dict[str, Any]:
+    return {name: tf.constant(values) for name, values in columns.items()}
+
+
+def weights_of(agent: Any, network: str) -> list[Any]:
+    return [variable.numpy() for variable in agent.networks[network].weights]
+
+
+def assert_equal(ours: list[Any], theirs: list[Any]) -> None:
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+# --- losses by hand
+
+
+def test_loss_of_cloning_by_hand():
+    agent = make("bc", ent_coef=0.25)
+    rows, actions = np.zeros((3, 4), np.float32), np.array([0, 1, 1])
+    bias = agent.networks["actor"].layers[-1].bias
+    bias.assign([0.0, np.log(3.0)])  # at observation 0, where the hidden layer gives 0: probabilities 1/4 and 3/4
+    values = agent.loss(tensors({"observations": rows, "actions": actions}))
+    log_likelihood = (np.log(0.25) + 2.0 * np.log(0.75)) / 3.0
+    entropy = -0.25 * np.log(0.25) - 0.75 * np.log(0.75)
+    assert float(values["default"]) == pytest.approx(-log_likelihood - 0.25 * entropy, rel=1e-5)
+    assert float(values["log_likelihood"]) == pytest.approx(log_likelihood, rel=1e-5)
+
+
+def test_margin_loss_of_action_values_by_hand():
+    agent = make("bc-dqn", hidden_sizes=())
+    kernel, bias = agent.networks["q"].layers[-1].weights
+    kernel.assign(np.zeros((4, 2)))
+    bias.assign([1.0, 1.5])
+    batch = tensors({"observations": np.zeros((2, 4), np.float32), "actions": np.array([0, 1])})
+    # Action 0: max(1, 1.5 + 0.8) - 1 = 1.3. Action 1: max(1 + 0.8, 1.5) - 1.5 = 0.3.
+    assert float(agent.cloning_loss(batch)) == pytest.approx(0.8, rel=1e-5)
+
+
+def test_margin_loss_of_distributions_by_hand():
+    agent = make("bc-rainbow", hidden_sizes=(4, 4), n_atoms=2, v_min=-1.0, v_max=3.0, learning_starts=20, batch_size=8)
+    batch = tensors({"observations": np.zeros((2, 4), np.float32), "actions": np.array([0, 1])})
+    outputs = np.asarray(agent.networks["q"](batch["observations"], training=True))  # [2, A, 2] logits
+    probability = 1.0 / (1.0 + np.exp(outputs[..., 0] - outputs[..., 1]))
+    values = -1.0 + 4.0 * probability
+    expected = [max(v[i], v[1 - i] + 0.8) - v[i] for i, v in zip((0, 1), values, strict=True)]
+    assert float(agent.cloning_loss(batch)) == pytest.approx(np.mean(expected), rel=1e-4)
+
+
+def test_squashed_log_density_of_tensors_equals_that_of_arrays():
+    rng = np.random.default_rng(0)
+    parameters = rng.normal(size=(20, 6)).astype(np.float32)
+    actions = rng.uniform(-1.0, 1.0, size=(20, 3)).astype(np.float32)
+    actions[0] = [-1.0, 1.0, 0.0]  # on the bounds
+    found = SquashedGaussian.log_prob(tf.constant(parameters), tf.constant(actions)).numpy()
+    np.testing.assert_allclose(found, SquashedGaussian.log_prob_numpy(parameters, actions), rtol=2e-3)
+
+
+def test_deterministic_policy_clones_by_squared_distance():
+    agent = make("bc-td3", "Pendulum-v1")
+    rows = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    acted = np.asarray(agent.networks["actor"](rows))
+    loss = agent.cloning_loss(tensors({"observations": rows, "actions": acted + 0.5}))
+    assert float(loss) == pytest.approx(0.25, rel=1e-4)
+
+
+# --- the agent "bc"
+
+
+def test_environment_steps_are_not_learned_from():
+    agent = make("bc")
+    buffer = agent.new_buffer(2, [0])
+    transition = Transition(
+        np.full((2, 4), 77.0, np.float32), np.zeros(2, np.int64), *np.zeros((1, 2)), np.zeros((2, 4)), *np.zeros((2, 2))
+    )
+    for _ in range(9):
+        buffer.add(transition)
+        assert not buffer.ready
+    buffer.add(transition)
+    assert buffer.ready
+    data = buffer.sample()
+    assert data["observations"].shape == (24, 4)
+    assert not (data["observations"] == agent.normalizer(np.full(4, 77.0))).all(axis=1).any()
+    assert not buffer.ready
+
+
+def test_held_out_episodes_are_not_learned_from():
+    agent = make("bc", held_out_episodes=1, normalize_observations=False)
+    lengths, seen = agent.demonstrations.lengths, agent.demonstrations.observations
+    assert agent.n_learned == lengths[:2].sum()
+    buffer = agent.new_buffer(2, [0])
+    drawn = [buffer.sample() for _ in range(20)]
+
+    def all_in(rows: Any, where: Any) -> bool:
+        return {*map(bytes, rows)} <= {*map(bytes, where)}
+
+    for data in drawn:
+        assert all_in(data["observations"], seen[: agent.n_learned])
+        assert all_in(data["held_out_observations"], seen[agent.n_learned :])
+
+
+def test_held_out_likelihood_is_that_of_the_policy():
+    agent = make("bc", held_out_episodes=1)
+    data = agent.new_buffer(2, [0]).sample()
+    value = float(agent.loss(tensors(data))["held_out_log_likelihood"])
+    expert, n = agent.demonstrations, agent.n_learned
+    of_all = agent.log_probabilities(expert.observations[n:], expert.actions[n:])
+    assert of_all.min() <= value <= of_all.max()
+
+
+def test_observations_are_scaled_by_those_of_the_expert():
+    agent = make("bc")
+    np.testing.assert_allclose(agent.normalizer.mean, agent.demonstrations.observations.mean(axis=0), rtol=1e-4)
+
+
+@pytest.mark.learns
+@pytest.mark.parametrize(("environment", "distance"), [("CartPole-v1", 0.05), ("Pendulum-v1", 0.1)])
+def test_clone_acts_as_the_expert(environment: str, distance: float):
+    agent = agents.make("bc", environment, expert=EXPERTS[environment])
+    with Trainer(agent) as trainer:
+        trainer.train(env_steps=6_000, progress=False)
+    acted = agent.act(agent.demonstrations.observations)
+    assert np.abs(acted - agent.demonstrations.actions).mean() < distance  # 0.5 at random
+
+
+# --- as a start
+
+
+@pytest.mark.parametrize(("name", "environment"), [("bc-ppo", "CartPole-v1"), ("bc-sac", "Pendulum-v1")])
+def test_new_agent_acts_as_the_expert(name: str, environment: str):
+    agent = make(name, environment, pretrain_steps=1_000, pretrain_batch_size=64, hidden_sizes=(32,))
+    expert = agent.demonstrations
+    assert agent.fresh
+    acted = agent.act(expert.observations)
+    assert np.abs(acted - expert.actions).mean() < 0.25  # 0.5 at random
+    np.testing.assert_array_equal(agent.act(expert.observations[:4]), acted[:4])
+
+
+def test_every_seed_has_a_clone_of_its_own():
+    first, second = make("bc-ppo"), make("bc-ppo", seed=1)
+    assert any((a != b).any() for a, b in zip(weights_of(first, "actor"), weights_of(second, "actor"), strict=True))
+    second.reset(0)
+    for network in ("actor", "critic"):
+        assert_equal(weights_of(first, network), weights_of(second, network))
+
+
+def test_only_the_policy_is_cloned():
+    cloned, plain = make("bc-ppo"), agents.make("ppo", "CartPole-v1", **SMALL, **STARTS["bc-ppo"])
+    assert_equal(weights_of(cloned, "critic"), weights_of(plain, "critic"))
+    assert any((a != b).any() for a, b in zip(weights_of(cloned, "actor"), weights_of(plain, "actor"), strict=True))
+
+
+def test_gradient_steps_of_cloning_do_not_count():
+    agent = make("bc-ppo")
+    assert agent.gradient_steps == 0
+    assert agent.config.optimizer_spec().learning_rate == pytest.approx(agent.get_learning_rate())
+
+
+def test_target_networks_start_as_the_clone():
+    agent = make("bc-dqn")
+    assert_equal(weights_of(agent, "target"), weights_of(agent, "q"))
+
+
+def test_clone_is_not_thrown_away_by_random_actions():
+    assert make("bc-dqn").config.exploration_initial_eps == 0.05
+    agent = make("bc-sac", "Pendulum-v1")
+    assert not agent.warming_up
+
+
+def test_running_statistics_begin_with_those_of_the_expert():
+    agent = make("bc-ppo", normalize_observations=True)
+    assert agent.normalizer.count == len(agent.demonstrations)
+
+
+def test_clone_with_a_learned_reward():
+    agent = make("bc-gail-ppo", **STARTS["bc-ppo"], reward_hidden_sizes=(4,))
+    with Trainer(agent) as trainer:
+        trainer.train(env_steps=60, progress=False)
+    assert agent.gradient_steps > 0
+    assert built_in_name(type(agent)) == "bc-gail-ppo"
+    assert prefixes_of("BC-gail-ppo") == (("bc", "gail"), "ppo")
+
+
+# --- populations and resuming
+
+TRAINED = [
+    ("bc", "CartPole-v1", {"held_out_episodes": 1}),
+    ("bc-ppo", "CartPole-v1", {"normalize_observations": True}),
+    ("bc-dqn", "CartPole-v1", {}),
+    pytest.param("bc-sac", "Pendulum-v1", {}, marks=pytest.mark.slow),
+    pytest.param("bc", "Pendulum-v1", {}, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("name", "environment", "params"), TRAINED)
+def test_population_members_equal_agents_trained_alone(name: str, environment: str, params: dict[str, Any]):
+    given, other = small(name, environment, **params), "ent_coef" if name == "bc" else "gamma"
+    for member, alone in members_and_agents_alone(name, environment, given, other=other):
+        assert alone.history.returns == member.history.returns
+
+
+@pytest.mark.parametrize(("name", "environment", "params"), TRAINED)
+def test_resumed_run_equals_uninterrupted_run(name: str, environment: str, params: dict[str, Any]):
+    assert_resumed_run_equals_uninterrupted_run(
+        lambda: Trainer(make(name, environment, seed=1, **params)), until=60, at=44
+    )
+
+
+# --- refused
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        ("bc", {"expert": ""}, "BC needs demonstrations: set expert to a Minari dataset"),
+        ("bc", {"held_out_episodes": 3}, "held_out_episodes is 3, and there are 3 demonstrations"),
+        ("bc", {"expert": "swing"}, "'swing-v0' has observations in"),
+        ("bc-acer", {}, "ACER cannot start from a clone of the expert"),
+        ("bc-ppo", {"gru_units": 4}, "Networks with memory cannot be cloned"),
+        ("bc-mappo", {}, "several agents in one environment"),
+        ("bc-bc", {}, "BC learns from demonstrations alone: leave out bc"),
+        ("gail-bc", {}, "BC learns from demonstrations alone: leave out gail"),
+        ("gail-airl-ppo", {}, "An agent learns one reward and starts from one clone"),
+        ("bc-bc-ppo", {}, "An agent learns one reward and starts from one clone"),
+    ],
+)
+def test_impossible_clones_are_refused(name: str, params: dict[str, Any], message: str):
+    with pytest.raises(ConfigurationError, match=message):
+        agents.make(name, "CartPole-v1", **{"expert": "balance", **params})
