@@ -209,9 +209,9 @@ MULTI_AGENT_CASES = {
 _FORAGING = "lbforaging:Foraging-8x8-2p-3f-coop-v3"
 _MAPPO_FORAGING = {
     **{"n_envs": 16, "n_steps": 64, "batch_size": 512, "n_epochs": 4, "hidden_sizes": [128, 128], "ent_coef": 0.005},
-    **{"learning_rate": falling(1e-3, 15_600)},
+    **{"learning_rate": falling(1e-3, 7_800)},
 }
-MULTI_AGENT_CASES["mappo-foraging"] = Case("mappo", _FORAGING, 2_000_000, 0.9, "-", _MAPPO_FORAGING, sampled=True)
+MULTI_AGENT_CASES["mappo-foraging"] = Case("mappo", _FORAGING, 1_000_000, 0.9, "-", _MAPPO_FORAGING, sampled=True)
 MULTI_AGENT_CASES["qmix-foraging"] = Case(
     "qmix", _FORAGING, 1_000_000, 0.9, "-", {**_VALUES, "gamma": 0.99, "hidden_sizes": [128, 128]}
 )
