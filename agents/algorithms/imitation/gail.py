@@ -32,7 +32,8 @@ class GAIL(LearnedReward):
         return self.n_features + int(np.prod(self._actions.space.shape))
 
     def pairs(self, observations: Array, actions: Array, successors: Array, terminated: Array) -> Pairs:
-        rows = self._actions(actions).reshape(len(actions), -1)
+        within = self._actions.space  # a Gaussian policy draws beyond the bounds; the environment clips
+        rows = np.clip(self._actions(actions), within.low, within.high).reshape(len(actions), -1)
         return Pairs(np.concatenate([self.scale.features(observations), rows], axis=1))
 
     @cached_property

@@ -151,6 +151,14 @@ def test_airl_rewards_of_a_rollout_by_hand(environment: str, monkeypatch: pytest
     assert columns["expert_inputs"].shape == columns["agent_inputs"].shape == (5, 2, 2 * agent.n_features)
 
 
+def test_gail_sees_actions_as_the_environment_takes_them():
+    """A Gaussian policy draws beyond the bounds, which the expert's actions never do: no way to tell the two apart."""
+    agent = make("gail-ppo", "Pendulum-v1")
+    rows, ends = np.zeros((3, 3), np.float32), np.zeros(3, bool)
+    drawn, taken = (np.array(values, np.float32)[:, None] for values in ((-3.0, 0.5, 1.5), (-1.0, 0.5, 1.0)))
+    np.testing.assert_array_equal(agent.pairs(rows, drawn, rows, ends).inputs[:, -1], taken[:, 0])
+
+
 def test_log_probabilities_are_those_of_the_policies():
     rng = np.random.default_rng(4)
     agent = make("airl-ppo")
