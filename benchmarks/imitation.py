@@ -188,26 +188,36 @@ def summary() -> None:
 
 
 def picture() -> None:
-    """Draw the normalised returns of every seed, a panel a case."""
+    """Draw the normalised returns of every seed, a panel a case: environments beside, methods below one another."""
+    import plotly.colors
     from picture import screenshot
     from plotly.subplots import make_subplots
 
-    done = [name for name in CASES if results_of(name).exists()]
-    n_rows = math.ceil(len(done) / 4)
-    figure = make_subplots(rows=n_rows, cols=4, subplot_titles=done, vertical_spacing=0.25 / n_rows)
-    for index, name in enumerate(done):
-        place = {"row": index // 4 + 1, "col": index % 4 + 1}
+    kinds = list(dict.fromkeys((case.agent, case.n_demonstrations) for case in CASES.values()))
+    columns = list(EXPERTS)
+    places = {name: (kinds.index((c.agent, c.n_demonstrations)), columns.index(c.expert)) for name, c in CASES.items()}
+    titles = {place: name if results_of(name).exists() else "" for name, place in places.items()}
+    figure = make_subplots(
+        len(kinds), len(columns), subplot_titles=[titles[place] for place in sorted(titles)],
+        vertical_spacing=0.25 / len(kinds), horizontal_spacing=0.04,
+    )  # fmt: skip
+    colors = plotly.colors.qualitative.Plotly
+    for name, (row, column) in places.items():
+        place = {"row": row + 1, "col": column + 1}
         for seed, values in read_evaluations(results_of(name)).items():
             steps, returns = zip(*values, strict=True)
             shares = normalised(CASES[name], list(returns))
-            figure.add_scatter(x=steps, y=shares, name=f"{name}, seed {seed}", line={"width": 1.5}, **place)
-        figure.add_hline(y=WANTED, line={"dash": "dot", "color": "#e11d48"}, **place)
+            line = {"width": 1.5, "color": colors[seed]}
+            figure.add_scatter(x=steps, y=shares, name=f"{name}, seed {seed}", line=line, **place)
+        if titles[row, column]:
+            figure.add_hline(y=WANTED, line={"dash": "dot", "color": "#e11d48"}, **place)
     figure.update_yaxes(range=[-0.2, 1.15], tickformat=".0%")
+    height = 220 * len(kinds)
     figure.update_layout(
-        width=1400, height=240 * n_rows, showlegend=False, margin={"t": 40, "l": 40, "r": 20, "b": 30},
+        width=1400, height=height, showlegend=False, margin={"t": 40, "l": 50, "r": 20, "b": 30},
         template="plotly_white",
     )  # fmt: skip
-    screenshot(figure, HERE / "imitation.png", 1400, 240 * n_rows)
+    screenshot(figure, HERE / "imitation.png", 1400, height)
 
 
 if __name__ == "__main__":

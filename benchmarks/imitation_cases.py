@@ -58,14 +58,18 @@ _SETTINGS: dict[str, tuple[int, dict[str, Any]]] = {
     "gail-lunarlander": (400_000, _PPO_LUNAR),
     "airl-lunarlander": (400_000, _PPO_LUNAR),
 }
-"""Case -> environment steps and hyperparameters of PPO with a learned reward."""
+_SETTINGS |= {f"bc-{name}": (40_000, {}) for name in EXPERTS}
+"""Case -> environment steps, and hyperparameters of PPO with a learned reward or of behaviour cloning.
+
+Behaviour cloning only plays in the environment: 40,000 steps are 5,000 gradient steps.
+"""
 
 
 def _cases(n: int, suffix: str = "") -> dict[str, Case]:
     made = {}
     for name, (env_steps, params) in _SETTINGS.items():
-        reward, _, expert = name.partition("-")
-        made[name + suffix] = Case(f"{reward}-ppo", expert, n, env_steps, params)
+        method, _, expert = name.partition("-")
+        made[name + suffix] = Case("bc" if method == "bc" else f"{method}-ppo", expert, n, env_steps, params)
     return made
 
 

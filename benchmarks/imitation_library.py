@@ -11,6 +11,7 @@
 Five seeds in turns, each run in a process of its own with one thread, evaluated by 100 greedy episodes. PPO has the
 same hyperparameters in both (`imitation_cases.py`). Discriminators have those of their project: of `imitation` those of
 its tutorials, which train it 8 (GAIL) or 16 times (AIRL) after each rollout; `--more-updates 10` ten times as often.
+Behaviour cloning sees 320,000 rows in both.
 Seconds are those of building and training, on the wall and of the processor, without imports. Rows go to
 results/imitation-library.csv.
 """

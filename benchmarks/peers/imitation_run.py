@@ -27,7 +27,7 @@ ADVERSARIAL = {
     "gail": (GAIL, BasicRewardNet, 1024, 8),
     "airl": (AIRL, BasicShapedRewardNet, 2048, 16),
 }
-CAPACITY, BC_EPOCHS = 512, 100
+CAPACITY, BC_BATCHES = 512, 10_000  # batches of 32 rows, the default
 
 
 def trajectories(path: str, n_episodes: int) -> list[Trajectory]:
@@ -74,7 +74,7 @@ def main(given: dict) -> dict:
             observation_space=spaces[0], action_space=spaces[1], demonstrations=demonstrations, rng=rng,
             custom_logger=silent,
         )  # fmt: skip
-        trainer.train(n_epochs=BC_EPOCHS, progress_bar=False)
+        trainer.train(n_batches=BC_BATCHES, progress_bar=False)
     else:
         if isinstance(settings["learning_rate"], list):
             settings["learning_rate"] = falling(*settings["learning_rate"])
