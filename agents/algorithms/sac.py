@@ -105,8 +105,9 @@ class SAC(ContinuousAgent):
         return SquashedGaussian.sample(parameters, self.rng) if explore else SquashedGaussian.mode(parameters)
 
     def log_probabilities(self, observations: Array, actions: Array) -> Array:
-        """Return the log-densities [R] of actions [R, D] under the policy, for observations [R, ...]."""
-        return SquashedGaussian.log_prob_numpy(self.infer("actor", observations), actions)
+        """Return the log-densities [R] of actions [R, ...] under the policy, for observations [R, ...]."""
+        flat = actions.reshape(-1, self.n_dimensions)
+        return SquashedGaussian.log_prob_numpy(self.infer("actor", observations), flat)
 
     @row_by_row
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from gymnasium import spaces
 
 pytest.importorskip("minari")
 
@@ -172,6 +173,16 @@ def test_log_probabilities_are_those_of_the_policies():
     drawn, log_probs = SquashedGaussian.draw(tf.constant(parameters), tf.constant(noise))
     np.testing.assert_allclose(SquashedGaussian.log_prob_numpy(parameters, drawn.numpy()), log_probs, rtol=1e-3)
     assert np.isfinite(SquashedGaussian.log_prob_numpy(parameters, np.ones((7, 2), np.float32))).all()
+
+
+def test_log_probabilities_of_actions_with_two_axes():
+    rng = np.random.default_rng(5)
+    observed, acted = spaces.Box(-1.0, 1.0, (4,), np.float32), spaces.Box(-1.0, 1.0, (2, 3), np.float32)
+    agent: Any = agents.SAC(observed, acted, agents.SAC.config_class(hidden_sizes=(8,)))
+    observations = rng.normal(size=(5, 4)).astype(np.float32)
+    actions = rng.uniform(-1.0, 1.0, (5, 2, 3)).astype(np.float32)
+    expected = SquashedGaussian.log_prob_numpy(agent.infer("actor", observations), actions.reshape(5, 6))
+    np.testing.assert_array_equal(agent.log_probabilities(observations, actions), expected)
 
 
 # --- populations, resuming
