@@ -8,19 +8,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-import numpy as np
-
 from agents import seeding
 from agents.algorithms.imitation.demonstration_buffer import DemonstrationBuffer
 from agents.algorithms.imitation.expert import ExpertAgent, ExpertConfig
 from agents.backend.tensorflow import keras
 from agents.backend.variables import assign_all, values_of
 from agents.config.agent_config import hyperparameter
-from agents.contract.keras_agent import KerasAgent
 from agents.errors import ConfigurationError
 from agents.updates.gradient_steps import OptimizerStep
-
-Array = np.ndarray[Any, Any]
 
 _CALL = 50
 """Gradient steps of one compiled call."""
@@ -59,9 +54,9 @@ class Pretrained(ExpertAgent):
 
     def set_initial_weights(self, networks: Mapping[str, keras.Model]) -> None:
         super().set_initial_weights(networks)
-        cloner = self._cloner
-        if cloner.seed != self.seed or not cloner.fresh:
-            cloner.reset(self.seed)
+        cloner, config = self._cloner, self._cloning_config()
+        if cloner.seed != self.seed or cloner.config != config or not cloner.fresh:
+            cloner.reset(self.seed, config.to_dict())
         cloner.clone()
         for name, network in networks.items():
             assign_all(network.variables, values_of(cloner.networks[name].variables))
@@ -69,22 +64,26 @@ class Pretrained(ExpertAgent):
     @cached_property
     def _cloner(self) -> Any:
         """An agent of the same networks whose updates clone the expert; it stays compiled for further seeds."""
-        config = replace(
-            self.config,
-            learning_rate=self.config.pretrain_learning_rate,
-            optimizer="adam",
-            optimizer_kwargs={},
-            optimizers={},
-        )
-        made = _cloner_class(type(self).__bases__[-1])(
-            self.observation_space, self.action_space, config, seed=self.seed, environment=self.environment
+        made = _cloner_class(type(self))(
+            self.observation_space,
+            self.action_space,
+            self._cloning_config(),
+            seed=self.seed,
+            environment=self.environment,
         )
         made.interface = self.interface
         return made
 
+    def _cloning_config(self) -> Any:
+        """Return the agent's config with the optimizer of cloning. Others of its numbers matter too (clipping)."""
+        own = {"optimizer": "adam", "optimizer_kwargs": {}, "optimizers": {}}
+        return replace(self.config, learning_rate=self.config.pretrain_learning_rate, **own)
+
     def start(self) -> None:
         super().start()
-        _use_statistics(self, self.demonstrations.observations)
+        normalizer = getattr(self, "normalizer", None)
+        if normalizer is not None:  # running statistics begin with those of the expert
+            normalizer.update(self.demonstrations.observations)
 
     @property
     def warming_up(self) -> bool:
@@ -92,11 +91,14 @@ class Pretrained(ExpertAgent):
         return False
 
 
-class Cloner(ExpertAgent):
-    """The part of an agent that only clones the expert."""
+class Cloner(Pretrained):
+    """The part of an agent that only clones the expert. It comes before the class of an agent that starts so."""
 
     policy_network: str
     cloning_loss: Callable[[dict[str, Any]], Any]
+
+    def set_initial_weights(self, networks: Mapping[str, keras.Model]) -> None:
+        super(Pretrained, self).set_initial_weights(networks)
 
     def optimized_networks(self) -> Mapping[str, Sequence[str]]:
         return {"default": [self.policy_network]}
@@ -109,10 +111,6 @@ class Cloner(ExpertAgent):
 
     def preprocess_minibatch(self, batch: dict[str, Any]) -> dict[str, Any]:
         return batch
-
-    def start(self) -> None:
-        super().start()
-        _use_statistics(self, self.demonstrations.observations)
 
     def clone(self) -> None:
         """Make all gradient steps of cloning."""
@@ -131,17 +129,10 @@ class Cloner(ExpertAgent):
 
 
 @functools.cache
-def _cloner_class(algorithm: type[KerasAgent]) -> type[Any]:
-    if not hasattr(algorithm, "cloning_loss"):
+def _cloner_class(agent_class: type[Pretrained]) -> type[Any]:
+    if not hasattr(agent_class, "cloning_loss"):
         raise ConfigurationError(
-            f"{algorithm.__name__} cannot start from a clone of the expert: it has no cloning_loss. PPO, A2C, TRPO, "
-            f"SAC, TD3, DDPG, DQN and Rainbow have one."
+            f"{agent_class.__name__.removeprefix(Pretrained.title)} cannot start from a clone of the expert: it has no "
+            f"cloning_loss. PPO, A2C, TRPO, SAC, TD3, DDPG, DQN and Rainbow have one."
         )
-    return type(f"{algorithm.__name__}Cloner", (Cloner, algorithm), {"__module__": __name__})
-
-
-def _use_statistics(agent: Any, observations: Array) -> None:
-    """Begin the running statistics of observations with the expert's, where an agent has them."""
-    normalizer = getattr(agent, "normalizer", None)
-    if normalizer is not None:
-        normalizer.update(observations)
+    return type(f"{agent_class.__name__}Cloner", (Cloner, agent_class), {"__module__": __name__})

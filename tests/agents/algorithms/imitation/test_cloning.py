@@ -185,6 +185,24 @@ def test_every_seed_has_a_clone_of_its_own():
         assert_equal(weights_of(first, network), weights_of(second, network))
 
 
+@pytest.mark.parametrize(
+    ("name", "number", "value"), [("bc-ppo", "max_grad_norm", 0.01), ("bc-rainbow", "v_max", 99.0)]
+)
+def test_agent_reset_to_other_hyperparameters_has_the_clone_of_a_new_one(name: str, number: str, value: float):
+    params: dict[str, Any] = {"hidden_sizes": (4, 4), "batch_size": 8}
+    agent = make(name, **params)
+    agent.reset(1, {number: value})
+    new = make(name, seed=1, **params, **{number: value})
+    assert_equal(weights_of(agent, agent.policy_network), weights_of(new, agent.policy_network))
+
+
+def test_subclass_of_a_cloning_agent_clones():
+    found = type(make("bc-ppo"))
+    subclass = type("Subclass", (found,), {})
+    of_subclass = agents.make(subclass, "CartPole-v1", **small("bc-ppo", "CartPole-v1"))
+    assert_equal(weights_of(of_subclass, "actor"), weights_of(make("bc-ppo"), "actor"))
+
+
 def test_only_the_policy_is_cloned():
     cloned, plain = make("bc-ppo"), agents.make("ppo", "CartPole-v1", **SMALL, **STARTS["bc-ppo"])
     assert_equal(weights_of(cloned, "critic"), weights_of(plain, "critic"))
