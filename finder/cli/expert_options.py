@@ -63,8 +63,9 @@ def from_expert(agent: str, expert: list[str] | None, reward: str | None, pretra
     given = [f"--reward {reward}"] * bool(reward) + ["--pretrain"] * pretrain
     if algorithm.lower() == "bc" and given:
         raise ConfigurationError(f"bc learns from demonstrations alone: leave out {' and '.join(given)}.")
-    own = next((prefix for prefix in prefixes if prefix != "bc"), None)
-    cloned = ["bc"] * (pretrain or "bc" in prefixes)
+    rewards = [prefix for prefix in prefixes if prefix != "bc"]
+    own = rewards[0] if rewards else None
+    cloned = ["bc"] * max(pretrain, prefixes.count("bc"))
     learns = cloned or algorithm.lower() == "bc"
     params: dict[str, Any] = {}
     if pretrain and not expert:
@@ -86,7 +87,7 @@ def from_expert(agent: str, expert: list[str] | None, reward: str | None, pretra
         places = tuple(str(Path(each).resolve()) if Path(each).is_dir() else each for each in expert)
         params["expert"] = places[0] if len(places) == 1 else places
         own = own or reward or (None if learns else "gail")
-    return "-".join([*cloned, *([own] if own else []), algorithm]), params
+    return "-".join([*cloned, *filter(None, [own, *rewards[1:]]), algorithm]), params  # several are refused with it
 
 
 def _run(agent: str, own: str | None, run: str) -> str:

@@ -111,6 +111,8 @@ def test_search_with_the_reward_of_a_run(finder_with_expert: Any) -> None:
             ("train", "bc", "--expert", "balance", "--pretrain"),
             "bc learns from demonstrations alone",
         ),
+        (("train", "gail-airl-ppo", "--expert", "balance"), "An agent learns one reward and starts from one clone"),
+        (("train", "bc-bc-ppo", "--expert", "balance"), "An agent learns one reward and starts from one clone"),
         (("train", "bc"), "BC needs demonstrations: set expert to a Minari dataset"),
         (("lr", "ppo", "--reward", "airl"), "--reward airl learns from demonstrations: give them by --expert."),
         (("train", "airl-ppo", "--reward", "gail", "--expert", "balance"), "learns its reward by airl already"),
