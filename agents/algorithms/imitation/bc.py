@@ -19,6 +19,7 @@ from agents.algorithms.policy_agent import PolicyAgent
 from agents.backend.tensorflow import keras, ops
 from agents.config.agent_config import MOST_COPIES, hyperparameter
 from agents.config.network_config import NetworkConfig
+from agents.contract.rows import row_by_row
 from agents.errors import ConfigurationError
 
 Array = np.ndarray[Any, Any]
@@ -69,8 +70,7 @@ class BC(PolicyAgent, ExpertAgent):
 
     def start(self) -> None:
         super().start()
-        if self.normalizer is not None:
-            self.normalizer.update(self.demonstrations.observations[: self.n_learned])
+        self.scale_as_expert(self.demonstrations.observations[: self.n_learned])
 
     @cached_property
     def n_learned(self) -> int:
@@ -85,12 +85,18 @@ class BC(PolicyAgent, ExpertAgent):
 
     def make_buffer(self, n_envs: int, rng: np.random.Generator) -> DemonstrationBuffer:
         config, expert, n = self.config, self.demonstrations, self.n_learned
-        columns = {"observations": self._normalized(expert.observations), "actions": self._flat(expert.actions)}
+        columns = {"observations": expert.observations, "actions": self._flat(expert.actions)}
         return DemonstrationBuffer(
             {name: values[:n] for name, values in columns.items()},
             held_out={name: values[n:] for name, values in columns.items()} if n < len(expert) else None,
             n_steps=config.n_steps, gradient_steps=config.gradient_steps, batch_size=config.batch_size, rng=rng,
         )  # fmt: skip
+
+    @row_by_row
+    def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
+        """Scale observations as they are scaled for acting."""
+        seen = [name for name in ("observations", "held_out_observations") if name in data]
+        return {**data, **{name: self._normalized(data[name]) for name in seen}}
 
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         parameters = self.networks["actor"](batch["observations"], training=True)

@@ -20,6 +20,9 @@ class DemonstrationBuffer(Buffer):
         gradient_steps: Minibatches of an update, >= 1.
         batch_size: Rows of a minibatch, >= 1, drawn uniformly with replacement.
         rng: Generator for the rows.
+
+    Attributes:
+        columns: The dataset.
     """
 
     member_axis = 0
@@ -35,7 +38,7 @@ class DemonstrationBuffer(Buffer):
         batch_size: int,
         rng: np.random.Generator,
     ) -> None:
-        self._columns = dict(columns)
+        self.columns = dict(columns)
         self._held_out = {f"held_out_{name}": values for name, values in (held_out or {}).items()}
         self._n_steps, self._shape = n_steps, (gradient_steps, batch_size)
         self._rng = rng
@@ -54,7 +57,7 @@ class DemonstrationBuffer(Buffer):
 
     def sample(self) -> dict[str, Array]:
         self._count = 0
-        return self._drawn(self._columns) | self._drawn(self._held_out)
+        return self._drawn(self.columns) | self._drawn(self._held_out)
 
     def _drawn(self, columns: Mapping[str, Array]) -> dict[str, Array]:
         if not columns:

@@ -6,10 +6,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
+from agents.algorithms.imitation.features import LEAST_STD
 from agents.config.agent_config import AgentConfig, hyperparameter
 from agents.contract.keras_agent import KerasAgent
 from agents.demonstrations.dataset import Demonstrations, load_demonstrations
 from agents.errors import ConfigurationError
+
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,3 +47,16 @@ class ExpertAgent(KerasAgent):
     def start(self) -> None:
         super().start()
         _ = self.demonstrations  # loaded here, so that members of a population share them
+
+    def scale_as_expert(self, observations: Array) -> None:
+        """Begin the running statistics of observations, where the agent has them, with those of demonstrations.
+
+        Entries that do not vary there are only shifted: with a variance of 0, any other value would be the largest.
+
+        Args:
+            observations: [M, ...] of the expert.
+        """
+        normalizer = getattr(self, "normalizer", None)
+        if normalizer is not None:
+            normalizer.update(observations)
+            normalizer.variance = np.where(normalizer.variance > LEAST_STD**2, normalizer.variance, 1.0)

@@ -18,6 +18,10 @@ LEAST = 1e-4
 """The least `1 - gamma`, by which rewards of the absorbing state are divided."""
 
 
+LEAST_STD = 1e-6
+"""Standard deviation of an expert's observations below which they count as constant, and are not scaled."""
+
+
 class ObservationScale(NamedTuple):
     """Mean and standard deviation of an expert's observations, by which those of reward networks are scaled."""
 
@@ -29,7 +33,7 @@ class ObservationScale(NamedTuple):
         """Return the scale of observations [M, ...]."""
         rows = observations.reshape(len(observations), -1)
         std = rows.std(axis=0)
-        return cls(rows.mean(axis=0), np.where(std > 1e-6, std, 1.0))
+        return cls(rows.mean(axis=0), np.where(std > LEAST_STD, std, 1.0))
 
     @property
     def n_features(self) -> int:

@@ -81,9 +81,7 @@ class Pretrained(ExpertAgent):
 
     def start(self) -> None:
         super().start()
-        normalizer = getattr(self, "normalizer", None)
-        if normalizer is not None:  # running statistics begin with those of the expert
-            normalizer.update(self.demonstrations.observations)
+        self.scale_as_expert(self.demonstrations.observations)
 
     @property
     def warming_up(self) -> bool:
@@ -117,15 +115,16 @@ class Cloner(Pretrained):
         config, expert = self.config, self.demonstrations
         normalizer = getattr(self, "normalizer", None)
         columns = {"observations": expert.observations, "actions": expert.actions}
-        if normalizer is not None:
-            columns["observations"] = normalizer(expert.observations)
         rng = seeding.generator(self.seed, "cloning")
         whole, rest = divmod(config.pretrain_steps, _CALL)
         for n_steps in [_CALL] * whole + [rest] * bool(rest):
             buffer = DemonstrationBuffer(
                 columns, n_steps=1, gradient_steps=n_steps, batch_size=config.pretrain_batch_size, rng=rng
             )
-            self.update(buffer.batches(buffer.sample()))
+            data = buffer.sample()
+            if normalizer is not None:
+                data["observations"] = normalizer(data["observations"])
+            self.update(buffer.batches(data))
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import tensorflow as tf
 
 pytest.importorskip("minari")
 
+from experts import record_rule
 from parity import assert_resumed_run_equals_uninterrupted_run, members_and_agents_alone
 
 import agents
@@ -121,7 +123,7 @@ def test_environment_steps_are_not_learned_from():
     assert buffer.ready
     data = buffer.sample()
     assert data["observations"].shape == (24, 4)
-    assert not (data["observations"] == agent.normalizer(np.full(4, 77.0))).all(axis=1).any()
+    assert not (data["observations"] == 77.0).any()
     assert not buffer.ready
 
 
@@ -142,7 +144,7 @@ def test_held_out_episodes_are_not_learned_from():
 
 def test_held_out_likelihood_is_that_of_the_policy():
     agent = make("bc", held_out_episodes=1)
-    data = agent.new_buffer(2, [0]).sample()
+    data = agent.preprocess_batch(agent.new_buffer(2, [0]).sample())
     value = float(agent.loss(tensors(data))["held_out_log_likelihood"])
     expert, n = agent.demonstrations, agent.n_learned
     of_all = agent.log_probabilities(expert.observations[n:], expert.actions[n:])
@@ -150,8 +152,42 @@ def test_held_out_likelihood_is_that_of_the_policy():
 
 
 def test_observations_are_scaled_by_those_of_the_expert():
+    agent = make("bc", held_out_episodes=1)
+    expert, n = agent.demonstrations, agent.n_learned
+    mean, std = expert.observations[:n].mean(axis=0), expert.observations[:n].std(axis=0)
+    learned = agent.preprocess_batch(
+        {"observations": expert.observations, "held_out_observations": expert.observations}
+    )
+    for columns in (learned["observations"], learned["held_out_observations"]):
+        np.testing.assert_allclose(columns, (expert.observations - mean) / std, rtol=1e-3, atol=1e-3)
+
+
+def test_demonstrations_are_not_copied():
     agent = make("bc")
-    np.testing.assert_allclose(agent.normalizer.mean, agent.demonstrations.observations.mean(axis=0), rtol=1e-4)
+    buffer = agent.new_buffer(2, [0])
+    assert np.shares_memory(buffer.columns["observations"], agent.demonstrations.observations)
+
+
+def test_clone_learns_from_observations_as_it_acts_on_them():
+    agent, other = make("bc"), make("bc", expert_episodes=1)
+    buffer = agent.new_buffer(2, [0])
+    agent.set_acting_state(other.acting_state())  # the statistics of one episode
+    data = buffer.sample()
+    np.testing.assert_array_equal(agent.preprocess_batch(data)["observations"], other.normalizer(data["observations"]))
+
+
+@pytest.mark.parametrize("name", ["bc", "bc-ppo"])
+def test_observations_that_do_not_vary_in_demonstrations_keep_their_size(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def rule(state: Any) -> int:
+        return 0 if state == 36 else 2 if state == 35 else 1  # up, right, and at the end down
+
+    given = {"expert": record_rule(tmp_path, "CliffWalking-v1", rule, monkeypatch), "normalize_observations": True}
+    agent: Any = agents.make(name, "CliffWalking-v1", **{**small(name, "CartPole-v1"), **given})
+    scaled = agent.normalizer(np.eye(48, dtype=np.float32))
+    assert scaled[0, 0] == pytest.approx(1.0)  # a state that the expert has never seen
+    assert scaled[30, 30] > 2.0
 
 
 @pytest.mark.learns
@@ -273,6 +309,7 @@ def test_resumed_run_equals_uninterrupted_run(name: str, environment: str, param
     [
         ("bc", {"expert": ""}, "BC needs demonstrations: set expert to a Minari dataset"),
         ("bc", {"held_out_episodes": 3}, "held_out_episodes is 3, and there are 3 demonstrations"),
+        ("bc", {"held_out_episodes": 3, "normalize_observations": False}, "held_out_episodes is 3, and there are 3"),
         ("bc", {"expert": "swing"}, "'swing-v0' has observations in"),
         ("bc-acer", {}, "ACER cannot start from a clone of the expert"),
         ("bc-ppo", {"gru_units": 4}, "Networks with memory cannot be cloned"),
