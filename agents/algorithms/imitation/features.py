@@ -32,8 +32,11 @@ class ObservationScale(NamedTuple):
     def of(cls, observations: Array) -> Self:
         """Return the scale of observations [M, ...]."""
         rows = observations.reshape(len(observations), -1)
-        std = rows.std(axis=0)
-        return cls(rows.mean(axis=0), np.where(std > LEAST_STD, std, 1.0))
+        mean, std = (
+            rows.mean(axis=0, dtype=np.float64),
+            rows.std(axis=0, dtype=np.float64),
+        )  # exact for millions of rows
+        return cls(mean.astype(np.float32), np.where(std > LEAST_STD, std, 1.0).astype(np.float32))
 
     @property
     def n_features(self) -> int:

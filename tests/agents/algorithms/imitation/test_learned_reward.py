@@ -16,6 +16,7 @@ from parity import assert_resumed_run_equals_uninterrupted_run, members_and_agen
 import agents
 from agents import AgentSpec, ConfigurationError, Trainer
 from agents.algorithms.imitation.composed import with_prefixes
+from agents.algorithms.imitation.features import ObservationScale
 from agents.contract.pickling import pickled, unpickled
 from agents.networks.distributions import SquashedGaussian
 
@@ -102,6 +103,14 @@ def test_gradient_penalty_by_hand():
     without.networks["reward"].set_weights([kernel, bias])
     added = float(agent.reward_loss(tensors(batch))["reward"] - without.reward_loss(tensors(batch))["reward"])
     assert added == pytest.approx(3.0 * (np.linalg.norm(kernel) - 1.0) ** 2, rel=1e-4)
+
+
+def test_scale_of_millions_of_observations_is_exact():
+    rows = np.tile(np.array([[99.0, 9.0], [101.0, 11.0]], np.float32), (2_000_000, 1))
+    scale = ObservationScale.of(rows)
+    np.testing.assert_allclose(scale.mean, [100.0, 10.0], rtol=1e-6)
+    np.testing.assert_allclose(scale.std, [1.0, 1.0], rtol=1e-6)
+    assert scale.mean.dtype == scale.std.dtype == np.float32
 
 
 def rollout(agent: Any, rng: np.random.Generator) -> dict[str, Any]:
