@@ -97,7 +97,7 @@ def test_reward_of_airl_by_hand():
     np.testing.assert_allclose(reward(**steps), expected + steps["terminated"] * 5.5 * 4.0, rtol=1e-5)
     np.testing.assert_allclose(reward(**steps, gamma=0.5), expected + steps["terminated"] * 5.5, rtol=1e-5)
     assert (reward.learned_by, reward.gamma, repr(reward)) == ("airl", 0.8, "SavedReward('airl', 4 observations)")
-    np.testing.assert_array_equal(reward.scale.mean, seen.mean(axis=0))
+    np.testing.assert_allclose(reward.scale.mean, seen.mean(axis=0, dtype=np.float64), rtol=1e-6)
 
 
 def test_reward_of_gail_by_hand():
