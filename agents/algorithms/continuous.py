@@ -200,6 +200,11 @@ class ContinuousAgent(OffPolicyAgent):
         """Return the actions of a minibatch, [B, D]."""
         return ops.reshape(batch["actions"], (-1, self.n_dimensions))
 
+    def cloning_scale(self, batch: dict[str, Any]) -> Any:
+        """Return the mean absolute value of a minibatch's actions, and at least 1: the scale of the policy's loss."""
+        values = self.value(self.critics[0], batch["observations"], self.flat_actions(batch))
+        return ops.stop_gradient(ops.maximum(ops.mean(ops.abs(values)), 1.0))
+
     def cloning_loss(self, batch: dict[str, Any]) -> Any:
         """Return the mean squared distance of the policy's actions from those of a minibatch."""
         actions = self.networks["actor"](batch["observations"], training=True)  # [B, D]

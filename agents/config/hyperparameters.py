@@ -104,9 +104,9 @@ def hyperparameter(default: Any, help: str, **about: Any) -> Any:
     return field(default=default, metadata=metadata)
 
 
-def other_defaults(config_class: type[Config], **defaults: Any) -> dict[str, Any]:
-    """Return attributes for a subclass of a config class: fields with other defaults. Unknown names are left out."""
-    own = {each.name: each for each in fields(config_class) if each.name in defaults}
+def other_defaults(defaults: Mapping[str, Any], *config_classes: type[Config]) -> dict[str, Any]:
+    """Return attributes for a subclass of config classes: fields with other defaults. Unknown names are left out."""
+    own = {each.name: each for own in config_classes for each in fields(own) if each.name in defaults}
     redefined = {name: field(default=defaults[name], metadata=each.metadata) for name, each in own.items()}
     return {"__annotations__": {name: each.type for name, each in own.items()}, **redefined}
 

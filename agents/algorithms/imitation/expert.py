@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -44,6 +45,10 @@ class ExpertAgent(KerasAgent):
             raise ConfigurationError(f"{type(self).__name__} needs demonstrations: set expert to a Minari dataset.")
         return load_demonstrations(config.expert, self.interface, self.environment, n_episodes=config.expert_episodes)
 
+    def rows_of_expert(self, shape: tuple[int, ...]) -> Array:
+        """Draw steps of the expert by number, [T, N] or [M]."""
+        return rows_first(shape, lambda size: self.rng.integers(0, len(self.demonstrations), size))
+
     def start(self) -> None:
         super().start()
         _ = self.demonstrations  # loaded here, so that members of a population share them
@@ -60,3 +65,8 @@ class ExpertAgent(KerasAgent):
         if normalizer is not None:
             normalizer.update(observations)
             normalizer.variance = np.where(normalizer.variance > LEAST_STD**2, normalizer.variance, 1.0)
+
+
+def rows_first(shape: tuple[int, ...], draw: Callable[[tuple[int, ...]], Array]) -> Array:
+    """Draw numbers of a shape [T, N] or [M], environments or rows first: each member has a generator."""
+    return draw(shape[::-1]).T

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from agents.algorithms.imitation.expert import ExpertAgent, ExpertConfig
+from agents.algorithms.imitation.expert import ExpertAgent, ExpertConfig, rows_first
 from agents.algorithms.imitation.features import LEAST, ObservationScale, with_absorbing
 from agents.algorithms.imitation.rewritten_reward import STEP_COLUMNS, RewrittenReward, RewrittenRewardConfig
 from agents.backend.tensorflow import keras, ops, tf
@@ -170,8 +170,8 @@ class LearnedReward(RewrittenReward, ExpertAgent):
         """Rewrite the rewards, and add the steps of agent and expert as the reward networks see them."""
         shape = data["rewards"].shape  # [T, N] of a rollout, [M] of replayed steps
         expert = self.demonstrations
-        rows = self._rows_first(shape, lambda size: self.rng.integers(0, len(expert.actions), size)).ravel()
-        mix = self._rows_first(shape, self.rng.random)
+        rows = self.rows_of_expert(shape).ravel()
+        mix = rows_first(shape, self.rng.random)
         own = [data[name].reshape(-1, *data[name].shape[len(shape) :]) for name in STEP_COLUMNS]
         theirs = [getattr(expert, name)[rows] for name in STEP_COLUMNS]
         columns = {"reward_mix": mix.astype(np.float32)}
@@ -182,11 +182,6 @@ class LearnedReward(RewrittenReward, ExpertAgent):
             if pairs.log_probs is not None:
                 columns[f"{who}_log_probs"] = pairs.log_probs.reshape(shape).astype(np.float32)
         return {**super().preprocess_batch({**data, "rewards": self._rewritten(columns)}), **columns}
-
-    @staticmethod
-    def _rows_first(shape: tuple[int, ...], draw: Callable[[tuple[int, ...]], Array]) -> Array:
-        """Draw numbers of a shape [T, N] or [M], environments or rows first: each member has a generator."""
-        return draw(shape[::-1]).T
 
     def _rewritten(self, columns: Mapping[str, Array]) -> Array:
         """Return the learned rewards of the agent's steps, those of the absorbing state included."""

@@ -1,4 +1,9 @@
-"""Agents that start from a clone of the expert: their policy is trained on demonstrations before its first step."""
+"""Agents that start from a clone of the expert: their policy is trained on demonstrations before its first step.
+
+A clone alone is soon lost where values are learned too: critics that know nothing yet lead the policy away from it. So
+the loss of cloning stays part of the policy's loss (Hester et al. 2018, arXiv 1704.03732), in proportion to the values
+that the policy maximises (Fujimoto and Gu 2021, arXiv 2106.06860).
+"""
 
 from __future__ import annotations
 
@@ -6,16 +11,22 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
+
+import numpy as np
 
 from agents import seeding
 from agents.algorithms.imitation.demonstration_buffer import DemonstrationBuffer
 from agents.algorithms.imitation.expert import ExpertAgent, ExpertConfig
-from agents.backend.tensorflow import keras
+from agents.backend.tensorflow import keras, ops
 from agents.backend.variables import assign_all, values_of
-from agents.config.agent_config import hyperparameter
+from agents.config.agent_config import AgentConfig, hyperparameter
+from agents.config.buffer_config import ReplayConfig
+from agents.contract.rows import row_by_row
 from agents.errors import ConfigurationError
 from agents.updates.gradient_steps import OptimizerStep
+
+Array = np.ndarray[Any, Any]
 
 _CALL = 50
 """Gradient steps of one compiled call."""
@@ -30,10 +41,22 @@ class PretrainedConfig(ExpertConfig):
     )
     pretrain_learning_rate: float = hyperparameter(1e-3, "Step size of Adam while cloning.", above=0.0)
     pretrain_batch_size: int = hyperparameter(64, "Rows of a minibatch while cloning.", low=1)
+    cloning_coef: float | None = hyperparameter(
+        None,
+        "Weight of cloning in training, times the mean absolute value if the policy maximises values; null: none.",
+        **{"above": 0.0, "live": True, "search": (0.1, 10.0), "log": True},
+    )
+    cloning_steps: int | None = hyperparameter(
+        None,
+        "Gradient steps in which that weight falls to 0; null: it stays.",
+        **{"low": 1, "search": (1_000, 100_000), "log": True, "when": lambda config: config.cloning_coef is not None},
+    )
 
     def __post_init__(self) -> None:
         """Refuse what cannot be cloned."""
         super().__post_init__()
+        if self.cloning_steps is not None and self.cloning_coef is None:
+            raise ConfigurationError("cloning_steps is of a weight that is none: set cloning_coef, or leave it out.")
         if getattr(self, "gru_units", None) is not None:
             raise ConfigurationError("Networks with memory cannot be cloned: leave out gru_units.")
 
@@ -49,8 +72,27 @@ class Pretrained(ExpertAgent):
 
     title, about = "BC", "that starts from a clone of the expert"
     config_part = PretrainedConfig
-    defaults: ClassVar[Mapping[str, Any]] = {"exploration_initial_eps": 0.05}
-    """Defaults that the algorithm's config gets: random actions would throw the clone away."""
+
+    policy_network: str
+    cloning_loss: Callable[[dict[str, Any]], Any]
+
+    @staticmethod
+    def defaults(config_class: type[AgentConfig]) -> Mapping[str, Any]:
+        """Return the other defaults that a config class gets with the part.
+
+        Random actions would throw the clone away, and so would values that are learned from a replay.
+        """
+        off_policy = issubclass(config_class, ReplayConfig)
+        return {"exploration_initial_eps": 0.05, **({"cloning_coef": 1.0} if off_policy else {})}
+
+    def build(self) -> Mapping[str, keras.Model]:
+        if not hasattr(self, "cloning_loss"):
+            raise ConfigurationError(
+                f"{type(self).__name__.removeprefix(self.title)} cannot start from a clone of the expert: it has no "
+                f"cloning_loss. PPO, A2C, TRPO, SAC, TD3, DDPG, DQN and Rainbow have one."
+            )
+        made: Mapping[str, keras.Model] = super().build()  # type: ignore[safe-super] # of the algorithm, the next base
+        return made
 
     def set_initial_weights(self, networks: Mapping[str, keras.Model]) -> None:
         super().set_initial_weights(networks)
@@ -60,6 +102,50 @@ class Pretrained(ExpertAgent):
         cloner.clone()
         for name, network in networks.items():
             assign_all(network.variables, values_of(cloner.networks[name].variables))
+
+    # In training ----------------------------------------------------------------------------------------------
+
+    @row_by_row
+    def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
+        """Add as many steps of the expert, if cloning is part of the loss."""
+        columns = super().preprocess_batch(data)
+        if "cloning_coef" not in self.live:
+            return columns
+        shape, expert = data["rewards"].shape, self.demonstrations  # [T, N] of a rollout, [M] of replayed steps
+        rows = self.rows_of_expert(shape)
+        observations = expert.observations[rows]
+        normalizer = getattr(self, "normalizer", None)
+        if normalizer is not None:
+            observations = normalizer(observations)
+        return {**columns, "cloned_observations": observations, "cloned_actions": expert.actions[rows]}
+
+    def optimizer_steps(self) -> Sequence[OptimizerStep]:
+        steps = super().optimizer_steps()
+        if "cloning_coef" not in self.live:
+            return steps
+        return [self._with_cloning(step) if self._owner in step.optimizers else step for step in steps]
+
+    def _with_cloning(self, step: OptimizerStep) -> OptimizerStep:
+        owner = self._owner
+
+        def loss(batch: dict[str, Any]) -> Mapping[str, Any]:
+            cloned = {name: batch[f"cloned_{name}"] for name in ("observations", "actions")}
+            losses, cloning = step.loss(batch), self.cloning_loss(cloned)
+            weight = self.hyperparameters.cloning_coef * self._share_left()
+            if hasattr(self, "cloning_scale"):
+                weight = weight * self.cloning_scale(batch)
+            return {**losses, owner: losses[owner] + weight * cloning, "cloning_loss": cloning}
+
+        return replace(step, loss=loss)
+
+    def _share_left(self) -> Any:
+        """Return the share of the weight of cloning that is left at this gradient step."""
+        if self.config.cloning_steps is None:
+            return 1.0
+        made = ops.cast(self._gradient_steps.value, "float32")
+        return ops.maximum(1.0 - made / self.config.cloning_steps, 0.0)
+
+    # Before training ------------------------------------------------------------------------------------------
 
     @cached_property
     def _cloner(self) -> Any:
@@ -81,6 +167,14 @@ class Pretrained(ExpertAgent):
 
     def start(self) -> None:
         super().start()
+        trained = self.optimized_networks().items()
+        self._owner = next((name for name, networks in trained if self.policy_network in networks), "")
+        """Name of the optimizer of the policy; empty if it has none."""
+        if "cloning_coef" in self.live and not self._owner:
+            raise ConfigurationError(
+                "The policy of this agent has no optimizer, so that cloning cannot be part of its loss: leave out "
+                "cloning_coef."
+            )
         self.scale_as_expert(self.demonstrations.observations)
 
     @property
@@ -91,9 +185,6 @@ class Pretrained(ExpertAgent):
 
 class Cloner(Pretrained):
     """The part of an agent that only clones the expert. It comes before the class of an agent that starts so."""
-
-    policy_network: str
-    cloning_loss: Callable[[dict[str, Any]], Any]
 
     def set_initial_weights(self, networks: Mapping[str, keras.Model]) -> None:
         super(Pretrained, self).set_initial_weights(networks)
@@ -129,9 +220,4 @@ class Cloner(Pretrained):
 
 @functools.cache
 def _cloner_class(agent_class: type[Pretrained]) -> type[Any]:
-    if not hasattr(agent_class, "cloning_loss"):
-        raise ConfigurationError(
-            f"{agent_class.__name__.removeprefix(Pretrained.title)} cannot start from a clone of the expert: it has no "
-            f"cloning_loss. PPO, A2C, TRPO, SAC, TD3, DDPG, DQN and Rainbow have one."
-        )
     return type(f"{agent_class.__name__}Cloner", (Cloner, agent_class), {"__module__": __name__})

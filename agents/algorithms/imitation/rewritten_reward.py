@@ -51,9 +51,6 @@ class RewrittenReward(KerasAgent):
         title: Beginning of the names of agents' classes.
         about: End of the first sentence about such an agent, after the name of its algorithm.
         config_part: Config of the part.
-        defaults: Defaults of the algorithm's hyperparameters that are others with the part. Rewards are scaled where
-            the algorithm can scale them: learned ones have no scale of their own, and those of steps that end an
-            episode are a hundred times those of others.
 
     Raises:
         ConfigurationError: Observations that are no vectors, or several agents.
@@ -62,9 +59,17 @@ class RewrittenReward(KerasAgent):
     title: ClassVar[str]
     about: ClassVar[str]
     config_part: ClassVar[type[RewrittenRewardConfig]]
-    defaults: ClassVar[Mapping[str, Any]] = {"normalize_rewards": True}
 
     config: Any
+
+    @staticmethod
+    def defaults(config_class: type[AgentConfig]) -> Mapping[str, Any]:
+        """Return the other defaults that a config class gets with the part.
+
+        Rewards are scaled where the algorithm can scale them: learned ones have no scale of their own, and those of
+        steps that end an episode are a hundred times those of others.
+        """
+        return {"normalize_rewards": True}
 
     @property
     def algorithm_name(self) -> str:

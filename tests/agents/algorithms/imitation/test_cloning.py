@@ -276,12 +276,66 @@ def test_clone_with_a_learned_reward():
     assert prefixes_of("BC-gail-ppo") == (("bc", "gail"), "ppo")
 
 
+# --- in training
+
+
+def test_cloning_is_part_of_the_loss_of_the_policy():
+    """Weight 2 of 10 steps, 4 of which are made: 2 * 0.6 times the scale of the values."""
+    agent = make("bc-sac", "Pendulum-v1", cloning_coef=2.0, cloning_steps=10)
+    plain = make("bc-sac", "Pendulum-v1", cloning_coef=None)
+    agent._gradient_steps.assign(4)
+    rng = np.random.default_rng(0)
+    data = {
+        "observations": rng.normal(size=(5, 3)), "next_observations": rng.normal(size=(5, 3)),
+        "actions": rng.uniform(-1, 1, size=(5, 1)), "rewards": rng.normal(size=5),
+    }  # fmt: skip
+    data = {name: values.astype(np.float32) for name, values in data.items()}
+    batch = tensors(agent.preprocess_batch(data))
+    cloned = {name: batch[f"cloned_{name}"] for name in ("observations", "actions")}
+    values = np.asarray(agent.networks["critic"]([data["observations"], data["actions"]]))
+    assert np.abs(values).mean() < 1.0  # the scale is at least 1
+    step, usual = agent.optimizer_steps()[1], plain.optimizer_steps()[1]
+    expected = float(usual.loss(batch)["actor"]) + 2.0 * 0.6 * float(agent.cloning_loss(cloned))
+    losses = step.loss(batch)
+    assert float(losses["actor"]) == pytest.approx(expected, rel=1e-4)
+    assert set(losses) == {*usual.loss(batch), "cloning_loss"}
+    assert "cloned_actions" not in plain.preprocess_batch(data)
+
+
+def test_scale_of_the_policy_follows_the_values():
+    agent = make("bc-td3", "Pendulum-v1")
+    agent.networks["critic"].layers[-1].bias.assign([-40.0])
+    rows = {"observations": np.zeros((3, 3), np.float32), "actions": np.zeros((3, 1), np.float32)}
+    assert float(agent.cloning_scale(tensors(rows))) == pytest.approx(40.0, rel=0.1)
+
+
+def test_replayed_training_keeps_the_clone_and_rollouts_do_not_need_to():
+    assert make("bc-dqn").config.cloning_coef == make("bc-sac", "Pendulum-v1").config.cloning_coef == 1.0
+    assert make("bc-ppo").config.cloning_coef is None
+
+
+def test_steps_of_the_expert_are_drawn_anew_and_scaled():
+    agent = make("bc-ppo", cloning_coef=1.0, normalize_observations=True)
+    rollout = {
+        "observations": np.zeros((10, 2, 4), np.float32), "next_observations": np.zeros((10, 2, 4), np.float32),
+        "actions": np.zeros((10, 2), np.int64), "rewards": np.ones((10, 2), np.float32),
+        "terminated": np.zeros((10, 2), bool), "truncated": np.zeros((10, 2), bool),
+    }  # fmt: skip
+    columns = agent.preprocess_batch(rollout)
+    scaled = {*map(bytes, agent.normalizer(agent.demonstrations.observations))}
+    drawn = columns["cloned_observations"].reshape(-1, 4)
+    assert columns["cloned_actions"].shape == (10, 2)
+    assert {*map(bytes, drawn)} <= scaled
+    assert len({*map(bytes, drawn)}) > 10
+
+
 # --- populations and resuming
 
 TRAINED = [
     ("bc", "CartPole-v1", {"held_out_episodes": 1}),
     ("bc-ppo", "CartPole-v1", {"normalize_observations": True}),
-    ("bc-dqn", "CartPole-v1", {}),
+    ("bc-dqn", "CartPole-v1", {"replay": "prioritized"}),
+    pytest.param("bc-ppo", "Pendulum-v1", {"cloning_coef": 0.5, "cloning_steps": 20}, marks=pytest.mark.slow),
     pytest.param("bc-sac", "Pendulum-v1", {}, marks=pytest.mark.slow),
     pytest.param("bc", "Pendulum-v1", {}, marks=pytest.mark.slow),
 ]
@@ -312,6 +366,9 @@ def test_resumed_run_equals_uninterrupted_run(name: str, environment: str, param
         ("bc", {"held_out_episodes": 3, "normalize_observations": False}, "held_out_episodes is 3, and there are 3"),
         ("bc", {"expert": "swing"}, "'swing-v0' has observations in"),
         ("bc-acer", {}, "ACER cannot start from a clone of the expert"),
+        ("bc-qmix", {}, "several agents in one environment"),
+        ("bc-trpo", {"cloning_coef": 1.0}, "The policy of this agent has no optimizer"),
+        ("bc-ppo", {"cloning_steps": 10}, "cloning_steps is of a weight that is none"),
         ("bc-ppo", {"gru_units": 4}, "Networks with memory cannot be cloned"),
         ("bc-mappo", {}, "several agents in one environment"),
         ("bc-bc", {}, "BC learns from demonstrations alone: leave out bc"),
