@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from agents.environments.transforms import Transform
+
 Array = np.ndarray[Any, Any]
 
 LEAST = 1e-4
@@ -32,10 +34,8 @@ class ObservationScale(NamedTuple):
     def of(cls, observations: Array) -> Self:
         """Return the scale of observations [M, ...]."""
         rows = observations.reshape(len(observations), -1)
-        mean, std = (
-            rows.mean(axis=0, dtype=np.float64),
-            rows.std(axis=0, dtype=np.float64),
-        )  # exact for millions of rows
+        mean = rows.mean(axis=0, dtype=np.float64)  # exact for millions of rows
+        std = rows.std(axis=0, dtype=np.float64)
         return cls(mean.astype(np.float32), np.where(std > LEAST_STD, std, 1.0).astype(np.float32))
 
     @property
@@ -51,6 +51,19 @@ class ObservationScale(NamedTuple):
             rows = np.where(absorbing[:, None], 0.0, rows)
             last[:, 0] = absorbing
         return np.concatenate([rows, last], axis=1, dtype=np.float32)
+
+
+def action_vectors(actions: Array, transform: Transform) -> Array:
+    """Return actions [R, ...] as vectors [R, D], clipped to their bounds as environments clip them.
+
+    A Gaussian policy draws beyond the bounds.
+
+    Args:
+        actions: As `Agent.act` returns them.
+        transform: Of the action space; numbered actions become one-hot.
+    """
+    within = transform.space
+    return np.clip(transform(actions), within.low, within.high).reshape(len(actions), -1)
 
 
 def with_absorbing(rewards: Array, terminated: Array, absorbing: Any, gamma: Any) -> Array:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from agents.algorithms.imitation.features import action_vectors
 from agents.algorithms.imitation.learned_reward import REWARD, LearnedReward, Pairs
 from agents.environments.transforms import Transform, observation_transform
 
@@ -32,8 +33,7 @@ class GAIL(LearnedReward):
         return self.n_features + int(np.prod(self._actions.space.shape))
 
     def pairs(self, observations: Array, actions: Array, successors: Array, terminated: Array) -> Pairs:
-        within = self._actions.space  # a Gaussian policy draws beyond the bounds; the environment clips
-        rows = np.clip(self._actions(actions), within.low, within.high).reshape(len(actions), -1)
+        rows = action_vectors(actions, self._actions)
         return Pairs(np.concatenate([self.scale.features(observations), rows], axis=1))
 
     @cached_property

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from agents.algorithms.imitation.features import ObservationScale, with_absorbing
+from agents.algorithms.imitation.features import ObservationScale, action_vectors, with_absorbing
 from agents.algorithms.imitation.learned_reward import LEARNED_REWARD, REWARD
 from agents.contract.agent import Agent
 from agents.environments.plain_space import plain_space, space_of_plain
@@ -92,7 +92,7 @@ class SavedReward:
     def _action_vectors(self, actions: Array, n_rows: int) -> Array:
         if len(actions) != n_rows:
             raise ConfigurationError(f"actions must have {n_rows} rows, as terminated, got {len(actions)}.")
-        return observation_transform(self.action_space, "actions")(actions).reshape(n_rows, -1)
+        return action_vectors(actions, observation_transform(self.action_space, "actions"))
 
     def _outputs(self, rows: Array) -> Array:
         """Return the outputs [R] of the network for rows [R, D]."""
