@@ -107,6 +107,18 @@ def test_deterministic_policy_clones_by_squared_distance():
     assert float(loss) == pytest.approx(0.25, rel=1e-4)
 
 
+def test_loss_of_squashed_policies_by_hand():
+    """A standard deviation of e^3 counts as e^2, and its distance as 1."""
+    agent = make("bc-sac", "Pendulum-v1", hidden_sizes=())
+    kernel, bias = agent.networks["actor"].weights
+    kernel.assign(np.zeros((3, 2)))
+    bias.assign([0.5, 3.0])
+    batch = tensors({"observations": np.ones((1, 3), np.float32), "actions": np.array([[0.2]], np.float32)})
+    z = (np.arctanh(0.2) - 0.5) / np.exp(2.0)
+    expected = 0.5 * z**2 + 2.0 + 0.5 * np.log(2.0 * np.pi) + np.log(1.0 - 0.04) + 1.0
+    assert float(agent.cloning_loss(batch)) == pytest.approx(expected, rel=1e-5)
+
+
 # --- the agent "bc"
 
 
@@ -211,6 +223,14 @@ def test_new_agent_acts_as_the_expert(name: str, environment: str):
     acted = agent.act(expert.observations)
     assert np.abs(acted - expert.actions).mean() < 0.25  # 0.5 at random
     np.testing.assert_array_equal(agent.act(expert.observations[:4]), acted[:4])
+
+
+def test_actions_drawn_by_a_new_agent_are_near_those_of_an_expert_on_the_bounds():
+    """Standard deviations grow at first, as actions on the bounds are far away, and must come back."""
+    agent = make("bc-sac", "Pendulum-v1", pretrain_steps=1_500, pretrain_batch_size=64, hidden_sizes=(256, 256))
+    expert = agent.demonstrations
+    drawn = agent.act(expert.observations, explore=True)
+    assert np.abs(drawn - expert.actions).mean() < 0.1
 
 
 def test_every_seed_has_a_clone_of_its_own():
