@@ -58,7 +58,8 @@ def _with_part(agent_class: type[KerasAgent], prefix: str) -> type[KerasAgent]:
     name = f"{part.title}{agent_class.__name__}"
     about = f"{agent_class.__name__} {part.about}. See `Agent` for the arguments."
     module = {"__module__": __name__, "__qualname__": name}
-    bases = (agent_class.config_class, part.config_part)
+    plain = issubclass(part.config_part, agent_class.config_class)  # AgentConfig itself
+    bases = (part.config_part,) if plain else (agent_class.config_class, part.config_part)
     own = other_defaults(part.defaults(agent_class.config_class), *bases)
     config = type(f"{name}Config", bases, {**module, **own, "__qualname__": f"{name}Config", "__doc__": about})
     made = {**module, "__doc__": about, "prefix": prefix, "config_class": dataclass(frozen=True, kw_only=True)(config)}

@@ -86,10 +86,11 @@ class Pretrained(ExpertAgent):
         return {"exploration_initial_eps": 0.05, **({"cloning_coef": 1.0} if off_policy else {})}
 
     def build(self) -> Mapping[str, keras.Model]:
-        if not hasattr(self, "cloning_loss"):
+        missing = [name for name in ("cloning_loss", "policy_network") if not hasattr(self, name)]
+        if missing:
             raise ConfigurationError(
                 f"{type(self).__name__.removeprefix(self.title)} cannot start from a clone of the expert: it has no "
-                f"cloning_loss. PPO, A2C, TRPO, SAC, TD3, DDPG, DQN and Rainbow have one."
+                f"{' and no '.join(missing)}. PPO, A2C, TRPO, SAC, TD3, DDPG, DQN and Rainbow have one."
             )
         made: Mapping[str, keras.Model] = super().build()  # type: ignore[safe-super] # of the algorithm, the next base
         return made

@@ -16,6 +16,8 @@ from parity import assert_resumed_run_equals_uninterrupted_run, members_and_agen
 
 import agents
 from agents import ConfigurationError, Trainer
+from agents.algorithms.imitation.composed import with_prefixes
+from agents.backend.tensorflow import keras
 from agents.buffers import Transition
 from agents.contract.registry import built_in_name, prefixes_of
 from agents.networks.distributions import SquashedGaussian
@@ -376,6 +378,26 @@ def test_resumed_run_equals_uninterrupted_run(name: str, environment: str, param
 
 
 # --- refused
+
+
+def test_own_agent_that_does_not_name_its_policy_is_refused():
+    class Own(agents.KerasAgent):
+        def cloning_loss(self, batch: dict[str, Any]) -> Any:
+            return 0.0
+
+        def build(self) -> Any:
+            return {"policy": keras.Sequential([keras.layers.Dense(2)])}
+
+        def act(self, observations: Any, explore: bool = False) -> Any:
+            return np.zeros(len(observations), np.int64)
+
+        def make_buffer(self, n_envs: int, rng: Any) -> Any:
+            raise NotImplementedError
+
+    with pytest.raises(
+        ConfigurationError, match="Own cannot start from a clone of the expert: it has no policy_network"
+    ):
+        agents.make(with_prefixes(Own, ["bc"]), "CartPole-v1", expert="balance")
 
 
 @pytest.mark.parametrize(
