@@ -5,6 +5,13 @@ algorithm can be combined with one (`agents.algorithms.imitation.composed`): rew
 discriminator, and each gradient step of the agent also trains the discriminator, on the rows of the minibatch and as
 many of the expert.
 
+Earlier policies. Rewards that are learned from the steps of the newest policy alone forget the states that earlier
+policies visited, and a fresh agent cannot be trained by them: on CartPole-v1 the reward of the absorbing state rises
+again when the agent does not fall any more. Half of the agent's steps that the discriminator sees are therefore steps
+of earlier policies, as in Fu et al. 2018 (arXiv 1710.11248). Where we differ: these are drawn uniformly from all steps
+so far, not from the last 20 iterations, and AIRL takes their log-probabilities under the policies that took them.
+Under the newest policy these are so low that rewards of early states fall without end.
+
 The end of an episode (`agents.algorithms.imitation.features`) is learned too: the discriminator sees as many steps of
 the absorbing state as an episode has on average under the discount, 1 / (1 - gamma).
 """
@@ -21,9 +28,11 @@ import numpy as np
 
 from agents.algorithms.imitation.expert import ExpertAgent, ExpertConfig, rows_first
 from agents.algorithms.imitation.features import LEAST, ObservationScale, with_absorbing
+from agents.algorithms.imitation.reservoir import Reservoir
 from agents.algorithms.imitation.rewritten_reward import STEP_COLUMNS, RewrittenReward, RewrittenRewardConfig
 from agents.backend.tensorflow import keras, ops, tf
 from agents.config.agent_config import hyperparameter
+from agents.config.buffer_config import ReplayConfig
 from agents.config.optimizers import OptimizerSpec
 from agents.contract.rows import row_by_row
 from agents.environments.plain_space import plain_space
@@ -37,8 +46,16 @@ REWARD = "reward"
 LEARNED_REWARD = "learned_reward"
 """Name, in the state of an agent, of what belongs to its reward besides the networks."""
 
+HISTORY = "reward_history"
+"""Name, in the state of an agent, of steps of its earlier policies."""
+
 _RATE = 1e-3
 """Usual learning rate of the reward networks."""
+
+
+def _learns_from_rollouts(config: Any) -> bool:
+    """Return whether an agent learns from rollouts; a replay has steps of earlier policies itself."""
+    return not isinstance(config, ReplayConfig)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +63,12 @@ class LearnedRewardConfig(RewrittenRewardConfig, ExpertConfig):
     """Base class for hyperparameters of a learned reward. It comes last among the bases of an agent's config."""
 
     reward_hidden_sizes: tuple[int, ...] = hyperparameter((64, 64), "Units of the reward network's hidden layers.")
+    reward_history: int = hyperparameter(
+        2_000,
+        "Steps of earlier policies on which the reward network is trained as well as on rollouts; 0: none.",
+        low=0,
+        when=_learns_from_rollouts,
+    )
     reward_update_interval: int = hyperparameter(
         1, "Gradient steps of the agent between two of the reward network.", low=1, search=(1, 16), log=True
     )
@@ -127,6 +150,12 @@ class LearnedReward(RewrittenReward, ExpertAgent):
     def start(self) -> None:
         super().start()
         self.scale = self._expert_scale
+        size = self.config.reward_history
+        self.history = Reservoir(size) if size and _learns_from_rollouts(self.config) else None
+
+    @property
+    def rowwise(self) -> bool:
+        return super().rowwise and self.history is None  # which differs between members
 
     @property
     def n_features(self) -> int:
@@ -136,12 +165,15 @@ class LearnedReward(RewrittenReward, ExpertAgent):
     def extra_state(self) -> dict[str, Any]:
         """Add what a later run needs to use the reward without demonstrations (`agents.learned_reward`)."""
         about = {**self.scale._asdict(), "actions": plain_space(self.action_space)}
-        return {**super().extra_state(), LEARNED_REWARD: {"learned_by": self.reward_name, **about}}
+        history = {} if self.history is None else {HISTORY: self.history.get_state()}
+        return {**super().extra_state(), LEARNED_REWARD: {"learned_by": self.reward_name, **about}, **history}
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
         super().set_extra_state(state)
         if LEARNED_REWARD in state:  # states of earlier versions have none
             self.scale = ObservationScale(state[LEARNED_REWARD]["mean"], state[LEARNED_REWARD]["std"])
+        if self.history is not None and HISTORY in state:
+            self.history.set_state(state[HISTORY])
 
     @abstractmethod
     def pairs(self, observations: Array, actions: Array, successors: Array, terminated: Array) -> Pairs:
@@ -181,7 +213,24 @@ class LearnedReward(RewrittenReward, ExpertAgent):
             columns[f"{who}_ends"] = steps[-1].reshape(shape).astype(np.float32)
             if pairs.log_probs is not None:
                 columns[f"{who}_log_probs"] = pairs.log_probs.reshape(shape).astype(np.float32)
-        return {**super().preprocess_batch({**data, "rewards": self._rewritten(columns)}), **columns}
+        rewards = self._rewritten(columns)
+        if self.history is not None:
+            columns |= self._mixed(self.history, {name: columns[name] for name in columns if name.startswith("agent")})
+        return {**super().preprocess_batch({**data, "rewards": rewards}), **columns}
+
+    def _mixed(self, history: Reservoir, columns: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the agent's steps [T, N, ...], half of them replaced by steps of earlier policies; keep them all."""
+        ends = columns["agent_ends"]
+        own = {name: column.reshape(ends.size, *column.shape[ends.ndim :]) for name, column in columns.items()}
+        mixed = dict(own)
+        if len(history):
+            replaced = self.rng.random(ends.size) < 0.5
+            earlier = history.draw(int(replaced.sum()), self.rng)
+            for name, column in own.items():
+                mixed[name] = column.copy()
+                mixed[name][replaced] = earlier[name]
+        history.add(own, self.rng)
+        return {name: mixed[name].reshape(column.shape) for name, column in columns.items()}
 
     def _rewritten(self, columns: Mapping[str, Array]) -> Array:
         """Return the learned rewards of the agent's steps, those of the absorbing state included."""

@@ -169,6 +169,41 @@ def test_gail_sees_actions_as_the_environment_takes_them():
     np.testing.assert_array_equal(agent.pairs(rows, drawn, rows, ends).inputs[:, -1], taken[:, 0])
 
 
+@pytest.mark.parametrize("name", ["airl-ppo", "gail-ppo"])
+def test_discriminator_sees_steps_of_earlier_policies_too(name: str):
+    """Their log-probabilities stay those of the policy that took them; rewards are of the newest steps alone."""
+    agent, rng = make(name, n_steps=5, normalize_rewards=False), np.random.default_rng(5)
+    data = [rollout(agent, rng) for _ in range(2)]
+    first = agent.preprocess_batch(data[0])
+    agent.networks["actor"].set_weights([weight + 0.5 for weight in agent.networks["actor"].get_weights()])
+    agent.refresh()
+    with_history, kept = agent.history.get_state(), agent.rng.bit_generator.state
+    mixed = agent.preprocess_batch(data[1])
+    agent.history = None
+    agent.rng.bit_generator.state = kept
+    alone = agent.preprocess_batch(data[1])
+    assert with_history["n_added"] == 10
+    names = [name for name in mixed if name.startswith("agent_")]
+    assert len(names) == (3 if name == "airl-ppo" else 2)
+
+    def rows(columns: dict[str, Any]) -> list[tuple[float, ...]]:
+        flat = np.concatenate([columns[name].reshape(10, -1) for name in names], axis=1)
+        return [tuple(row) for row in flat.tolist()]
+
+    n_earlier = sum(row in rows(first) for row in rows(mixed))
+    assert all(row in rows(first) or row == own for row, own in zip(rows(mixed), rows(alone), strict=True))
+    assert 1 <= n_earlier <= 9
+    for column in ("expert_inputs", "returns"):
+        np.testing.assert_array_equal(mixed[column], alone[column])
+
+
+def test_agents_with_a_replay_have_no_further_history():
+    assert make("gail-dqn").history is None
+    assert make("gail-ppo", reward_history=0).history is None
+    with pytest.raises(ConfigurationError, match="reward_history"):
+        make("gail-dqn", reward_history=100)
+
+
 def test_log_probabilities_are_those_of_the_policies():
     rng = np.random.default_rng(4)
     agent = make("airl-ppo")
@@ -198,7 +233,7 @@ def test_log_probabilities_of_actions_with_two_axes():
 
 COMBINED = [
     ("gail-ppo", "CartPole-v1", {}),
-    ("airl-ppo", "Pendulum-v1", {"gradient_penalty": None, "normalize_rewards": False}),
+    ("airl-ppo", "Pendulum-v1", {"gradient_penalty": None, "normalize_rewards": False, "reward_history": 0}),
     ("gail-dqn", "CartPole-v1", {"reward_update_interval": 3}),
     ("airl-sac", "Pendulum-v1", {}),
     pytest.param("gail-td3", "Pendulum-v1", {"spectral_norm": True}, marks=pytest.mark.slow),
