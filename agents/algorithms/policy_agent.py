@@ -18,6 +18,9 @@ from agents.updates.normalization import RewardScaler, RunningNormalizer
 
 Array = np.ndarray[Any, Any]
 
+LEAST_LOG_STD = -2.0
+"""Least logarithm of the standard deviations of continuous actions that cloning aims at."""
+
 
 class PolicyAgent(KerasAgent):
     """Base class for agents with a network `actor`, for discrete, multi-discrete and continuous actions. See `Agent`.
@@ -91,8 +94,15 @@ class PolicyAgent(KerasAgent):
         return actions if isinstance(self.action_space, spaces.Discrete) else actions.reshape(len(actions), -1)
 
     def cloning_loss(self, batch: dict[str, Any]) -> Any:
-        """Return the mean negative log-probability of a minibatch's actions under the policy."""
+        """Return the mean negative log-probability of a minibatch's actions under the policy.
+
+        Standard deviations that are smaller than `exp(LEAST_LOG_STD)` count as that, and are not made smaller: those of
+        an expert without noise would fall for ever, and an agent that starts as a clone has to explore.
+        """
         parameters = self.networks["actor"](batch["observations"], training=True)
+        if self.distribution is DiagonalGaussian:
+            mean, log_std = ops.split(parameters, 2, axis=1)
+            parameters = ops.concatenate([mean, ops.maximum(log_std, LEAST_LOG_STD)], axis=1)
         flat = () if isinstance(self.action_space, spaces.Discrete) else (math.prod(self.action_space.shape),)
         actions = ops.reshape(batch["actions"], (-1, *flat))
         return -ops.mean(self.distribution.log_prob(parameters, actions))

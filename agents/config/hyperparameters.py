@@ -16,7 +16,7 @@ import dataclasses
 import math
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self, Union, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
@@ -104,10 +104,25 @@ def hyperparameter(default: Any, help: str, **about: Any) -> Any:
     return field(default=default, metadata=metadata)
 
 
-def other_defaults(defaults: Mapping[str, Any], *config_classes: type[Config]) -> dict[str, Any]:
-    """Return attributes for a subclass of config classes: fields with other defaults. Unknown names are left out."""
-    own = {each.name: each for own in config_classes for each in fields(own) if each.name in defaults}
-    redefined = {name: field(default=defaults[name], metadata=each.metadata) for name, each in own.items()}
+def other_defaults(
+    defaults: Mapping[str, Any], *config_classes: type[Config], ranges: Mapping[str, tuple[Any, ...]] | None = None
+) -> dict[str, Any]:
+    """Return attributes for a subclass of config classes: fields with other defaults. Unknown names are left out.
+
+    Args:
+        defaults: Field -> default.
+        *config_classes: The classes.
+        ranges: Field -> the range that searches take by default, where it is another one too.
+    """
+    about = {name: {"search": searched} for name, searched in (ranges or {}).items()}
+    own = {each.name: each for own in config_classes for each in fields(own) if each.name in {*defaults, *about}}
+    redefined = {
+        name: field(
+            default=defaults.get(name, each.default),
+            metadata={METADATA: replace(each.metadata[METADATA], **about.get(name, {}))},
+        )
+        for name, each in own.items()
+    }
     return {"__annotations__": {name: each.type for name, each in own.items()}, **redefined}
 
 

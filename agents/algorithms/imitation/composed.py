@@ -60,7 +60,7 @@ def _with_part(agent_class: type[KerasAgent], prefix: str) -> type[KerasAgent]:
     module = {"__module__": __name__, "__qualname__": name}
     plain = issubclass(part.config_part, agent_class.config_class)  # AgentConfig itself
     bases = (part.config_part,) if plain else (agent_class.config_class, part.config_part)
-    own = other_defaults(part.defaults(agent_class.config_class), *bases)
+    own = other_defaults(part.defaults(agent_class.config_class), *bases, ranges=part.ranges)
     config = type(f"{name}Config", bases, {**module, **own, "__qualname__": f"{name}Config", "__doc__": about})
     made = {**module, "__doc__": about, "prefix": prefix, "config_class": dataclass(frozen=True, kw_only=True)(config)}
     return type(name, (part, agent_class), made)

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -72,6 +72,7 @@ class Pretrained(ExpertAgent):
 
     title, about = "BC", "that starts from a clone of the expert"
     config_part = PretrainedConfig
+    ranges: ClassVar[Mapping[str, tuple[Any, ...]]] = {"exploration_final_eps": (0.01, 0.05)}  # up to the initial one
 
     policy_network: str
     cloning_loss: Callable[[dict[str, Any]], Any]

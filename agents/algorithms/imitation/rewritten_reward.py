@@ -51,6 +51,7 @@ class RewrittenReward(KerasAgent):
         title: Beginning of the names of agents' classes.
         about: End of the first sentence about such an agent, after the name of its algorithm.
         config_part: Config of the part.
+        ranges: Ranges of the algorithm's hyperparameters in searches that are others with the part.
 
     Raises:
         ConfigurationError: Observations that are no vectors, or several agents.
@@ -59,6 +60,8 @@ class RewrittenReward(KerasAgent):
     title: ClassVar[str]
     about: ClassVar[str]
     config_part: ClassVar[type[RewrittenRewardConfig]]
+
+    ranges: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
 
     config: Any
 

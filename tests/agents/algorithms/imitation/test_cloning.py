@@ -158,11 +158,10 @@ def test_held_out_episodes_are_not_learned_from():
 
 def test_held_out_likelihood_is_that_of_the_policy():
     agent = make("bc", held_out_episodes=1)
-    data = agent.preprocess_batch(agent.new_buffer(2, [0]).sample())
-    value = float(agent.loss(tensors(data))["held_out_log_likelihood"])
-    expert, n = agent.demonstrations, agent.n_learned
-    of_all = agent.log_probabilities(expert.observations[n:], expert.actions[n:])
-    assert of_all.min() <= value <= of_all.max()
+    drawn = agent.new_buffer(2, [0]).sample()
+    value = float(agent.loss(tensors(agent.preprocess_batch(dict(drawn))))["held_out_log_likelihood"])
+    log_probs = agent.log_probabilities(drawn["held_out_observations"], drawn["held_out_actions"])
+    assert value == pytest.approx(log_probs.mean(), rel=1e-4)
 
 
 def test_observations_are_scaled_by_those_of_the_expert():
@@ -296,6 +295,28 @@ def test_clone_with_a_learned_reward():
     assert agent.gradient_steps > 0
     assert built_in_name(type(agent)) == "bc-gail-ppo"
     assert prefixes_of("BC-gail-ppo") == (("bc", "gail"), "ppo")
+
+
+def test_clone_of_an_expert_without_noise_still_explores():
+    """Actions that are always 0 could be cloned ever more exactly."""
+    agent = make("bc-ppo", "Pendulum-v1")
+    rows = {"observations": np.zeros((4, 3), np.float32), "actions": np.zeros((4, 1), np.float32)}
+    head = agent.networks["actor"].layers[-1]
+    for log_std, moves in ((-1.0, True), (-2.5, False)):
+        head.log_std.assign([log_std])
+        with tf.GradientTape() as tape:
+            loss = agent.cloning_loss(tensors(rows))
+        gradient = tape.gradient(loss, head.log_std.value)
+        assert (float(gradient[0]) > 0.5) == moves
+    assert float(loss) == pytest.approx(-2.0 + 0.5 * np.log(2.0 * np.pi), rel=1e-2)
+
+
+def test_default_range_of_exploration_ends_where_it_begins():
+    config_class = type(make("bc-dqn").config)
+    low, high = config_class.describe()["exploration_final_eps"].search
+    for value in (low, high):
+        config_class.from_dict({"exploration_final_eps": value})
+    assert agents.make("dqn", "CartPole-v1").config.describe()["exploration_final_eps"].search == (0.01, 0.2)
 
 
 # --- in training
