@@ -69,6 +69,8 @@ class SAC(ContinuousAgent):
     config_class = SACConfig
     config: SACConfig
     critics: ClassVar[tuple[str, ...]] = ("critic", "second_critic")
+    adapting: ClassVar[tuple[str, ...]] = ("temperature",)
+    """Optimizers of numbers that adapt to the policy."""
     target_networks: ClassVar[Mapping[str, str]] = {
         "target_critic": "critic",
         "target_second_critic": "second_critic",

@@ -84,7 +84,8 @@ class Pretrained(ExpertAgent):
         Random actions would throw the clone away, and so would values that are learned from a replay.
         """
         off_policy = issubclass(config_class, ReplayConfig)
-        return {"exploration_initial_eps": 0.05, **({"cloning_coef": 1.0} if off_policy else {})}
+        held = {"cloning_coef": 1.0, "initial_ent_coef": 0.1} if off_policy else {}
+        return {"exploration_initial_eps": 0.05, **held}
 
     def build(self) -> Mapping[str, keras.Model]:
         missing = [name for name in ("cloning_loss", "policy_network") if not hasattr(self, name)]
@@ -133,10 +134,13 @@ class Pretrained(ExpertAgent):
         def loss(batch: dict[str, Any]) -> Mapping[str, Any]:
             cloned = {name: batch[f"cloned_{name}"] for name in ("observations", "actions")}
             losses, cloning = step.loss(batch), self.cloning_loss(cloned)
-            weight = self.hyperparameters.cloning_coef * self._share_left()
+            share = self._share_left()
+            weight = self.hyperparameters.cloning_coef * share
             if hasattr(self, "cloning_scale"):
                 weight = weight * self.cloning_scale(batch)
-            return {**losses, owner: losses[owner] + weight * cloning, "cloning_loss": cloning}
+            # A temperature would rise without end for a policy that is held where its entropy is too small.
+            paused = {name: (1.0 - share) * losses[name] for name in getattr(self, "adapting", ()) if name in losses}
+            return {**losses, **paused, owner: losses[owner] + weight * cloning, "cloning_loss": cloning}
 
         return replace(step, loss=loss)
 

@@ -341,6 +341,7 @@ def test_cloning_is_part_of_the_loss_of_the_policy():
     expected = float(usual.loss(batch)["actor"]) + 2.0 * 0.6 * float(agent.cloning_loss(cloned))
     losses = step.loss(batch)
     assert float(losses["actor"]) == pytest.approx(expected, rel=1e-4)
+    assert float(losses["temperature"]) == pytest.approx(0.4 * float(usual.loss(batch)["temperature"]), rel=1e-4)
     assert set(losses) == {*usual.loss(batch), "cloning_loss"}
     assert "cloned_actions" not in plain.preprocess_batch(data)
 
