@@ -36,6 +36,7 @@ NUMBERS = {
     "--steps 500000": "--steps 600",
     "--evaluate-every 20000": "--evaluate-every 300",
     "--steps 200000": "--steps 1200",
+    "--steps 100000": "--steps 1200",
     "--steps 50000": "--steps 1200",
     "--steps 20000": "--steps 1200",
     # examples/study.toml
