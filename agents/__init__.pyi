@@ -3,6 +3,7 @@ from .algorithms.a2c import A2C as A2C
 from .algorithms.acer import ACER as ACER
 from .algorithms.ddpg import DDPG as DDPG
 from .algorithms.dqn import DQN as DQN
+from .algorithms.imitation.bc import BC as BC
 from .algorithms.imitation.saved_reward import SavedReward as SavedReward
 from .algorithms.imitation.saved_reward import learned_reward as learned_reward
 from .algorithms.multi_agent.maddpg import MADDPG as MADDPG
