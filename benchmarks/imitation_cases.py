@@ -46,7 +46,7 @@ class Case:
 # need. AIRL adds the policy's entropy to the reward, which a Gaussian policy whose actions are clipped can raise for
 # ever: with fewer updates it stays lower.
 _PPO_PENDULUM = {"gamma": 0.97, "learning_rate": falling(1e-3, 15_600)}
-_PPO_LUNAR = {"n_envs": 16, "n_steps": 256, "n_epochs": 4, "batch_size": 128, "gae_lambda": 0.98, "ent_coef": 0.01}
+_PPO_LUNAR = {"n_envs": 16, "n_steps": 256, "n_epochs": 4, "batch_size": 128, "gae_lambda": 0.98}
 
 _SETTINGS: dict[str, tuple[int, dict[str, Any]]] = {
     "gail-cartpole": (50_000, {}),
