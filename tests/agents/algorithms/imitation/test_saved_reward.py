@@ -366,3 +366,17 @@ def test_saved_reward_is_learned_from(of_the_end: float, least: float, most: flo
     with Trainer(agent) as trainer:
         trainer.train(env_steps=15_000, progress=False)
     assert least <= agents.evaluate(agent, n_episodes=10).mean() <= most
+
+
+@pytest.mark.learns
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["airl-ppo", "gail-ppo"])
+def test_reward_of_a_long_run_trains_a_fresh_agent(name: str, tmp_path: Path):
+    """Long after the learner has stopped to fall: a reward that has forgotten falls ends at returns of 9."""
+    source = agents.make(name, CART, seed=0, expert="balance")
+    with Trainer(source, callbacks=[Checkpoint(tmp_path / "run")]) as trainer:
+        trainer.train(env_steps=100_000, progress=False)
+    fresh = agents.make("rewarded-ppo", CART, seed=1, learning_rate=1e-3, reward_from=str(tmp_path / "run"))
+    with Trainer(fresh) as trainer:
+        trainer.train(env_steps=60_000, progress=False)
+    assert agents.evaluate(fresh, n_episodes=20).mean() > 400.0
