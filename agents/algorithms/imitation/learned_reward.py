@@ -9,8 +9,8 @@ Earlier policies. Rewards that are learned from the steps of the newest policy a
 policies visited, and a fresh agent cannot be trained by them: on CartPole-v1 the reward of the absorbing state rises
 again when the agent does not fall any more. Half of the agent's steps that the discriminator sees are therefore steps
 of earlier policies, as in Fu et al. 2018 (arXiv 1710.11248). Where we differ: these are drawn uniformly from all steps
-so far, not from the last 20 iterations, and AIRL takes their log-probabilities under the policies that took them.
-Under the newest policy these are so low that rewards of early states fall without end.
+so far, not from the last 20 iterations. Their log-probabilities are those under the policies that took them, as in the
+implementation of the authors; under the newest policy they are so low that rewards of early states fall without end.
 
 The end of an episode (`agents.algorithms.imitation.features`) is learned too: the discriminator sees as many steps of
 the absorbing state as an episode has on average under the discount, 1 / (1 - gamma).
