@@ -17,7 +17,7 @@ import agents
 from agents.backend import shared_functions
 from agents.backend.custom_gradients import gradient_table, owned_gradients
 from agents.backend.shared_functions import shared_function
-from agents.contract.registry import ALGORITHMS, MULTI_AGENT, agent_class
+from agents.contract.registry import ALGORITHMS, IMITATION, MULTI_AGENT, agent_class
 from agents.contract.spec import AgentSpec
 from agents.population import Population
 
@@ -86,7 +86,7 @@ def test_tensorflow_still_leaks_graphs_of_custom_gradients():
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name not in IMITATION])
 def test_deleted_agents_leave_nothing(name):
     trained(name)
     before = held_by_process()
