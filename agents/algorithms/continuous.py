@@ -205,7 +205,7 @@ class ContinuousAgent(OffPolicyAgent):
         values = self.value(self.critics[0], batch["observations"], self.flat_actions(batch))
         return ops.stop_gradient(ops.maximum(ops.mean(ops.abs(values)), 1.0))
 
-    def cloning_loss(self, batch: dict[str, Any]) -> Any:
+    def cloning_loss(self, batch: dict[str, Any], training: bool = True) -> Any:
         """Return the mean squared distance of the policy's actions from those of a minibatch."""
-        actions = self.networks["actor"](batch["observations"], training=True)  # [B, D]
+        actions = self.networks["actor"](batch["observations"], training=training)  # [B, D]
         return ops.mean(ops.square(actions - self.flat_actions(batch)))

@@ -323,12 +323,12 @@ class DQN(OffPolicyAgent):
             **rows.metrics,
         }
 
-    def cloning_loss(self, batch: dict[str, Any]) -> Any:
+    def cloning_loss(self, batch: dict[str, Any], training: bool = True) -> Any:
         """Return the mean margin loss of a minibatch's actions: Hester et al. 2018, arXiv 1704.03732.
 
         The value of the expert's action is to exceed all others by `MARGIN`.
         """
-        outputs = self.networks["q"](batch["observations"], training=True)
+        outputs = self.networks["q"](batch["observations"], training=training)
         values = self.values.values(outputs, lambda name: getattr(self.hyperparameters, name))  # [B, A]
         chosen = ops.one_hot(batch["actions"], values.shape[1])
         best = ops.max(values + MARGIN * (1.0 - chosen), axis=1)

@@ -93,13 +93,13 @@ class PolicyAgent(KerasAgent):
         """Return actions [R, ...] as the distributions take them: [R], or [R, D]."""
         return actions if isinstance(self.action_space, spaces.Discrete) else actions.reshape(len(actions), -1)
 
-    def cloning_loss(self, batch: dict[str, Any]) -> Any:
+    def cloning_loss(self, batch: dict[str, Any], training: bool = True) -> Any:
         """Return the mean negative log-probability of a minibatch's actions under the policy.
 
         Standard deviations that are smaller than `exp(LEAST_LOG_STD)` count as that, and are not made smaller: those of
         an expert without noise would fall for ever, and an agent that starts as a clone has to explore.
         """
-        parameters = self.networks["actor"](batch["observations"], training=True)
+        parameters = self.networks["actor"](batch["observations"], training=training)
         if self.distribution is DiagonalGaussian:
             mean, log_std = ops.split(parameters, 2, axis=1)
             parameters = ops.concatenate([mean, ops.maximum(log_std, LEAST_LOG_STD)], axis=1)

@@ -163,13 +163,13 @@ class SAC(ContinuousAgent):
         loss = -self.mean(batch, self.log_temperature(observations) * missing)
         return {**losses, "temperature": loss, "ent_coef": ops.mean(temperature)}
 
-    def cloning_loss(self, batch: dict[str, Any]) -> Any:
+    def cloning_loss(self, batch: dict[str, Any], training: bool = True) -> Any:
         """Return the mean negative log-density of a minibatch's actions under the policy.
 
         Beyond their clips, logarithms of standard deviations have no gradient, and would stay there for the whole
         training. Their squared distance is added, which brings them back.
         """
-        parameters = self.networks["actor"](batch["observations"], training=True)
+        parameters = self.networks["actor"](batch["observations"], training=training)
         log_likelihood = SquashedGaussian.log_prob(parameters, self.flat_actions(batch))
         _, log_std = ops.split(parameters, 2, axis=1)
         beyond = log_std - ops.clip(log_std, *SquashedGaussian.LOG_STD)

@@ -15,6 +15,7 @@ import numpy as np
 from agents.callbacks.callback import Callback
 from agents.contract.agent import Agent, UpdateMetrics
 from agents.contract.pickling import pickled, spec_of, unpickled
+from agents.contract.restoring import restoring
 from agents.errors import ConfigurationError, check_at_least
 from agents.shared_objects import shared
 
@@ -139,7 +140,8 @@ class NamedAgent:
     def __init__(self, store: WeightStore, newest: Published, seed: int) -> None:
         self._store = store
         spec, interface = unpickled(newest.recipe)
-        self.agent: Agent = spec.build(seed, interface=interface)
+        with restoring():
+            self.agent: Agent = spec.build(seed, interface=interface)
         self.version = 0
         """Number of publications up to these weights."""
         self._take(newest)

@@ -11,6 +11,7 @@ from agents.callbacks.callback import Callback
 from agents.callbacks.publish import NamedAgent, reach
 from agents.contract.agent import Agent, UpdateMetrics
 from agents.contract.pickling import pickled, spec_of, unpickled
+from agents.contract.restoring import restoring
 from agents.errors import ConfigurationError, check_at_least
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class EarlierAgent:
         """Draw actions as in training."""
         if self._agent is None:
             spec, interface = unpickled(self.recipe)
-            agent: Agent = spec.build(self.env_steps, interface=interface)
+            with restoring():
+                agent: Agent = spec.build(self.env_steps, interface=interface)
             agent.set_acting_state(self.state)
             agent.advance(self.env_steps)
             self._agent = agent

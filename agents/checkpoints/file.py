@@ -15,6 +15,7 @@ from agents.checkpoints.plain_spec import plain_spec, spec_of_plain
 from agents.checkpoints.training_state import sections_of, sections_of_before, state_of
 from agents.contract.agent import Agent
 from agents.contract.pickling import pickled, unpickled
+from agents.contract.restoring import restoring
 from agents.contract.spec import AgentSpec
 from agents.contract.weights import start_from
 from agents.errors import ConfigurationError, UntrustedFileError
@@ -193,7 +194,8 @@ def load_agent(
             *before,
             *(each for each in further if each not in before),
         ]  # own entries first, unlike in a child process
-        agent = spec.build(header.seed, interface=interface)
+        with restoring():
+            agent = spec.build(header.seed, interface=interface)
     if header.contents == "everything":
         agent.set_state(state["agent"])
     else:

@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 from agents import seeding
 from agents.collection.collector import Collector, EndedEpisode
+from agents.contract.restoring import restoring
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.environments.interface import Interface
@@ -80,7 +81,8 @@ class CollectorWorker:
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._agent = task.agent.build(task.seed, interface=task.interface)
+        with restoring():
+            self._agent = task.agent.build(task.seed, interface=task.interface)
         self._agent.set_state(task.state)
         self._agent.rng = seeding.generator(task.seed, f"exploration of collector {task.index}, life {task.life}")
         self._collector = Collector(task.environment, task.n_envs, [task.seed], copies=task.copies, life=task.life)

@@ -12,6 +12,7 @@ variables.
 from __future__ import annotations
 
 import contextlib
+import copyreg
 import dataclasses
 import math
 import types
@@ -37,6 +38,9 @@ _DIGITS = 12
 
 COMPLEMENT = "one_minus_"
 """Prefix of the name of a hyperparameter that is set as 1 minus its value."""
+
+# "No default" is compared by identity: where config classes are pickled by value, it must not become a copy.
+copyreg.pickle(type(dataclasses.MISSING), lambda missing: "MISSING")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,9 @@ from agents.short_repr import short_repr
 Array = np.ndarray[Any, Any]
 ActionSpace = AgentActions
 
+HELD_OUT_LOSS = "held_out_loss"
+"""Name, in the metrics of an update, of the loss on data that is not learned from."""
+
 
 class UpdateMetrics(NamedTuple):
     """Results of the gradient steps of one update: values of the individual steps, not running means.
@@ -46,7 +49,13 @@ class UpdateMetrics(NamedTuple):
 
     @property
     def loss(self) -> Any:
-        """The mean over the gradient steps of the summed losses of all optimizers: a number, or [P]."""
+        """The mean over the gradient steps of the summed losses of all optimizers: a number, or [P].
+
+        For an agent that holds out demonstrations it is the mean loss on these.
+        """
+        if HELD_OUT_LOSS in self.metrics:
+            held_out = self.metrics[HELD_OUT_LOSS].mean(axis=-1)
+            return float(held_out) if np.ndim(held_out) == 0 else held_out
         means = [values[..., 0] if values.shape[-1] == 1 else values.mean(axis=-1) for values in self.losses.values()]
         total = sum(means[1:], means[0])
         return float(total) if np.ndim(total) == 0 else total

@@ -28,6 +28,7 @@ from agents.config.optimizers import variables_of
 from agents.contract.agent import ActionSpace, UpdateMetrics
 from agents.contract.hyperparameter_reader import HyperparameterReader
 from agents.contract.mutable_agent import MutableAgent
+from agents.contract.restoring import is_restoring, restoring
 from agents.distributed.replicas import DistributedSteps
 from agents.distributed.team import Team, Update
 from agents.environments import EnvironmentSpec
@@ -160,6 +161,7 @@ class KerasAgent(MutableAgent):
         """Change the weights of new networks that the seed has drawn. Defaults to no change.
 
         Called when the agent is built and at each reset, before target networks become equal to their online networks.
+        An agent that is built for a state (`agents.contract.restoring`) has no initial weights.
         """
 
     def optimized_networks(self) -> Mapping[str, Sequence[str]]:
@@ -306,7 +308,8 @@ class KerasAgent(MutableAgent):
         for network in networks.values():
             if not network.built:
                 network.build((None, *self.observation_space.shape))
-        self.set_initial_weights(networks)
+        if not is_restoring():
+            self.set_initial_weights(networks)
         for target, online in self.target_networks.items():
             assign_all(networks[target].variables, values_of(networks[online].variables))
             networks[target].trainable = False
@@ -403,5 +406,6 @@ class KerasAgent(MutableAgent):
         self._gradient_steps.assign(self.gradient_steps)
         self.fresh = state["fresh"]
         self.forwards.refresh()
-        self.start()  # the exploration of this config, which may differ
+        with restoring():
+            self.start()  # the exploration of this config, which may differ
         self.set_extra_state(state["extra"])

@@ -71,16 +71,20 @@ def unpickled(payload: bytes) -> Any:
 
 @contextlib.contextmanager
 def _by_value(agent: Any) -> Iterator[None]:
-    """Pickle a class or function of a user's file by value if it is not named by its file: it cannot be imported."""
-    name = getattr(agent, "__module__", None) or ""
-    if not name.startswith(FILE_MODULE):
-        yield
-        return
-    cloudpickle.register_pickle_by_value(sys.modules[name])
+    """Pickle classes and functions of users' files by value where no file names them: they cannot be imported.
+
+    The agent may be combined with such a class (`agents.algorithms.imitation.composed`).
+    """
+    parts = agent.__mro__ if isinstance(agent, type) else (agent,)
+    names = {getattr(part, "__module__", None) or "" for part in parts}
+    modules = [sys.modules[name] for name in names if name.startswith(FILE_MODULE)]
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
     try:
         yield
     finally:
-        cloudpickle.unregister_pickle_by_value(sys.modules[name])
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)
 
 
 def _own_optimizers(config: Config) -> dict[str, Any]:

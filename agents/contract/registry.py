@@ -113,9 +113,13 @@ def resolve_agent(agent: Any) -> Any:
 
 
 def prefixes_of(name: str) -> tuple[tuple[str, ...], str]:
-    """Split the name of an agent: ``"bc-airl-ppo"`` into ``("bc", "airl")`` and ``"ppo"``."""
+    """Split the name of an agent: ``"bc-airl-ppo"`` into ``("bc", "airl")`` and ``"ppo"``.
+
+    The name of an existing file, such as ``"bc-mine.py:Agent"``, has no prefixes.
+    """
     prefix, dash, rest = name.partition("-")
-    if not dash or prefix.lower() not in AGENT_PREFIXES:
+    file, colon, _ = name.rpartition(":")
+    if not dash or prefix.lower() not in AGENT_PREFIXES or (colon and file.endswith(".py") and Path(file).is_file()):
         return (), name
     others, algorithm = prefixes_of(rest)
     return (prefix.lower(), *others), algorithm

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from agents.contract.agent import Agent
+from agents.contract.restoring import restoring
 from agents.errors import ConfigurationError
 
 
@@ -19,7 +20,8 @@ def start_from(agent: Agent, state: Mapping[str, Any]) -> None:
     Raises:
         ConfigurationError: The state belongs to another structure.
     """
-    own = agent.get_state()
+    with restoring():
+        own = agent.get_state()
     try:
         agent.set_state({**own, "networks": state["networks"], "extra": state["extra"], "fresh": False})
     except (KeyError, ValueError) as error:

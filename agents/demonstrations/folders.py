@@ -25,6 +25,7 @@ def require_minari() -> ModuleType:
     try:
         import h5py  # noqa: F401 - the format of most datasets, which Minari imports when it reads one
         import minari
+        import PIL  # noqa: F401 - which Minari needs for that format, and does not depend on
     except ImportError as error:
         raise ConfigurationError(
             f'Datasets of demonstrations need Minari ({error}): pip install "agentfinder[experts]".'
@@ -73,18 +74,38 @@ def data_folder(source: str | os.PathLike[str]) -> Path:
     """
     text = os.fspath(source)
     path = Path(os.path.expanduser(text))
-    if _NAME.fullmatch(text):
-        versions = {} if _ID.fullmatch(text) else local_versions(text)
-        folders = [datasets_folder() / text, *reversed(versions.values())]
-        found = [folder / "data" for folder in folders if _is_data(folder / "data")]
-        if found:
-            return found[0]
+    named = _named(text)
+    if named is not None:
+        return named
     for data in (path / "data", path):
         if _is_data(data):
             return data
     if os.path.exists(path):
         raise ConfigurationError(f"{text!r} is no dataset of Minari: a dataset is a folder with data/{METADATA} in it.")
     raise ConfigurationError(_unknown(text))
+
+
+def fixed_source(source: str | os.PathLike[str]) -> str:
+    """Return the source of a dataset such that it stays the same one: with its version, or as an absolute path.
+
+    Args:
+        source: As in `data_folder`. A dataset of that name comes before a folder: ``./demos`` is always the folder.
+    """
+    text = os.fspath(source)
+    path = Path(os.path.expanduser(text))
+    named = _named(text)
+    if named is not None:
+        return named.parent.relative_to(datasets_folder()).as_posix()
+    return str(path.resolve()) if os.path.isdir(path) else text
+
+
+def _named(text: str) -> Path | None:
+    """Return the data of a local dataset, by its id or its name; None if there is none."""
+    if not _NAME.fullmatch(text):
+        return None
+    versions = {} if _ID.fullmatch(text) else local_versions(text)
+    folders = [datasets_folder() / text, *reversed(versions.values())]
+    return next((folder / "data" for folder in folders if _is_data(folder / "data")), None)
 
 
 def _unknown(text: str) -> str:

@@ -22,6 +22,7 @@ from agents.buffers.join import concatenate, split
 from agents.config.agent_config import AgentConfig
 from agents.contract.agent import Agent, UpdateMetrics
 from agents.contract.keras_agent import KerasAgent
+from agents.contract.restoring import restoring
 from agents.contract.spec import AgentSpec
 from agents.contract.weights import start_from
 from agents.environments import EnvironmentSpec
@@ -140,7 +141,8 @@ class Population:
     def extract(self, position: int) -> KerasAgent:
         """Return the member at a position as a single agent in the member's current state."""
         member, actor = self._members[position], self._actors[0 if self._all is not None else position]
-        alone = AgentSpec(self._spec.agent, self._spec.environment, member.config).build(member.seed)
+        with restoring():
+            alone = AgentSpec(self._spec.agent, self._spec.environment, member.config).build(member.seed)
         assert isinstance(alone, KerasAgent)
         assign_all(alone.state_variables(), [values[position] for values in self._values()])
         alone.rng.bit_generator.state = self._generators()[position].bit_generator.state

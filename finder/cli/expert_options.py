@@ -84,8 +84,7 @@ def from_expert(agent: str, expert: list[str] | None, reward: str | None, pretra
     elif own and reward not in (None, own):
         raise _has_one(agent, own, reward)
     if expert:
-        places = tuple(str(Path(each).resolve()) if Path(each).is_dir() else each for each in expert)
-        params["expert"] = places[0] if len(places) == 1 else places
+        params["expert"] = expert[0] if len(expert) == 1 else tuple(expert)
         own = own or reward or (None if learns else "gail")
     return "-".join([*cloned, *filter(None, [own, *rewards[1:]]), algorithm]), params  # several are refused with it
 

@@ -293,8 +293,8 @@ class LRFinder:
 
         With another seed than that of this finder, the random generators of the copy are new.
         """
-        agent = replace(self.spec, state=None).build(seed, strategy)
         state = self._agent.get_state() if isinstance(self._agent, Agent) else self.spec.state
+        agent = replace(self.spec, state=None).build(seed, strategy)
         if state is not None:
             fresh = agent.get_state()
             streams = () if seed == self.seed else tuple({"rng", "seed"} & set(fresh))

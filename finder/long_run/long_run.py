@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from agents.callbacks.signals import REASON as INTERRUPTED
 from agents.checkpoints.file import NewEpisodesWarning, why_new_episodes
 from agents.checkpoints.file import resume as resume_training
 from agents.config.agent_config import AgentConfig
+from agents.contract.restoring import restoring
 from agents.distributed.strategies import StrategySpec
 from agents.errors import ConfigurationError
 from agents.state_files.header import CheckpointHeader, find, header_of
@@ -63,13 +65,19 @@ class LongRun:
         folder: Folder of the run.
         state: Initial weights from `agents.load_weights`. Defaults to None: weights that the seed draws.
         callbacks: Further callbacks. Defaults to none.
+        resumes: Whether `resume` follows: initial weights are then left out.
 
     Raises:
         ConfigurationError: The agent or environment cannot be made, or the run cannot resume from its checkpoint.
     """
 
     def __init__(
-        self, folder: RunFolder, state: Mapping[str, Any] | None = None, callbacks: Sequence[Callback] = ()
+        self,
+        folder: RunFolder,
+        state: Mapping[str, Any] | None = None,
+        callbacks: Sequence[Callback] = (),
+        *,
+        resumes: bool = False,
     ) -> None:
         self.folder = folder
         settings = folder.settings
@@ -86,7 +94,8 @@ class LongRun:
         self.watchdog = Watchdog(settings.hang_seconds)
         self._history = HistoryFile(folder.path)
         own = [*asked, WatchdogCallback(self.watchdog), self.checkpoints, self._history]
-        agent = replace(settings.agent_spec(), state=state).build(settings.seed, settings.strategy)
+        with restoring() if resumes else nullcontext():
+            agent = replace(settings.agent_spec(), state=state).build(settings.seed, settings.strategy)
         self.trainer = Trainer(agent, seed=settings.seed, callbacks=[*own, *callbacks], pool=settings.pool)
         self.resumed_from: CheckpointHeader | None = None
         """The checkpoint from which the run resumed; None for a new run."""

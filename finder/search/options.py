@@ -146,6 +146,8 @@ def make_spec(
         *(k for row in fields.get("trials", ()) for k in row),
     }
     named = list(zip(labels, agents, strict=True))
+    if metric_of(metric) == "loss":
+        _refuse_adversarial_losses(named, options.get("fixed") or {})
     return StudySpec(
         kind=kind,
         agents=labels,
@@ -160,6 +162,18 @@ def make_spec(
         fixed=dict(options.get("fixed") or {}),
         **{"name": name, **chosen, **fields},
     )
+
+
+def _refuse_adversarial_losses(named: Sequence[tuple[str, AgentSpec]], fixed: Mapping[str, Any]) -> None:
+    """Raise `ConfigurationError` for agents whose loss says nothing about what they have learned."""
+    for label, agent in named:
+        learns_reward = hasattr(agent.config, "reward_update_interval")
+        if learns_reward and not fixed.get("held_out_episodes", getattr(agent.config, "held_out_episodes", 0)):
+            raise ConfigurationError(
+                f"The loss of {label} falls and rises with a reward that is learned as well, so that trials cannot be "
+                f"compared by it: judge by metric='return', or hold out some of the demonstrations "
+                f"(held_out_episodes=2), the loss on which then counts."
+            )
 
 
 AFFORDABLE = 100_000

@@ -131,7 +131,7 @@ def _conclusion(
     study: OpenStudy, pick: Recommendation, status: Status, certainty: str, reasons: tuple[Reason, ...]
 ) -> Conclusion:
     return Conclusion(
-        status=status, pick=_pick_line(study, pick), value=value_line(pick), certainty=certainty, reasons=reasons
+        status=status, pick=_pick_line(study, pick), value=value_line(study, pick), certainty=certainty, reasons=reasons
     )
 
 
@@ -148,9 +148,9 @@ def _pick_line(study: OpenStudy, pick: Recommendation) -> str:
     return f"{settings}; {between}"
 
 
-def value_line(pick: Recommendation) -> str:
+def value_line(study: OpenStudy, pick: Recommendation) -> str:
     """Return the line on the value of a recommendation: confirmed or from the search only, with its interval."""
-    value = f"{pick.metric} {spread_text(pick.value, pick.spread)}"
+    value = f"{study.spec.metric_text} {spread_text(pick.value, pick.spread)}"
     interval = interval_text(pick.low, pick.high)
     expected = f"; expected {interval} (95%)" if interval else ""
     if pick.confirmed_by is None:

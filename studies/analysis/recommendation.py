@@ -14,11 +14,12 @@ from studies.analysis.confirmation import verdict
 from studies.analysis.learning_rate_estimate import LearningRateEstimate
 from studies.analysis.named_modules import check_modules
 from studies.analysis.ranking import Ranked, seeds_to_settle
+from studies.analysis.return_bounds import constant_return
 from studies.errors import StudyError, nearest
 from studies.spec.attributes import seed_values
 from studies.spec.spaces import Json
 from studies.spec.spec import Direction
-from studies.words import counted, interval_text, params_text, spread_text
+from studies.words import counted, interval_text, number_text, params_text, spread_text
 
 if TYPE_CHECKING:
     from studies.storage.storage import StudyStorage
@@ -218,8 +219,8 @@ def why_no_pick(study: OpenStudy) -> str:
     """Return the reason why no trial can be recommended, "" if one can.
 
     There is none if no trial is complete; if no complete trial learned anything before its last episode ended, so that
-    its value is that of the untrained agent; or if all complete trials are equal, episode by episode, so that the
-    searched parameters had no effect.
+    its value is that of the untrained agent; if all complete trials are equal, episode by episode, so that the
+    searched parameters had no effect; or if all episodes of all trials have the same return.
     """
     complete = _complete(study)
     if not complete:
@@ -231,13 +232,27 @@ def why_no_pick(study: OpenStudy) -> str:
     more = f"give each run more {'environment steps' if study.spec.env_steps is not None else 'episodes'}."
     if _is_unlearned(study, complete):
         return f"no gradient step was made within this budget, or only after the last episode had ended: {more}"
+    return _why_indistinguishable(study, complete, more)
+
+
+def _why_indistinguishable(study: OpenStudy, complete: list[FrozenTrial], more: str) -> str:
+    """Return why nothing tells the complete trials apart, "" if something does."""
     if _are_runs_identical(study, complete):
         varied = ", ".join(sorted({name for trial in complete for name in trial.params}))
         return (
             f"all trials gave exactly the same: what was varied{f' ({varied})' if varied else ''} had no effect within "
             f"this budget. If it needs longer to show one, {more}"
         )
-    return ""
+    values = [trial.value for trial in complete if trial.value is not None]
+    if len(complete) < 2 or min(values) < max(values):  # looking at all episodes takes time
+        return ""
+    constant = constant_return(study)
+    if constant is None:
+        return ""
+    text = f"every episode had the return {number_text(constant)}, so that nothing tells the trials apart: {more}"
+    if study.spec.learns_from_experts:
+        text += " Without a reward, judge by demonstrations that are held out (metric=loss, held_out_episodes=2)."
+    return text
 
 
 def _nothing_is_complete(study: OpenStudy) -> str:

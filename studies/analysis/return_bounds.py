@@ -18,14 +18,31 @@ def return_bounds(study: OpenStudy) -> Bounds:
     seen = study.storage.episodes.return_extremes(study.episodes_key)
     if seen is None:
         return NO_BOUNDS
-    limits = [_limits(trial.user_attrs.get("configuration", {})) for trial in study.all_trials()]
-    known = [each for each in limits if each]
+    known = _limits(study)
     steps: list[Any] = [each.get("max_episode_steps") for each in known]
-    thresholds: list[float] = [each["reward_threshold"] for each in known if each.get("reward_threshold") is not None]
+    thresholds = _thresholds(known)
     step_limit = max(steps) if steps and None not in steps else None
     return bounds_of(seen, step_limit, max(thresholds) if thresholds else None)
 
 
-def _limits(configuration: dict[str, Any]) -> dict[str, Any]:
-    limits: dict[str, Any] = configuration.get(LIMITS_KEY) or {}
-    return limits
+def constant_return(study: OpenStudy) -> float | None:
+    """Return the return that every episode of a study has had, if it is the same and does not solve the environment.
+
+    None if the metric is the loss.
+    """
+    if study.spec.metric != "return":
+        return None
+    seen = study.storage.episodes.return_extremes(study.episodes_key)
+    if seen is None or seen.lowest != seen.highest:
+        return None
+    return None if any(seen.lowest >= each for each in _thresholds(_limits(study))) else seen.lowest
+
+
+def _limits(study: OpenStudy) -> list[dict[str, Any]]:
+    """Return the limits of the environments of all trials that recorded any."""
+    each = (trial.user_attrs.get("configuration", {}).get(LIMITS_KEY) for trial in study.all_trials())
+    return [limits for limits in each if limits]
+
+
+def _thresholds(limits: list[dict[str, Any]]) -> list[float]:
+    return [each["reward_threshold"] for each in limits if each.get("reward_threshold") is not None]

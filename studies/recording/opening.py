@@ -215,7 +215,7 @@ def _create(spec: StudySpec, storage: StudyStorage) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             # The axes of the dashboard show this name in place of "Objective 0".
-            study.set_metric_names([f"{spec.metric} in the search, {over_seeds_text(len(spec.seeds))}"])
+            study.set_metric_names([f"{spec.metric_text} in the search, {over_seeds_text(len(spec.seeds))}"])
         return study._study_id
     finally:
         optuna.logging.set_verbosity(verbosity)

@@ -77,8 +77,8 @@ def budget_text(study: OpenStudy) -> str:
 def _measured_sentence(study: OpenStudy, pick: Recommendation) -> str:
     """Return a sentence on the trial of the value, and on the part of its runs that counts."""
     return (
-        f"The pick is trial #{pick.trial}; its value is the mean {study.spec.metric} on {pick.env} over the last part "
-        f"of training, {budget_text(study)} each."
+        f"The pick is trial #{pick.trial}; its value is the mean {study.spec.metric_text} on {pick.env} over the last "
+        f"part of training, {budget_text(study)} each."
     )
 
 

@@ -104,7 +104,7 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
     )
     return (
         f'<h2>{title}</h2><div class="scroll"><table><tr><th>place</th><th>trial</th><th>parameters</th>'
-        f"<th>{_text(study.spec.metric)} ± spread</th><th>95% interval</th>"
+        f"<th>{_text(study.spec.metric_text)} ± spread</th><th>95% interval</th>"
         f'<th title="how probable it is that its expected value is the highest of all">is the best</th>'
         f'<th title="how often a run of this one is better than a run of the pick">beats the pick</th>'
         f"<th>seeds</th></tr>{rows}</table></div>"

@@ -63,7 +63,7 @@ class LearningCurvesData(NamedTuple):
     """Data of the figure.
 
     Attributes:
-        metric: `return` or `loss`.
+        metric: `StudySpec.metric_text`.
         curves: The best trials, best first, from all their episodes; then pruned, running and failed ones.
         others: The other trials, as thin lines from their intermediate values.
         n_left_out: Number of trials that are not shown.
@@ -104,7 +104,7 @@ def learning_curves_data(study: OpenStudy, max_curves: int = 6) -> LearningCurve
         else:
             n_left_out += 1
     pick = None if facts.pick is None else facts.pick.number
-    return LearningCurvesData(study.spec.metric, tuple(curves), tuple(others), n_left_out, pick)
+    return LearningCurvesData(study.spec.metric_text, tuple(curves), tuple(others), n_left_out, pick)
 
 
 def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:

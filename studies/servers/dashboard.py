@@ -91,7 +91,7 @@ def _note(study: OpenStudy) -> str:
 def _pick_shown(study: OpenStudy) -> tuple[int | None, PickShown]:
     """Return the number of the recommended trial (None if there is none), and its card."""
     pick = pick_or_none(study)
-    above = f"The number above: {study.spec.metric} in the search, {over_seeds_text(len(study.spec.seeds))}."
+    above = f"The number above: {study.spec.metric_text} in the search, {over_seeds_text(len(study.spec.seeds))}."
     return None if pick is None else pick.trial, {
         "name": "Best so far, no pick" if pick is None else "Finder's pick",
         "lines": [*conclusion(study).lines, above],

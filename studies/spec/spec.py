@@ -274,6 +274,21 @@ class StudySpec(CheckedModel):
         return "maximize" if self.metric == "return" else "minimize"
 
     @property
+    def learns_from_experts(self) -> bool:
+        """True if all agents learn from demonstrations."""
+        return all(self.agent_value(agent, "expert") for agent in self.agents)
+
+    @property
+    def metric_text(self) -> str:
+        """The metric for people: `return`, `loss`, or `loss on held-out demonstrations`."""
+        held_out = self.metric == "loss" and all(self.agent_value(each, "held_out_episodes") for each in self.agents)
+        return "loss on held-out demonstrations" if held_out else self.metric
+
+    def agent_value(self, agent: str, name: str) -> Json:
+        """Return the value that all trials of an agent have for a hyperparameter; None if none was given."""
+        return self.fixed.get(name, self.agent_params.get(agent, {}).get(name))
+
+    @property
     def budget(self) -> int:
         """Budget of each seed, in environment steps or in episodes, whichever was given."""
         return self.env_steps if self.env_steps is not None else self.episodes or 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from agents.backend.tensorflow import keras, ops
 from agents.config.agent_config import MOST_COPIES, hyperparameter
 from agents.config.network_config import NetworkConfig
 from agents.contract.rows import row_by_row
-from agents.errors import ConfigurationError
 
 Array = np.ndarray[Any, Any]
 
@@ -42,9 +40,6 @@ class BCConfig(NetworkConfig, ExpertConfig):
     activation: str = hyperparameter("tanh", "Keras activation of the hidden layers.", search=("tanh", "relu"))
     normalize_observations: bool = hyperparameter(
         True, "Scale observations by the mean and standard deviation of the expert's."
-    )
-    held_out_episodes: int = hyperparameter(
-        0, "Last demonstrations that are not learned from; their log-likelihood is recorded.", low=0
     )
 
 
@@ -70,18 +65,7 @@ class BC(PolicyAgent, ExpertAgent):
 
     def start(self) -> None:
         super().start()
-        self.scale_as_expert(self.demonstrations.observations[: self.n_learned])
-
-    @cached_property
-    def n_learned(self) -> int:
-        """Number of the expert's steps that are learned from; those of held-out episodes follow them."""
-        lengths, held_out = self.demonstrations.lengths, self.config.held_out_episodes
-        if held_out >= len(lengths):
-            raise ConfigurationError(
-                f"held_out_episodes is {held_out}, and there are {len(lengths)} demonstrations: nothing is left to "
-                f"learn from."
-            )
-        return int(lengths[: len(lengths) - held_out].sum())
+        self.scale_as_expert()
 
     def make_buffer(self, n_envs: int, rng: np.random.Generator) -> DemonstrationBuffer:
         config, expert, n = self.config, self.demonstrations, self.n_learned
@@ -98,14 +82,14 @@ class BC(PolicyAgent, ExpertAgent):
         seen = [name for name in ("observations", "held_out_observations") if name in data]
         return {**data, **{name: self._normalized(data[name]) for name in seen}}
 
+    def cloning_loss(self, batch: dict[str, Any], training: bool = True) -> Any:
+        """Return the mean negative log-likelihood of actions, whatever their standard deviations."""
+        parameters = self.networks["actor"](batch["observations"], training=training)
+        return -ops.mean(self.distribution.log_prob(parameters, batch["actions"]))
+
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         parameters = self.networks["actor"](batch["observations"], training=True)
         log_likelihood = ops.mean(self.distribution.log_prob(parameters, batch["actions"]))
         entropy = ops.mean(self.distribution.entropy(parameters))
         loss = -log_likelihood - self.hyperparameters.ent_coef * entropy
-        found = {"default": loss, "log_likelihood": log_likelihood, "entropy": entropy}
-        if "held_out_actions" in batch:
-            parameters = self.networks["actor"](batch["held_out_observations"], training=False)
-            held_out = self.distribution.log_prob(parameters, batch["held_out_actions"])
-            found["held_out_log_likelihood"] = ops.mean(held_out)
-        return found
+        return {"default": loss, "log_likelihood": log_likelihood, "entropy": entropy}

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import copyreg
 import functools
-from collections.abc import Mapping, Sequence
+from abc import ABCMeta
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from agents.algorithms.imitation.airl import AIRL
@@ -57,10 +60,64 @@ def _with_part(agent_class: type[KerasAgent], prefix: str) -> type[KerasAgent]:
     part = PARTS[prefix]
     name = f"{part.title}{agent_class.__name__}"
     about = f"{agent_class.__name__} {part.about}. See `Agent` for the arguments."
-    module = {"__module__": __name__, "__qualname__": name}
     plain = issubclass(part.config_part, agent_class.config_class)  # AgentConfig itself
     bases = (part.config_part,) if plain else (agent_class.config_class, part.config_part)
     own = other_defaults(part.defaults(agent_class.config_class), *bases, ranges=part.ranges)
-    config = type(f"{name}Config", bases, {**module, **own, "__qualname__": f"{name}Config", "__doc__": about})
-    made = {**module, "__doc__": about, "prefix": prefix, "config_class": dataclass(frozen=True, kw_only=True)(config)}
-    return type(name, (part, agent_class), made)
+    config_names = {**_names(f"{name}Config", about), **own, "made_by": (_config_class, (agent_class, prefix))}
+    config = _metaclass(bases)(f"{name}Config", bases, config_names)
+    config_class = _registered(dataclass(frozen=True, kw_only=True)(config))
+    parts = {"prefix": prefix, "made_by": (_with_part, (agent_class, prefix)), "config_class": config_class}
+    names = {**_names(name, about), **parts}
+    made: type[KerasAgent] = _registered(_metaclass((agent_class,))(name, (part, agent_class), names))
+    return made
+
+
+def _config_class(agent_class: type[KerasAgent], prefix: str) -> Any:
+    return _with_part(agent_class, prefix).config_class
+
+
+# Pickling -----------------------------------------------------------------------------------------------------------
+# Classes that are made here are made again in another process, of the same parts: copies of them would not be the
+# classes that names such as "gail-ppo" stand for there.
+
+
+class _Composed(ABCMeta):
+    """Class of the classes that are made here.
+
+    Attributes:
+        made_by: Function and its arguments that return the class. Subclasses have none of their own.
+    """
+
+    made_by: tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+def _reduced(made: _Composed) -> Any:
+    return vars(made).get("made_by", made.__qualname__)
+
+
+copyreg.pickle(_Composed, _reduced)
+
+
+def _metaclass(bases: Sequence[type[Any]]) -> Any:
+    """Return the class of a class with these bases, which may have metaclasses of their own."""
+    further = [kind for kind in dict.fromkeys(map(type, bases)) if not issubclass(_Composed, kind)]
+    if not further:
+        return _Composed
+    made: Any = type(_Composed.__name__, (_Composed, *further), {})
+    copyreg.pickle(made, _reduced)
+    return made
+
+
+_MADE = count(1)
+
+
+def _names(name: str, about: str) -> dict[str, str]:
+    """Return the names of a new class; that within the module is unique."""
+    within = f"{name}_{next(_MADE)}" if name in globals() else name
+    return {"__module__": __name__, "__qualname__": within, "__doc__": about}
+
+
+def _registered(made: Any) -> Any:
+    """Put a class where its name says that it is, as pickling by reference demands."""
+    globals()[made.__qualname__] = made
+    return made

@@ -12,9 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.algorithms.imitation.features import action_vectors
 from agents.algorithms.imitation.learned_reward import REWARD, LearnedReward, Pairs
-from agents.environments.transforms import Transform, observation_transform
 
 Array = np.ndarray[Any, Any]
 
@@ -24,17 +22,11 @@ class GAIL(LearnedReward):
 
     reward_name, title, about = "gail", "GAIL", "with a reward that GAIL learns"
 
-    @cached_property
-    def _actions(self) -> Transform:
-        """Transform of actions to vectors: numbered ones one-hot."""
-        return observation_transform(self.action_space, self.interface.label)
-
     def reward_input_size(self, name: str) -> int:
-        return self.n_features + int(np.prod(self._actions.space.shape))
+        return self.n_features + self.n_action_features
 
     def pairs(self, observations: Array, actions: Array, successors: Array, terminated: Array) -> Pairs:
-        rows = action_vectors(actions, self._actions)
-        return Pairs(np.concatenate([self.scale.features(observations), rows], axis=1))
+        return Pairs(np.concatenate([self.scale.features(observations), self.action_features(actions)], axis=1))
 
     @cached_property
     def absorbing_inputs(self) -> Array:

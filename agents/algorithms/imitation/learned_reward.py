@@ -27,15 +27,18 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from agents.algorithms.imitation.expert import ExpertAgent, ExpertConfig, rows_first
-from agents.algorithms.imitation.features import LEAST, ObservationScale, with_absorbing
+from agents.algorithms.imitation.features import LEAST, ObservationScale, action_vectors, with_absorbing
 from agents.algorithms.imitation.reservoir import Reservoir
 from agents.algorithms.imitation.rewritten_reward import STEP_COLUMNS, RewrittenReward, RewrittenRewardConfig
 from agents.backend.tensorflow import keras, ops, tf
 from agents.config.agent_config import hyperparameter
 from agents.config.buffer_config import ReplayConfig
 from agents.config.optimizers import OptimizerSpec
+from agents.contract.restoring import is_restoring
 from agents.contract.rows import row_by_row
 from agents.environments.plain_space import plain_space
+from agents.environments.transforms import Transform, observation_transform
+from agents.errors import ConfigurationError
 from agents.updates.gradient_steps import OptimizerStep
 
 Array = np.ndarray[Any, Any]
@@ -113,6 +116,11 @@ class LearnedReward(RewrittenReward, ExpertAgent):
     # Networks -------------------------------------------------------------------------------------------------
 
     def build(self) -> Mapping[str, keras.Model]:
+        if not hasattr(self.config, "gamma"):
+            raise ConfigurationError(
+                f"{self.algorithm_name} has no hyperparameter gamma, by which rewards after the end of an episode are "
+                f"discounted: add it to {type(self.config).__name__.removeprefix(self.title)}."
+            )
         return {**super().build(), **{name: self._reward_network(name) for name in self.reward_networks}}
 
     @abstractmethod
@@ -145,11 +153,16 @@ class LearnedReward(RewrittenReward, ExpertAgent):
 
     @cached_property
     def _expert_scale(self) -> ObservationScale:
-        return ObservationScale.of(self.demonstrations.observations)
+        return ObservationScale.of(self.demonstrations.observations[: self.n_learned])
+
+    @property
+    def scale(self) -> ObservationScale:
+        """Scale of the observations: of the demonstrations, or of the state that was set."""
+        return self._scale_of_state or self._expert_scale
 
     def start(self) -> None:
         super().start()
-        self.scale = self._expert_scale
+        self._scale_of_state: ObservationScale | None = None
         size = self.config.reward_history
         self.history = Reservoir(size) if size and _learns_from_rollouts(self.config) else None
 
@@ -162,16 +175,31 @@ class LearnedReward(RewrittenReward, ExpertAgent):
         """Length of the features of an observation."""
         return int(np.prod(self.observation_space.shape)) + 1
 
+    @cached_property
+    def _actions(self) -> Transform:
+        return observation_transform(self.action_space, self.interface.label)
+
+    @property
+    def n_action_features(self) -> int:
+        """Length of the features of an action."""
+        return int(np.prod(self._actions.space.shape))
+
+    def action_features(self, actions: Array) -> Array:
+        """Return actions [R, ...] as vectors [R, D], numbered ones one-hot."""
+        return action_vectors(actions, self._actions)
+
     def extra_state(self) -> dict[str, Any]:
         """Add what a later run needs to use the reward without demonstrations (`agents.learned_reward`)."""
-        about = {**self.scale._asdict(), "actions": plain_space(self.action_space)}
-        history = {} if self.history is None else {HISTORY: self.history.get_state()}
-        return {**super().extra_state(), LEARNED_REWARD: {"learned_by": self.reward_name, **about}, **history}
+        state = super().extra_state()
+        if not is_restoring():  # without demonstrations, there is no scale yet
+            about = {**self.scale._asdict(), "actions": plain_space(self.action_space)}
+            state = {**state, LEARNED_REWARD: {"learned_by": self.reward_name, **about}}
+        return state if self.history is None else {**state, HISTORY: self.history.get_state()}
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
         super().set_extra_state(state)
         if LEARNED_REWARD in state:  # states of earlier versions have none
-            self.scale = ObservationScale(state[LEARNED_REWARD]["mean"], state[LEARNED_REWARD]["std"])
+            self._scale_of_state = ObservationScale(state[LEARNED_REWARD]["mean"], state[LEARNED_REWARD]["std"])
         if self.history is not None and HISTORY in state:
             self.history.set_state(state[HISTORY])
 
@@ -253,7 +281,8 @@ class LearnedReward(RewrittenReward, ExpertAgent):
             agent, expert = agent - batch["agent_log_probs"], expert - batch["expert_log_probs"]
         absorbing = self._tensor_logits(tf.constant(self.absorbing_inputs))[0]
         after = 1.0 / ops.maximum(1.0 - self.hyperparameters.gamma, LEAST)
-        agent_loss = _weighted(ops.softplus(agent), ops.softplus(absorbing), after * batch["agent_ends"])
+        weights = batch.get("weights", 1.0)  # as if the agent's steps were drawn uniformly from a replay
+        agent_loss = _weighted(ops.softplus(agent), ops.softplus(absorbing), after * batch["agent_ends"], weights)
         expert_loss = _weighted(ops.softplus(-expert), ops.softplus(-absorbing), after * batch["expert_ends"])
         total = agent_loss + expert_loss
         if "gradient_penalty" in self.live:
@@ -281,6 +310,6 @@ class LearnedReward(RewrittenReward, ExpertAgent):
         return ops.mean(ops.square(norms - 1.0))
 
 
-def _weighted(values: Any, absorbing: Any, after: Any) -> Any:
-    """Return the mean of values [B] and of those of the absorbing steps that follow them, `after` [B] each."""
-    return ops.sum(values + after * absorbing) / ops.sum(1.0 + after)
+def _weighted(values: Any, absorbing: Any, after: Any, weights: Any = 1.0) -> Any:
+    """Return the weighted mean of values [B] and of those of the absorbing steps that follow them, `after` [B] each."""
+    return ops.sum(weights * (values + after * absorbing)) / ops.sum(weights * (1.0 + after))

@@ -8,7 +8,7 @@ that the policy maximises (Fujimoto and Gu 2021, arXiv 2106.06860).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -17,7 +17,7 @@ import numpy as np
 
 from agents import seeding
 from agents.algorithms.imitation.demonstration_buffer import DemonstrationBuffer
-from agents.algorithms.imitation.expert import ExpertAgent, ExpertConfig
+from agents.algorithms.imitation.expert import ExpertAgent, ExpertConfig, columns_of
 from agents.backend.tensorflow import keras, ops
 from agents.backend.variables import assign_all, values_of
 from agents.config.agent_config import AgentConfig, hyperparameter
@@ -75,7 +75,6 @@ class Pretrained(ExpertAgent):
     ranges: ClassVar[Mapping[str, tuple[Any, ...]]] = {"exploration_final_eps": (0.01, 0.05)}  # up to the initial one
 
     policy_network: str
-    cloning_loss: Callable[[dict[str, Any]], Any]
 
     @staticmethod
     def defaults(config_class: type[AgentConfig]) -> Mapping[str, Any]:
@@ -114,13 +113,8 @@ class Pretrained(ExpertAgent):
         columns = super().preprocess_batch(data)
         if "cloning_coef" not in self.live:
             return columns
-        shape, expert = data["rewards"].shape, self.demonstrations  # [T, N] of a rollout, [M] of replayed steps
-        rows = self.rows_of_expert(shape)
-        observations = expert.observations[rows]
-        normalizer = getattr(self, "normalizer", None)
-        if normalizer is not None:
-            observations = normalizer(observations)
-        return {**columns, "cloned_observations": observations, "cloned_actions": expert.actions[rows]}
+        rows = self.rows_of_expert(data["rewards"].shape)  # [T, N] of a rollout, [M] of replayed steps
+        return {**columns, **self.steps_of_expert("cloned", rows)}
 
     def optimizer_steps(self) -> Sequence[OptimizerStep]:
         steps = super().optimizer_steps()
@@ -132,8 +126,7 @@ class Pretrained(ExpertAgent):
         owner = self._owner
 
         def loss(batch: dict[str, Any]) -> Mapping[str, Any]:
-            cloned = {name: batch[f"cloned_{name}"] for name in ("observations", "actions")}
-            losses, cloning = step.loss(batch), self.cloning_loss(cloned)
+            losses, cloning = step.loss(batch), self.cloning_loss(columns_of("cloned", batch))
             share = self._share_left()
             weight = self.hyperparameters.cloning_coef * share
             if hasattr(self, "cloning_scale"):
@@ -167,8 +160,8 @@ class Pretrained(ExpertAgent):
         return made
 
     def _cloning_config(self) -> Any:
-        """Return the agent's config with the optimizer of cloning. Others of its numbers matter too (clipping)."""
-        own = {"optimizer": "adam", "optimizer_kwargs": {}, "optimizers": {}}
+        """Return the agent's config with the optimizer of cloning, whose gradients are not clipped."""
+        own: dict[str, Any] = {"optimizer": "adam", "optimizer_kwargs": {}, "optimizers": {}, "max_grad_norm": None}
         return replace(self.config, learning_rate=self.config.pretrain_learning_rate, **own)
 
     def start(self) -> None:
@@ -181,7 +174,7 @@ class Pretrained(ExpertAgent):
                 "The policy of this agent has no optimizer, so that cloning cannot be part of its loss: leave out "
                 "cloning_coef."
             )
-        self.scale_as_expert(self.demonstrations.observations)
+        self.scale_as_expert()
 
     @property
     def warming_up(self) -> bool:
@@ -211,7 +204,8 @@ class Cloner(Pretrained):
         """Make all gradient steps of cloning."""
         config, expert = self.config, self.demonstrations
         normalizer = getattr(self, "normalizer", None)
-        columns = {"observations": expert.observations, "actions": expert.actions}
+        n = self.n_learned
+        columns = {"observations": expert.observations[:n], "actions": expert.actions[:n]}
         rng = seeding.generator(self.seed, "cloning")
         whole, rest = divmod(config.pretrain_steps, _CALL)
         for n_steps in [_CALL] * whole + [rest] * bool(rest):

@@ -16,6 +16,7 @@ import numpy as np
 from agents.algorithms.imitation.rewritten_reward import STEP_COLUMNS, RewrittenReward, RewrittenRewardConfig
 from agents.algorithms.imitation.saved_reward import SAVED_REWARD, SavedReward, learned_reward
 from agents.config.agent_config import hyperparameter
+from agents.contract.restoring import is_restoring
 from agents.contract.rows import row_by_row
 from agents.demonstrations.checks import same_space
 from agents.environments.transforms import space_text
@@ -51,7 +52,8 @@ class Rewarded(RewrittenReward):
 
     def build(self) -> Any:
         networks = super().build()
-        self._check_spaces(self._reward_of_run)
+        if not is_restoring():
+            self._check_spaces(self._reward_of_run)
         return networks
 
     @cached_property
@@ -70,7 +72,7 @@ class Rewarded(RewrittenReward):
                 f"{source} is one of observations of {wanted} numbers; {self.interface.label!r} has {given}. Take the "
                 f"reward of a run in an environment with the same observations."
             )
-        if reward.learned_by == "gail" and not same_space(reward.action_space, self.action_space):
+        if reward.takes_actions and not same_space(reward.action_space, self.action_space):
             raise ConfigurationError(
                 f"{source} is one of actions in {space_text(reward.action_space)}; those of {self.interface.label!r} "
                 f"are in {space_text(self.action_space)}. Take the reward of a run with the same actions, or of AIRL, "
@@ -79,7 +81,12 @@ class Rewarded(RewrittenReward):
 
     def start(self) -> None:
         super().start()
-        self.reward = self._reward_of_run
+        self._reward_of_state: SavedReward | None = None
+
+    @property
+    def reward(self) -> SavedReward:
+        """The reward: of the state that was set, or of the run."""
+        return self._reward_of_state or self._reward_of_run
 
     @row_by_row
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
@@ -91,10 +98,12 @@ class Rewarded(RewrittenReward):
 
     def extra_state(self) -> dict[str, Any]:
         """Add the reward, so that a resumed training has the same one when the run has been trained further."""
+        if is_restoring():
+            return super().extra_state()
         return {**super().extra_state(), SAVED_REWARD: {**self.reward.to_plain(), "run": self.config.reward_from}}
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
         super().set_extra_state(state)
         saved = state.get(SAVED_REWARD, {})
         if saved.get("run") == self.config.reward_from:  # weights may come from an agent with another reward
-            self.reward = SavedReward.of_plain(saved)
+            self._reward_of_state = SavedReward.of_plain(saved)

@@ -37,9 +37,9 @@ KEPT = 4
 class SavedReward:
     """A reward that an agent has learned, as a function of steps. It does not change any more.
 
-    Of AIRL it is the reward g(s) of states alone, without shaping and without the log-probability of the policy; of
-    GAIL the logarithm of the odds f(s, a) that the expert took the step. A step that terminates an episode includes the
-    discounted rewards of the absorbing state that follows, as in training.
+    Of AIRL it is the reward g(s) of states alone (g(s, a) with `reward_of_actions`), without shaping and without the
+    log-probability of the policy; of GAIL the logarithm of the odds f(s, a) that the expert took the step. A step that
+    terminates an episode includes the discounted rewards of the absorbing state that follows, as in training.
 
     Attributes:
         learned_by: ``"airl"`` or ``"gail"``.
@@ -56,8 +56,13 @@ class SavedReward:
     layers: Sequence[tuple[Array, Array]]
 
     def __repr__(self) -> str:
-        actions = "" if self.learned_by == "airl" else f", {space_text(self.action_space)}"
+        actions = f", {space_text(self.action_space)}" if self.takes_actions else ""
         return f"{type(self).__name__}({self.learned_by!r}, {len(self.scale.mean)} observations{actions})"
+
+    @property
+    def takes_actions(self) -> bool:
+        """True if the reward depends on actions: that of GAIL, or of AIRL with `reward_of_actions`."""
+        return len(self.layers[0][0]) > self.scale.n_features
 
     def __call__(
         self, observations: Array, actions: Array, next_observations: Array, terminated: Array, *, gamma: Any = None
@@ -66,7 +71,7 @@ class SavedReward:
 
         Args:
             observations: [R, F], as the networks of agents see them (`agents.load_demonstrations` returns such steps).
-            actions: [R, ...] as `Agent.act` returns them. The reward of AIRL does not depend on them.
+            actions: [R, ...] as `Agent.act` returns them. Only if `takes_actions`.
             next_observations: [R, F]. No reward depends on them yet: `terminated` has the end of an episode.
             terminated: [R] bool: the episode ended there, by the rules of the environment.
             gamma: Discount of the rewards of the absorbing state: a number or [R]. Defaults to None: that of the agent
@@ -82,7 +87,7 @@ class SavedReward:
                 raise ConfigurationError(f"{name} must have the shape {list(shape)}, got {list(np.shape(given))}.")
         features, absorbing = self.scale.features(np.asarray(observations)), np.zeros((1, shape[1] + 1), np.float32)
         absorbing[0, -1] = 1.0
-        if self.learned_by == "gail":
+        if self.takes_actions:
             vectors = self._action_vectors(np.asarray(actions), len(ends))
             features = np.concatenate([features, vectors], axis=1)
             absorbing = np.concatenate([absorbing, np.zeros((1, vectors.shape[1]), np.float32)], axis=1)

@@ -175,13 +175,13 @@ def python_lines(pick: Recommendation, study: OpenStudy) -> str:
         return call_lines(pick.agent, pick, pick.config)
     where = f"{study.name!r}, {study.storage.label!r}"
     names = list(pick.optimizers)
-    lines = ["import agents, studies", ""]
+    lines = []
     if names == ["default"]:
         lines.append(f"optimizer = studies.best_optimizer({where})")
-    else:
+    elif not is_built_in(pick.agent) and ":" not in pick.agent:
         lines += [f"{name} = studies.best_optimizer({where}, {name!r})" for name in names if name.isidentifier()]
     if is_built_in(pick.agent) or ":" in pick.agent:
-        every = {**study.spec.fixed, **pick.params}
+        every = {**study.spec.agent_params.get(pick.agent, {}), **study.spec.fixed, **pick.params}
         in_optimizer = {"agent", "optimizer", "learning_rate"} if names == ["default"] else {"agent"}
         rest = {
             name: value
@@ -197,7 +197,8 @@ def python_lines(pick: Recommendation, study: OpenStudy) -> str:
             arguments.append(f"**{dotted!r}")
         lines.append(f"agent = agents.make({', '.join(arguments)})")
         lines.append("agents.Trainer(agent).train(env_steps=1_000_000)")
-    return "\n".join(lines)
+    modules = [name for name in ("agents", "studies") if any(f"{name}." in line for line in lines)]
+    return "\n".join([f"import {', '.join(modules)}", "", *lines])
 
 
 def _report_hint(study: OpenStudy) -> str:

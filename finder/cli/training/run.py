@@ -130,7 +130,7 @@ def run(
         from finder.long_run.long_run import LongRun
 
         callbacks = [signals] if shown is None else [shown, signals]
-        training = stack.enter_context(LongRun(folder, state, callbacks))
+        training = stack.enter_context(LongRun(folder, state, callbacks, resumes=resumes))
         if resumes:
             header = training.resume(trust=trust)
             if not output.quiet:

@@ -13,7 +13,9 @@ from studies.analysis.learning_rate_estimate import estimate_learning_rate
 from studies.analysis.ranking import Candidate, rank
 from studies.analysis.recommendation import best
 from studies.analysis.remedies import Remedy, for_rate, for_tie, longer_runs, more_seeds, remedy_text
+from studies.database.records import EpisodeRecord
 from studies.recording.recorder import Recorder
+from studies.spec.attributes import LIMITS_KEY
 from studies.spec.spec import StudySpec
 from studies.study.study import OpenStudy
 
@@ -244,3 +246,42 @@ def test_remedy_text_lists_the_options() -> None:
     assert remedy_text(more_seeds(spec_of(), 6)) == "the same search with seeds=6, study_name='s-6-seeds'"
     wider = Remedy(changes=(("space", (("gamma", "0.9:0.999"),)),))
     assert remedy_text(wider) == "the same search with gamma searched over 0.9:0.999"
+
+
+def study_of_equal_returns(episode_return: float, n_trials: int = 5, **fields: Any) -> OpenStudy:
+    """Return a study all of whose episodes have the same return, in an environment that is solved by 475."""
+    study = open_study(spec_of([{"learning_rate": rate} for rate in RATES[:n_trials]], confirm=0, **fields))
+    with Recorder(study) as recorder:
+        while (ask := recorder.ask()) is not None:
+            of_all: dict[str, Any] = {"episode": 0, "env_steps": 1000, "loss": 0.5, "wall_seconds": 1.0}
+            records = [
+                EpisodeRecord(seed=seed, episode_return=episode_return, length=10 + ask.number, **of_all)
+                for seed in ask.seeds
+            ]
+            recorder.started(ask.number, {LIMITS_KEY: {"reward_threshold": 475.0}})
+            recorder.episodes(ask.number, records)
+            recorder.completed(ask.number, episode_return, dict.fromkeys(ask.seeds, episode_return))
+    return study
+
+
+@pytest.mark.parametrize(("params", "hint"), [({}, False), ({"expert": "demos"}, True)])
+def test_equal_returns_of_all_episodes_are_nothing_to_choose_by(params: dict[str, Any], hint: bool) -> None:
+    found = conclusion(study_of_equal_returns(0.0, agent_params={"ppo": params}))
+    assert found.status == "no pick"
+    assert found.certainty.startswith("every episode had the return 0, so that nothing tells the trials apart: ")
+    assert ("held_out_episodes" in found.certainty) is hint
+
+
+def test_trials_that_all_solve_the_environment_have_a_pick() -> None:
+    assert conclusion(study_of_equal_returns(500.0)).status != "no pick"
+
+
+def test_a_single_trial_is_a_pick_whatever_its_returns() -> None:
+    assert conclusion(study_of_equal_returns(0.0, n_trials=1)).status != "no pick"
+
+
+def test_value_says_that_it_is_the_loss_on_held_out_demonstrations() -> None:
+    study = finished_study(spec_of(metric="loss", fixed={"held_out_episodes": 2}), (5.0, 4.0, 1.0, 3.0, 5.0))
+    assert conclusion(study).value.startswith("loss on held-out demonstrations ")
+    assert spec_of(metric="loss").metric_text == "loss"
+    assert spec_of(fixed={"held_out_episodes": 2}).metric_text == "return"

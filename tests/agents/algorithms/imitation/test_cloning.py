@@ -57,6 +57,21 @@ def assert_equal(ours: list[Any], theirs: list[Any]) -> None:
         np.testing.assert_array_equal(one, other)
 
 
+# --- where demonstrations are
+
+
+def test_demonstrations_stay_the_same_ones(experts: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(experts)
+    (experts / "balance").mkdir()
+    assert make("bc", expert="./balance-v0").config.expert == str((experts / "balance-v0").resolve())
+    assert make("bc", expert=Path("./balance-v0").resolve()).config.expert == str((experts / "balance-v0").resolve())
+    assert make("bc", expert="balance").config.expert == "balance-v0"  # the dataset, not the folder of its name
+    assert make("bc", expert=["balance", "./balance-v0"]).config.expert[0] == "balance-v0"
+    (experts / "balance").rmdir()
+    with pytest.raises(ConfigurationError, match="expert"):
+        make("bc", expert=3)
+
+
 # --- losses by hand
 
 
@@ -159,9 +174,10 @@ def test_held_out_episodes_are_not_learned_from():
 def test_held_out_likelihood_is_that_of_the_policy():
     agent = make("bc", held_out_episodes=1)
     drawn = agent.new_buffer(2, [0]).sample()
-    value = float(agent.loss(tensors(agent.preprocess_batch(dict(drawn))))["held_out_log_likelihood"])
+    (step,) = agent.optimizer_steps()
+    value = float(step.loss(tensors(agent.preprocess_batch(dict(drawn))))["held_out_loss"])
     log_probs = agent.log_probabilities(drawn["held_out_observations"], drawn["held_out_actions"])
-    assert value == pytest.approx(log_probs.mean(), rel=1e-4)
+    assert value == pytest.approx(-log_probs.mean(), rel=1e-4)
 
 
 def test_observations_are_scaled_by_those_of_the_expert():
@@ -251,6 +267,19 @@ def test_agent_reset_to_other_hyperparameters_has_the_clone_of_a_new_one(name: s
     agent.reset(1, {number: value})
     new = make(name, seed=1, **params, **{number: value})
     assert_equal(weights_of(agent, agent.policy_network), weights_of(new, agent.policy_network))
+
+
+def test_gradients_of_cloning_are_not_clipped():
+    assert_equal(
+        weights_of(make("bc-ppo", max_grad_norm=1e-6), "actor"), weights_of(make("bc-ppo", max_grad_norm=None), "actor")
+    )
+
+
+def test_file_whose_name_begins_like_a_prefix_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "bc-mine.py").write_text("import agents\n\nclass Mine(agents.PPO):\n    pass\n")
+    monkeypatch.chdir(tmp_path)
+    assert agents.make("bc-mine.py:Mine", "CartPole-v1").__class__.__bases__ == (agents.PPO,)
+    assert prefixes_of("gail-mine.py:Mine") == (("gail",), "mine.py:Mine")
 
 
 def test_subclass_of_a_cloning_agent_clones():

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import abc
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,16 +79,33 @@ def test_discriminator_loss_by_hand():
     assert float(losses["reward_accuracy_expert"]) == pytest.approx((theirs > 0).mean())
 
 
-def test_airl_discriminator_by_hand():
-    agent = make("airl-ppo", gamma=0.8, gradient_penalty=None)
+def test_prioritized_steps_are_weighted_as_if_drawn_uniformly():
+    agent = make("gail-dqn", gamma=0.8, gradient_penalty=None, replay="prioritized")
+    batch = batch_of(agent, np.random.default_rng(5))
+    weights = np.array([0.1, 1.0, 0.5, 0.2, 0.7, 0.9], np.float32)
+    network = agent.networks["reward"]
+    ours, theirs = (np.asarray(network(batch[f"{who}_inputs"]))[:, 0] for who in ("agent", "expert"))
+    absorbing = float(network(agent.absorbing_inputs)[0, 0])
+    after = 5.0 * batch["agent_ends"]
+    expected = (weights * (softplus(ours) + after * softplus(absorbing))).sum() / (weights * (1.0 + after)).sum()
+    expected += (softplus(-theirs).sum() + 2 * 5 * softplus(-absorbing)) / (6 + 10)
+    loss = agent.reward_loss(tensors({**batch, "weights": weights}))["reward"]
+    assert float(loss) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("with_actions", [False, True])
+def test_airl_discriminator_by_hand(with_actions: bool):
+    """Inputs are five features of the successor, five of the observation, and two of the action where it is seen."""
+    agent = make("airl-ppo", gamma=0.8, gradient_penalty=None, reward_of_actions=with_actions)
     batch = batch_of(agent, np.random.default_rng(1))
 
     def value(name: str, rows: Any) -> Any:
         return np.asarray(agent.networks[name](rows))[:, 0]
 
     def advantage(inputs: Any) -> Any:
-        now, then = np.split(inputs, 2, axis=1)
-        return value("reward", now) + 0.8 * value("shaping", then) - value("shaping", now)
+        then, now, step = inputs[:, :5], inputs[:, 5:10], inputs[:, 5:]
+        assert step.shape[1] == (7 if with_actions else 5)
+        return value("reward", step) + 0.8 * value("shaping", then) - value("shaping", now)
 
     ours, theirs = (advantage(batch[f"{who}_inputs"]) - batch[f"{who}_log_probs"] for who in ("agent", "expert"))
     absorbing = float(advantage(agent.absorbing_inputs)[0])
@@ -235,7 +256,7 @@ COMBINED = [
     ("gail-ppo", "CartPole-v1", {}),
     ("airl-ppo", "Pendulum-v1", {"gradient_penalty": None, "normalize_rewards": False, "reward_history": 0}),
     ("gail-dqn", "CartPole-v1", {"reward_update_interval": 3}),
-    ("airl-sac", "Pendulum-v1", {}),
+    ("airl-sac", "Pendulum-v1", {"reward_of_actions": True}),
     pytest.param("gail-td3", "Pendulum-v1", {"spectral_norm": True}, marks=pytest.mark.slow),
     pytest.param("gail-dqn", "CartPole-v1", {"replay": "prioritized"}, marks=pytest.mark.slow),
     pytest.param("airl-a2c", "CartPole-v1", {}, marks=pytest.mark.slow),
@@ -271,16 +292,90 @@ def test_returns_are_those_of_the_environment():
     assert trainer.history.returns == [float(episode.length) for episode in trainer.history.episodes]
 
 
-def test_combined_classes_are_pickled():
-    agent = make("airl-ppo")
-    assert with_prefixes(agents.PPO, ["airl"]) is type(agent)
-    spec = AgentSpec.of(agent)
-    again = unpickled(pickled(spec, spec))
-    assert again.config == spec.config
-    assert again.agent is type(agent)
+COMBINATIONS = [(agents.PPO, ["airl"]), (agents.SAC, ["bc", "gail"]), (agents.DQN, ["bc"])]
+
+ELSEWHERE = """
+import sys
+from agents.contract.pickling import unpickled
+from agents.contract.registry import agent_class
+for spec in unpickled(open(sys.argv[1], "rb").read()):
+    name = spec.agent if isinstance(spec.agent, str) else "-".join(sys.argv[2:])
+    assert type(spec.config) is agent_class(spec.agent).config_class, spec
+    assert type(spec.config) is agent_class(name).config_class, spec
+"""
+
+
+@pytest.mark.parametrize(("algorithm", "prefixes"), COMBINATIONS)
+def test_combined_classes_are_those_of_their_names_wherever_they_are_unpickled(
+    algorithm: Any, prefixes: list[str], tmp_path: Path
+):
+    made, name = with_prefixes(algorithm, prefixes), "-".join([*prefixes, algorithm.__name__.lower()])
+    specs = [AgentSpec.of(each, "CartPole-v1", {"expert": "balance"}) for each in (made, name)]
+    payload = pickled(specs[0], specs)
+    for spec, again in zip(specs, unpickled(payload), strict=True):
+        assert again == spec
+        assert type(again.config) is made.config_class
+    (tmp_path / "specs").write_bytes(payload)
+    subprocess.run([sys.executable, "-c", ELSEWHERE, tmp_path / "specs", name], check=True)
+
+
+OF_A_FILE = """
+import sys
+import agents
+agent = agents.load_agent(sys.argv[1])
+assert type(agent).__name__ == "GAILMine", type(agent)
+assert type(agent.config) is type(agent).config_class
+"""
+
+
+def test_combined_class_of_a_users_file_is_loaded_elsewhere(tmp_path: Path):
+    (tmp_path / "mine.py").write_text("import agents\n\nclass Mine(agents.PPO):\n    pass\n")
+    agent = agents.make(f"gail-{tmp_path / 'mine.py'}:Mine", "CartPole-v1", **small("gail-ppo"))
+    with Trainer(agent, callbacks=[agents.Checkpoint(tmp_path / "run")]) as trainer:
+        trainer.train(env_steps=40)
+    subprocess.run([sys.executable, "-c", OF_A_FILE, tmp_path / "run"], check=True)
+
+
+def test_classes_with_other_metaclasses_are_combined():
+    config = type("Config", (agents.PPO.config_class, abc.ABC), {"__module__": "__main__"})
+    mine = type("Abstract", (agents.PPO,), {"__module__": "__main__", "config_class": config})
+    made = with_prefixes(mine, ["gail"])
+    spec = AgentSpec.of(made, "CartPole-v1", {"expert": "balance"})
+    assert unpickled(pickled(spec, spec)) == spec
+
+
+def test_subclass_of_a_combined_class_is_pickled_by_value():
+    subclass = type("Subclass", (with_prefixes(agents.PPO, ["gail"]),), {"__module__": "__main__", "extra": 3})
+    spec = AgentSpec.of(subclass, "CartPole-v1", {"expert": "balance"})
+    assert unpickled(pickled(spec, spec)).agent.extra == 3
+
+
+def test_classes_of_the_same_name_are_kept_apart():
+    first, second = (type("Own", (agents.PPO,), {"__module__": "__main__"}) for _ in range(2))
+    made = [with_prefixes(own, ["gail"]) for own in (first, second)]
+    assert made[0] is not made[1]
+    assert [with_prefixes(own, ["gail"]) for own in (first, second)] == made
 
 
 # --- refused
+
+
+class Undiscounted(agents.KerasAgent):
+    """An agent without a discount."""
+
+    def build(self) -> Any:
+        return {"policy": agents.backend.tensorflow.keras.Sequential([agents.backend.tensorflow.keras.layers.Dense(2)])}
+
+    def act(self, observations: Any, explore: bool = False) -> Any:
+        return np.zeros(len(observations), np.int64)
+
+    def make_buffer(self, n_envs: int, rng: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_learned_reward_needs_a_discount():
+    with pytest.raises(ConfigurationError, match="Undiscounted has no hyperparameter gamma"):
+        agents.make(with_prefixes(Undiscounted, ["gail"]), "CartPole-v1", expert="balance")
 
 
 @pytest.mark.parametrize(

@@ -100,8 +100,9 @@ def test_reward_of_airl_by_hand():
     np.testing.assert_allclose(reward.scale.mean, seen.mean(axis=0, dtype=np.float64), rtol=1e-6)
 
 
-def test_reward_of_gail_by_hand():
-    agent = learner("gail-ppo", reward_hidden_sizes=(2,), gamma=0.8)
+@pytest.mark.parametrize(("name", "params"), [("gail-ppo", {}), ("airl-ppo", {"reward_of_actions": True})])
+def test_reward_of_actions_by_hand(name: str, params: dict[str, Any]):
+    agent = learner(name, reward_hidden_sizes=(2,), gamma=0.8, **params)
     rng = np.random.default_rng(1)
     weights = [rng.normal(size=shape) for shape in ((7, 2), (2,), (2, 1), (1,))]
     agent.networks["reward"].set_weights(weights)
@@ -115,7 +116,7 @@ def test_reward_of_gail_by_hand():
     expected = logit(np.concatenate([scaled, np.zeros((6, 1)), np.eye(2)[steps["actions"]]], axis=1))
     expected += steps["terminated"] * 4.0 * logit(np.eye(7)[[4]])
     np.testing.assert_allclose(reward(**steps), expected, rtol=1e-4)
-    assert repr(reward) == "SavedReward('gail', 4 observations, Discrete(2))"
+    assert repr(reward) == f"SavedReward('{name[:4]}', 4 observations, Discrete(2))"
 
 
 def test_reward_of_airl_depends_neither_on_shaping_nor_on_policy():
@@ -185,6 +186,18 @@ def test_newer_checkpoint_of_a_run_is_read_again(tmp_path: Path):
         first = learned_reward(folder)(**steps)
         trainer.train(env_steps=80)
     assert not np.array_equal(learned_reward(folder)(**steps), first)
+
+
+def test_agent_of_a_checkpoint_keeps_its_reward_when_the_run_is_gone(runs: Any, tmp_path: Path):
+    source = tmp_path / "source"
+    shutil.copytree(find(runs["airl", CART]).parent, source)
+    agent = rewarded("rewarded-ppo", CART, source)
+    train_and_keep(agent, tmp_path / "run")
+    steps, expected = steps_of(agent), agent.reward(**steps_of(agent))
+    shutil.rmtree(source)
+    np.testing.assert_array_equal(agents.load_agent(tmp_path / "run").reward(**steps), expected)
+    with pytest.raises(agents.ConfigurationError, match="source"):
+        rewarded("rewarded-ppo", CART, source)
 
 
 # --- as the reward of a fresh agent

@@ -12,6 +12,7 @@ pytest.importorskip("minari")
 from experts import balance, record_rule
 
 from finder.cli.expert_options import from_expert
+from studies import load_study
 
 SMALL = ("--set", "jit_compile=false", "--set", "n_steps=16", "--set", "n_envs=2", "--set", "batch_size=16")
 
@@ -35,7 +36,9 @@ def test_training_learns_its_reward_from_demonstrations(finder_with_expert: Any)
     assert played.code == 0, played.err
 
 
-def test_pick_of_a_search_with_demonstrations_is_trained(finder_with_expert: Any) -> None:
+def test_pick_of_a_search_with_demonstrations_is_trained(
+    finder_with_expert: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     budget = ("--env-steps", "64", "--seeds", "1", "--rates", "0.3,1e-4", "--confirm", "0", "--executor", "inline")
     words = ("--env", "CartPole-v1", "--expert", "balance", "--storage", "finder.db")
     ran = finder_with_expert("lr", "ppo", *words, *budget, *SMALL, "--json")
@@ -46,7 +49,47 @@ def test_pick_of_a_search_with_demonstrations_is_trained(finder_with_expert: Any
     )
     assert trained.code == 0, trained.err
     settings = json.loads((finder_with_expert.folder / "long" / "run.json").read_text())["settings"]
-    assert (settings["agent"], settings["config"]["expert"]) == ("gail-ppo", "balance")
+    assert (settings["agent"], settings["config"]["expert"]) == ("gail-ppo", "balance-v0")
+    lines = finder_with_expert("best", study, "--storage", "finder.db").out.partition("\n\n")[2]
+    monkeypatch.chdir(finder_with_expert.folder)
+    names: dict[str, Any] = {}
+    exec(lines.replace("1_000_000", "64"), names)
+    assert names["agent"].config.expert == "balance-v0"
+    assert names["agent"].config.n_steps == 16
+
+
+def test_search_that_goes_on_has_the_same_demonstrations(
+    finder_with_expert: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budget = ("--env-steps", "64", "--seeds", "1", "--confirm", "0", "--executor", "inline", *SMALL, "--quiet")
+    words = ("lr", "ppo", "--env", "CartPole-v1", "--expert", "balance", "--storage", "finder.db", *budget)
+    first = "lr-gail-ppo-CartPole-v1"
+    finder_with_expert(*words, "--rates", "1e-3")
+    record_rule(
+        finder_with_expert.folder / "datasets", "CartPole-v1", balance, monkeypatch, n_episodes=2, name="balance-v1"
+    )
+    finder_with_expert(*words, "--rates", "1e-3,1e-4")  # with newer demonstrations, this is another study
+    studies = [load_study(name, str(finder_with_expert.folder / "finder.db")) for name in (first, f"{first}-2")]
+    assert [study.spec.agent_params["gail-ppo"]["expert"] for study in studies] == ["balance-v0", "balance-v1"]
+    assert [len(study.trials()) for study in studies] == [1, 2]
+
+
+def test_run_that_only_started_from_a_clone_is_resumed_without_demonstrations(
+    finder_with_expert: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--env", "CartPole-v1", "--expert", "balance", "--pretrain", "--set", "pretrain_steps=5")
+    ran = finder_with_expert("train", "ppo", *words, *SMALL, "--env-steps", "64", "--folder", "run", "--quiet")
+    assert ran.code == 0, ran.err
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(finder_with_expert.folder / "nothing"))
+    again = finder_with_expert("train", "--resume", "run", "--env-steps", "96", "--quiet")
+    assert again.code == 0, again.err
+
+
+def test_loss_of_a_learned_reward_is_nothing_to_judge_by(finder_with_expert: Any) -> None:
+    words = ("lr", "ppo", "--env", "CartPole-v1", "--expert", "balance", "--metric", "loss")
+    ran = finder_with_expert(*words)
+    assert ran.code == 2
+    assert "hold out some of the demonstrations" in " ".join(ran.err.split())
 
 
 def test_reward_of_a_run_trains_a_fresh_agent(finder_with_expert: Any) -> None:
