@@ -116,6 +116,11 @@ class Buffer(ABC):
                 steps of one update may be reported in several calls.
         """
 
+    @property
+    def rows_per_step(self) -> float:
+        """Rows of all minibatches for each environment step, on average: a measure of the work of an update."""
+        return 1.0
+
     def bytes_when_full(self, transition: Transition) -> int:
         """Return the size of the full buffer in bytes, for transitions like this one."""
         return sum(values.nbytes for values in transition)

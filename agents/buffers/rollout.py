@@ -57,6 +57,10 @@ class RolloutBuffer(Buffer):
         return len(self._steps) >= self.n_steps
 
     @property
+    def rows_per_step(self) -> float:
+        return float(self.n_epochs)
+
+    @property
     def steps_until_ready(self) -> int:
         return max(1, self.n_steps - len(self._steps))
 

@@ -40,6 +40,10 @@ class SequenceReplay(UniformReplay):
     def steps_until_ready(self) -> int:
         return max(super().steps_until_ready, self.length - self._added)
 
+    @property
+    def rows_per_step(self) -> float:
+        return super().rows_per_step * self.length
+
     def draw(self, n: int) -> dict[str, Array]:
         """Draw `n` sequences of each member: columns [P * n, T, ...], and ``begins``: episodes that begin later."""
         drawn = [self._draw_one(rng, min(self._added, self.capacity) - self.length + 1, n) for rng in self._rngs]

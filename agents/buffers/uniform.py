@@ -109,6 +109,10 @@ class UniformReplay(Buffer):
         first = self.learning_starts // self.n_envs + 1
         return max(1, self.train_freq - self._since_update, first - self._added, self.n_step - self._added)
 
+    @property
+    def rows_per_step(self) -> float:
+        return self.batch_size * self.gradient_steps / (self.train_freq * self.n_envs)
+
     def sample(self) -> dict[str, Array]:
         self._since_update = 0
         return self.draw(self.batch_size * self.gradient_steps)

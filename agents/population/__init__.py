@@ -1,7 +1,7 @@
 """Populations: members of one agent, trained in step in one compiled agent; the reason why a search is fast."""
 
 from agents.population.population import Population
-from agents.population.size import bytes_of_member
+from agents.population.size import bytes_of_member, seconds_per_step
 from agents.population.template import CompiledTemplate
 
-__all__ = ["CompiledTemplate", "Population", "bytes_of_member"]
+__all__ = ["CompiledTemplate", "Population", "bytes_of_member", "seconds_per_step"]

@@ -249,6 +249,10 @@ class GradientSteps:
 
     def _apply(self, name: str, gradients: list[Any], copies: int = 1) -> dict[str, Any]:
         """Make the step of an optimizer that sums the gradients of `copies` replicas; return the norms, if recorded."""
+        with tf.name_scope("optimizer"):  # `benchmarks/budget.py` tells operations apart by these names
+            return self._clip_and_apply(name, gradients, copies)
+
+    def _clip_and_apply(self, name: str, gradients: list[Any], copies: int) -> dict[str, Any]:
         parts = self._parts
         norms = {}
         if parts.gradient_norms:
@@ -269,8 +273,9 @@ class GradientSteps:
             return
 
         def move() -> None:
-            for target, online in parts.targets:
-                target.assign(tau * online + (1.0 - tau) * target)
+            with tf.name_scope("targets"):
+                for target, online in parts.targets:
+                    target.assign(tau * online + (1.0 - tau) * target)
 
         if parts.target_update_interval == 1:
             move()

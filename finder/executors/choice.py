@@ -22,8 +22,11 @@ EXECUTORS = ("population", "process", "inline")
 POPULATION = 64
 """Default limit of the members of a population: larger populations are not faster."""
 
-WORTH_PROCESSES = 200_000
-"""Environment steps over all runs that make up for the start of a further process."""
+WORTH_SECONDS = 4.0
+"""Seconds of training by one process that make up for the start of a further one."""
+
+WORTH_PREPARING = 20_000
+"""Environment steps over all runs from which processes are prepared before it is known whether they pay."""
 
 TRIALS_AT_ONCE = 8
 """Trials that a population requests before it has results, for samplers that learn from results."""
@@ -73,7 +76,9 @@ def prepare_for(spec: StudySpec) -> None:
     if spec.executor == "ray":
         return
     needs_one = spec.executor == "process" or spec.strategy != "none"
-    has_processes = needs_one or (spec.executor != "inline" and (spec.n_jobs or _default_n_jobs(spec)) > 1)
+    n_steps, most = _n_steps(spec), min(cores(), _n_trials(spec))
+    n_jobs = spec.n_jobs or (most if n_steps is None or n_steps >= WORTH_PREPARING else 1)
+    has_processes = needs_one or (spec.executor != "inline" and n_jobs > 1)
     if has_processes:
         from agents.processes.fork_server import prepare_processes
         from finder.executors.process import CHILD
@@ -116,7 +121,7 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone:
     if name == "process" or (name == "auto" and refusals):
         executor = make_executor("process", spec.n_jobs or min(cores(), _n_trials(spec)))
     else:
-        n_jobs = spec.n_jobs or _default_n_jobs(spec)
+        n_jobs = spec.n_jobs or _default_n_jobs(spec, max(member.seconds for member in members.values()))
         population, note = _population_that_fits(spec, max(member.n_bytes for member in members.values()), n_jobs)
         notes += [note] if note else []
         adaptive = not spec.plan() and learns_from_results(spec.sampler)
@@ -131,16 +136,18 @@ class _Member(NamedTuple):
 
     refusal: str = ""  # why the agent cannot be a member
     n_bytes: int = 0  # approximate memory of a member with a full replay buffer; 0 if unknown
+    seconds: float = 0.0  # approximate seconds of an environment step on one core; 0 if unknown
 
 
 def _probe_member(agent: AgentSpec) -> _Member:
     """Build the agent as a member. Other errors are ignored here, because the trials record their tracebacks."""
-    from agents.population import Population, bytes_of_member
+    from agents.population import Population, bytes_of_member, seconds_per_step
 
     if agent.why_alone:
         return _Member(refusal=agent.why_alone)
     try:
-        return _Member(n_bytes=bytes_of_member(Population(agent, [{}]).agent))
+        built = Population(agent, [{}]).agent
+        return _Member(n_bytes=bytes_of_member(built), seconds=seconds_per_step(built))
     except NotMappableError as error:
         return _Member(refusal=str(error))
     except Exception:  # noqa: BLE001 - see above
@@ -151,12 +158,15 @@ def _n_trials(spec: StudySpec) -> int:
     return len(spec.plan()) or spec.n_trials
 
 
-def _default_n_jobs(spec: StudySpec) -> int:
+def _n_steps(spec: StudySpec) -> int | None:
+    """Return the environment steps of all runs, None where the budget is in episodes."""
+    return None if spec.env_steps is None else spec.env_steps * len(spec.seeds) * _n_trials(spec)
+
+
+def _default_n_jobs(spec: StudySpec, seconds_per_step: float) -> int:
     """Return the number of processes that pays: each imports TensorFlow and compiles, so little work needs one."""
-    if spec.env_steps is None:
-        return min(cores(), _n_trials(spec))
-    work = spec.env_steps * len(spec.seeds) * _n_trials(spec)
-    return max(1, min(cores(), _n_trials(spec), work // WORTH_PROCESSES))
+    n_steps, most = _n_steps(spec), min(cores(), _n_trials(spec))
+    return most if n_steps is None else max(1, min(most, int(n_steps * seconds_per_step / WORTH_SECONDS)))
 
 
 def _population_that_fits(spec: StudySpec, n_bytes: int, n_jobs: int) -> tuple[int, str]:
