@@ -193,9 +193,10 @@ def picture() -> None:
     from picture import screenshot
     from plotly.subplots import make_subplots
 
-    kinds = list(dict.fromkeys((case.agent, case.n_demonstrations) for case in CASES.values()))
+    cases = {name: case for name, case in CASES.items() if "-states" not in name}  # beside another of its agent
+    kinds = list(dict.fromkeys((case.agent, case.n_demonstrations) for case in cases.values()))
     columns = list(EXPERTS)
-    places = {name: (kinds.index((c.agent, c.n_demonstrations)), columns.index(c.expert)) for name, c in CASES.items()}
+    places = {name: (kinds.index((c.agent, c.n_demonstrations)), columns.index(c.expert)) for name, c in cases.items()}
     titles = {place: name if results_of(name).exists() else "" for name, place in places.items()}
     figure = make_subplots(
         len(kinds), len(columns), subplot_titles=[titles[place] for place in sorted(titles)],

@@ -48,6 +48,9 @@ class Case:
 _PPO_PENDULUM = {"gamma": 0.97, "learning_rate": falling(1e-3, 15_600)}
 _PPO_LUNAR = {"n_envs": 16, "n_steps": 256, "n_epochs": 4, "batch_size": 128, "gae_lambda": 0.98}
 
+# A lander on the ground hardly moves when it fires an engine, so that a reward of states alone cannot forbid that: the
+# entropy in AIRL's reward keeps engines firing on the ground, and episodes do not end. Without much of a penalty such
+# a reward comes closest.
 _SETTINGS: dict[str, tuple[int, dict[str, Any]]] = {
     "gail-cartpole": (50_000, {}),
     "airl-cartpole": (50_000, {}),
@@ -55,8 +58,9 @@ _SETTINGS: dict[str, tuple[int, dict[str, Any]]] = {
     "airl-acrobot": (37_500, {}),
     "gail-pendulum": (100_000, {**_PPO_PENDULUM, "n_envs": 8, "n_steps": 256}),
     "airl-pendulum": (100_000, {**_PPO_PENDULUM, "n_envs": 4, "n_steps": 1024}),
-    "gail-lunarlander": (400_000, _PPO_LUNAR),
-    "airl-lunarlander": (400_000, _PPO_LUNAR),
+    "gail-lunarlander": (1_000_000, _PPO_LUNAR),
+    "airl-lunarlander": (1_000_000, {**_PPO_LUNAR, "reward_of_actions": True}),
+    "airl-lunarlander-states": (1_000_000, {**_PPO_LUNAR, "gradient_penalty": 0.001, "gamma": 0.98}),
 }
 _SETTINGS |= {f"bc-{name}": (40_000, {}) for name in EXPERTS}
 """Case -> environment steps, and hyperparameters of PPO with a learned reward or of behaviour cloning.
@@ -68,7 +72,7 @@ Behaviour cloning only plays in the environment: 40,000 steps are 5,000 gradient
 def _cases(n: int, suffix: str = "") -> dict[str, Case]:
     made = {}
     for name, (env_steps, params) in _SETTINGS.items():
-        method, _, expert = name.partition("-")
+        method, expert = name.split("-")[:2]
         made[name + suffix] = Case("bc" if method == "bc" else f"{method}-ppo", expert, n, env_steps, params)
     return made
 

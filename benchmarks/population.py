@@ -7,6 +7,7 @@
     python benchmarks/population.py memory                            # 128 DQN members; 500 trials
     python benchmarks/population.py search                            # finder lr ppo --env CartPole-v1, its defaults
     python benchmarks/population.py members                           # 16 members beside 16 single runs, several agents
+    python benchmarks/population.py environment                       # their environment alone, without an agent
     python benchmarks/population.py picture                           # docs/populations.png, of what was measured
 
 Every search is a whole one: processes started, code compiled, everything recorded to SQLite. Ours and the peer take
@@ -31,7 +32,26 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results"
 DQN = {"batch_size": 64, "train_freq": 4, "hidden_sizes": [128, 128]}
 DQN_SMALL = {"batch_size": 64, "train_freq": 4, "hidden_sizes": [128]}
-PARAMS: dict[str, dict[str, Any]] = {"ppo": {}, "dqn": DQN, "dqn-one-layer": DQN_SMALL}
+OFF_POLICY = {"learning_starts": 100, "batch_size": 256, "hidden_sizes": [256, 256]}
+SMALL = {**OFF_POLICY, "hidden_sizes": [64, 64]}
+PARAMS: dict[str, dict[str, Any]] = {
+    "ppo": {},
+    "dqn": DQN,
+    "dqn-one-layer": DQN_SMALL,
+    "sac": OFF_POLICY,
+    "td3": OFF_POLICY,
+    "sac-small": SMALL,
+    "td3-small": SMALL,
+}
+SPEED = {  # kind: environment, trials, seeds, environment steps of a member, environment steps of a run of the peer
+    "ppo": ("CartPole-v1", 16, 2, 50_000, 60_000),
+    "dqn": ("CartPole-v1", 16, 2, 50_000, 40_000),
+    "dqn-one-layer": ("CartPole-v1", 16, 2, 50_000, 40_000),
+    "sac": ("Pendulum-v1", 16, 1, 2_000, 2_000),
+    "td3": ("Pendulum-v1", 16, 1, 2_000, 2_000),
+    "sac-small": ("Pendulum-v1", 16, 1, 5_000, 3_000),
+    "td3-small": ("Pendulum-v1", 16, 1, 5_000, 3_000),
+}
 SHORT = 51_200
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -40,13 +60,18 @@ import json, sys, time, warnings
 warnings.filterwarnings("ignore")
 import torch
 torch.set_num_threads(1)
-from stable_baselines3 import DQN, PPO
+from stable_baselines3 import DQN, PPO, SAC, TD3
 from stable_baselines3.common.env_util import make_vec_env
 kind, steps, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 began = time.perf_counter()
 if kind == "ppo":
     model = PPO("MlpPolicy", make_vec_env("CartPole-v1", 8, seed=seed), n_steps=128, batch_size=64, n_epochs=10,
                 seed=seed, device="cpu", policy_kwargs=dict(net_arch=dict(pi=[64, 64], vf=[64, 64])))
+elif kind.partition("-")[0] in ("sac", "td3"):
+    layers = [64, 64] if kind.endswith("small") else [256, 256]
+    model = {"sac": SAC, "td3": TD3}[kind.partition("-")[0]](
+        "MlpPolicy", "Pendulum-v1", batch_size=256, train_freq=1, gradient_steps=1, learning_starts=100,
+        learning_rate=1e-3, seed=seed, device="cpu", policy_kwargs=dict(net_arch=layers))
 else:
     layers = [128] if kind == "dqn-one-layer" else [128, 128]
     model = DQN("MlpPolicy", "CartPole-v1", batch_size=64, train_freq=4, gradient_steps=1, learning_starts=1000,
@@ -142,25 +167,25 @@ def peers(python: str, kind: str, steps: int) -> float:
     return sum(float(run.communicate()[0].strip().splitlines()[-1]) for run in runs)
 
 
-def speed(peer: str, rounds: int) -> None:
-    """32 members beside the peer in two processes, in turns."""
+def speed(peer: str, rounds: int, kinds: Sequence[str]) -> None:
+    """All members beside the peer in two processes, in turns."""
+    for _ in range(rounds):
+        for kind in kinds:
+            env, n_trials, n_seeds, env_steps, peer_steps = SPEED[kind]
+            done = search(kind, n_trials, n_seeds, env_steps, env=env)
+            theirs = peers(peer, kind, peer_steps)
+            note(what="speed", kind=kind, ours=done["env_steps"] / done["seconds"], theirs=theirs)
+    measured = [json.loads(line) for line in (RESULTS / "population.jsonl").read_text().splitlines()]
     lines = [
-        "| agent | Finder, 32 members, steps/s | Stable-Baselines3, two processes, steps/s | ratio |",
-        "|---|---|---|---|",
+        "| agent | members | Finder, steps/s | Stable-Baselines3, two processes, steps/s | ratio |",
+        "|---|---|---|---|---|",
     ]
-    for kind, env_steps, peer_steps in (
-        ("ppo", 50_000, 60_000),
-        ("dqn", 50_000, 40_000),
-        ("dqn-one-layer", 50_000, 40_000),
-    ):
-        ours, theirs = [], []
-        for _ in range(rounds):
-            done = search(kind, 16, 2, env_steps)
-            ours.append(done["env_steps"] / done["seconds"])
-            theirs.append(peers(peer, kind, peer_steps))
-            note(what="speed", kind=kind, ours=ours[-1], theirs=theirs[-1])
-        mine, other = statistics.median(ours), statistics.median(theirs)
-        lines.append(f"| {kind} | {mine:,.0f} | {other:,.0f} | {mine / other:.1f} |")
+    for kind in SPEED:
+        rows = [each for each in measured if each["what"] == "speed" and each["kind"] == kind]
+        if rows:
+            mine, other = (statistics.median(row[whose] for row in rows) for whose in ("ours", "theirs"))
+            n_members = SPEED[kind][1] * SPEED[kind][2]
+            lines.append(f"| {kind} | {n_members} | {mine:,.0f} | {other:,.0f} | {mine / other:.1f} |")
     write("speed", lines)
 
 
@@ -270,6 +295,22 @@ def members(rounds: int) -> None:
     write("members", lines)
 
 
+def environment(rounds: int) -> None:
+    """Measure simple_spread alone: steps a second on one thread, all agents standing still."""
+    from mpe2 import simple_spread_v3
+
+    own, rates, n_episodes = simple_spread_v3.parallel_env(), [], 200
+    for seed in range(rounds):
+        began, n_steps = time.perf_counter(), 0
+        for episode in range(n_episodes):
+            own.reset(seed=seed * n_episodes + episode)
+            while own.agents:
+                own.step(dict.fromkeys(own.agents, 0))
+                n_steps += 1
+        rates.append(n_steps / (time.perf_counter() - began))
+    note(what="environment", env="mpe2.simple_spread_v3:parallel_env", steps_per_second=statistics.median(rates))
+
+
 def train(words: str) -> None:
     """Train 16 seeds in groups of one size, one after another; print the seconds, compilation included."""
     from returns_cases import MULTI_AGENT_CASES
@@ -344,7 +385,19 @@ def picture() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = ["speed", "floor", "growth", "members", "halving", "memory", "search", "picture", "one", "train"]
+    names = [
+        "speed",
+        "floor",
+        "growth",
+        "members",
+        "environment",
+        "halving",
+        "memory",
+        "search",
+        "picture",
+        "one",
+        "train",
+    ]
     parser.add_argument("what", choices=names)
     parser.add_argument("words", nargs="?", default="")
     parser.add_argument("--peer", default=".peers/bin/python", help="Python with stable-baselines3 and torch")
@@ -358,8 +411,10 @@ def main() -> None:
         train(arguments.words)
     elif arguments.what == "members":
         members(arguments.rounds)
+    elif arguments.what == "environment":
+        environment(arguments.rounds)
     elif arguments.what == "speed":
-        speed(arguments.peer, arguments.rounds)
+        speed(arguments.peer, arguments.rounds, arguments.words.split(",") if arguments.words else list(SPEED))
     elif arguments.what == "halving":
         halving(arguments.rounds, arguments.env_steps)
     else:

@@ -15,6 +15,7 @@ import argparse
 import csv
 import os
 import tempfile
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,26 +41,42 @@ class Row(NamedTuple):
     fresh: float
 
 
-def rows_of(name: str, case: Case, history: int, folder: Path) -> list[Row]:
-    """Train the seeds of a case, and a fresh agent with the reward of each."""
+def learners(spec: Any, env_steps: int = ENV_STEPS) -> Iterator[tuple[int, Any, str]]:
+    """Train the seeds of an agent that learns its reward; yield the seed, its agent and a run with its reward."""
     import agents
     from agents.population import Population
 
-    spec = specification(case, folder).with_params({"reward_history": history})
-    population, rows = Population(spec, [{"seed": seed} for seed in range(SEEDS)]), []
+    population = Population(spec, [{"seed": seed} for seed in range(SEEDS)])
     with agents.Trainer(population) as trainer:
-        trainer.train(env_steps=ENV_STEPS)
+        trainer.train(env_steps=env_steps)
     for seed in range(SEEDS):
         learner = population.extract(seed)
         with tempfile.TemporaryDirectory() as run:
             callbacks = [agents.Checkpoint(run, weights_only=True)]
             with agents.Trainer(learner, callbacks=callbacks) as trainer:
                 trainer.train(env_steps=learner.config.n_envs)  # writes a checkpoint; no update
-            own = {name: value for name, value in case.params.items() if name in _fields(agents.PPO.config_class)}
-            fresh = agents.make("rewarded-ppo", case.env, seed=FRESH + seed, reward_from=run, **own)
-        with agents.Trainer(fresh) as trainer:
-            trainer.train(env_steps=ENV_STEPS)
-        each = (agents.evaluate(agent, n_episodes=N_EPISODES, seed=JUDGE_SEED + seed) for agent in (learner, fresh))
+            yield seed, learner, run
+
+
+def trained_by(run: str, case: Case, seed: int, environment: Any = None) -> Any:
+    """Return a fresh agent with the hyperparameters of a case, trained by the reward of a run."""
+    import agents
+
+    own = {name: value for name, value in case.params.items() if name in _fields(agents.PPO.config_class)}
+    fresh = agents.make("rewarded-ppo", environment or case.env, seed=FRESH + seed, reward_from=run, **own)
+    with agents.Trainer(fresh) as trainer:
+        trainer.train(env_steps=ENV_STEPS)
+    return fresh
+
+
+def rows_of(name: str, case: Case, history: int, folder: Path) -> list[Row]:
+    """Train the seeds of a case, and a fresh agent with the reward of each."""
+    import agents
+
+    rows = []
+    for seed, learner, run in learners(specification(case, folder).with_params({"reward_history": history})):
+        both = (learner, trained_by(run, case, seed))
+        each = (agents.evaluate(agent, n_episodes=N_EPISODES, seed=JUDGE_SEED + seed) for agent in both)
         rows.append(Row(name, history, seed, *(returns.mean() for returns in each)))
         print(rows[-1], flush=True)
     return rows
