@@ -75,17 +75,17 @@ class MemberUpdate(CompiledCalls):
         stacks, variables = self._stacks.stacks, self._stacks.variables
 
         def run(n: Any, *tensors: Any) -> tuple[Any, ...]:
-            # Separate input and output arrays: a single array would be copied completely in every iteration.
-            before = [tf.convert_to_tensor(stack) for stack in stacks]
             arrays = [
-                tf.TensorArray(stack.dtype, size=self._stacks.capacity, element_shape=stack.shape[1:])
+                tf.TensorArray(
+                    stack.dtype, self._stacks.capacity, clear_after_read=False, element_shape=stack.shape[1:]
+                ).unstack(stack)
                 for stack in stacks
             ]
             history = tf.TensorArray(tf.float32, size=self._stacks.capacity)
 
             def body(i: Any, history: Any, *arrays: Any) -> tuple[Any, ...]:
-                for variable, values in zip(variables, before, strict=True):
-                    variable.assign(values[i])
+                for variable, array in zip(variables, arrays, strict=True):
+                    variable.assign(array.read(i))
                 own = [tensor[i] for tensor in tensors]
                 rows = all_rows(layout, own) if opens else None
                 values = self._steps.run(shape[0], minibatches(layout, shape, own), rows)
