@@ -1,12 +1,11 @@
-"""One run's speed beside Stable-Baselines3's, or RLlib's: environment steps a second, updates included, one core each.
+"""One run's speed beside that of Stable-Baselines3, SBX or RLlib: environment steps a second, updates included.
 
-The two take turns, several rounds, in processes of their own, each told to use one thread and kept on one core; what
-counts is the ratio of the medians. `--anywhere` lets them on all cores: TensorFlow hands every call to a thread of its
-own, and waking that on another core costs what a small update does. The peers live in a virtual environment of their
-own:
+They take turns, several rounds, in processes of their own, each told to use one thread and kept on one core; what
+counts is the ratio of the medians. `--anywhere` gives each of them all cores, and as many threads as it starts by
+default. The peers live in a virtual environment of their own:
 
     python3 -m venv .peers
-    .peers/bin/pip install torch==2.13.0 stable-baselines3 "ray[rllib]" mpe2
+    .peers/bin/pip install torch==2.13.0 stable-baselines3 sbx-rl "ray[rllib]" mpe2
     python benchmarks/speed.py --peer .peers/bin/python
 
 Each round is a line of `results/speed.jsonl`; the table has the medians of all that are there.
@@ -33,10 +32,11 @@ OURS = """
 import json, os, sys, time
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import tensorflow as tf
-tf.config.threading.set_intra_op_parallelism_threads(1)
-tf.config.threading.set_inter_op_parallelism_threads(1)
+kind, env, steps, n_envs, params, one_thread = json.loads(sys.argv[1])
+if one_thread:
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
 import agents
-kind, env, steps, n_envs, params = json.loads(sys.argv[1])
 began = time.perf_counter()
 agent = agents.make(kind, agents.EnvironmentSpec(env, vectorization="sync"), seed=0, n_envs=n_envs, **params)
 with agents.Trainer(agent) as trainer:
@@ -47,15 +47,17 @@ end = time.perf_counter()
 print(json.dumps({"whole": steps / (end - began), "steady": (steps / 2) / (end - half)}))
 """
 
+# SBX is the same classes on JAX: this script trains with either.
 _SB3 = """
-import json, sys, time, warnings
+import importlib, json, sys, time, warnings
 warnings.filterwarnings("ignore")
 import torch
-torch.set_num_threads(1)
-import stable_baselines3
+kind, env, steps, n_envs, params, one_thread = json.loads(sys.argv[1])
+if one_thread:
+    torch.set_num_threads(1)
+library = importlib.import_module("LIBRARY")
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
-kind, env, steps, n_envs, params = json.loads(sys.argv[1])
 class Half(BaseCallback):
     at = None
     def _on_step(self):
@@ -64,7 +66,7 @@ class Half(BaseCallback):
         return True
 began = time.perf_counter()
 where = make_vec_env(env, n_envs, seed=0)
-model = getattr(stable_baselines3, kind.upper())("MlpPolicy", where, seed=0, device="cpu", **params)
+model = getattr(library, kind.upper())("MlpPolicy", where, seed=0, device="cpu", **params)
 half = Half()
 model.learn(steps, callback=half)
 end = time.perf_counter()
@@ -75,7 +77,9 @@ _RLLIB = """
 import json, sys, time, warnings
 warnings.filterwarnings("ignore")
 import torch
-torch.set_num_threads(1)
+kind, env, steps, n_envs, params, one_thread = json.loads(sys.argv[1])
+if one_thread:
+    torch.set_num_threads(1)
 from mpe2 import simple_spread_v3
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
@@ -83,7 +87,6 @@ from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv
 from ray.tune.registry import register_env
-kind, env, steps, n_envs, params = json.loads(sys.argv[1])
 began = time.perf_counter()
 register_env("spread", lambda _: ParallelPettingZooEnv(simple_spread_v3.parallel_env()))
 networks = DefaultModelConfig(fcnet_hiddens=[64, 64], fcnet_activation="tanh", vf_share_layers=False)
@@ -109,19 +112,21 @@ class Peer(NamedTuple):
     script: str
 
 
-SB3, RLLIB = Peer("Stable-Baselines3", _SB3), Peer("RLlib", _RLLIB)
+SB3 = Peer("Stable-Baselines3", _SB3.replace("LIBRARY", "stable_baselines3"))
+SBX = Peer("SBX", _SB3.replace("LIBRARY", "sbx"))
+RLLIB = Peer("RLlib", _RLLIB)
 
 
 @dataclass(frozen=True)
 class Case:
-    """The same settings, in the words of both."""
+    """The same settings, in the words of Finder and of its peers."""
 
     env: str
     steps: int
     ours: dict[str, Any]
     theirs: dict[str, Any]
     n_envs: int = 1
-    peer: Peer = SB3
+    peers: tuple[Peer, ...] = (SB3, SBX)
 
 
 _DQN = {"batch_size": 64, "train_freq": 1, "gradient_steps": 1, "learning_starts": 100, "learning_rate": 1e-3}
@@ -131,7 +136,7 @@ _WIDE = {"policy_kwargs": {"net_arch": [256, 256]}}
 
 CASES = {
     "ppo": Case("CartPole-v1", 204_800, {**_PPO, "hidden_sizes": [64, 64]}, _PPO, n_envs=8),
-    "a2c": Case("CartPole-v1", 204_800, {"n_steps": 5, "hidden_sizes": [64, 64]}, {"n_steps": 5}, n_envs=8),
+    "a2c": Case("CartPole-v1", 204_800, {"n_steps": 5, "hidden_sizes": [64, 64]}, {"n_steps": 5}, 8, (SB3,)),
     "dqn": Case(
         "CartPole-v1",
         30_000,
@@ -147,19 +152,19 @@ CASES = {
         {**_PPO, "hidden_sizes": [64, 64], "central_critic": False, "normalize_values": False},
         {"n_steps": 128, "train_batch_size_per_learner": 1024, "minibatch_size": 192, "num_epochs": 10},
         n_envs=8,
-        peer=RLLIB,
+        peers=(RLLIB,),
     ),
 }
 
 
 def measure(python: str, script: str, kind: str, params: dict[str, Any], *, anywhere: bool) -> dict[str, float]:
     case = CASES[kind]
-    told = json.dumps([kind, case.env, case.steps, case.n_envs, params])
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    told = json.dumps([kind, case.env, case.steps, case.n_envs, params, not anywhere])
+    threads = {} if anywhere else dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     cores = os.sched_getaffinity(0)
     done = subprocess.run(
         [python, "-c", script, told],
-        env=environment,
+        env={**os.environ, **threads},
         capture_output=True,
         text=True,
         check=True,
@@ -180,27 +185,30 @@ def main() -> None:
     name, anywhere = "speed-anywhere" if arguments.anywhere else "speed", arguments.anywhere
     rounds = RESULTS / f"{name}.jsonl"
     done = [json.loads(line) for line in rounds.read_text().splitlines()] if rounds.exists() else []
-    for kind in arguments.cases:
-        for _ in range(arguments.rounds):
-            ours = measure(sys.executable, OURS, kind, CASES[kind].ours, anywhere=anywhere)
-            theirs = measure(arguments.peer, CASES[kind].peer.script, kind, CASES[kind].theirs, anywhere=anywhere)
-            done.append({"agent": kind, "ours": ours, "theirs": theirs})
-            print(json.dumps(done[-1]), flush=True)
+    for _ in range(arguments.rounds):
+        for kind in arguments.cases:
+            case = CASES[kind]
+            line = {"agent": kind, "ours": measure(sys.executable, OURS, kind, case.ours, anywhere=anywhere)}
+            for peer in case.peers:
+                line[peer.name] = measure(arguments.peer, peer.script, kind, case.theirs, anywhere=anywhere)
+            done.append(line)
+            print(json.dumps(line), flush=True)
             with rounds.open("a") as file:
-                file.write(json.dumps(done[-1]) + "\n")
+                file.write(json.dumps(line) + "\n")
     write_table(done, RESULTS / f"{name}.md")
 
 
 def write_table(done: list[dict[str, Any]], path: Path) -> None:
-    """The medians of all rounds of each agent."""
-    lines = ["| agent | count | Finder, steps/s | peer, steps/s | peer | ratio |", "|---|---|---|---|---|---|"]
+    """The medians of all rounds of each agent, beside each peer."""
+    lines = ["| agent | peer | count | Finder, steps/s | peer, steps/s | ratio |", "|---|---|---|---|---|---|"]
     for kind, case in CASES.items():
-        rounds = [each for each in done if each["agent"] == kind]
-        for count in ("whole", "steady") if rounds else ():
-            mine = statistics.median(each["ours"][count] for each in rounds)
-            peer = statistics.median(each["theirs"][count] for each in rounds)
-            told = f"{mine:,.0f} | {peer:,.0f} | {case.peer.name} | {mine / peer:.1f}"
-            lines.append(f"| {kind.upper()} | {count} | {told} |")
+        for peer in case.peers:
+            rounds = [each for each in done if each["agent"] == kind and peer.name in each]
+            for count in ("whole", "steady") if rounds else ():
+                mine = statistics.median(each["ours"][count] for each in rounds)
+                theirs = statistics.median(each[peer.name][count] for each in rounds)
+                told = f"{mine:,.0f} | {theirs:,.0f} | {mine / theirs:.1f}"
+                lines.append(f"| {kind.upper()} | {peer.name} | {count} | {told} |")
     path.write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 
