@@ -24,7 +24,6 @@ from agents.backend.variables import assign_all, digest_of, one_name, values_of
 from agents.buffers import Batches
 from agents.config.agent_config import AgentConfig
 from agents.config.network_config import check_described
-from agents.config.optimizers import variables_of
 from agents.contract.agent import ActionSpace, UpdateMetrics
 from agents.contract.hyperparameter_reader import HyperparameterReader
 from agents.contract.mutable_agent import MutableAgent
@@ -36,9 +35,10 @@ from agents.errors import ConfigurationError, unknown_name
 from agents.networks.by_name import network_of, networks_of
 from agents.networks.forwards import Forwards
 from agents.networks.inference import is_dense
+from agents.updates.bound_optimizer import BoundOptimizer
 from agents.updates.compiled import CompiledUpdate, should_use_xla
 from agents.updates.gradient_steps import PRIORITIES, GradientSteps, Learnable, OptimizerStep
-from agents.updates.mutable import Live, OptimizerNumbers, guarded
+from agents.updates.mutable import Live, guarded
 
 Array = np.ndarray[Any, Any]
 
@@ -82,8 +82,8 @@ class KerasAgent(MutableAgent):
         self._gradient_steps = keras.Variable(0, dtype="int64", trainable=False, name="gradient_steps")
         self._variables = self._optimized_variables(self.networks)
         self._n_weights = sum(math.prod(each.shape) for own in self._variables.values() for each in own)
-        self._optimizers = self._build_optimizers(self._variables)
-        self._numbers = {name: OptimizerNumbers(o, self.optimizer_spec(name)) for name, o in self._optimizers.items()}
+        self._bound = self._bound_optimizers()
+        self._optimizers = {name: bound.optimizer for name, bound in self._bound.items()}
         self.forwards = Forwards(self.networks, list(self.target_networks))
         self._update: Update | None = None
         self._resting_update: Update | None = None  # of `losses_after_steps`; within that block the usual one
@@ -130,7 +130,7 @@ class KerasAgent(MutableAgent):
         Defaults to one step of all optimizers, on `loss`. Override it for an actor that learns from the critic after
         the critic's step, for example, or only at every second gradient step.
         """
-        return [OptimizerStep(list(self._optimizers), self.loss)]
+        return [OptimizerStep(list(self.optimizers), self.loss)]
 
     def pre_update(self) -> Callable[[dict[str, Any]], Mapping[str, Any]] | None:
         """Return a function of all rows of an update that runs before its gradient steps. Defaults to none.
@@ -212,7 +212,7 @@ class KerasAgent(MutableAgent):
 
     def metrics_of(self, values: dict[str, Array]) -> UpdateMetrics:
         """Split the values of a loss into losses, metrics and priorities."""
-        losses = {name: values.pop(name) for name in self._optimizers}
+        losses = {name: values.pop(name) for name in self.optimizers}
         priorities = values.pop(PRIORITIES, None)
         return UpdateMetrics(losses, values, priorities=priorities)
 
@@ -253,9 +253,7 @@ class KerasAgent(MutableAgent):
                 replace(step, loss=guarded(self, step.loss), after=step.after and guarded(self, step.after))
                 for step in guarded(self, self.optimizer_steps)()
             ],
-            variables=self._variables,
-            optimizers=self._optimizers,
-            numbers=self._numbers,
+            optimizers=self._bound,
             targets=[
                 pair
                 for target, online in self.target_networks.items()
@@ -290,8 +288,7 @@ class KerasAgent(MutableAgent):
     def state_variables(self) -> list[Any]:
         """Return all variables that training changes, each once."""
         variables = [variable for network in self.networks.values() for variable in network.variables]
-        holders = [*map(variables_of, self._optimizers.values()), *(each.variables for each in self._numbers.values())]
-        variables += [variable for own in holders for variable in own]
+        variables += [variable for bound in self._bound.values() for variable in bound.variables]
         variables += [*self.live.variables, self._gradient_steps]
         return list({id(variable): variable for variable in variables}.values())
 
@@ -322,17 +319,16 @@ class KerasAgent(MutableAgent):
             found[name] = list({id(v): v for v in variables}.values())  # layers may be shared
         return found
 
-    @one_name()
-    def _build_optimizers(self, variables: Mapping[str, list[Any]]) -> dict[str, Any]:
+    def _bound_optimizers(self) -> dict[str, BoundOptimizer]:
         for name in self.config.optimizers:
-            if name not in variables:
+            if name not in self._variables:
                 raise unknown_name(
-                    f"optimizer of {type(self).__name__}", name, {*variables, *self.config.separate_rates}
+                    f"optimizer of {type(self).__name__}", name, {*self._variables, *self.config.separate_rates}
                 )
-        optimizers = {name: self.optimizer_spec(name).build() for name in variables}
-        for name, optimizer in optimizers.items():
-            optimizer.build(variables[name])
-        return optimizers
+        return {
+            name: BoundOptimizer(self.optimizer_spec(name), weights, as_vector=self.strategy is None)
+            for name, weights in self._variables.items()
+        }
 
     def reset(self, seed: int, values: Mapping[str, Any] | None = None) -> None:
         config = self.config.replace(values or {})
@@ -341,30 +337,16 @@ class KerasAgent(MutableAgent):
         # `build` may keep networks in attributes; the agent must keep the networks that are compiled. The new ones are
         # plain networks, whatever the strategy: only their values are used.
         fresh = copy.copy(self)._build_networks(seed)
-        optimizers = self._build_optimizers(self._optimized_variables(fresh))
+        weights = self._optimized_variables(fresh)
         for name, network in self.networks.items():
             assign_all(network.variables, values_of(fresh[name].variables))
-        for name, optimizer in self._optimizers.items():
-            assign_all(variables_of(optimizer), values_of(variables_of(optimizers[name])))
+        for name, bound in self._bound.items():
+            bound.reset(self.optimizer_spec(name), weights[name])
         self._gradient_steps.assign(0)
         self.rng = seeding.generator(seed, "exploration")
         self.env_steps = self.gradient_steps = 0
         self.renumber(config)
         self.fresh, self._initial_digest = True, self._weights_digest()
-
-    def renumber(self, config: AgentConfig) -> None:
-        """Set the mutable hyperparameters, learning rates and exploration of a config of the same structure.
-
-        Exploration starts anew; weights and optimizer slots do not change.
-        """
-        self.config = config
-        self._assign_numbers()
-        for name, optimizer in self._optimizers.items():
-            rate = self.optimizer_spec(name).learning_rate
-            if not isinstance(rate, Mapping):
-                optimizer.learning_rate = rate
-        self.forwards.refresh()
-        self.start()
 
     @property
     def fresh(self) -> bool:
@@ -381,7 +363,7 @@ class KerasAgent(MutableAgent):
     def get_state(self) -> dict[str, Any]:
         return {
             "networks": {name: values_of(network.variables) for name, network in self.networks.items()},
-            "optimizers": {name: values_of(variables_of(optimizer)) for name, optimizer in self._optimizers.items()},
+            "optimizers": {name: bound.state() for name, bound in self._bound.items()},
             "config": self.config.to_dict(),
             "rng": self.rng.bit_generator.state,
             "seed": self.seed,
@@ -397,8 +379,8 @@ class KerasAgent(MutableAgent):
         self._require_same_structure(config, "be restored")
         for name, network in self.networks.items():
             assign_all(network.variables, state["networks"][name])
-        for name, optimizer in self._optimizers.items():
-            assign_all(variables_of(optimizer), state["optimizers"][name])
+        for name, bound in self._bound.items():
+            bound.set_state(state["optimizers"][name])
         self.config = config
         self._assign_numbers()
         self.rng.bit_generator.state = state["rng"]

@@ -11,7 +11,8 @@ from agents.backend.tensorflow import keras
 from agents.config.agent_config import AgentConfig
 from agents.contract.agent import Agent
 from agents.errors import ConfigurationError, unknown_name
-from agents.updates.mutable import Live, OptimizerNumbers
+from agents.updates.bound_optimizer import BoundOptimizer
+from agents.updates.mutable import Live
 
 Array = np.ndarray[Any, Any]
 
@@ -24,8 +25,8 @@ class MutableAgent(Agent):
     """
 
     live: Live
-    _optimizers: dict[str, Any]
-    _numbers: dict[str, OptimizerNumbers]
+    _bound: Mapping[str, BoundOptimizer]
+    _optimizers: Mapping[str, Any]  # the Keras optimizers of `_bound`
 
     @property
     def optimizers(self) -> Mapping[str, Any]:
@@ -62,7 +63,7 @@ class MutableAgent(Agent):
 
     def _changeable(self, owner: str) -> list[str]:
         """Return the names that `set_hyperparameter` takes; of numbers of optimizers, those of `owner`."""
-        named = list(self._numbers) if owner in ("", "optimizer") else [owner]
+        named = list(self._optimizers) if owner in ("", "optimizer") else [owner]
         numbers = {
             f"{owner or 'optimizer'}.{number}" for name in named for number in self.optimizer_spec(name).numbers()
         }
@@ -91,8 +92,22 @@ class MutableAgent(Agent):
         """Assign the config's values to the mutable hyperparameters and to the numbers of the optimizers."""
         for name, value in self.config.live_values().items():
             self.live.assign(name, value)
-        for name, numbers in self._numbers.items():
-            numbers.assign(self.optimizer_spec(name))
+        for name, bound in self._bound.items():
+            bound.numbers.assign(self.optimizer_spec(name))
+
+    def renumber(self, config: AgentConfig) -> None:
+        """Set the mutable hyperparameters, learning rates and exploration of a config of the same structure.
+
+        Exploration starts anew; weights and optimizer slots do not change.
+        """
+        self.config = config
+        self._assign_numbers()
+        for name, optimizer in self.optimizers.items():
+            rate = self.optimizer_spec(name).learning_rate
+            if not isinstance(rate, Mapping):
+                optimizer.learning_rate = rate
+        self.refresh()
+        self.start()
 
     def acting_numbers(self) -> list[Array]:
         """Return the mutable hyperparameters, for copies of the agent in other processes: one array, or none."""

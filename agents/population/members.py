@@ -67,7 +67,7 @@ def _without_networks(agent: KerasAgent) -> KerasAgent:
     member = copy.copy(agent)
     use = "use self.infer(name, observations)."
     member.networks = _Unavailable("network", list(agent.networks), use)  # type: ignore[assignment]
-    member._optimizers = _Unavailable("optimizer", list(agent.optimizers), "change rates by callbacks.")  # type: ignore[assignment]
+    member._optimizers = _Unavailable("optimizer", list(agent.optimizers), "change rates by callbacks.")
     member.live = _UnavailableNumbers(agent.config.live_values())  # type: ignore[assignment]
     member.env_steps = member.gradient_steps = 0
     in_loss = "only networks that act are evaluated there; use this one in the loss."

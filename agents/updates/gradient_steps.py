@@ -13,7 +13,7 @@ import numpy as np
 
 from agents.backend.tensorflow import tf
 from agents.errors import ConfigurationError
-from agents.updates.mutable import OptimizerNumbers
+from agents.updates.bound_optimizer import BoundOptimizer
 
 Array = np.ndarray[Any, Any]
 Losses = Mapping[str, Any]
@@ -55,9 +55,7 @@ class Learnable:
 
     Attributes:
         optimizer_steps: Optimizers and their losses, in the order of their steps. Every optimizer is in exactly one.
-        variables: Optimizer name -> the variables that it updates.
-        optimizers: Optimizer name -> Keras optimizer, built on those variables.
-        numbers: Optimizer name -> the mutable numbers of its rule.
+        optimizers: Optimizer name -> Keras optimizer, with the variables that it updates.
         targets: Pairs (target variable, online variable).
         tau: Share of the online variables in a target update, or None without targets.
         target_update_interval: Gradient steps between target updates.
@@ -71,9 +69,7 @@ class Learnable:
     """
 
     optimizer_steps: Sequence[OptimizerStep]
-    variables: Mapping[str, Sequence[Any]]
-    optimizers: Mapping[str, Any]
-    numbers: Mapping[str, OptimizerNumbers]
+    optimizers: Mapping[str, BoundOptimizer]
     targets: Sequence[tuple[Any, Any]]
     tau: Any | None
     target_update_interval: int
@@ -243,7 +239,7 @@ class GradientSteps:
                 losses = {name: weight * value for name, value in losses.items()}
         gradients = {}
         for name in optimizer_step.optimizers:
-            variables = [variable.value for variable in parts.variables[name]]
+            variables = [variable.value for variable in parts.optimizers[name].weights]
             gradients[name] = tape.gradient(losses[name], variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         return losses, gradients
 
@@ -253,7 +249,8 @@ class GradientSteps:
             return self._clip_and_apply(name, gradients, copies)
 
     def _clip_and_apply(self, name: str, gradients: list[Any], copies: int) -> dict[str, Any]:
-        parts = self._parts
+        parts, optimizer = self._parts, self._parts.optimizers[name]
+        gradients = optimizer.joined(gradients)
         norms = {}
         if parts.gradient_norms:
             norms[f"gradient_norm/{name}"] = tf.linalg.global_norm(gradients)
@@ -261,9 +258,7 @@ class GradientSteps:
             gradients, _ = tf.clip_by_global_norm(gradients, parts.max_grad_norm)
         if parts.gradient_norms:
             norms[f"clipped_gradient_norm/{name}"] = tf.linalg.global_norm(gradients)
-        with parts.numbers[name].in_place():
-            optimizer = parts.optimizers[name]
-            optimizer.apply([each / copies for each in gradients] if copies > 1 else gradients, parts.variables[name])
+        optimizer.apply([each / copies for each in gradients] if copies > 1 else gradients)
         return norms
 
     def _update_targets(self) -> None:
@@ -275,7 +270,8 @@ class GradientSteps:
         def move() -> None:
             with tf.name_scope("targets"):
                 for target, online in parts.targets:
-                    target.assign(tau * online + (1.0 - tau) * target)
+                    # One product only: of a sum of two, compilers round either the one or the other.
+                    target.assign(online - (1.0 - tau) * (online - target))
 
         if parts.target_update_interval == 1:
             move()

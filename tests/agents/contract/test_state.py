@@ -598,4 +598,7 @@ def test_masked_actions_are_not_divergence():
 
 def test_state_contains_all_optimizer_variables():
     agent = dqn_with("wrapped")
-    assert len(agent.get_state()["optimizers"]["default"]) == len(variables_of(agent.optimizers["default"]))
+    optimizer = agent.optimizer_spec().build()
+    optimizer.build(agent.networks["q"].trainable_variables)
+    shapes = [value.shape for value in agent.get_state()["optimizers"]["default"]]
+    assert shapes == [tuple(variable.shape) for variable in variables_of(optimizer)]
