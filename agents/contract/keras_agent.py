@@ -154,9 +154,6 @@ class KerasAgent(MutableAgent):
         """
         return batch
 
-    def start(self) -> None:
-        """Make all other parts of the agent (exploration policy, normalizer), when it is built and at each reset."""
-
     def set_initial_weights(self, networks: Mapping[str, keras.Model]) -> None:
         """Change the weights of new networks that the seed has drawn. Defaults to no change.
 

@@ -95,6 +95,9 @@ class MutableAgent(Agent):
         for name, bound in self._bound.items():
             bound.numbers.assign(self.optimizer_spec(name))
 
+    def start(self) -> None:
+        """Make all other parts of the agent (exploration policy, normalizer), when it is built and at each reset."""
+
     def renumber(self, config: AgentConfig) -> None:
         """Set the mutable hyperparameters, learning rates and exploration of a config of the same structure.
 
