@@ -1,4 +1,4 @@
-"""What a member takes: estimates by hand."""
+"""Memory and time of a member: estimates by hand."""
 
 import numpy as np
 import pytest
