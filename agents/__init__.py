@@ -14,8 +14,10 @@ from typing import Any
 import lazy_loader
 
 from agents import moved
+from agents.backend.threads import limit_blas_threads
 
 moved.install()
+limit_blas_threads()
 
 _public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 

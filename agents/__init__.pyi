@@ -17,6 +17,7 @@ from .algorithms.rainbow import Rainbow as Rainbow
 from .algorithms.sac import SAC as SAC
 from .algorithms.td3 import TD3 as TD3
 from .algorithms.trpo import TRPO as TRPO
+from .backend.threads import set_num_threads as set_num_threads
 from .buffers import HindsightReplay as HindsightReplay
 from .buffers import PrioritizedReplay as PrioritizedReplay
 from .buffers import RolloutBuffer as RolloutBuffer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import cloudpickle
 import multiprocess
 from multiprocess.connection import wait
 
+from agents.backend.threads import threads_for
 from agents.collection.engine import Engine, ProcessEnded
 from agents.collection.shared_arrays import arrays_in, size_of
 from agents.collection.worker import Array, Shapes, Task
@@ -43,7 +43,7 @@ class ProcessEngine(Engine):
         self._blocks = [(self._context.RawArray("b", size_of(shapes)), shapes) for shapes in (rows, acting)]
         self.rows, self._acting = (arrays_in(*block) for block in self._blocks)
         self._shared = address_for_processes()
-        self._threads = max(1, (os.cpu_count() or 1) // n)
+        self._threads = threads_for(n)
         self._processes: dict[int, Any] = {}
         self._pipes: dict[int, Any] = {}
 

@@ -137,6 +137,28 @@ Population = Annotated[
         rich_help_panel=_WHERE,
     ),
 ]
+
+
+def _set_num_threads(n: int | None) -> int | None:
+    """Set the number of threads at once: TensorFlow reads it when it starts."""
+    if n is not None:
+        from agents.backend.threads import set_num_threads
+
+        set_num_threads(n)
+    return n
+
+
+NumThreads = Annotated[
+    int | None,
+    typer.Option(
+        "--num-threads",
+        min=1,
+        callback=_set_num_threads,
+        help="Most threads of TensorFlow in each process (default: its share of the cores).",
+        show_default=False,
+        rich_help_panel=_WHERE,
+    ),
+]
 NTrials = Annotated[
     int | None,
     typer.Option(
@@ -288,6 +310,7 @@ class SearchOptions:
     n_jobs: NJobs = None
     executor: Executor = None
     population: Population = None
+    num_threads: NumThreads = None
     strategy: Annotated[
         str | None,
         typer.Option(

@@ -6,11 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from agents.backend.cores import cores
 from agents.distributed.strategies import StrategySpec
 from agents.errors import ConfigurationError, NotMappableError, check_at_least, unknown_name
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor
-from finder.executors.machine import cores, free_memory
+from finder.executors.machine import free_memory
 from studies.spec.scheduler_names import learns_from_results
 
 if TYPE_CHECKING:

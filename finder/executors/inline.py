@@ -10,6 +10,7 @@ from typing import Any
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor, NextTrial, StudyListener
 from finder.trials.cohort import run_cohort
+from finder.trials.execution import with_executor
 from finder.trials.groups import TemplateCache
 from finder.trials.trial import FELL_BEHIND, Outcome
 from studies.database.records import EpisodeRecord
@@ -48,7 +49,7 @@ class _ForwardingListener:
         self._executor = executor
 
     def started(self, number: int, configuration: dict[str, Any]) -> None:
-        self._listener.started(number, {**configuration, "executor": self._executor})
+        self._listener.started(number, with_executor(configuration, self._executor, 1))
 
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> str | None:
         self._listener.episodes(records)

@@ -6,7 +6,6 @@ the import. They are never forked from a process in which TensorFlow has run.
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from typing import Any
 
 from multiprocess.connection import wait
 
+from agents.backend.threads import threads_for
 from agents.errors import check_at_least
 from agents.processes.fork_server import await_fork_server, prepare_processes, without_main_module
 from agents.processes.orphans import end_with_parent
@@ -114,7 +114,7 @@ class _ForkedWorkerPool:
     def start(self, number: int) -> _ForkedProcess:
         from finder.executors.worker_process import main
 
-        threads = max(1, (os.cpu_count() or 1) // self._n_jobs)
+        threads = threads_for(self._n_jobs)
         arguments = (number, self.broker, self._wakeup_sender, threads, list(sys.path))
         named = {"shared": address_for_processes()}  # the environment of the fork server is older
         process = self._context.Process(target=main, args=arguments, kwargs=named, name=f"worker-{number}", daemon=True)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from agents.backend.threads import at_most
 from agents.errors import ConfigurationError
 from agents.processes.module_path import search_first
 from agents.shared_objects import address_for_actors
@@ -157,7 +158,7 @@ class _RayWorkerPool:
         self._options: dict[str, Any] = {"num_cpus": cpus, "max_restarts": 0}
         if memory is not None:
             self._options["memory"] = memory
-        self._threads = max(1, int(cpus))
+        self._threads = at_most(max(1, int(cpus)))
 
     def start(self, number: int) -> _RayProcess:
         actor = self._ray.remote(_RayWorker).options(**self._options).remote()

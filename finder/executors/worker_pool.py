@@ -18,6 +18,7 @@ from finder.executors.batches import Batching
 from finder.executors.executor import NextTrial, StudyListener
 from finder.executors.message_broker import Event, MessageBroker
 from finder.executors.signals import defer_interrupts
+from finder.trials.execution import with_executor
 from finder.trials.trial import FELL_BEHIND, INTERRUPTED, Outcome, TrialSpec
 
 log = logging.getLogger(__name__)
@@ -222,7 +223,7 @@ class TrialDispatcher:
         if kind == "started":
             number, configuration = content
             if number in self.workers[worker].running:
-                self.listener.started(number, {**configuration, "executor": self.name})
+                self.listener.started(number, with_executor(configuration, self.name, self.n_jobs))
         elif kind == "episodes":
             self.listener.episodes(content)
         elif kind == "hangs":

@@ -20,6 +20,8 @@ import numpy as np
 from agents.errors import NonFiniteError
 from agents.trust.allowed_modules import restricted
 from finder.trials.checkpoints import Checkpoints, SavedGroup, load, remove
+from finder.trials.execution import KEY as EXECUTION
+from finder.trials.execution import execution_of
 from finder.trials.groups import Group, TemplateCache, group_by_structure, make_groups, restore_group, single_run_groups
 from finder.trials.runs import SeededTrial, TrialRun
 from finder.trials.trial import INTERRUPTED, Outcome, State, TrialSpec, configuration_of
@@ -162,7 +164,9 @@ class _Cohort:
     def _start(self, number: int, trial: TrialRun) -> None:
         run = trial.runs[0]
         try:
-            configuration = configuration_of(trial.spec, run.group.describe(run.member), run.group.vectorization)
+            agent = run.group.describe(run.member)
+            configuration = configuration_of(trial.spec, agent, run.group.vectorization)
+            configuration[EXECUTION] = execution_of(agent, run.group.n_members)
         except Exception as error:  # noqa: BLE001 - a configuration that cannot be recorded is a failure of the trial
             trial.error = error
             self._end_failed(number)

@@ -111,6 +111,11 @@ class Group(Callback):
         trainer = self.trainer
         return trainer.collector.environments.kind if isinstance(trainer, Trainer) else trainer.vectorization
 
+    @property
+    def n_members(self) -> int:
+        """Number of runs that are trained together."""
+        return len(self.runs)
+
     def describe(self, member: int) -> Agent | OwnTraining:
         """Return an agent with the hyperparameters of a member. Call it before the first step."""
         if member in self._described:

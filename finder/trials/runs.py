@@ -84,6 +84,10 @@ class RunGroup(Protocol):
     def vectorization(self) -> str:
         """How the environments are stepped."""
 
+    @property
+    def n_members(self) -> int:
+        """Number of runs that are trained together."""
+
     def has_finished(self, member: int) -> bool:
         """Return whether a member has used its budget."""
 

@@ -13,6 +13,7 @@ from finder.cli.parameters import (
     NewName,
     NJobs,
     NTrials,
+    NumThreads,
     Output,
     Population,
     Quiet,
@@ -37,6 +38,7 @@ def run(
     n_jobs: NJobs = None,
     executor: Executor = None,
     population: Population = None,
+    num_threads: NumThreads = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:

@@ -54,6 +54,7 @@ def show(
 def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
     from studies.recording.trial_endings import short_reason
     from studies.spec.attributes import CONFIRMS_ATTR, is_confirmation, is_interrupted
+    from studies.study.execution import execution_text
     from studies.words import param_text, spread_text
 
     spec, pick = study.spec, pick_of(study)
@@ -93,6 +94,9 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
     out.print(listed)
     for reason in dict.fromkeys(found for each in trials if (found := short_reason(each))):
         errors().print(Text(f"Pruned: {reason}.", "dim"))
+    for execution in dict.fromkeys(execution_text(each.user_attrs.get("configuration", {})) for each in trials):
+        if execution:
+            errors().print(Text(f"Run as: {execution}", "dim"), soft_wrap=True)
     if pick is not None:
         print_doubts(study, pick)
     failed = next((each.number for each in trials if each.user_attrs.get("traceback")), None)
@@ -102,12 +106,16 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
 
 
 def _show_trial(study: OpenStudy, trial: FrozenTrial, json: bool) -> None:
+    from studies.study.execution import execution_text
+
     data = _as_json(study, trial)
     if json:
         print_json(data)
         return
     out, traceback = results(), data.pop("traceback")
     out.print_json(data=data)
+    if execution := execution_text(data["configuration"]):
+        errors().print(Text(f"Run as: {execution}", "dim"), soft_wrap=True)
     if traceback:
         out.print(Text(f"\n{traceback.rstrip()}", "red"), soft_wrap=True)
 

@@ -12,7 +12,17 @@ import typer
 from agents.errors import ConfigurationError
 from finder.cli import values
 from finder.cli.expert_options import Expert, Pretrain, Reward, from_expert
-from finder.cli.parameters import ENVIRONMENT, EnvKwargs, Json, MaxEpisodeSteps, Output, Quiet, Storage, Wrappers
+from finder.cli.parameters import (
+    ENVIRONMENT,
+    EnvKwargs,
+    Json,
+    MaxEpisodeSteps,
+    NumThreads,
+    Output,
+    Quiet,
+    Storage,
+    Wrappers,
+)
 from finder.cli.training.run import resume_run, run
 from finder.cli.training.settings import (
     environment_settings,
@@ -28,7 +38,7 @@ from studies.defaults import DEFAULT_STORAGE
 _WHAT, _BUDGET, _FILES, _DURING = "What is trained", "Budget", "Files", "During training"
 _WITH_RESUME = {
     "context", "resume", "env_steps", "episodes", "target_reward", "hang_seconds", "trust", "allow_module", "json",
-    "quiet",
+    "quiet", "num_threads",
 }  # fmt: skip
 """Flags that are allowed with `--resume`."""
 
@@ -134,6 +144,7 @@ def train(
             min=1, metavar="N", help="Processes that step the environments.", show_default=False, rich_help_panel=_WHAT
         ),
     ] = None,
+    num_threads: NumThreads = None,
     env_steps: Annotated[
         int | None,
         typer.Option(
