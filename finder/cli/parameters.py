@@ -109,54 +109,26 @@ NewName = Annotated[
         rich_help_panel=_STUDY,
     ),
 ]
-NJobs = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Processes (default: one per core, fewer for little work).",
-        show_default=False,
-        rich_help_panel=_WHERE,
-    ),
-]
+_where = functools.partial(typer.Option, show_default=False, rich_help_panel=_WHERE)
+NJobs = Annotated[int | None, _where(min=1, help="Processes (default: one per core, fewer for little work).")]
 Executor = Annotated[
     str | None,
-    typer.Option(
+    _where(
         metavar="NAME",
         help="population (many trials at a time; default), process (a process for each trial), inline (one trial after "
         "another) or ray (in a Ray cluster).",
-        show_default=False,
-        rich_help_panel=_WHERE,
     ),
 ]
 Population = Annotated[
     int | None,
-    typer.Option(
-        min=1,
-        help="Runs that a process trains at the same time (default: what fits, up to 64).",
-        show_default=False,
-        rich_help_panel=_WHERE,
-    ),
+    _where(min=1, help="Runs that a process trains at the same time (default: what fits, up to 64)."),
 ]
-
-
-def _set_num_threads(n: int | None) -> int | None:
-    """Set the number of threads at once: TensorFlow reads it when it starts."""
-    if n is not None:
-        from agents.backend.threads import set_num_threads
-
-        set_num_threads(n)
-    return n
-
-
 NumThreads = Annotated[
     int | None,
-    typer.Option(
-        "--num-threads",
+    _where(
         min=1,
-        callback=_set_num_threads,
+        callback=values.limited_threads,
         help="Most threads of TensorFlow in each process (default: its share of the cores).",
-        show_default=False,
-        rich_help_panel=_WHERE,
     ),
 ]
 NTrials = Annotated[

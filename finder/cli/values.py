@@ -146,3 +146,12 @@ def _value(text: str, flag: str) -> Any:
         except ValueError:
             return text
     return text if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def limited_threads(n: int | None) -> int | None:
+    """Limit the threads of TensorFlow, which reads the number when it starts; None sets no limit."""
+    if n is not None:
+        from agents.backend.threads import set_num_threads
+
+        set_num_threads(n)
+    return n

@@ -16,7 +16,7 @@ from agents.contract.spec import AgentSpec
 from agents.training.trainer import Trainer
 from finder.range_test.range_test import RangeTestResult
 from finder.trials.execution import KEY as EXECUTION
-from finder.trials.execution import execution_of, with_executor
+from finder.trials.execution import execution_of, jit_compile_of, with_executor
 from finder.trials.trial import TrialSpec, configuration_of, episode_record
 from studies.analysis.listing import list_studies
 from studies.database.records import EpisodeRecord
@@ -113,7 +113,7 @@ def record_range_test(
             trial = TrialSpec(number=ask.number, agent=agent, seeds=spec.seeds, env_steps=spec.env_steps)
             last = runs[-1]
             configuration = configuration_of(trial, _with_suggested_rate(last.agent, result), last.vectorization)
-            configuration[EXECUTION] = execution_of(last.agent, 1)
+            configuration[EXECUTION] = execution_of(1, jit_compile_of(last.agent))
             recorder.started(ask.number, with_executor(configuration, "inline", 1))
             for run in runs:
                 recorder.episodes(ask.number, run.episodes)

@@ -166,7 +166,7 @@ class _Cohort:
         try:
             agent = run.group.describe(run.member)
             configuration = configuration_of(trial.spec, agent, run.group.vectorization)
-            configuration[EXECUTION] = execution_of(agent, run.group.n_members)
+            configuration[EXECUTION] = execution_of(run.group.n_members, run.group.jit_compile)
         except Exception as error:  # noqa: BLE001 - a configuration that cannot be recorded is a failure of the trial
             trial.error = error
             self._end_failed(number)

@@ -16,6 +16,7 @@ from agents.training.function_trainer import FunctionTrainer, OwnTraining, learn
 from agents.training.records import Episode
 from agents.training.run import Budget
 from agents.training.trainer import Trainer
+from finder.trials.execution import jit_compile_of
 from finder.trials.runs import Key, SeededTrial, SeedRun, TrialRun
 from finder.trials.watchdog import Watchdog, WatchdogCallback
 
@@ -115,6 +116,11 @@ class Group(Callback):
     def n_members(self) -> int:
         """Number of runs that are trained together."""
         return len(self.runs)
+
+    @property
+    def jit_compile(self) -> bool | None:
+        """True if XLA compiles updates where it pays; None if that is unknown."""
+        return jit_compile_of(self._learner) if self._template is None else self._template.update.jit_compile
 
     def describe(self, member: int) -> Agent | OwnTraining:
         """Return an agent with the hyperparameters of a member. Call it before the first step."""

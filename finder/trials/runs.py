@@ -88,6 +88,10 @@ class RunGroup(Protocol):
     def n_members(self) -> int:
         """Number of runs that are trained together."""
 
+    @property
+    def jit_compile(self) -> bool | None:
+        """True if XLA compiles updates where it pays; None if that is unknown."""
+
     def has_finished(self, member: int) -> bool:
         """Return whether a member has used its budget."""
 

@@ -110,22 +110,21 @@ def test_trials_are_split_evenly_and_grouped_by_structure():
     assert split_into_batches([], 2) == []
 
 
-def test_limits_of_a_container_are_respected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+def test_memory_limits_of_containers_are_respected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr("agents.backend.cores.CGROUP", tmp_path)
     monkeypatch.setattr(machine, "_MEMINFO", tmp_path / "meminfo")
     assert machine.free_memory() is None
-    there = machine.cores()
     (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:    2000 kB\n")
     assert machine.free_memory() == 2_048_000
     (tmp_path / "memory.max").write_text("1000000\n")
     (tmp_path / "memory.current").write_text("400000\n")
-    (tmp_path / "cpu.max").write_text("50000 100000\n")
     assert machine.free_memory() == 600_000
-    assert machine.cores() == 1
     (tmp_path / "memory.max").write_text("max\n")
-    (tmp_path / "cpu.max").write_text("max 100000\n")
     assert machine.free_memory() == 2_048_000
-    assert machine.cores() == there
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("700000\n")
+    (tmp_path / "memory" / "memory.usage_in_bytes").write_text("400000\n")
+    assert machine.free_memory() == 300_000
 
 
 class TestStrategies:

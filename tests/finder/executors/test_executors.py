@@ -22,11 +22,15 @@ from fakes import SMALL_PPO, RecordingListener, TwoStep
 from processes import running, session_members, wait_until_alone
 
 from agents import AgentSpec, ConfigurationError, EnvironmentSpec
+from agents.backend.cores import cores
+from agents.backend.threads import threads_for, threads_in_use
 from agents.contract.pickling import pickled
 from agents.distributed import shared
 from finder.executors import Executor, make_executor
+from finder.executors.inline import InlineExecutor
 from finder.trials.trial import TrialSpec
 from studies.database.records import EpisodeRecord
+from studies.study.execution import execution_text
 
 AGENT_FILE = """
 from dataclasses import dataclass
@@ -127,6 +131,21 @@ class TestEveryExecutor:
         assert [at for at, _ in listener.reports[0]] == [160, 320]
         assert len(listener.records[0]) == 64
         assert listener.configurations[1]["seeds"] == [1]
+
+    def test_how_a_trial_was_run_is_recorded(self, executor: Executor, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_prefer_vector_width=256")  # children have the server's
+        listener = run(executor, [make_trial(0, seeds=(0, 1)), make_trial(1, seeds=(2, 3))])
+        n_jobs = getattr(executor, "n_jobs", 1)
+        together = "population" in execution_text(listener.configurations[0]) and n_jobs == 1
+        for configuration in listener.configurations.values():
+            execution = configuration["execution"]
+            assert execution["processes"] == n_jobs
+            assert execution["members"] == (4 if together else 2)
+            assert execution["cores"] == cores()
+            assert execution["threads"] == (threads_in_use() if n_jobs == 1 else threads_for(n_jobs))
+            assert execution["jit_compile"] is True
+            if isinstance(executor, InlineExecutor):
+                assert execution["xla_flags"] == ["cpu_prefer_vector_width=256"]
 
     def test_failure_is_reported_with_its_traceback_and_other_trials_continue(self, executor: Executor):
         listener = run(executor, [make_trial(0, {"fail_after": 40}), make_trial(1)])

@@ -47,6 +47,9 @@ def test_show_lists_the_trials_of_a_study(searched: Any) -> None:
 def test_show_prints_one_trial_in_full(searched: Any) -> None:
     ran = searched.finder("show", searched.study, "--trial", "2")
     assert ran.json["configuration"]["config"]["learning_rate"] == pytest.approx(3.162e-3)
+    assert ran.json["configuration"]["execution"]["processes"] == 1
+    assert ran.err.startswith("Run as: population of 6 members, 1 process, ")
+    assert "Run as: population of 6 members, 1 process, " in searched.finder("show", searched.study).err
     ran = searched.finder("show", searched.study, "--trial", "9")
     assert ran.code == 2
     assert "no trial 9" in ran.err
