@@ -43,7 +43,7 @@ def threads_of(finder: Any) -> set[int]:
 @pytest.mark.real
 @pytest.mark.parametrize("executor", ["inline", "process"])
 def test_search_has_the_given_number_of_threads(finder: Any, executor: str) -> None:
-    ran(finder, "lr", "ppo", "--num-threads", "1", "--n-rates=1", f"--executor={executor}", "--n-jobs=1", *SEARCH)
+    ran(finder, "lr", "ppo", "--num-threads", "1", "--n-rates=2", f"--executor={executor}", "--n-jobs=1", *SEARCH)
     assert threads_of(finder) == {1}
 
 
