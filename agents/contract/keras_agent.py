@@ -24,6 +24,7 @@ from agents.backend.variables import assign_all, digest_of, one_name, values_of
 from agents.buffers import Batches
 from agents.config.agent_config import AgentConfig
 from agents.config.network_config import check_described
+from agents.config.optimizers import variables_of
 from agents.contract.agent import ActionSpace, UpdateMetrics
 from agents.contract.hyperparameter_reader import HyperparameterReader
 from agents.contract.mutable_agent import MutableAgent
@@ -219,7 +220,8 @@ class KerasAgent(MutableAgent):
             return self.team.update_of(self, watched)
         parts = self.learnable()
         steps = GradientSteps(parts) if self.strategy is None else DistributedSteps(parts, self.strategy)
-        return CompiledUpdate(steps, watched, self.should_use_xla, **self.compilation())
+        state = self.state_variables() if self.strategy is None else None
+        return CompiledUpdate(steps, watched, self.should_use_xla, state=state, **self.compilation())
 
     def record_gradient_norms(self) -> None:
         """Record each optimizer's ``gradient_norm/NAME`` and ``clipped_gradient_norm/NAME`` as metrics of updates."""
@@ -265,6 +267,7 @@ class KerasAgent(MutableAgent):
             pre_update=None if opening is None else guarded(self, opening),
             gradient_norms=self._gradient_norms,
             losses_after=self._losses_after,
+            layer_states=[each for network in self.networks.values() for each in network.non_trainable_variables],
         )
 
     def should_use_xla(self, n_rows: int) -> bool:
@@ -285,7 +288,8 @@ class KerasAgent(MutableAgent):
     def state_variables(self) -> list[Any]:
         """Return all variables that training changes, each once."""
         variables = [variable for network in self.networks.values() for variable in network.variables]
-        variables += [variable for bound in self._bound.values() for variable in bound.variables]
+        variables += [variable for bound in self._bound.values() for variable in variables_of(bound.optimizer)]
+        variables += [variable for bound in self._bound.values() for variable in bound.numbers.variables]
         variables += [*self.live.variables, self._gradient_steps]
         return list({id(variable): variable for variable in variables}.values())
 

@@ -29,6 +29,11 @@ class MutableAgent(Agent):
     _optimizers: Mapping[str, Any]  # the Keras optimizers of `_bound`
 
     @property
+    def bound_optimizers(self) -> Mapping[str, BoundOptimizer]:
+        """The optimizers by name, with the weights that they update."""
+        return self._bound
+
+    @property
     def optimizers(self) -> Mapping[str, Any]:
         return self._optimizers
 

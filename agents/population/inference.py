@@ -106,11 +106,11 @@ class AllMembers:
 
 def _compile(network: Any, stacks: Stacks) -> Any:
     """Return a compiled call for observations [P, M, ...] and noise of the members from `first` on."""
-    mapped = [(variable, stacks.stacks[stacks.index(variable)]) for variable in network.weights]
 
     def run(first: Any, observations: Any, noise: Any) -> Any:
         def one(i: Any) -> Any:
-            with keras.StatelessScope(state_mapping=[(variable, stack[first + i]) for variable, stack in mapped]):
+            mapped = [(variable, stacks.value(variable, first + i)) for variable in network.weights]
+            with keras.StatelessScope(state_mapping=mapped):
                 return evaluate_network(network, observations[i], None if noise is None else noise[i])
 
         with owned_gradients():

@@ -36,6 +36,7 @@ from agents.population.members import (
     one_member,
 )
 from agents.population.probes import action_at, agreement, probe_observations
+from agents.population.saved_values import loaded_values, saved_values
 from agents.population.stacks import Values
 from agents.population.template import CompiledTemplate
 
@@ -123,6 +124,11 @@ class Population:
         if not self.memory_size:
             return None
         return np.concatenate([cast("Array", actor.memory) for actor in self._actors])
+
+    @property
+    def updates_as_function(self) -> bool:
+        """False if updates must assign the variables of the compiled agent (`agents.updates.state_scope`)."""
+        return self._template.update.functional
 
     @property
     def members(self) -> tuple[MemberSpec, ...]:
@@ -244,7 +250,7 @@ class Population:
     def get_state(self) -> dict[str, Any]:
         """Return all state that training changes, of the current members."""
         return {
-            "values": self._values(),
+            "values": saved_values(self.agent, self._values()),
             "members": [(member.seed, member.config.to_dict()) for member in self._members],
             "generators": [generator.bit_generator.state for generator in self._generators()],
             "extra": [actor.extra_state() for actor in self._actors],
@@ -265,7 +271,7 @@ class Population:
             actor.set_extra_state(extra)
             actor.env_steps, actor.gradient_steps = state["env_steps"], state["gradient_steps"]
         self.gradient_steps = state["gradient_steps"]
-        self._set_values(state["values"])
+        self._set_values(loaded_values(self.agent, state["values"]))
         self._update_actors()
 
     # Parts ----------------------------------------------------------------------------------------------------
@@ -298,7 +304,8 @@ class Population:
         stacks = self._template.stacks
         stacks.set(values)
         self._template.update.spoil()
-        self._load([values[index] for index in self._template.update.watched])
+        watched = {id(variable) for variable in self._template.inference.watched}
+        self._load([own for own, variable in zip(values, stacks.variables, strict=True) if id(variable) in watched])
 
     def _load(self, watched: Values) -> None:
         """Load new weights into the forward passes."""

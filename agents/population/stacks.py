@@ -1,4 +1,4 @@
-"""The state of all members, variable by variable: the values of one variable for P members are one array [P, ...].
+"""The state of all members: the vectors of a layout, for P members, are arrays [P, S].
 
 All state that training changes in a Keras agent is in variables: weights, optimizer slots, learning rates, counters,
 target networks, mutable hyperparameters, the seeds of random layers. So a member is loaded, stored, moved or dropped by
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from agents.backend.tensorflow import tf
+from agents.updates.state_layout import StateLayout
 
 Array = np.ndarray[Any, Any]
 Values = list[Array]  # one array per variable: [...] of one member, [P, ...] of several
@@ -22,31 +23,38 @@ class Stacks:
     """The values of an agent's variables for several members.
 
     Args:
-        variables: The agent's variables, each once.
+        layout: The agent's variables in vectors.
         capacity: Largest number of members.
+
+    Attributes:
+        stacks: A variable [capacity, S] for each vector.
     """
 
-    def __init__(self, variables: Sequence[Any], capacity: int) -> None:
-        self.variables = list(variables)
+    def __init__(self, layout: StateLayout, capacity: int) -> None:
+        self.layout = layout
         self.capacity = capacity
-        self.stacks = [
-            tf.Variable(tf.zeros([capacity, *variable.shape], variable.dtype), name="members")
-            for variable in self.variables
-        ]
-        self._index = {id(variable): index for index, variable in enumerate(self.variables)}
+        self.stacks = [tf.Variable(tf.zeros([capacity, size], dtype), name="members") for size, dtype in layout.shapes]
 
-    def index(self, variable: Any) -> int:
-        """Return the index of a variable."""
-        return self._index[id(variable)]
+    @property
+    def variables(self) -> Sequence[Any]:
+        """The agent's variables, each once."""
+        return self.layout.variables
 
     def set(self, values: Values) -> None:
         """Set the values of the first members, [P, ...] each; P may be anything up to the capacity."""
-        for stack, array in zip(self.stacks, values, strict=True):
-            stack.assign(padded(array, self.capacity))
+        for stack, vectors in zip(self.stacks, self.layout.join(values), strict=True):
+            stack.assign(padded(vectors, self.capacity))
 
     def get(self, n: int) -> Values:
         """Return copies of the values of the first `n` members, [n, ...] each."""
-        return [stack.numpy()[:n] for stack in self.stacks]
+        vectors = {index: stack.numpy()[:n] for index, stack in enumerate(self.stacks)}
+        return [values.copy() for values in self.layout.values_of(vectors, self.variables)]
+
+    def value(self, variable: Any, position: Any) -> Any:
+        """Return the value of a variable of the member at a position as a tensor, while tracing."""
+        place = self.layout.place(variable)
+        own = self.stacks[place.vector][position, place.begin : place.end]
+        return tf.reshape(own, variable.shape)
 
 
 def padded(values: Array, capacity: int) -> Array:

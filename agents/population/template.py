@@ -10,6 +10,7 @@ from agents.population.members import check_mappable
 from agents.population.stacks import Stacks
 from agents.population.update import MemberUpdate
 from agents.updates.gradient_steps import GradientSteps
+from agents.updates.state_layout import StateLayout
 
 
 class CompiledTemplate:
@@ -30,11 +31,12 @@ class CompiledTemplate:
             raise NotMappableError(f"{type(built).__name__} is not a KerasAgent.")
         check_mappable(built)
         self.agent = built
-        self.stacks = Stacks(built.state_variables(), capacity)
+        learnable = built.learnable()
+        self.stacks = Stacks(StateLayout(built.state_variables(), learnable.groups()), capacity)
         acting = {name: network for name, network in built.networks.items() if name not in built.target_networks}
         self.inference = MemberInference(acting, self.stacks)
-        watched = [self.stacks.index(variable) for variable in self.inference.watched]
-        self.update = MemberUpdate(GradientSteps(built.learnable()), self.stacks, watched, **built.compilation())
+        steps = GradientSteps(learnable)
+        self.update = MemberUpdate(steps, self.stacks, self.inference.watched, **built.compilation())
         self.structure = spec.structure()
 
     @property

@@ -7,6 +7,7 @@ which are saved weight by weight, so that a saved state does not depend on the w
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -17,11 +18,21 @@ from agents.backend.tensorflow import keras, tf
 from agents.backend.variables import assign_all, one_name, values_of
 from agents.config.optimizers import OptimizerSpec, variables_of
 from agents.updates.mutable import OptimizerNumbers
+from agents.updates.state_layout import flat
+from agents.updates.state_scope import NotFunctionalError, assign_flat, in_state_scope, read_flat
+from agents.updates.stateless_optimizer import stateless
 
 Array = np.ndarray[Any, Any]
 
 _ELEMENTWISE = frozenset({"adadelta", "adagrad", "adam", "adamax", "adamw", "ftrl", "lion", "nadam", "rmsprop", "sgd"})
 """Optimizers whose step of a number depends on that number and its gradient alone."""
+
+_AMPLIFY_ROUNDING = frozenset({"muon"})
+"""Optimizers that must see the same graph in a single agent and in a population.
+
+Muon's iteration towards an orthogonal matrix amplifies differences in rounding, which depend on how TensorFlow
+simplifies the graph around it.
+"""
 
 _OTHER_LISTS = ("_variables", "_trainable_variables", "_self_unconditional_checkpoint_dependencies")
 """Attributes of Keras optimizers that are lists, but not of one variable for each weight."""
@@ -44,6 +55,7 @@ class BoundOptimizer:
     @one_name()
     def __init__(self, spec: OptimizerSpec, weights: Sequence[Any], *, as_vector: bool = True) -> None:
         self.weights = list(weights)
+        self._spec = spec
         self._sizes = [math.prod(weight.shape) for weight in weights]
         self._vector = (
             keras.Variable(np.zeros(sum(self._sizes), np.float32)) if as_vector and self._fits(spec) else None
@@ -58,6 +70,11 @@ class BoundOptimizer:
         return each_alone and all(weight.dtype == "float32" and weight.constraint is None for weight in self.weights)
 
     @property
+    def joins(self) -> bool:
+        """True if the weights are updated as one vector."""
+        return self._vector is not None
+
+    @property
     def variables(self) -> list[Any]:
         """All variables of the optimizer's state: counter, rate, slots, numbers."""
         return [*variables_of(self.optimizer), *self.numbers.variables]
@@ -66,20 +83,23 @@ class BoundOptimizer:
 
     def joined(self, gradients: Sequence[Any]) -> list[Any]:
         """Return the gradients of the weights as `apply` takes them: as one vector, or as they are."""
-        return list(gradients) if self._vector is None else [_flat(gradients)]
+        return list(gradients) if self._vector is None else [flat(gradients)]
 
     def apply(self, gradients: Sequence[Any]) -> None:
         """Make a step with gradients of `joined`."""
+        if in_state_scope() and self._spec.name in _AMPLIFY_ROUNDING:
+            raise NotFunctionalError
         with self.numbers.in_place():
+            optimizer = stateless(self.optimizer) if in_state_scope() else self.optimizer
             if self._vector is None:
-                self.optimizer.apply(gradients, self.weights)
+                optimizer.apply(gradients, self.weights)
                 return
-            unchanged = tf.convert_to_tensor(self._vector.value)
-            self._vector.assign(_flat([weight.value for weight in self.weights]))
-            self.optimizer.apply(gradients, [self._vector])
-            for weight, values in zip(self.weights, tf.split(self._vector.value, self._sizes), strict=True):
-                weight.assign(tf.reshape(values, weight.shape))
-            self._vector.assign(unchanged)  # so that XLA need not write it
+            unchanged = None if in_state_scope() else tf.convert_to_tensor(self._vector.value)
+            self._vector.assign(read_flat(self.weights))
+            optimizer.apply(gradients, [self._vector])
+            assign_flat(self.weights, self._vector.value)
+            if unchanged is not None:
+                self._vector.assign(unchanged)  # so that XLA need not write it
 
     # State ----------------------------------------------------------------------------------------------------
 
@@ -90,37 +110,53 @@ class BoundOptimizer:
 
     def state(self) -> list[Array]:
         """Return the values of the optimizer's variables, with slots weight by weight."""
-        values = values_of(variables_of(self.optimizer))
-        if self._vector is None:
-            return values
-        ends = np.cumsum(self._sizes)[:-1]
-        parts = [np.split(value, ends) if value.ndim else [value] for value in values]
-        return [
-            parts[position][k].reshape(self.weights[k].shape) if parts[position][0].ndim else values[position]
-            for position, k in self._places()
-        ]
+        return self.by_weight(values_of(variables_of(self.optimizer)))
 
     def set_state(self, state: Sequence[Array]) -> None:
         """Set values that `state` returned."""
-        variables = variables_of(self.optimizer)
-        if self._vector is None:
-            assign_all(variables, state)
-            return
-        parts: list[list[Array]] = [[] for _ in variables]
-        for (position, _), value in zip(self._places(), state, strict=True):
-            parts[position].append(value)
-        for variable, own in zip(variables, parts, strict=True):
-            variable.assign(np.concatenate([np.ravel(part) for part in own]) if variable.shape.rank else own[0])
+        assign_all(variables_of(self.optimizer), self.joined_by_weight(state))
 
-    @one_name()
+    def by_weight(self, values: Sequence[Array]) -> list[Array]:
+        """Return values of the optimizer's variables, [..., *shape] each, with slots weight by weight."""
+        if self._vector is None:
+            return list(values)
+        ends = np.cumsum(self._sizes)[:-1]
+        ranks = [variable.shape.rank for variable in variables_of(self.optimizer)]
+        parts = [np.split(value, ends, axis=-1) if rank else [value] for value, rank in zip(values, ranks, strict=True)]
+        return [
+            parts[at][k].reshape(*parts[at][k].shape[:-1], *self.weights[k].shape) if ranks[at] else values[at]
+            for at, k in self._places
+        ]
+
+    def joined_by_weight(self, values: Sequence[Array]) -> list[Array]:
+        """Return the values that `by_weight` was given, from those that it returned."""
+        if self._vector is None:
+            return list(values)
+        variables = variables_of(self.optimizer)
+        parts: list[list[Array]] = [[] for _ in variables]
+        for (at, k), value in zip(self._places, values, strict=True):
+            lead = value.shape[: value.ndim - len(self.weights[k].shape)] if variables[at].shape.rank else ()
+            parts[at].append(value.reshape(*lead, -1) if variables[at].shape.rank else value)
+        return [
+            np.concatenate(own, axis=-1) if variable.shape.rank else own[0]
+            for variable, own in zip(variables, parts, strict=True)
+        ]
+
+    @property
+    def n_by_weight(self) -> int:
+        """Number of values that `by_weight` returns."""
+        return len(variables_of(self.optimizer)) if self._vector is None else len(self._places)
+
+    @functools.cached_property
     def _places(self) -> list[tuple[int, int]]:
         """Return where each variable of an optimizer that was built on the weights is found in this one.
 
         A place is the position of a variable, and within it that of the weight (0 for counters and rates).
         """
         positions = {id(variable): position for position, variable in enumerate(variables_of(self.optimizer))}
-        ordinary = OptimizerSpec.of(self.optimizer).build()
-        ordinary.build(self.weights)
+        with one_name():
+            ordinary = self._spec.build()
+            ordinary.build(self.weights)
         places = {}
         for name, theirs in vars(ordinary).items():
             own = getattr(self.optimizer, name)
@@ -129,7 +165,3 @@ class BoundOptimizer:
             elif isinstance(theirs, list) and name not in _OTHER_LISTS:
                 places |= {id(slot): (positions[id(own[0])], k) for k, slot in enumerate(theirs)}
         return [places[id(variable)] for variable in variables_of(ordinary)]
-
-
-def _flat(tensors: Sequence[Any]) -> Any:
-    return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0)

@@ -10,16 +10,20 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from agents.backend.custom_gradients import owned_gradients
+from agents.backend.product_gradients import fast_product_gradients
 from agents.backend.shared_functions import shared_function
 from agents.backend.tensorflow import tf
 from agents.buffers import Batches
 from agents.updates.gradient_steps import GradientSteps, values_by_name
 from agents.updates.packing import Layout, layout_of, pack, unpack
+from agents.updates.state_layout import StateLayout, flat
+from agents.updates.state_scope import StateScope
 
 Array = np.ndarray[Any, Any]
 
@@ -41,13 +45,20 @@ Inputs = Sequence[Any]  # NumPy arrays and scalars
 class CompiledCalls(ABC):
     """Base class for functions that are compiled once for each layout and shape of their data.
 
-    XLA compiles them where that pays; otherwise they are plain graphs.
+    XLA compiles them where that pays; otherwise they are plain graphs. Updates are traced as functions of the agent's
+    state (`agents.updates.state_scope`), for a single agent as for the members of a population. Where an agent assigns
+    variables in branches or loops of its own, or weights in its loss, they assign variables.
 
     Args:
         steps: The gradient steps to run.
         jit_compile: Compile with XLA. A function that XLA cannot compile runs as a plain graph.
         strict: Raise an error if XLA cannot compile a function, instead of falling back to a plain graph.
+
+    Attributes:
+        functional: Whether updates are functions of the state; False once that was found to be impossible.
     """
+
+    functional = True
 
     def __init__(self, steps: GradientSteps, *, jit_compile: bool, strict: bool) -> None:
         self._steps = steps
@@ -56,6 +67,31 @@ class CompiledCalls(ABC):
         self._compiled: dict[tuple[Any, ...], tuple[Any, tuple[str, ...]]] = {}
         self._succeeded: set[tuple[Any, ...]] = set()  # functions called at least once: XLA compiles at the first call
         self._beyond_xla: set[tuple[Any, ...]] = set()
+
+    def _traced(self, run: Callable[[bool], Callable[..., Any]], inputs: Inputs, by_xla: bool) -> Any:
+        """Return the compiled function for these inputs.
+
+        Args:
+            run: Whether the update is a function of the state -> the function to trace.
+            inputs: Inputs of the function.
+            by_xla: Whether XLA compiles it.
+        """
+        # Without autograph, as in Keras: an error in a loss keeps its own type and traceback.
+        function = tf.function(run(self.functional), jit_compile=by_xla, autograph=False)
+        try:
+            with fast_product_gradients() if by_xla else nullcontext():
+                traced = function.get_concrete_function(*specs_of(inputs))
+            if self.functional:
+                self._check(traced)
+        except Exception:
+            if not self.functional:
+                raise
+            self.functional = False  # TensorFlow raises errors of many types for values of another branch
+            return self._traced(run, inputs, by_xla)
+        return direct_call(traced)
+
+    def _check(self, traced: Any) -> None:  # noqa: B027 - optional
+        """Raise an error if a traced function is no function of the state."""
 
     @abstractmethod
     def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool, by_xla: bool) -> Any:
@@ -103,6 +139,8 @@ class CompiledUpdate(CompiledCalls):
         jit_compile: Compile with XLA: updates of several gradient steps, and single steps where it pays (with `strict`,
             all updates).
         strict: See `CompiledCalls`.
+        state: All variables that the update may change. Defaults to `None`: it assigns variables, as replicas of a
+            strategy must.
     """
 
     def __init__(
@@ -113,8 +151,11 @@ class CompiledUpdate(CompiledCalls):
         *,
         jit_compile: bool,
         strict: bool = False,
+        state: Sequence[Any] | None = None,
     ) -> None:
         super().__init__(steps, jit_compile=jit_compile, strict=strict)
+        self._state = None if state is None else StateLayout(state, groups=None)
+        self.functional = state is not None
         self._watched = watched
         self._should_use_xla = should_use_xla
 
@@ -135,16 +176,26 @@ class CompiledUpdate(CompiledCalls):
         return not self._steps.opens and self._should_use_xla(n_rows)
 
     def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool, by_xla: bool) -> Any:
-        def run(*tensors: Any) -> tuple[Any, Any]:
+        def train(tensors: Sequence[Any]) -> tuple[Any, Any]:
             rows = all_rows(layout, tensors) if opens else None
             with owned_gradients():
                 history = self._steps.run(shape[0], minibatches(layout, shape, tensors), rows)
-            watched = [tf.reshape(tf.convert_to_tensor(variable), [-1]) for variable in self._watched]
-            return history, tf.concat(watched, 0) if watched else tf.zeros([0])
+            return history, flat([variable.value for variable in self._watched]) if self._watched else tf.zeros([0])
 
-        specs = specs_of(inputs)
-        # Without autograph, as in Keras: an error in a loss keeps its own type and traceback.
-        return direct_call(tf.function(run, jit_compile=by_xla, autograph=False).get_concrete_function(*specs))
+        def as_function(*tensors: Any) -> tuple[Any, Any]:
+            assert self._state is not None
+            before = [tf.reshape(variable.value, [-1]) for variable in self._state.variables]
+            with StateScope(self._state, before) as scope:
+                result, after = train(tensors), scope.vectors()
+            for variable, old, new in zip(self._state.variables, before, after, strict=True):
+                if new is not old:
+                    variable.assign(tf.reshape(new, variable.shape))
+            return result
+
+        def in_place(*tensors: Any) -> tuple[Any, Any]:
+            return train(tensors)
+
+        return self._traced(lambda functional: as_function if functional else in_place, inputs, by_xla)
 
 
 def should_use_xla(steps_made: int, n_rows: int, n_weights: int) -> bool:

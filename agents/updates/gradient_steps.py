@@ -14,6 +14,7 @@ import numpy as np
 from agents.backend.tensorflow import tf
 from agents.errors import ConfigurationError
 from agents.updates.bound_optimizer import BoundOptimizer
+from agents.updates.state_scope import NotFunctionalError, assign_flat, branch, in_state_scope, read_flat, repeat
 
 Array = np.ndarray[Any, Any]
 Losses = Mapping[str, Any]
@@ -66,6 +67,7 @@ class Learnable:
         pre_update: Rows of an update -> {name: scalar} of metrics, before its gradient steps; or None.
         gradient_norms: Whether the norms of each optimizer's gradients, before and after clipping, are metrics.
         losses_after: Whether each optimizer's loss after its step, on the same minibatch, is a metric.
+        layer_states: Variables that layers may assign when they are called: moving averages, seeds.
     """
 
     optimizer_steps: Sequence[OptimizerStep]
@@ -79,6 +81,22 @@ class Learnable:
     pre_update: Callable[[dict[str, Any]], Losses] | None = None
     gradient_norms: bool = False
     losses_after: bool = False
+    layer_states: Sequence[Any] = ()
+
+    def groups(self) -> list[list[Any]]:
+        """Return variables that change together: weights that an optimizer joins, and targets in the same order."""
+        joined = [bound.weights for bound in self.optimizers.values() if bound.joins]
+        alone = [[weight] for bound in self.optimizers.values() if not bound.joins for weight in bound.weights]
+        return [*joined, *alone, *([target for target, _ in pairs] for pairs in self.target_pairs())]
+
+    def target_pairs(self) -> list[list[tuple[Any, Any]]]:
+        """Return the pairs of `targets`, those of each optimizer in the order of its weights, and all others."""
+        left = {id(online): (target, online) for target, online in self.targets}
+        found = []
+        for bound in self.optimizers.values():
+            own = [left.pop(id(weight)) for weight in bound.weights if id(weight) in left]
+            found.append(own)
+        return [own for own in (*found, list(left.values())) if own]
 
     def __post_init__(self) -> None:
         """Refuse optimizer steps in which an optimizer is missing, unknown or repeated."""
@@ -153,13 +171,7 @@ class GradientSteps:
     def _steps(self, n_steps: int, minibatch: Callable[[Any], dict[str, Any]]) -> Any:
         if n_steps == 1:
             return self._step(minibatch(0))[None]
-        array = tf.TensorArray(tf.float32, size=n_steps)
-
-        def body(k: Any, array: Any) -> tuple[Any, Any]:
-            return k + 1, array.write(k, self._step(minibatch(k)))
-
-        _, array = tf.while_loop(lambda k, _: k < n_steps, body, (tf.constant(0), array))
-        return array.stack()
+        return repeat(n_steps, lambda k: self._step(minibatch(k)))
 
     def _step(self, minibatch: dict[str, Any]) -> Any:
         values = self._learn(self._parts.preprocess_minibatch(minibatch))
@@ -199,7 +211,9 @@ class GradientSteps:
             values = step()
         else:
             is_due = tf.equal((self._parts.gradient_steps.value + 1) % optimizer_step.every, 0)
-            values = tf.cond(is_due, step, wait)
+            optimizers = [self._parts.optimizers[name] for name in optimizer_step.optimizers]
+            changes = [each for bound in optimizers for each in (*bound.weights, *bound.variables)]
+            values = branch(is_due, step, wait, [*changes, *self._parts.layer_states])
         return dict(zip(names, values, strict=True))
 
     def _after(self, optimizer_step: OptimizerStep, minibatch: dict[str, Any], weight: Any = 1.0) -> dict[str, Any]:
@@ -228,7 +242,9 @@ class GradientSteps:
     ) -> tuple[dict[str, Any], dict[str, list[Any]]]:
         """Return the values of the loss for some rows, and the gradients of each optimizer, both times `weight`."""
         parts = self._parts
+        weights = {name: [each.value for each in parts.optimizers[name].weights] for name in optimizer_step.optimizers}
         with tf.GradientTape(persistent=len(optimizer_step.optimizers) > 1) as tape:
+            tape.watch(weights)
             losses = self._losses(optimizer_step, minibatch)
             if weight is not None and PRIORITIES in losses:
                 raise ConfigurationError(
@@ -237,10 +253,17 @@ class GradientSteps:
                 )
             if weight is not None:
                 losses = {name: weight * value for name, value in losses.items()}
+        for name in optimizer_step.optimizers:
+            if any(
+                each.value is not value
+                for each, value in zip(parts.optimizers[name].weights, weights[name], strict=True)
+            ):
+                raise NotFunctionalError  # the loss assigns weights, to which gradients then belong (spectral norms)
         gradients = {}
         for name in optimizer_step.optimizers:
-            variables = [variable.value for variable in parts.optimizers[name].weights]
-            gradients[name] = tape.gradient(losses[name], variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+            gradients[name] = tape.gradient(
+                losses[name], weights[name], unconnected_gradients=tf.UnconnectedGradients.ZERO
+            )
         return losses, gradients
 
     def _apply(self, name: str, gradients: list[Any], copies: int = 1) -> dict[str, Any]:
@@ -269,16 +292,30 @@ class GradientSteps:
 
         def move() -> None:
             with tf.name_scope("targets"):
-                for target, online in parts.targets:
-                    # One product only: of a sum of two, compilers round either the one or the other.
-                    target.assign(online - (1.0 - tau) * (online - target))
+                for pairs in parts.target_pairs():
+                    _move(pairs, tau)
 
         if parts.target_update_interval == 1:
             move()
             return
         is_due = tf.equal(parts.gradient_steps.value % parts.target_update_interval, 0)
         # Most steps update no target; a branch costs less than an update that changes nothing.
-        tf.cond(is_due, move, lambda: None)
+        branch(is_due, move, lambda: None, [target for target, _ in parts.targets])
+
+
+def _move(pairs: Sequence[tuple[Any, Any]], tau: Any) -> None:
+    """Move targets towards their online variables by a share `tau`; as one vector where variables are tensors."""
+    if not in_state_scope():
+        for target, online in pairs:
+            target.assign(_moved(online, target, tau))
+        return
+    targets, onlines = zip(*pairs, strict=True)
+    assign_flat(targets, _moved(read_flat(onlines), read_flat(targets), tau))
+
+
+def _moved(online: Any, target: Any, tau: Any) -> Any:
+    # One product only: of a sum of two, compilers round either the one or the other.
+    return online - (1.0 - tau) * (online - target)
 
 
 def values_by_name(names: Sequence[str], history: Array) -> dict[str, Array]:

@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 MAX_COST = 0.02
 """Largest share of the time that is spent on checkpoints; slow checkpoints are written less often."""
 
-_FORMAT = 3
-_FORMATS_BEFORE = (1, 2)  # of agents alone only: populations had other variables
+_FORMAT = 2
+_FORMATS = (1, _FORMAT)
 
 
 class SavedGroup(NamedTuple):
@@ -251,10 +251,7 @@ def _write(path: Path, group: Group, *, environments: bool) -> None:
 def _read_saved(path: Path) -> SavedGroup | None:
     """Return the header of a file; None if it is not a complete checkpoint that this version can read."""
     header = state_file.read_header(path)
-    if header is None or "keys" not in header:
-        return None
-    version = header.pop("format", None)
-    if version != _FORMAT and not (version in _FORMATS_BEFORE and header.get("alone")):
+    if header is None or header.pop("format", None) not in _FORMATS or "keys" not in header:
         return None
     keys, runs = (tuple((int(number), int(seed)) for number, seed in header.pop(name)) for name in ("keys", "runs"))
     return SavedGroup(path=path, keys=keys, runs=runs, **header)

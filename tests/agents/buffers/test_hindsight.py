@@ -16,6 +16,7 @@ from agents.environments.bit_flip import BitFlip
 from agents.environments.goals import Goals, goals_of
 from agents.errors import ConfigurationError
 from agents.population import Population
+from agents.population.saved_values import loaded_values
 
 BITS = "agents.environments.bit_flip:BitFlip-v0"
 SMALL = {"hidden_sizes": (8,), "jit_compile": False, "learning_starts": 20, "batch_size": 8, "replay": "hindsight"}
@@ -403,7 +404,7 @@ def test_population_members_equal_agents_trained_alone():
     population = Population(spec, [{"seed": 3, "learning_rate": 1e-2}, {"seed": 4, "gamma": 0.5}])
     with Trainer(population) as trainer:
         trainer.train(env_steps=80)
-        values = population.get_state()["values"]
+        values = loaded_values(population.agent, population.get_state()["values"])
     for position, (seed, own) in enumerate([(3, {"learning_rate": 1e-2}), (4, {"gamma": 0.5})]):
         alone = AgentSpec.of("dqn", EnvironmentSpec(BITS, {"n_bits": 3}), {**SMALL, **own}).build(seed)
         began = values_of(alone.state_variables())

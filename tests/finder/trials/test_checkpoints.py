@@ -68,9 +68,6 @@ def make_trial(folder: Path | None, number: int = 0, agent: str = "ppo", **field
     return TrialSpec(number=number, agent=spec, checkpoints=None if folder is None else str(folder), **given)
 
 
-ALONE: dict[str, Any] = {"seeds": (0,), "why_alone": "a test needs an agent that is no population"}
-
-
 def recorded_episodes(listener: RecordingListener, number: int) -> list[tuple[Any, ...]]:
     """Return the episodes of a trial ordered by seed, without durations and duplicates."""
     records = {(r.seed, r.episode): (r.env_steps, r.episode_return, r.length, r.loss) for r in listener.records[number]}
@@ -427,8 +424,7 @@ def test_slow_checkpoints_are_written_less_often(tmp_path: Path, monkeypatch: py
 def test_checkpoint_of_another_user_is_not_read(
     tmp_path: Path, harm: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    marker = tmp_path / "ran"
-    trial = make_trial(tmp_path / "folder", **ALONE if harm == "of before" else {})
+    trial, marker = make_trial(tmp_path / "folder"), tmp_path / "ran"
     with pytest.raises(KilledError):
         run_cohort([trial], Killing(3))
     [path] = (tmp_path / "folder").glob("*.checkpoint")
@@ -443,21 +439,6 @@ def test_checkpoint_of_another_user_is_not_read(
     monkeypatch.setenv(TRUST_VARIABLE, "1")
     run_cohort([trial], RecordingListener())
     assert marker.exists()
-
-
-def test_populations_of_earlier_versions_restart_and_agents_alone_resume(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as before:
-        before.setattr(checkpoints, "_FORMAT", 2)
-        for name, own in (("population", dict[str, Any]()), ("alone", ALONE)):
-            with pytest.raises(KilledError):
-                run_cohort([make_trial(tmp_path / name, **own)], Killing(3))
-    assert [found.alone for found in list_saved(tmp_path / "alone")] == [True]
-    assert not list_saved(tmp_path / "population")
-    listener = RecordingListener()
-    run_cohort([make_trial(tmp_path / "population")], listener)
-    assert listener.outcomes[0].state == "complete"
 
 
 def test_machines_with_the_same_key_resume_trials_of_each_other(
