@@ -220,12 +220,12 @@ class Recorder:
             if env_steps < 0:
                 raise StudyError(f"env_steps is {env_steps}: a trial reports after 0 or more environment steps.")
             stopped = {number for number in values if self._trials.is_over(number)}
-            asked: list[Trial] = []
-            for number in values.keys() - stopped:
-                trial, is_judged = self._trials.running_trial(number), not self._queue.is_confirmation(number)
+            trials = [self._trials.running_trial(number) for number in sorted(values.keys() - stopped)]
+            stored = self._writer.report(trials, env_steps, values, self._trials.unless_lost)
+            asked = [trial for trial in stored if not self._queue.is_confirmation(trial.number)]
+            for trial in asked:
                 with self._trials.unless_lost(trial):
-                    if self._writer.report(trial, env_steps, values[number], by_seed=is_judged) and is_judged:
-                        asked.append(trial)
+                    self._writer.report_seeds(trial, env_steps, values[trial.number])
             for trial in asked:
                 with self._trials.unless_lost(trial):
                     stopped |= {trial.number} if trial.should_prune() else set()

@@ -6,10 +6,12 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from studies.database.fencing import LeaseLostError, fenced
@@ -52,7 +54,7 @@ class Writer:
         self._study, self._leases = study, leases
         self._retry_policy = study.storage.retry_policy
         self._episodes = study.storage.episodes
-        self._intermediate = IntermediateValues(study)
+        self._intermediate = IntermediateValues(study, leases)
         self._buffer: list[tuple[int, EpisodeRecord]] = []
         self._flushed_at = time.monotonic()
         self._with_episodes: set[int] = set()  # trials with possible earlier episodes, which they will send again
@@ -107,29 +109,55 @@ class Writer:
             self._buffer = [each for each in self._buffer if each[0] not in numbers]
         self._flushed_at = time.monotonic()
 
-    def report(self, trial: Trial, env_steps: int, seed_values: Mapping[int, float], *, by_seed: bool) -> bool:
-        """Store the interquartile mean over seeds; return whether it was stored.
+    def report(
+        self,
+        trials: Sequence[Trial],
+        env_steps: int,
+        values: Mapping[int, Mapping[int, float]],
+        unless_lost: Callable[[Trial], AbstractContextManager[None]],
+    ) -> list[Trial]:
+        """Store the interquartile means over seeds of trials, together; return the trials whose values were stored.
 
         Args:
-            trial: Trial.
+            trials: Trials.
             env_steps: Environment steps that each seed has taken.
-            seed_values: Seed -> value.
-            by_seed: Whether the values of single seeds are stored too, if the pruner requires them.
+            values: Number of a trial -> seed -> value.
+            unless_lost: Drops a trial if a write to it is rejected.
         """
+        stored = []
+        for begin in range(0, len(trials), MOST_FENCED):
+            part = trials[begin : begin + MOST_FENCED]
+            try:
+                stored += self._report(part, env_steps, values)
+            except (LeaseLostError, UpdateFinishedTrialError):  # of one of them, and none is stored
+                for trial in part:
+                    with unless_lost(trial):
+                        stored += self._report([trial], env_steps, values)
+        return stored
+
+    def _report(
+        self, trials: Sequence[Trial], env_steps: int, values: Mapping[int, Mapping[int, float]]
+    ) -> list[Trial]:
+        means = [(trial, float(iqm(list(values[trial.number].values())))) for trial in trials]
+
+        def spool() -> None:
+            for trial, value in means:
+                self._spool_report(trial.number, env_steps, value, values[trial.number])
+
+        return self._write_or(lambda: self._intermediate.record(env_steps, means), spool) or []
+
+    def report_seeds(self, trial: Trial, env_steps: int, seed_values: Mapping[int, float]) -> None:
+        """Store the values of single seeds of a trial after those of all trials, if the pruner requires them."""
         value = float(iqm(list(seed_values.values())))
-
-        def write() -> bool:
-            kept = self._intermediate.record(trial, env_steps, value)
-            if kept and by_seed:
-                self._intermediate.record_seeds(trial, env_steps, seed_values)
-            return kept
-
-        return self._write_or(write, lambda: self._spool_report(trial.number, env_steps, value, seed_values)) or False
+        self._write_or(
+            lambda: self._intermediate.record_seeds(trial, env_steps, seed_values),
+            lambda: self._spool_report(trial.number, env_steps, value, seed_values),
+        )
 
     def last_report(self, trial: Trial, env_steps: int, value: float) -> None:
         """Store the last value of a trial, if it is finite and there is none at this step."""
         self._write_or(
-            lambda: self._intermediate.record(trial, env_steps, value, always=True),
+            lambda: self._intermediate.record(env_steps, [(trial, value)], always=True),
             lambda: self._spool_report(trial.number, env_steps, value, {}),
         )
 
@@ -157,8 +185,8 @@ class Writer:
         self._write_or(write, lambda: self._keep(trial.number, ending))
 
     def _write_ending(self, trial: Trial, ending: TrialEnding) -> None:
-        for key, attr in ending.attrs.items():
-            trial.set_user_attr(key, attr)
+        with fenced(self._leases.fence((trial.number,))):
+            self._study.storage.trial_writes.set_user_attrs(trial._trial_id, ending.attrs)
         self._study.study.tell(trial, ending.value, state=ending.state)
 
     def _keep(self, number: int, ending: TrialEnding) -> None:
@@ -222,7 +250,8 @@ class Writer:
         with fenced(self._leases.fence((kept.number,))):
             self._episodes.add(self._study.episodes_key, [(kept.number, record) for record in kept.episodes])
         for env_steps, (value, seed_values) in kept.reports.items():
-            if self._intermediate.record(trial, env_steps, value, always=kept.ending.state == TrialState.PRUNED):
+            always = kept.ending.state == TrialState.PRUNED
+            if self._intermediate.record(env_steps, [(trial, value)], always=always):
                 self._intermediate.record_seeds(trial, env_steps, seed_values)
         self._write_ending(trial, kept.ending)
         self._intermediate.end(kept.number)

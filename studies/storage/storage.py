@@ -21,6 +21,7 @@ from studies.database.fencing import LockedStorage, check_transactions
 from studies.database.leases import LeaseTable, SqlLeases
 from studies.database.retries import RetryingStorage, RetryingTable, RetryPolicy
 from studies.database.schema import prepare
+from studies.database.trial_writes import OptunaTrialWrites, SqlTrialWrites, TrialWrites
 from studies.errors import StudyError
 from studies.storage.read_only import connector, tables_of
 from studies.storage.server_timeouts import options_of_server, session_timeouts
@@ -54,6 +55,7 @@ class StudyStorage:
         optuna: Optuna storage.
         episodes: Table of episodes.
         leases: Table of leases.
+        trial_writes: Writes of several values at once to running trials.
         retry_policy: Retries of its calls during an outage; none unless a study is run.
         shared: Whether several processes may run a study in it. A SQLite or journal file accepts one process at a time.
         names: Names of its studies; None for journals, which cannot rename.
@@ -66,6 +68,7 @@ class StudyStorage:
     optuna: BaseStorage
     episodes: EpisodeTable
     leases: LeaseTable
+    trial_writes: TrialWrites
     retry_policy: RetryPolicy
     shared: bool
     names: StudyNames | None = None
@@ -211,12 +214,14 @@ def _with_retries(
     closers: list[Callable[[], None]],
 ) -> StudyStorage:
     episodes, leases = tables
+    optuna = cast("BaseStorage", RetryingStorage(optuna_storage, retry_policy))
     return StudyStorage(
         url=address.url,
         label=address.label,
-        optuna=cast("BaseStorage", RetryingStorage(optuna_storage, retry_policy)),
+        optuna=optuna,
         episodes=cast("EpisodeTable", RetryingTable(episodes, retry_policy)),
         leases=cast("LeaseTable", RetryingTable(leases, retry_policy)),
+        trial_writes=OptunaTrialWrites(optuna),
         retry_policy=retry_policy,
         shared=address.kind in ("server", "proxy"),
         _closers=closers,
@@ -296,6 +301,7 @@ def _connect(address: StorageAddress) -> StudyStorage:
         cached = get_storage(rdb)
         opened = _storage(address, cached, rdb.engine, [rdb.engine.dispose, rdb.remove_session], retry_policy)
         opened.names = cast("StudyNames", RetryingTable(SqlNames(rdb.engine, cached), retry_policy))
+        opened.trial_writes = cast("TrialWrites", RetryingTable(SqlTrialWrites(rdb.engine), retry_policy))
         opened.files = files
         return opened
     except BaseException:
