@@ -20,6 +20,7 @@ from gymnasium import spaces
 
 from agents import seeding
 from agents.backend.tensorflow import keras, tf
+from agents.backend.threads import share_threads_between_operations
 from agents.backend.variables import assign_all, digest_of, one_name, values_of
 from agents.buffers import Batches
 from agents.config.agent_config import AgentConfig
@@ -32,6 +33,7 @@ from agents.contract.restoring import is_restoring, restoring
 from agents.distributed.replicas import DistributedSteps
 from agents.distributed.team import Team, Update
 from agents.environments import EnvironmentSpec
+from agents.environments.images import is_image
 from agents.errors import ConfigurationError, unknown_name
 from agents.networks.by_name import network_of, networks_of
 from agents.networks.forwards import Forwards
@@ -77,6 +79,8 @@ class KerasAgent(MutableAgent):
                 f"target_update_interval is declared live in {type(self.config).__name__}, but it is a constant of the "
                 f"compiled update: leave out live=True."
             )
+        if not is_image(self.observation_space):
+            share_threads_between_operations()
         self.strategy = tf.distribute.get_strategy() if tf.distribute.has_strategy() else None
         self.live = Live(self.config.live_values())
         self.networks = self._build_networks(seed)

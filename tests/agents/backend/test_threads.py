@@ -92,3 +92,32 @@ def test_tensorflow_has_no_more_threads_than_cores(
         capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **variables},
     )  # fmt: skip
     assert ran.stdout.split() == expected.split(), ran.stderr
+
+
+DQN = """
+import gymnasium, numpy
+import agents
+from agents.algorithms.dqn import DQN, DQNConfig
+{before}
+space = gymnasium.spaces.Box(0, 255, {shape}, numpy.uint8 if len({shape}) == 3 else numpy.float32)
+DQN(space, gymnasium.spaces.Discrete(2), DQNConfig(hidden_sizes=(8,)))
+from agents.backend.threads import threads_in_use
+print(threads_in_use())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("taskset") is None, reason="taskset is missing")
+@pytest.mark.parametrize(
+    ("shape", "before", "expected"),
+    [("(4,)", "", 1), ("(40, 40, 4)", "", 2), ("(4,)", "agents.set_num_threads(2)", 2)],
+)
+def test_operations_of_dense_networks_share_the_cores(shape: str, before: str, expected: int):
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("this process may use one core only")
+    cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
+    ran = subprocess.run(
+        ["taskset", "-c", cores, sys.executable, "-c", DQN.format(shape=shape, before=before)],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert ran.stdout.split()[-1:] == [str(expected)], ran.stderr
