@@ -155,7 +155,8 @@ def main() -> None:
     setting = {"n_trials": arguments.n_trials, "env_steps": arguments.env_steps}
     for k in range(0 if arguments.table else arguments.rounds):
         for side in arguments.side or SIDES:
-            if sum(setting.items() | {"side": side}.items() <= row.items() for row in _plain(measured())) > k:
+            wanted = {"side": side, **setting}
+            if sum(all(row[key] == value for key, value in wanted.items()) for row in measured()) > k:
                 continue
             row = measure(side, peer=arguments.peer, **setting)
             with RESULTS.open("a") as file:
@@ -164,10 +165,6 @@ def main() -> None:
     lines = table()
     RESULTS.with_suffix(".md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
-
-
-def _plain(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{key: row[key] for key in ("side", "n_trials", "env_steps")} for row in rows]
 
 
 if __name__ == "__main__":

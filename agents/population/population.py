@@ -304,8 +304,8 @@ class Population:
         stacks = self._template.stacks
         stacks.set(values)
         self._template.update.spoil()
-        watched = {id(variable) for variable in self._template.inference.watched}
-        self._load([own for own, variable in zip(values, stacks.variables, strict=True) if id(variable) in watched])
+        own = {id(variable): value for variable, value in zip(stacks.variables, values, strict=True)}
+        self._load([own[id(variable)] for variable in self._template.inference.watched])
 
     def _load(self, watched: Values) -> None:
         """Load new weights into the forward passes."""

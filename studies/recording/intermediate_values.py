@@ -83,7 +83,9 @@ class IntermediateValues:
         reported = self._steps[trial.number]
         if not math.isfinite(value) or env_steps in reported:
             return False
-        if always or self._spec.env_steps is None:
-            return always or len(reported) < 2 * self._spec.n_reports
+        if always:
+            return True
+        if self._spec.env_steps is None:
+            return len(reported) < 2 * self._spec.n_reports
         spacing = self._spec.env_steps / self._spec.n_reports
         return not reported or env_steps - max(reported) >= spacing / 2

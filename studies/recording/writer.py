@@ -138,7 +138,7 @@ class Writer:
     def _report(
         self, trials: Sequence[Trial], env_steps: int, values: Mapping[int, Mapping[int, float]]
     ) -> list[Trial]:
-        means = [(trial, float(iqm(list(values[trial.number].values())))) for trial in trials]
+        means = [(trial, _mean(values[trial.number])) for trial in trials]
 
         def spool() -> None:
             for trial, value in means:
@@ -148,10 +148,9 @@ class Writer:
 
     def report_seeds(self, trial: Trial, env_steps: int, seed_values: Mapping[int, float]) -> None:
         """Store the values of single seeds of a trial after those of all trials, if the pruner requires them."""
-        value = float(iqm(list(seed_values.values())))
         self._write_or(
             lambda: self._intermediate.record_seeds(trial, env_steps, seed_values),
-            lambda: self._spool_report(trial.number, env_steps, value, seed_values),
+            lambda: self._spool_report(trial.number, env_steps, _mean(seed_values), seed_values),
         )
 
     def last_report(self, trial: Trial, env_steps: int, value: float) -> None:
@@ -255,3 +254,7 @@ class Writer:
                 self._intermediate.record_seeds(trial, env_steps, seed_values)
         self._write_ending(trial, kept.ending)
         self._intermediate.end(kept.number)
+
+
+def _mean(seed_values: Mapping[int, float]) -> float:
+    return float(iqm(list(seed_values.values())))
