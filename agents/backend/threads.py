@@ -83,7 +83,8 @@ def share_threads_between_operations() -> None:
     """Use half of the cores for each operation of TensorFlow, >= 1: for agents whose operations are small.
 
     Such operations, of two critics or of two gradients, run beside each other (inter-op threads), which is faster than
-    one after the other on all cores; convolutions are faster on all cores. Without effect once TensorFlow has started or somebody has set the number.
+    one after the other on all cores; convolutions are faster on all cores. Without effect once TensorFlow has started
+    or somebody has set the number.
     """
     if _INTRA_OP in _chosen_here:
         with contextlib.suppress(RuntimeError):  # TensorFlow has started

@@ -19,7 +19,7 @@ _current: ContextVar[StateScope | None] = ContextVar("state_scope", default=None
 
 
 class NotFunctionalError(Exception):
-    """Error of a trace that assigns variables in a branch or loop of its own, or uses variables that are not in scope."""
+    """Error of a trace that assigns variables in a branch or loop of its own, or uses variables out of scope."""
 
 
 class StateScope(keras.StatelessScope):
