@@ -53,6 +53,7 @@ def trained(
     import agents
     from agents.backend.variables import assign_all
     from agents.population import Population
+    from agents.population.saved_values import loaded_values
 
     population, judge = Population(spec, [{"seed": seed} for seed in range(n_seeds)]), spec.build()
     assert isinstance(judge, agents.KerasAgent)
@@ -63,9 +64,10 @@ def trained(
             trainer.train(env_steps=max(1, env_steps * tenth // 10 - trainer.env_steps))
             seconds += time.perf_counter() - began
             state = population.get_state()
+            values_of_members = loaded_values(judge, state["values"])
             evaluations = []
             for position, run_of_member in enumerate(trainer.runs):
-                assign_all(judge.state_variables(), [values[position] for values in state["values"]])
+                assign_all(judge.state_variables(), [values[position] for values in values_of_members])
                 judge.set_extra_state(state["extra"][position % len(state["extra"])])
                 returns = play(judge, n_episodes=n_episodes if tenth == 10 else 20, seed=JUDGE_SEED + position)
                 seed = population.seeds[run_of_member.member]
