@@ -14,7 +14,7 @@ from studies.analysis.robust_choice import recommended
 from studies.policies import make_policy
 from studies.policies.replay import CLOSE, coverage, groups_of, plateau, replay_often, run_policy, summary
 from studies.policies.run_table import RunTable
-from studies.scheduling.pruners import RACE_RUNGS
+from studies.scheduling.schedulers import RACE_RUNGS
 from studies.statistics.intervals import estimate
 from studies.statistics.racing import Racer, survivors
 from studies.statistics.sequential_test import undecided

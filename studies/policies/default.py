@@ -15,7 +15,7 @@ from studies.analysis.ranking import Candidate, rank
 from studies.analysis.robust_choice import PrunedEstimate, recommended
 from studies.policies.policy import Decision, Problem, Round, Values
 from studies.policies.race import racers_of
-from studies.scheduling.pruners import RACE_RUNGS
+from studies.scheduling.schedulers import RACE_RUNGS
 from studies.spec.spaces import Json
 from studies.statistics.pruned_estimate import clearly_worse, estimate_final
 from studies.statistics.racing import survivors
