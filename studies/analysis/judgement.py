@@ -5,6 +5,7 @@ They judge a study (`studies.analysis.confirmation`) and a replayed search (`stu
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -227,15 +228,23 @@ def pruned_estimates(history: SearchHistory) -> list[PrunedEstimate]:
 
     A trial that failed for another reason, such as a killed process, carries no information about its parameters.
     """
-    complete, kept = history.in_state("complete"), history.in_state("pruned")
+    return list(_pruned_estimates(tuple(history.trials), 1.0 if history.direction == "maximize" else -1.0))
+
+
+@functools.lru_cache(maxsize=1)
+def _pruned_estimates(trials: tuple[TrialResult, ...], sign: float) -> tuple[PrunedEstimate, ...]:
+    """Return the estimates, which do not change with confirmations."""
+    complete, kept, diverged = (
+        [trial for trial in trials if trial.state == state] for state in ("complete", "pruned", "diverged")
+    )
     tried = [trial.params for trial in (*kept, *complete)]
     # A diverged trial that was retried counts by its retry.
-    diverged = [trial for trial in history.in_state("diverged") if trial.params not in tried]
-    sign = 1.0 if history.direction == "maximize" else -1.0
+    diverged = [trial for trial in diverged if trial.params not in tried]
     worse = _clearly_worse([*kept, *complete], sign)
-    return [_pruned(trial, complete, worse=trial.number in worse) for trial in kept] + [
-        PrunedEstimate(params=trial.params, value=math.nan) for trial in diverged
-    ]
+    return (
+        *(_pruned(trial, complete, worse=trial.number in worse) for trial in kept),
+        *(PrunedEstimate(params=trial.params, value=math.nan) for trial in diverged),
+    )
 
 
 def _pruned(trial: TrialResult, complete: Sequence[TrialResult], *, worse: bool) -> PrunedEstimate:

@@ -29,9 +29,9 @@ ResultState = Literal["open", "complete", "pruned", "diverged", "failed"]
 """State of a trial. An open one is queued, running or interrupted; a diverged one failed because of its parameters."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrialResult:
-    """What a trial has shown so far.
+    """What a trial has shown so far. Equal to itself only, so that conclusions can be kept by the trials they are from.
 
     Attributes:
         number: Number of the trial.

@@ -50,6 +50,16 @@ class Scheduler(ABC):
             trials: All trials of the search, this one included. Confirmations are not among them.
         """
 
+    def stopped(self, reported: Sequence[TrialView], trials: Sequence[TrialView]) -> set[int]:
+        """Return the numbers of the trials that stop, of those that have reported at the same time.
+
+        Args:
+            reported: Running trials, each with a new report.
+            trials: All trials of the search, these included.
+        """
+        due = [trial for trial in reported if self.is_due(trial)]
+        return {trial.number for trial in due if self.decide(trial, trials) == Action.STOP}
+
 
 class RungScheduler(Scheduler):
     """Base class for schedulers that compare trials at rungs.
@@ -80,13 +90,23 @@ class RungScheduler(Scheduler):
         return rung is not None and trial.first_at(rung) == step
 
     def decide(self, trial: TrialView, trials: Sequence[TrialView]) -> Action:
+        return self._decide(trial, trials, {})
+
+    def stopped(self, reported: Sequence[TrialView], trials: Sequence[TrialView]) -> set[int]:
+        judged: dict[int, Mapping[int, Action]] = {}  # all trials of a rung are judged at once
+        due = [trial for trial in reported if self.is_due(trial)]
+        return {trial.number for trial in due if self._decide(trial, trials, judged) == Action.STOP}
+
+    def _decide(self, trial: TrialView, trials: Sequence[TrialView], judged: dict[int, Mapping[int, Action]]) -> Action:
         step = trial.last_step
         rung = None if step is None else self.rung_of(step)
         if step is None or rung is None:
             return Action.CONTINUE
         if any(map(math.isnan, trial.values[step])):
             return Action.STOP
-        return self.on_rung(rung, self.at_rung(rung, trials), trials).get(trial.number, Action.CONTINUE)
+        if rung not in judged:
+            judged[rung] = self.on_rung(rung, self.at_rung(rung, trials), trials)
+        return judged[rung].get(trial.number, Action.CONTINUE)
 
     def at_rung(self, rung: int, trials: Sequence[TrialView]) -> AtRung:
         """Return the trials that have reported at a rung, with their values there."""

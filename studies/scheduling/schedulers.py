@@ -36,8 +36,7 @@ def make_scheduler(
         what: Name of the scheduler in errors.
 
     Raises:
-        StudyError: If an argument is unknown, or the scheduler needs a budget in environment steps.
-        ValueError: If an argument is out of range.
+        StudyError: If an argument is unknown or out of range, or the scheduler needs a budget in environment steps.
     """
     canonical = canonical_pruner_name(name)
     assert canonical in SCHEDULERS
@@ -48,7 +47,7 @@ def make_scheduler(
             "n_warmup_steps": None if budget is None else budget // 2,
         }
         check_arguments(Percentile, kwargs, what, taken={"percentile"} if canonical == "median" else set())
-        return Percentile(**{**defaults, **kwargs})
+        return _built(Percentile, {**defaults, **kwargs}, kwargs, what)
     at_rungs: dict[str, tuple[type[Scheduler], str, dict[str, Json]]] = {
         **{
             own: (target, "rungs", {"rungs": _near(marks, RACE_RUNGS), "budget": budget})
@@ -66,7 +65,16 @@ def make_scheduler(
         instead = "" if needs_budget else f", or {first}"
         raise StudyError(f"{what} needs rungs in environment steps: give the budget as env_steps{instead}.")
     check_arguments(scheduler, kwargs, what, taken=set())
-    return scheduler(**{**(defaults if budget is not None else {}), **kwargs})
+    return _built(scheduler, {**(defaults if budget is not None else {}), **kwargs}, kwargs, what)
+
+
+def _built(
+    scheduler: type[Scheduler], arguments: Mapping[str, Json], given: Mapping[str, Json], what: str
+) -> Scheduler:
+    try:
+        return scheduler(**arguments)
+    except (TypeError, ValueError) as error:
+        raise StudyError(f"{what} refused {dict(given)!r}: {error}") from error
 
 
 def _part(budget: int | None, divisor: int) -> int:
