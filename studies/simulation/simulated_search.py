@@ -17,6 +17,7 @@ from typing import Protocol
 
 from studies.analysis.judgement import Verdict, judge, unconfirmed
 from studies.analysis.search_history import SearchHistory, TrialResult
+from studies.scheduling.scheduler import Scheduler
 from studies.simulation.design import SearchDesign
 from studies.simulation.run_table import RunTable
 from studies.simulation.simulated_trial import SimulatedTrial
@@ -192,8 +193,7 @@ class _Simulation:
         for trial in running:
             seeds = self._table.values[trial.config, list(trial.seeds), mark]
             trial.values[step], trial.reports[step] = tuple(seeds.tolist()), float(iqm(seeds))
-            compares_seeds = scheduler is not None and scheduler.needs_seed_values and trial.confirms is None
-            if compares_seeds and scheduler.is_due(trial.view()):
+            if trial.confirms is None and scheduler is not None and _compares_seeds(scheduler, trial):
                 trial.rungs.append(step)
 
     def _stopped(self, running: Sequence[SimulatedTrial]) -> set[int]:
@@ -274,3 +274,8 @@ class _Simulation:
             cost=self._cost,
             is_over=self._is_over,
         )
+
+
+def _compares_seeds(scheduler: Scheduler, trial: SimulatedTrial) -> bool:
+    """Return whether a scheduler compares single seeds at the last report of a trial."""
+    return scheduler.needs_seed_values and scheduler.is_due(trial.view())

@@ -112,10 +112,12 @@ def spec_of(rows: list[dict[str, Any]], **fields: Any) -> StudySpec:
     return StudySpec(**{**given, **fields})
 
 
-def assert_same(study: OpenStudy, search: SimulatedSearch) -> None:
+def assert_same(table: RunTable, study: OpenStudy, search: SimulatedSearch) -> None:
     """Compare a live study with a simulated search, trial by trial."""
     live = study.trials()
-    assert [study.params(trial) for trial in live] == [dict(trial.params) for trial in search.trials]
+    assert len(live) == len(search.trials)
+    for trial, simulated in zip(live, search.trials, strict=True):  # rates of an extension have four digits
+        assert table.find(study.params(trial)) == simulated.config
     pruned = {trial.number: trial.user_attrs["pruned_at"] for trial in live if trial.state == TrialState.PRUNED}
     assert pruned == {trial.number: trial.last_step for trial in search.trials if trial.state == "pruned"}
     assert {trial.state for trial in live} <= {TrialState.PRUNED, TrialState.COMPLETE}
@@ -133,7 +135,8 @@ def assert_same(study: OpenStudy, search: SimulatedSearch) -> None:
     assert here.pick.number == there.pick.number
     assert [each.number for each in here.ranked] == [each.number for each in there.ranked]
     assert [each.tied for each in here.ranked] == [each.tied for each in there.ranked]
-    assert here.rate == there.rate
+    for side in ("suggested", "low", "high"):
+        assert getattr(here.rate, side) == pytest.approx(getattr(there.rate, side), rel=1e-3)
     recommendation = best(study)
     assert recommendation.trial == there.pick.number
     assert search.pick == search.trials[there.pick.number].config
@@ -152,10 +155,11 @@ def test_search_and_simulation_do_the_same(pruner: str, at_once: int | None):
         assert stopped is None
         plan = PlannedProposals(table, range(len(table.configs)), N_SEEDS)
         search = simulate(table, plan, SearchDesign.of(spec, at_once=at_once))
-        assert_same(study, search)
-        assert len(search.finalists) == 3
+        assert_same(table, study, search)
         n_pruned = sum(trial.state == "pruned" for trial in search.trials)
-        assert (n_pruned == 0) == (pruner == "none")
+        n_complete = len(search.trials) - n_pruned
+        assert len(search.finalists) == (min(3, n_complete) if n_complete > 1 else 0)
+        assert (n_pruned > 0) == (pruner != "none" and (pruner, at_once) != ("sequential-test", 1))
 
 
 def test_race_per_optimizer_is_the_same():
@@ -165,14 +169,15 @@ def test_race_per_optimizer_is_the_same():
     study, _ = run_search(spec, executor=TableExecutor(table, None), progress=False)
     with study:
         search = simulate(table, PlannedProposals(table, range(len(rows)), N_SEEDS), SearchDesign.of(spec))
-        assert_same(study, search)
+        assert_same(table, study, search)
         assert {trial.params["optimizer"] for trial in search.trials if trial.state == "complete"} == {"adam", "sgd"}
 
 
 def test_extension_of_the_range_is_the_same():
-    rates = [float(f"{10**power:.4g}") for power in np.arange(-5, -2.4, 0.5)]
+    rates = [float(f"{10**power:.4g}") for power in np.arange(-5, -1.4, 0.5)]
     rng = np.random.default_rng(0)
-    values = np.arange(6.0)[:, None, None] * 20 + rng.normal(size=(6, 8, 1)) + np.zeros(20)
+    worth = np.array([0.0, 20.0, 40.0, 60.0, 80.0, 100.0, 50.0, 0.0])  # two extensions: to the best, and beyond it
+    values = worth[:, None, None] + rng.normal(size=(8, 8, 1)) + np.zeros(20)
     table = table_of(values, params=[{"learning_rate": rate} for rate in rates], marks=tuple(range(50, 1050, 50)))
     spec = spec_of([{"learning_rate": rate} for rate in rates[:4]], pruner="race")
     extension = RangeExtension(spec.trials)
@@ -181,5 +186,5 @@ def test_extension_of_the_range_is_the_same():
     with study:
         plan = PlannedProposals(table, range(4), N_SEEDS)
         search = simulate(table, plan, SearchDesign.of(spec), extend_plan=extension.further_rows)
-        assert len(search.trials) == 6
-        assert_same(study, search)
+        assert len(search.trials) == 8
+        assert_same(table, study, search)

@@ -171,9 +171,9 @@ def test_search_uses_more_seeds_where_its_budget_pays_for_them():
         seeds[budget] = (len(search.trials), {len(trial.seeds) for trial in search.trials})
         assert search.is_over
         assert search.cost > 0.6 * budget
-    # A race of 18 configurations costs 11.3 runs a seed.
+    # A race of 18 configurations costs 11.2 runs a seed: 18, 17, 15, 13, 9 and 6 of them reach its rungs and the end.
     assert seeds[15.0][0] < 18
-    assert [seeds[budget] for budget in (30.0, 60.0, 100.0)] == [(18, {1}), (18, {3}), (18, {7})]
+    assert [seeds[budget] for budget in (30.0, 60.0, 100.0)] == [(18, {1}), (18, {4}), (18, {8})]
 
 
 def test_search_that_outgrows_its_budget_stops_and_picks_by_what_it_saw():

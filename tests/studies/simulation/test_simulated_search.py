@@ -135,7 +135,7 @@ def test_sampler_learns_from_results():
 
 
 def test_sampler_leaves_the_reserve_to_the_finalists():
-    table = table_of(np.arange(12.0).reshape(12, 1, 1).repeat(6, axis=1), marks=(100,))
+    table = table_of(np.arange(20.0).reshape(20, 1, 1).repeat(6, axis=1), marks=(100,))
     search = make_policy("tpe-median").search(table, 20.0, np.random.default_rng(0))
     assert len(search.trials) == 14
     assert [len(run.seeds) for run in search.confirmations] == [2, 2, 2]
