@@ -21,7 +21,7 @@ from typing import Any
 import pick_measures
 from pick_measures import PRUNING, Json
 
-from studies.policies.run_table import RunTable
+from studies.simulation.run_table import RunTable
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results" / "pick.jsonl"
@@ -79,12 +79,9 @@ def state_of(name: str) -> str:
 
 def code() -> str:
     """Changes with what decides, and with what is measured."""
-    modules = (
-        "drift", "leaving", "pruners", "racing", "ranking", "rate_curve", "rates", "recommending", "replay",
-        "run_table", "sequential_test", "statistics", "values",
-    )  # fmt: skip
-    files = [REPOSITORY / "studies" / f"{module}.py" for module in modules]
-    files += [FOLDER / "pick_measures.py", *sorted((REPOSITORY / "studies" / "policies").glob("*.py"))]
+    rooms = ("analysis", "scheduling", "simulation", "statistics")
+    files = [FOLDER / "pick_measures.py"]
+    files += [path for room in rooms for path in sorted((REPOSITORY / "studies" / room).glob("*.py"))]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,16 @@ import numpy as np
 from studies.analysis.learning_rate_estimate import estimate_learning_rate
 from studies.analysis.ranking import Candidate, rank, worst_choice
 from studies.analysis.robust_choice import recommended
-from studies.policies import make_policy
-from studies.policies.replay import CLOSE, coverage, groups_of, plateau, replay_often, run_policy, summary
-from studies.policies.run_table import RunTable
-from studies.scheduling.pruners import RACE_RUNGS
+from studies.scheduling.halving import Halving
+from studies.scheduling.keep_top import KeepTop
+from studies.scheduling.scheduler import Scheduler
+from studies.scheduling.schedulers import make_scheduler
+from studies.simulation import SearchDesign, make_policy, simulate
+from studies.simulation.proposals import PlannedProposals
+from studies.simulation.replay import CLOSE, coverage, replay_often, run_policy, summary
+from studies.simulation.run_table import RunTable
+from studies.simulation.table_groups import groups_of, plateau
 from studies.statistics.intervals import estimate
-from studies.statistics.racing import Racer, survivors
-from studies.statistics.sequential_test import undecided
 from studies.statistics.values import iqm
 
 Json = Any
@@ -141,12 +144,12 @@ def searched_rates(table: RunTable, replays: int) -> Json:
         for i in range(max(1, replays // 4)):
             rng = np.random.default_rng((5, i))
             seen = own.only_seeds(rng.integers(0, len(own.seeds), 8))
-            decision, cost = run_policy(seen, make_policy("default"), budget=1e6, rng=rng)
+            decision = run_policy(seen, make_policy("default"), budget=1e6, rng=rng)
             said = decision.rate
             assert said is not None
             off = math.log10(said.suggested) - best
             held = math.log10(said.low) - 1e-9 <= best <= math.log10(said.high) + 1e-9
-            rows.append((held, said.decades, off, abs(off) <= math.log10(3) + 1e-6, not said.why_unsafe, cost))
+            rows.append((held, said.decades, off, abs(off) <= math.log10(3) + 1e-6, not said.why_unsafe, decision.cost))
     held, decades, off, near, safe, cost = np.array(rows, float).mean(axis=0)
     held_where_safe = [row[0] for row in rows if row[4]]
     return {
@@ -220,73 +223,58 @@ def momentum(table: RunTable, replays: int, n_seeds: int) -> Json:
 
 
 def pruning(table: RunTable, replays: int, rule: str) -> Json:
-    """What a rule saves of three seeds each, and whether it prunes who would end among the best three."""
-    keeps = PRUNING[rule]
+    """What a scheduler saves of three seeds each, and whether it prunes who would end among the best three."""
+    scheduler = PRUNING[rule](table)
+    design = SearchDesign(scheduler=scheduler, n_seeds=3, n_finalists=0)
     saved, lost, harm = [], [], []
     truth = iqm(table.values[:, :, -1])
     span = float(np.ptp(truth)) or 1.0
+    n_configs = len(table.configs)
     for i in range(replays):
         seeds = np.random.default_rng((2, i)).permutation(len(table.seeds))[:3]
-        values = table.values[:, seeds]
-        alive, cost, before = list(range(len(table.configs))), 0.0, 0.0
-        for share, stay in keeps:
-            mark = int(np.argmin(np.abs(table.shares - share)))
-            cost += len(alive) * (table.shares[mark] - before)
-            before = table.shares[mark]
-            alive = stay(table, alive, values[:, :, mark], float(before))
-        cost += len(alive) * (1 - before)
-        top = np.argsort(-iqm(values[:, :, -1]), kind="stable")[:3]
-        saved.append(1 - cost / len(table.configs))
+        own = table.only_seeds(seeds)
+        search = simulate(own, PlannedProposals(own, range(n_configs), 3), design)
+        alive = [trial.config for trial in search.trials if trial.state == "complete"]
+        top = np.argsort(-iqm(own.values[:, :, -1]), kind="stable")[:3]
+        saved.append(1 - search.cost / (3 * n_configs))
         lost.append(np.mean([config not in alive for config in top]))
         harm.append((truth.max() - truth[alive].max()) / span > CLOSE)
     return {"saved": float(np.mean(saved)), "lost": float(np.mean(lost)), "harm": float(np.mean(harm))}
 
 
-Stay = Callable[[RunTable, list[int], Any, float], list[int]]
+Make = Callable[[RunTable], Scheduler]
 
 
-def racers(table: RunTable, alive: list[int], values: Any) -> list[Racer]:
-    """All configs with the values of their seeds, none for those that are out."""
-    groups, positions = groups_of(table)
-    return [
-        Racer(values=tuple(values[c]) if c in alive else (), group=groups[c], position=positions[c])
-        for c in range(len(table.configs))
-    ]
+def named(name: str, **arguments: Any) -> Make:
+    """The pruner of that name."""
+    return lambda table: make_scheduler(name, arguments, table.marks, (), name)
 
 
-def racing(table: RunTable, alive: list[int], values: Any, share: float) -> list[int]:
-    """The best part, as large as what is left of the runs."""
-    return survivors(racers(table, alive, values), share)
+def keep_top(at: float, part: float) -> Make:
+    """The best part of all after a share of the runs."""
+    return lambda table: KeepTop(_near(table, at), math.ceil(part * len(table.configs)))
 
 
-def sequential_test(level: float) -> Stay:
-    """Who may be the best, or become it."""
-
-    def stay(table: RunTable, alive: list[int], values: Any, share: float) -> list[int]:
-        return undecided(racers(table, alive, values), share, level=level)
-
-    return stay
+def halving(first: float, factor: int) -> Make:
+    """Successive halving from a share of the runs on."""
+    return lambda table: Halving(_near(table, first), factor)
 
 
-def best_part(part: float) -> Stay:
-    """The best part of those that began."""
-
-    def stay(table: RunTable, alive: list[int], values: Any, share: float) -> list[int]:
-        order = sorted(alive, key=lambda c: -iqm(values[c]))
-        return sorted(order[: math.ceil(part * len(table.configs))])
-
-    return stay
+def _near(table: RunTable, share: float) -> int:
+    return min(table.marks, key=lambda mark: abs(mark - share * table.marks[-1]))
 
 
-PRUNING: dict[str, Sequence[tuple[float, Stay]]] = {
-    "race (default)": [(share, racing) for share in RACE_RUNGS],
-    "sequential test, level 99.9%": [(share, sequential_test(0.999)) for share in RACE_RUNGS],
-    "sequential test, level 99%": [(share, sequential_test(0.99)) for share in RACE_RUNGS],
-    "sequential test, level 50%": [(share, sequential_test(0.5)) for share in RACE_RUNGS],
-    "best half at 50%": [(0.5, best_part(0.5))],
-    "halving by 2 from 10%": [(0.1, best_part(1 / 2)), (0.2, best_part(1 / 4)), (0.4, best_part(1 / 8))],
-    "halving by 3 from 10%": [(0.1, best_part(1 / 3)), (0.3, best_part(1 / 9))],
-    "best 12% after 10%": [(0.1, best_part(0.12))],
-    "best 12% after 30%": [(0.3, best_part(0.12))],
+PRUNING: dict[str, Make] = {
+    "race (default)": named("race"),
+    "sequential test, level 99.9%": named("sequential-test", level=0.999),
+    "sequential test, level 99%": named("sequential-test"),
+    "sequential test, level 50%": named("sequential-test", level=0.5),
+    "median (default)": named("median"),
+    "hyperband (default)": named("hyperband"),
+    "best half at 50%": keep_top(0.5, 0.5),
+    "halving by 2 from 10%": halving(0.1, 2),
+    "halving by 3 from 10%": halving(0.1, 3),
+    "best 12% after 10%": keep_top(0.1, 0.12),
+    "best 12% after 30%": keep_top(0.3, 0.12),
 }
-"""Rule -> shares of a run at which it prunes, and who stays there."""
+"""Rule -> scheduler of a table."""

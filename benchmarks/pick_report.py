@@ -42,7 +42,9 @@ def _head(tables: Sequence[str], found: Sequence[str], replays: int) -> list[str
         "",
         f"Made by `python benchmarks/pick.py` from {len(tables)} tables of finished runs (`benchmarks/tables.py`): "
         "four optimizers, eleven learning rates each, ten seeds. Every policy is replayed "
-        f"{replays} times over every table, each time on other seeds.",
+        f"{replays} times over every table, each time on other seeds. Searches are simulated with the schedulers, the "
+        "confirmation and the judgement of live studies (`studies/simulation`), with as many trials and seeds as their "
+        "budget pays for.",
         "",
         "The drift was measured, and settings were chosen, on six tables of CartPole-v1 (*developed on*). How the race "
         "goes was changed once more after its failures in others had been looked at (*looked at*). All further tables "

@@ -16,7 +16,6 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.renamed import renamed_arguments
 from agents.training.trainer import Trainer
-from finder.finders.range_extension import RangeExtension
 from finder.range_test.curve import changes, smooth, trim
 from finder.range_test.figures import plot_sweep
 from finder.range_test.pooling import pool_results
@@ -28,6 +27,7 @@ from finder.search.options import StudyOptions, default_pruner, make_spec, obser
 from finder.search.results import SearchResult, finder_repr
 from finder.search.search import run_search
 from finder.trials.metric import Metric, MetricName, metric_of
+from studies.analysis.range_extension import RangeExtension
 from studies.defaults import DEFAULT_STORAGE
 from studies.spec.spaces import LARGEST
 from studies.spec.spec import MOST_SEEDS
@@ -122,7 +122,7 @@ class LRFinder:
             rates: The rates, instead of `start_lr`, `end_lr` and `n_rates`.
             optimizer: Name of one of the optimizers of the agent; None for all.
             extend: Whether the range is extended by up to two decades if the best rate is at its edge
-                (`finder.finders.range_extension`); not if `rates` are given. Defaults to True.
+                (`studies.analysis.range_extension`); not if `rates` are given. Defaults to True.
             **options: See `StudyOptions`.
 
         Raises:

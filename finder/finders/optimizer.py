@@ -16,13 +16,13 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.renamed import renamed_arguments
 from agents.trust.allowed_modules import places_in
-from finder.finders.range_extension import RangeExtension
 from finder.range_test.range_test import MOST_RATES
 from finder.search.object_resolver import ObjectResolver
 from finder.search.options import StudyOptions, default_pruner, make_spec, observer_options, spread_order
 from finder.search.results import OptimizerResult, finder_repr
 from finder.search.search import run_search
 from finder.trials.metric import Metric, MetricName, metric_of
+from studies.analysis.range_extension import RangeExtension
 from studies.analysis.recommendation import why_no_pick
 from studies.spec.scheduler_names import RACES, canonical_pruner_name
 
@@ -112,7 +112,7 @@ class OptFinder:
             n_rates: Number of rates of each optimizer for ``"search"``, >= 1, evenly spaced on a log axis including
                 both ends of the range; one or two rates lie inside of it. Defaults to 5.
             extend: Whether the range of an optimizer is extended by up to two decades if its best rate is at the edge
-                (`finder.finders.range_extension`); only for ``"search"``. Defaults to True.
+                (`studies.analysis.range_extension`); only for ``"search"``. Defaults to True.
             **options: See `StudyOptions`.
 
         Raises:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from optuna.trial import Trial
 
 from studies.database.fencing import fenced
-from studies.scheduling.rungs import RungPruner
+from studies.scheduling.scheduler import RungScheduler
+from studies.scheduling.scheduler_pruner import SchedulerPruner
 from studies.spec.attributes import RUNG_ATTR
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ class IntermediateValues:
         self._leases = leases
         self._writes = study.storage.trial_writes
         self._spec = study.spec
-        self._pruner = study.study.pruner
+        pruner = study.study.pruner
+        self._scheduler = pruner.scheduler if isinstance(pruner, SchedulerPruner) else None
         self._steps: dict[int, set[int]] = {}
 
     def start(self, trial: Trial) -> None:
@@ -68,9 +70,10 @@ class IntermediateValues:
 
     def record_seeds(self, trial: Trial, env_steps: int, seed_values: Mapping[int, float]) -> None:
         """Record the values of single seeds at a rung, if the pruner requires them; call after `record`."""
-        if not isinstance(self._pruner, RungPruner) or not self._pruner.needs_seed_values:
+        scheduler = self._scheduler
+        if not isinstance(scheduler, RungScheduler) or not scheduler.needs_seed_values:
             return
-        rung = self._pruner.rung_of(env_steps)
+        rung = scheduler.rung_of(env_steps)
         if rung is not None and min(step for step in self._steps[trial.number] if step >= rung) == env_steps:
             own = {str(seed): float(value) for seed, value in seed_values.items()}
             trial.set_user_attr(RUNG_ATTR, {**trial.user_attrs.get(RUNG_ATTR, {}), str(env_steps): own})

@@ -1,4 +1,5 @@
-"""Samplers and pruners: proposal of parameters, and pruning of trials.
+"""Samplers, which propose parameters, and schedulers, which decide which trials continue.
 
-This room adapts Optuna; the statistics behind it are in `studies.statistics`.
+Schedulers are pure functions of the trials so far and do not know Optuna; `SchedulerPruner` makes them pruners of it.
+The statistics behind them are in `studies.statistics`.
 """

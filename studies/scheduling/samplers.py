@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-import inspect
-import warnings
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from studies.errors import StudyError, nearest
+from studies.errors import StudyError
+from studies.scheduling.arguments import check_arguments, chosen_by_name
 from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name, check_sampler_name
 from studies.spec.spaces import Json
 
@@ -65,27 +63,3 @@ def make_sampler(name: str, kwargs: Mapping[str, Json], seed: int, spec: StudySp
     except (TypeError, ValueError) as error:
         raise StudyError(f"the sampler {name!r} refused {dict(kwargs)!r}: {error}") from error
     return sampler
-
-
-@contextlib.contextmanager
-def chosen_by_name() -> Iterator[None]:
-    """Silence Optuna's warning on experimental classes, which users have chosen by name."""
-    from optuna.exceptions import ExperimentalWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExperimentalWarning)
-        yield
-
-
-def check_arguments(target: type[Any], kwargs: Mapping[str, Json], what: str, taken: set[str]) -> None:
-    """Raise `StudyError` for arguments that `target` does not have or rejects, or that the study sets (`taken`)."""
-    parameters = inspect.signature(target).parameters
-    allowed = set(parameters) - taken
-    for key, value in kwargs.items():
-        if key in taken:
-            raise StudyError(f"{what} takes {key!r} from the study, not from its arguments: set it there.")
-        if key not in allowed:
-            raise StudyError(f"{what} has no argument {key!r}. {nearest(key, allowed)}")
-        is_number = isinstance(parameters[key].default, int | float) and not isinstance(parameters[key].default, bool)
-        if is_number and isinstance(value, str):
-            raise StudyError(f"{what} has {value!r} as {key}: give a number, such as {parameters[key].default}.")

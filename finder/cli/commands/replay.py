@@ -15,8 +15,8 @@ from studies.words import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from studies.policies.replay import Replayed
-    from studies.policies.run_table import RunTable
+    from studies.simulation.replay import Replayed
+    from studies.simulation.run_table import RunTable
 
 
 def replay(  # noqa: PLR0917 - a command's flags
@@ -25,12 +25,15 @@ def replay(  # noqa: PLR0917 - a command's flags
         typer.Argument(
             metavar="TABLE",
             help="A .csv or .parquet file of finished runs: config, seed, env_steps, return; any further columns are "
-            "the configuration.",
+            "the configuration. Configs may have different numbers of seeds, and runs values after different steps.",
         ),
     ],
     policy: Annotated[
         list[str] | None,
-        typer.Option(help="race, default, keep-top, halving, hyperband, random, tpe-median or grid; may be repeated."),
+        typer.Option(
+            help="race, default, sequential-test, keep-top, halving, hyperband, median, percentile, tpe-median, grid "
+            "or random; may be repeated."
+        ),
     ] = None,
     budget: Annotated[
         str, typer.Option(help="What a search may spend: 10% of training all runs of the table, or a number of runs.")
@@ -40,14 +43,14 @@ def replay(  # noqa: PLR0917 - a command's flags
     json: Json = False,
 ) -> int:
     """Compare search policies on a table of finished runs, without training."""
-    from studies.policies import make_policy
-    from studies.policies.replay import coverage, replay_often
-    from studies.policies.run_table import RunTable
+    from studies.simulation.policies import make_policy
+    from studies.simulation.replay import coverage, replay_often
+    from studies.simulation.run_table import RunTable
 
     names = policy or ["race"]
     policies = {name: make_policy(name) for name in names}
     runs = RunTable.read(path)
-    spend = _runs_of(budget, len(runs.configs) * len(runs.seeds))
+    spend = _runs_of(budget, sum(runs.counts))
     replayed = {name: replay_often(runs, made, budget=spend, n=replays, seed=seed) for name, made in policies.items()}
     held = {
         name: coverage(runs, policies[name], budget=spend, n=replays, seed=seed)
@@ -78,10 +81,9 @@ def replay(  # noqa: PLR0917 - a command's flags
             "" if row["covered"] is None else f"{row['covered']:.0%}",
             f"{row['pick']} ({row['pick_share']:.0%})",
         )
-    errors().print(
-        f"{counted(len(runs.configs), 'config')} × {counted(len(runs.seeds), 'seed')}, of which each search sees "
-        f"{len(runs.seeds) // 2}; it may spend {spend:g} whole runs; {replays} replays a policy"
-    )
+    errors().print(f"{_seeds_text(runs)}; it may spend {spend:g} whole runs; {replays} replays a policy")
+    if limits := _limits_of_few_seeds(runs):
+        errors().print(limits)
     results().print(listed)
     errors().print(
         "close: picks that are worse than the best by at most 5% of the range of all configs, on seeds that were not "
@@ -90,6 +92,35 @@ def replay(  # noqa: PLR0917 - a command's flags
         "that hold what the pick is worth, where the seeds of the table are drawn with replacement"
     )
     return 0
+
+
+def _seeds_text(runs: RunTable) -> str:
+    fewest, most = min(runs.counts), max(runs.counts)
+    if fewest == most:
+        return (
+            f"{counted(len(runs.configs), 'config')} × {counted(most, 'seed')}, of which each search sees {most // 2}"
+        )
+    return (
+        f"{counted(len(runs.configs), 'config')} with {fewest} to {counted(most, 'seed')}, of which each search sees "
+        f"{fewest // 2} to {most // 2}"
+    )
+
+
+def _limits_of_few_seeds(runs: RunTable) -> str:
+    """Return what cannot be concluded where configs have few seeds, "" if they have enough."""
+    fewest = min(runs.counts)
+    if fewest >= _ENOUGH_SEEDS:
+        return ""
+    unseen = counted(fewest - fewest // 2, "seed")
+    confirmed = " A search that sees one seed of a config cannot confirm it." if fewest // 2 < 2 else ""
+    return (
+        f"With {counted(fewest, 'seed')} of a config, a pick is judged by {unseen}: close and regret are noisy, and "
+        f"fair only between policies.{confirmed}"
+    )
+
+
+_ENOUGH_SEEDS = 6
+"""Seeds of each config from which on a search sees at least three, and at least three judge its pick."""
 
 
 def _runs_of(budget: str, n_runs: int) -> float:
@@ -105,7 +136,7 @@ def _runs_of(budget: str, n_runs: int) -> float:
 
 
 def _row(runs: RunTable, replayed: Sequence[Replayed], covered: float | None) -> dict[str, Any]:
-    from studies.policies.replay import summary
+    from studies.simulation.replay import summary
 
     totals = summary(replayed)
     pick, times = Counter(each.decision.pick for each in replayed).most_common(1)[0]

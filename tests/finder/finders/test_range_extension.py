@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from finder import LRFinder
-from finder.finders.range_extension import RangeExtension
 from studies import load_study, open_study
+from studies.analysis.range_extension import RangeExtension
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
 from studies.study.study import OpenStudy

@@ -1,4 +1,4 @@
-"""Pruners that compare trials at rungs: keep-top, Hyperband, race and sequential test."""
+"""Schedulers that compare trials at rungs: keep-top, Hyperband, race and sequential test."""
 
 from __future__ import annotations
 
@@ -13,8 +13,13 @@ from optuna.trial import TrialState
 from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
+from studies.scheduling.hyperband import Hyperband
+from studies.scheduling.keep_top import KeepTop
 from studies.scheduling.pruners import make_pruner
-from studies.scheduling.rungs import HyperbandPruner, KeepTopPruner, RacePruner, RungPruner, SequentialTestPruner
+from studies.scheduling.race import Race
+from studies.scheduling.scheduler import RungScheduler
+from studies.scheduling.scheduler_pruner import SchedulerPruner
+from studies.scheduling.sequential_test import SequentialTest
 from studies.spec.attributes import RUNG_ATTR
 from studies.spec.scheduler_names import RACES
 from studies.spec.spec import StudySpec
@@ -23,10 +28,10 @@ Make = Callable[..., StudySpec]
 
 
 def pruning_steps(
-    pruner: RungPruner, values: list[Any], rows: list[dict[str, Any]] | None = None, direction: str = "maximize"
+    scheduler: RungScheduler, values: list[Any], rows: list[dict[str, Any]] | None = None, direction: str = "maximize"
 ) -> list[int]:
     """Return the step at which each concurrent trial is pruned, of 10, 20, 40 and 80 with equal values; 0: never."""
-    study = optuna.create_study(direction=direction, pruner=pruner)
+    study = optuna.create_study(direction=direction, pruner=SchedulerPruner(scheduler))
     for row in rows or [{}] * len(values):
         study.enqueue_trial(row)
     trials = []
@@ -44,7 +49,7 @@ def pruning_steps(
         for i in there:
             seeds = values[i] if isinstance(values[i], tuple) else (values[i],)
             trials[i].report(sum(seeds) / len(seeds), step)
-            if pruner.needs_seed_values:
+            if scheduler.needs_seed_values:
                 kept = {**trials[i].user_attrs.get(RUNG_ATTR, {}), str(step): dict(enumerate(seeds))}
                 trials[i].set_user_attr(RUNG_ATTR, kept)
         for i in [i for i in there if trials[i].should_prune()]:
@@ -54,49 +59,49 @@ def pruning_steps(
 
 
 def test_keep_top_prunes_all_but_the_best_at_its_step() -> None:
-    assert pruning_steps(KeepTopPruner(20, 2), [3.0, 0.0, 7.0, 6.0]) == [20, 20, 0, 0]
-    assert pruning_steps(KeepTopPruner(20, 2), [3.0, 0.0, 7.0, 6.0], direction="minimize") == [0, 0, 20, 20]
+    assert pruning_steps(KeepTop(20, 2), [3.0, 0.0, 7.0, 6.0]) == [20, 20, 0, 0]
+    assert pruning_steps(KeepTop(20, 2), [3.0, 0.0, 7.0, 6.0], direction="minimize") == [0, 0, 20, 20]
 
 
 def test_hyperband_brackets_have_the_sizes_of_the_paper() -> None:
     # R = 81, r = 1, factor 3: brackets of 81, 34, 15, 8 and 5 candidates (Li et al. 2018, table 1: s = 4 ... 0).
-    pruner = HyperbandPruner(1, 81, 3)
-    sizes = Counter(pruner.bracket_of(number) for number in range(81 + 34 + 15 + 8 + 5))
+    scheduler = Hyperband(1, 81, 3)
+    sizes = Counter(scheduler.bracket_of(number) for number in range(81 + 34 + 15 + 8 + 5))
     assert [sizes[bracket] for bracket in range(5)] == [81, 34, 15, 8, 5]
 
 
 def test_hyperband_compares_within_brackets_and_spares_the_last() -> None:
-    pruner = HyperbandPruner(10, 40, 2)  # three brackets: halving from step 10, halving from step 20, no pruning
+    scheduler = Hyperband(10, 40, 2)  # three brackets: halving from step 10, halving from step 20, no pruning
     values = [float(number) for number in range(14)]
-    ends = pruning_steps(pruner, values)
+    ends = pruning_steps(scheduler, values)
     for bracket, first in ((0, 10), (1, 20)):
-        own = [ends[number] for number in range(14) if pruner.bracket_of(number) == bracket]
+        own = [ends[number] for number in range(14) if scheduler.bracket_of(number) == bracket]
         assert min(end for end in own if end) == first
         assert sum(end == first for end in own) == len(own) // 2
-    assert {ends[number] for number in range(14) if pruner.bracket_of(number) == 2} == {0}
+    assert {ends[number] for number in range(14) if scheduler.bracket_of(number) == 2} == {0}
 
 
 def test_race_keeps_the_share_of_trials_equal_to_the_remaining_budget() -> None:
     values = [float(number) for number in range(10)]
     ends = [10, 20, 40, 40, 40, 0, 0, 0, 0, 0]  # after 1/8 of the budget 9 of 10 continue, after 1/4 8, after 1/2 5
-    assert pruning_steps(RacePruner([10, 20, 40], 80), values) == ends
+    assert pruning_steps(Race([10, 20, 40], 80), values) == ends
     turned = [-value for value in values]
-    assert pruning_steps(RacePruner([10, 20, 40], 80), turned, direction="minimize") == ends
+    assert pruning_steps(Race([10, 20, 40], 80), turned, direction="minimize") == ends
 
 
 def test_sequential_test_prunes_trials_significantly_below_the_best() -> None:
     values = [(0.0, 1.0, 2.0), (49.0, 50.0, 51.0), (48.0, 50.0, 52.0), (47.0, 50.0, 53.0)]
-    pruner = SequentialTestPruner([10, 20], 80)
-    assert pruning_steps(pruner, values) == [10, 0, 0, 0]
-    assert pruning_steps(pruner, [tuple(-v for v in own) for own in values], direction="minimize") == [10, 0, 0, 0]
+    scheduler = SequentialTest([10, 20], 80)
+    assert pruning_steps(scheduler, values) == [10, 0, 0, 0]
+    assert pruning_steps(scheduler, [tuple(-v for v in own) for own in values], direction="minimize") == [10, 0, 0, 0]
 
 
 def test_race_per_optimizer_compares_trials_of_one_optimizer() -> None:
     rows = [{"optimizer": name, "learning_rate": rate} for name in ("adam", "sgd") for rate in (1e-5, 1e-4, 1e-1)]
     bad, good, best = (0.0, 1.0, 2.0), (9.0, 10.0, 11.0), (99.0, 100.0, 101.0)
     values = [bad, best, good, bad, good, bad]
-    assert pruning_steps(SequentialTestPruner([40], 80, per="optimizer"), values, rows) == [0, 0, 40, 0, 0, 40]
-    assert pruning_steps(SequentialTestPruner([40], 80), values, rows) == [
+    assert pruning_steps(SequentialTest([40], 80, per="optimizer"), values, rows) == [0, 0, 40, 0, 0, 40]
+    assert pruning_steps(SequentialTest([40], 80), values, rows) == [
         0,
         0,
         40,
@@ -105,9 +110,9 @@ def test_race_per_optimizer_compares_trials_of_one_optimizer() -> None:
         40,
     ]  # the best trial and its next lower neighbour stay
     assert (
-        pruning_steps(RacePruner([40], 80, per="optimizer"), values, rows) == [0] * 6
+        pruning_steps(Race([40], 80, per="optimizer"), values, rows) == [0] * 6
     )  # at least three trials per optimizer stay
-    assert pruning_steps(RacePruner([40], 80), values, rows) == [0, 0, 0, 40, 40, 40]
+    assert pruning_steps(Race([40], 80), values, rows) == [0, 0, 0, 40, 40, 40]
 
 
 def test_recorder_stores_seed_values_at_rungs_of_a_race(make_spec: Make) -> None:
@@ -154,14 +159,14 @@ def test_rung_pruners_require_a_budget_in_steps(make_spec: Make, name: str) -> N
 
 
 def test_only_trials_that_reported_at_the_rung_are_compared() -> None:
-    study = optuna.create_study(direction="maximize", pruner=KeepTopPruner(20, 1))
+    study = optuna.create_study(direction="maximize", pruner=SchedulerPruner(KeepTop(20, 1)))
     old = study.ask()
     old.report(100.0, 20)
     study.tell(old, state=TrialState.FAIL)  # a failed trial may be retried, so it does not count as a competitor
     trial = study.ask()
     trial.report(1.0, 20)
     assert not trial.should_prune()
-    study = optuna.create_study(direction="maximize", pruner=RacePruner([10, 40], 80))
+    study = optuna.create_study(direction="maximize", pruner=SchedulerPruner(Race([10, 40], 80)))
     late = study.ask()
     late.report(100.0, 50)  # its first report is past the rung at 10
     trials = [study.ask() for _ in range(2)]

@@ -17,10 +17,11 @@ from sampler_packages import runnable, skip_without_package
 
 from studies.errors import StudyError
 from studies.recording.opening import join_study, open_study
-from studies.scheduling.equal_steps import EqualStepsPruner
+from studies.scheduling.halving import Halving
+from studies.scheduling.percentile import Percentile
 from studies.scheduling.pruners import make_pruner
-from studies.scheduling.rungs import HalvingPruner
 from studies.scheduling.samplers import _PACKAGES, make_sampler
+from studies.scheduling.scheduler_pruner import SchedulerPruner
 from studies.spec.scheduler_names import PRUNERS, SAMPLERS
 from studies.spec.spec import StudySpec
 from studies.spec.stored_spec import SPEC_ATTR
@@ -206,7 +207,7 @@ def test_equal_steps_pruner_agrees_with_optuna_where_steps_coincide() -> None:
         own = {step: float(rng.normal()) for step in (10, 20)}
         percentile = float(rng.choice([25.0, 50.0, 75.0]))
         theirs = optuna.pruners.PercentilePruner(percentile, n_startup_trials=4, n_warmup_steps=15)
-        ours = EqualStepsPruner(percentile, n_startup_trials=4, n_warmup_steps=15)
+        ours = SchedulerPruner(Percentile(percentile, n_startup_trials=4, n_warmup_steps=15))
         outcomes.append(verdict(ours, others, own, direction=direction))
         assert outcomes[-1] == verdict(theirs, others, own, direction=direction)
     assert len(set(outcomes)) == 2  # both verdicts occur
@@ -214,19 +215,25 @@ def test_equal_steps_pruner_agrees_with_optuna_where_steps_coincide() -> None:
 
 def test_values_of_other_trials_are_interpolated_between_reports() -> None:
     others = [{0: 0.0, 100: 100.0}] * 4
-    assert verdict(EqualStepsPruner(n_warmup_steps=0), others, {50: 49.0})
-    assert not verdict(EqualStepsPruner(n_warmup_steps=0), others, {50: 51.0})
-    assert not verdict(EqualStepsPruner(n_warmup_steps=0), others, {150: 1.0})  # no other trial has reached this step
+    assert verdict(SchedulerPruner(Percentile(n_warmup_steps=0)), others, {50: 49.0})
+    assert not verdict(SchedulerPruner(Percentile(n_warmup_steps=0)), others, {50: 51.0})
+    assert not verdict(
+        SchedulerPruner(Percentile(n_warmup_steps=0)), others, {150: 1.0}
+    )  # no other trial has reached this step
 
 
 def test_no_trial_is_pruned_during_warmup() -> None:
     others = [{10: 9.0, 100: 9.0}] * 4
-    assert not verdict(EqualStepsPruner(n_warmup_steps=50), others, {49: 0.0})
-    assert verdict(EqualStepsPruner(n_warmup_steps=50), others, {50: 0.0})
-    assert not verdict(EqualStepsPruner(), others, {49: 0.0})  # the default warm-up: half of the usual length, 50
-    assert verdict(EqualStepsPruner(), others, {51: 0.0})
-    assert not verdict(EqualStepsPruner(n_warmup_steps=50), others[:3], {60: 0.0})  # fewer than 4 complete trials
-    assert verdict(EqualStepsPruner(n_warmup_steps=0), others, {60: math.nan})
+    assert not verdict(SchedulerPruner(Percentile(n_warmup_steps=50)), others, {49: 0.0})
+    assert verdict(SchedulerPruner(Percentile(n_warmup_steps=50)), others, {50: 0.0})
+    assert not verdict(
+        SchedulerPruner(Percentile()), others, {49: 0.0}
+    )  # the default warm-up: half of the usual length, 50
+    assert verdict(SchedulerPruner(Percentile()), others, {51: 0.0})
+    assert not verdict(
+        SchedulerPruner(Percentile(n_warmup_steps=50)), others[:3], {60: 0.0}
+    )  # fewer than 4 complete trials
+    assert verdict(SchedulerPruner(Percentile(n_warmup_steps=0)), others, {60: math.nan})
 
 
 def test_median_pruner_warms_up_for_half_of_the_budget(make_spec: Make) -> None:
@@ -257,31 +264,31 @@ def pruning_steps(
 def test_halving_keeps_the_best_of_each_rung_in_any_order() -> None:
     # 8 trials, rungs at 10, 20 and 40, halved each time: 4, 2 and 1 continue.
     curves = [dict.fromkeys((10, 20, 40, 80), float(value)) for value in (3, 0, 7, 1, 6, 2, 5, 4)]
-    assert pruning_steps(HalvingPruner(10, 2), curves) == [10, 10, 0, 10, 40, 10, 20, 20]
-    assert pruning_steps(HalvingPruner(10, 2), curves[::-1]) == [20, 20, 10, 40, 10, 0, 10, 10]
+    assert pruning_steps(SchedulerPruner(Halving(10, 2)), curves) == [10, 10, 0, 10, 40, 10, 20, 20]
+    assert pruning_steps(SchedulerPruner(Halving(10, 2)), curves[::-1]) == [20, 20, 10, 40, 10, 0, 10, 10]
 
 
 def test_halving_minimizes_and_prunes_at_rungs_only() -> None:
     curves = [dict.fromkeys((5, 12, 15, 30), float(value)) for value in range(6)]
     # Rungs at 10 and 30 keep a third each: 2 trials, then 1. The first report at or after 10 is at 12.
-    assert pruning_steps(HalvingPruner(10, 3), curves, "minimize") == [0, 30, 12, 12, 12, 12]
+    assert pruning_steps(SchedulerPruner(Halving(10, 3)), curves, "minimize") == [0, 30, 12, 12, 12, 12]
 
 
 def test_halving_prunes_nan() -> None:
-    assert pruning_steps(HalvingPruner(10, 2), [{10: math.nan}, {10: 1.0}]) == [10, 0]
+    assert pruning_steps(SchedulerPruner(Halving(10, 2)), [{10: math.nan}, {10: 1.0}]) == [10, 0]
 
 
 def test_halving_keeps_all_trials_of_equal_value() -> None:
-    assert pruning_steps(HalvingPruner(10, 2), [{10: 1.0}] * 4) == [0, 0, 0, 0]
+    assert pruning_steps(SchedulerPruner(Halving(10, 2)), [{10: 1.0}] * 4) == [0, 0, 0, 0]
 
 
 def test_median_pruner_prunes_concurrent_trials() -> None:
     curves = [dict.fromkeys((10, 20, 30), float(value)) for value in range(6)]
     # The median of 0 to 5 without the trial itself: 0, 1 and 2 are below it, and no other trial is at later steps.
-    assert pruning_steps(EqualStepsPruner(n_warmup_steps=20), curves) == [20, 20, 20, 0, 0, 0]
+    assert pruning_steps(SchedulerPruner(Percentile(n_warmup_steps=20)), curves) == [20, 20, 20, 0, 0, 0]
 
 
 def test_pruned_trials_count_towards_the_median() -> None:
     """If they did not, the median would rise with each pruned trial until one is left."""
     curves = [{10: float(value), 20: 10.0 + value} for value in range(8)]
-    assert pruning_steps(EqualStepsPruner(n_warmup_steps=10), curves) == [10, 10, 10, 10, 0, 0, 0, 0]
+    assert pruning_steps(SchedulerPruner(Percentile(n_warmup_steps=10)), curves) == [10, 10, 10, 10, 0, 0, 0, 0]

@@ -63,3 +63,36 @@ def test_mistakes_are_reported(finder: Any, path: str, words: tuple[str, ...], m
     ran = finder("replay", *words)
     assert ran.code == 2
     assert message in ran.err
+
+
+def test_table_of_others_is_read_as_it_is(finder: Any) -> None:
+    """Configs have two to four seeds, and each run values after steps of its own."""
+    rng = np.random.default_rng(0)
+    rows = [
+        {"config": f"c{c}", "seed": 10 * c + s, "env_steps": steps + int(rng.integers(10)), "return": float(c * steps)}
+        for c in range(3)
+        for s in range(2 + c)
+        for steps in (50, 100, 200)
+    ]
+    pd.DataFrame(rows).to_csv(finder.folder / "theirs.csv", index=False)
+    ran = finder("replay", "theirs.csv", "--policy", "race", "--policy", "median", "--budget", "8", "--replays", "3")
+    assert ran.code == 0, ran.err
+    assert "3 configs with 2 to 4 seeds, of which each search sees 1 to 2" in ran.err
+    assert "With 2 seeds of a config, a pick is judged by 1 seed" in ran.err
+    assert "A search that sees one seed of a config cannot confirm it." in ran.err
+    race, median = ran.out.splitlines()[1:]
+    assert "c2 (100%)" in race
+    assert "c2 (100%)" in median
+
+
+def test_enough_seeds_have_no_limits(finder: Any, path: str) -> None:
+    assert "a pick is judged by" not in finder("replay", path, "--replays", "1", "--budget", "4").err
+
+
+def test_config_with_one_seed_is_refused(finder: Any) -> None:
+    rows = [{"config": "a", "seed": 0, "env_steps": 10, "return": 1.0}]
+    rows += [{"config": "b", "seed": seed, "env_steps": 10, "return": 1.0} for seed in range(2)]
+    pd.DataFrame(rows).to_csv(finder.folder / "single.csv", index=False)
+    ran = finder("replay", "single.csv", "--budget", "1")
+    assert ran.code == 2
+    assert "the search may see 0 of 1 seeds of 'a': at least one has to be left to judge it" in ran.err

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from studies.analysis.confirmation import pruned_estimates, verdict
+from studies.analysis.confirmation import verdict
+from studies.analysis.judgement import Verdict, pruned_estimates
 from studies.analysis.learning_rate_estimate import LearningRateEstimate, estimate_learning_rate
 from studies.analysis.ranking import rank
 from studies.analysis.recommendation import why_no_pick
 from studies.analysis.robust_choice import rate_name, recommended
+from studies.analysis.search_history import SearchHistory, history_of
 from studies.spec.spaces import Json
-from studies.study.study import OpenStudy
+
+if TYPE_CHECKING:
+    from studies.study.study import OpenStudy
 
 LOWEST, HIGHEST = 1e-8, 10.0
 """Limits of automatic extensions."""
@@ -46,20 +51,27 @@ class RangeExtension:
 
     def __call__(self, study: OpenStudy) -> list[dict[str, Json]]:
         """Return further trials; none if every best rate lies inside of the range."""
-        if why_no_pick(study):
-            return []
-        found, left = verdict(study), pruned_estimates(study)
+        return [] if why_no_pick(study) else self.further_rows(history_of(study), verdict(study))
+
+    def further_rows(self, history: SearchHistory, found: Verdict) -> list[dict[str, Json]]:
+        """Return further trials of a search with a pick; none if every best rate lies inside of the range.
+
+        Args:
+            history: The search, whose trials have ended.
+            found: The verdict on it.
+        """
+        left = pruned_estimates(history)
         if rate_name([*found.ranked, *left]) != self._name:
             return []
         rows = []
         for kind, asked in self._requested.items():
             # Rank within the group: beside a better optimizer, all rates of a worse one would be significantly worse.
             alike = [each for each in found.ranked if self._name in each.params and self._group_of(each.params) == kind]
-            own = rank(alike, study.direction)
-            best = recommended(own, study.direction, left)
+            own = rank(alike, history.direction)
+            best = recommended(own, history.direction, left)
             if best is None:
                 continue
-            finding = estimate_learning_rate(own, left, best, study.direction)
+            finding = estimate_learning_rate(own, left, best, history.direction)
             others = {key: value for key, value in best.params.items() if key != self._name}
             rows += [{**others, self._name: rate} for rate in _rates_beyond(finding, asked)]
         return rows

@@ -1,0 +1,132 @@
+"""Schedulers: which trials of a search continue. Pure functions of the trials so far."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+from studies.scheduling.trial_view import TrialView
+from studies.statistics.values import iqm
+
+
+class Action(StrEnum):
+    """Decision on a running trial."""
+
+    CONTINUE = "continue"
+    STOP = "stop"
+
+
+AtRung = Mapping[int, tuple[float, ...]]
+"""Number of a trial -> value of each seed at a rung, or the value over seeds alone; higher is better, never NaN."""
+
+
+class Scheduler(ABC):
+    """Base class for schedulers, which decide at reports of running trials whether they continue.
+
+    A decision depends on the given trials and on nothing else: several processes may run a study, and it may be killed
+    and resumed, or replayed over a table of finished runs (`studies.simulation`). A scheduler is therefore immutable;
+    it does not know Optuna, whose studies reach it through `studies.scheduling.scheduler_pruner`.
+
+    Subclasses are given environment steps in their constructor and raise `ValueError` if a number is out of range.
+    """
+
+    @property
+    def needs_seed_values(self) -> bool:
+        """Return whether single seeds are compared, whose values are then stored at the reports that are judged."""
+        return False
+
+    @abstractmethod
+    def is_due(self, trial: TrialView) -> bool:
+        """Return whether a trial is judged at its last report. Other trials do not matter for this."""
+
+    @abstractmethod
+    def decide(self, trial: TrialView, trials: Sequence[TrialView]) -> Action:
+        """Return whether a trial that is due continues after its last report.
+
+        Args:
+            trial: The trial.
+            trials: All trials of the search, this one included. Confirmations are not among them.
+        """
+
+    def stopped(self, reported: Sequence[TrialView], trials: Sequence[TrialView]) -> set[int]:
+        """Return the numbers of the trials that stop, of those that have reported at the same time.
+
+        Args:
+            reported: Running trials, each with a new report.
+            trials: All trials of the search, these included.
+        """
+        due = [trial for trial in reported if self.is_due(trial)]
+        return {trial.number for trial in due if self.decide(trial, trials) == Action.STOP}
+
+
+class RungScheduler(Scheduler):
+    """Base class for schedulers that compare trials at rungs.
+
+    A trial reaches a rung with its first report at or after it. It is compared with every trial that has reported at
+    that rung and did not fail, including ended ones. Where trials advance together, as in a population, the comparison
+    is synchronous whatever the order of calls; where they advance independently, the first ones meet few others and
+    later ones are judged more strictly. A trial whose value is NaN never continues.
+    """
+
+    @abstractmethod
+    def rung_of(self, step: int) -> int | None:
+        """Return the highest rung at or below a step, None before the first."""
+
+    @abstractmethod
+    def on_rung(self, rung: int, at_rung: AtRung, trials: Sequence[TrialView]) -> Mapping[int, Action]:
+        """Return the decision on each trial at a rung.
+
+        Args:
+            rung: Environment steps of the rung.
+            at_rung: Trials at the rung, at least one.
+            trials: All trials of the search.
+        """
+
+    def is_due(self, trial: TrialView) -> bool:
+        step = trial.last_step
+        rung = None if step is None else self.rung_of(step)
+        return rung is not None and trial.first_at(rung) == step
+
+    def decide(self, trial: TrialView, trials: Sequence[TrialView]) -> Action:
+        return self._decide(trial, trials, {})
+
+    def stopped(self, reported: Sequence[TrialView], trials: Sequence[TrialView]) -> set[int]:
+        judged: dict[int, Mapping[int, Action]] = {}  # all trials of a rung are judged at once
+        due = [trial for trial in reported if self.is_due(trial)]
+        return {trial.number for trial in due if self._decide(trial, trials, judged) == Action.STOP}
+
+    def _decide(self, trial: TrialView, trials: Sequence[TrialView], judged: dict[int, Mapping[int, Action]]) -> Action:
+        step = trial.last_step
+        rung = None if step is None else self.rung_of(step)
+        if step is None or rung is None:
+            return Action.CONTINUE
+        if any(map(math.isnan, trial.values[step])):
+            return Action.STOP
+        if rung not in judged:
+            judged[rung] = self.on_rung(rung, self.at_rung(rung, trials), trials)
+        return judged[rung].get(trial.number, Action.CONTINUE)
+
+    def at_rung(self, rung: int, trials: Sequence[TrialView]) -> AtRung:
+        """Return the trials that have reported at a rung, with their values there."""
+        found: dict[int, tuple[float, ...]] = {}
+        for trial in trials:
+            at = trial.first_at(rung)
+            if at is None or self.rung_of(at) != rung:  # a resumed study may report at other steps than before
+                continue
+            if trial.counts and not any(map(math.isnan, trial.values[at])):
+                found[trial.number] = trial.values[at]
+        return found
+
+
+def keep(kept: set[int], at_rung: AtRung) -> dict[int, Action]:
+    """Return the decisions by which some of the trials at a rung continue and the others stop."""
+    return {number: Action.CONTINUE if number in kept else Action.STOP for number in at_rung}
+
+
+def best_of(at_rung: AtRung, n: int) -> set[int]:
+    """Return the best `n`, and those that are equal to the last of them."""
+    values = {number: float(iqm(own)) for number, own in at_rung.items()}
+    ordered = sorted(values.values(), reverse=True)
+    return set(values) if n >= len(ordered) else {number for number, own in values.items() if own >= ordered[n - 1]}

@@ -1,0 +1,102 @@
+"""Adapter that makes a scheduler a pruner of Optuna."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from optuna.pruners import BasePruner
+from optuna.study import StudyDirection
+from optuna.trial import TrialState
+
+from studies.scheduling.scheduler import Action, RungScheduler, Scheduler
+from studies.scheduling.trial_view import TrialView, ViewState
+from studies.spec.attributes import RUNG_ATTR, has_diverged, is_confirmation
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.trial import FrozenTrial
+
+_STATES: dict[TrialState, ViewState] = {
+    TrialState.WAITING: "waiting",
+    TrialState.RUNNING: "running",
+    TrialState.COMPLETE: "complete",
+    TrialState.PRUNED: "pruned",
+    TrialState.FAIL: "failed",
+}
+
+
+class SchedulerPruner(BasePruner):
+    """Pruner of Optuna that asks a scheduler, with all trials of the search.
+
+    The scheduler is asked only at reports at which it judges, before the storage is read, which costs milliseconds.
+    What this pruner remembers saves time and changes no decision.
+
+    Args:
+        scheduler: The scheduler.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self._views: dict[int, _Known] = {}
+        self._judged: tuple[Any, Mapping[int, Action]] = (None, {})
+
+    def prune(self, study: Study, trial: FrozenTrial) -> bool:
+        """Return whether the scheduler stops a trial at its last report."""
+        sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
+        own = view_of(trial, sign)
+        if not self.scheduler.is_due(own):
+            return False
+        trials = [self._view_of(each, sign) for each in study.get_trials(deepcopy=False) if not is_confirmation(each)]
+        if isinstance(self.scheduler, RungScheduler):
+            return self._action_at_rung(self.scheduler, own, trials, study.study_name) == Action.STOP
+        return self.scheduler.decide(own, trials) == Action.STOP
+
+    def _action_at_rung(
+        self, scheduler: RungScheduler, own: TrialView, trials: Sequence[TrialView], study_name: str
+    ) -> Action:
+        """Return what `scheduler.decide` does; trials of a rung are judged together, though asked for one by one."""
+        step = own.last_step
+        rung = None if step is None else scheduler.rung_of(step)
+        if step is None or rung is None or any(map(math.isnan, own.values[step])):
+            return scheduler.decide(own, trials)
+        at_rung = scheduler.at_rung(rung, trials)
+        key = (study_name, rung, tuple(at_rung.items()))
+        if self._judged[0] != key:
+            self._judged = key, scheduler.on_rung(rung, at_rung, trials)
+        return self._judged[1].get(own.number, Action.CONTINUE)
+
+    def _view_of(self, trial: FrozenTrial, sign: float) -> TrialView:
+        """Return the view of a trial, which is made anew only if something was reported since."""
+        parts = (sign, trial.state, trial.intermediate_values, trial.user_attrs.get(RUNG_ATTR), trial.params)
+        known = self._views.get(trial._trial_id)
+        if known is None or known.parts != parts:
+            # Some storages return their own object, whose reports and parameters grow.
+            known = _Known(copy.deepcopy(parts), view_of(trial, sign))
+            self._views[trial._trial_id] = known
+        return known.view
+
+
+class _Known(NamedTuple):
+    """View of a trial, and what it was made from."""
+
+    parts: tuple[Any, ...]
+    view: TrialView
+
+
+def view_of(trial: FrozenTrial, sign: float) -> TrialView:
+    """Return a trial of Optuna for schedulers.
+
+    Args:
+        trial: The trial. Its values at rungs are those of its seeds where they are stored.
+        sign: 1 if higher values are better, -1 if lower ones are.
+    """
+    at_rungs = trial.user_attrs.get(RUNG_ATTR, {})
+    values = {}
+    for step, value in trial.intermediate_values.items():
+        seeds = () if math.isnan(value) else tuple(at_rungs.get(str(step), {}).values())
+        values[step] = tuple(sign * each for each in seeds or (value,))
+    state: ViewState = "diverged" if has_diverged(trial) else _STATES[trial.state]
+    return TrialView(number=trial.number, params=dict(trial.params), state=state, values=values)

@@ -1,0 +1,89 @@
+"""Design of a simulated search: what a `StudySpec` says about the runs of its trials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from studies.errors import StudyError, nearest
+from studies.scheduling.scheduler import Scheduler
+from studies.scheduling.schedulers import SCHEDULERS, make_scheduler
+from studies.spec.scheduler_names import canonical_pruner_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from studies.spec.spaces import Json
+    from studies.spec.spec import StudySpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchDesign:
+    """Design of a search.
+
+    Attributes:
+        scheduler: Decides which trials continue; None: all.
+        n_seeds: Seeds with which every trial is trained, at least 1.
+        n_finalists: Best trials that are run again on further seeds; 0 for none.
+        n_further: Further seeds, at most. There are fewer where the table has fewer, or the budget.
+        at_once: Trials that run in step; None: all that are known.
+
+    Raises:
+        StudyError: If a number is out of range.
+    """
+
+    scheduler: Scheduler | None
+    n_seeds: int
+    n_finalists: int = 3
+    n_further: int = 5
+    at_once: int | None = None
+
+    def __post_init__(self) -> None:
+        least = {"n_seeds": 1, "n_finalists": 0, "n_further": 1, "at_once": 1}
+        for name, lowest in least.items():
+            value = getattr(self, name)
+            if value is not None and value < lowest:
+                raise StudyError(f"{name} is {value}: give at least {lowest}.")
+
+    @classmethod
+    def of(cls, spec: StudySpec, *, at_once: int | None = None) -> SearchDesign:
+        """Return the design of a study with a budget in environment steps.
+
+        Args:
+            spec: The study. Its seeds are taken for the first ones of a table.
+            at_once: Trials that run in step, which is up to the executor of a study. Defaults to None: all.
+
+        Raises:
+            StudyError: If its budget is in episodes, or its pruner cannot be simulated.
+        """
+        if spec.env_steps is None:
+            raise StudyError(f"the budget is {spec.episodes} episodes: a simulation needs it as env_steps.")
+        return cls(
+            scheduler=scheduler_of(spec.pruner, spec.pruner_kwargs, spec.report_marks, spec.search_space()),
+            n_seeds=len(spec.seeds),
+            n_finalists=spec.confirm,
+            n_further=spec.confirm_seeds,
+            at_once=at_once,
+        )
+
+
+def scheduler_of(
+    name: str, kwargs: Mapping[str, Json], marks: Sequence[int], parameters: Collection[str]
+) -> Scheduler | None:
+    """Return the scheduler of a pruner; None for the pruner `none`.
+
+    Args:
+        name: Name of the pruner.
+        kwargs: Its arguments.
+        marks: Environment steps at which trials report, ascending, the budget last.
+        parameters: Names of the searched parameters.
+
+    Raises:
+        StudyError: If the pruner is no scheduler, or an argument is wrong.
+    """
+    canonical = canonical_pruner_name(name)
+    if canonical == "none":
+        return None
+    if canonical not in SCHEDULERS:
+        raise StudyError(f"the pruner {name!r} cannot be simulated. {nearest(name, ('none', *SCHEDULERS))}")
+    return make_scheduler(canonical, kwargs, marks, parameters, f"the pruner {name!r}")

@@ -1,0 +1,110 @@
+"""Sources of the configurations of a simulated search: a plan, or a sampler of Optuna."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import optuna
+from optuna.trial import TrialState
+
+from studies.scheduling.samplers import make_sampler
+from studies.scheduling.trial_sampler import TrialSampler
+from studies.simulation.simulated_trial import SimulatedTrial
+from studies.simulation.table_groups import groups_of
+from studies.spec.spec import StudySpec
+
+if TYPE_CHECKING:
+    from studies.simulation.run_table import RunTable
+
+
+class PlannedProposals:
+    """Configurations in order, each trained on the first seeds.
+
+    Args:
+        table: Finished runs.
+        configs: Positions of the configurations.
+        n_seeds: Seeds of each; a configuration with fewer is trained on those that it has.
+    """
+
+    def __init__(self, table: RunTable, configs: Sequence[int], n_seeds: int) -> None:
+        self._table, self._configs, self._n_seeds = table, configs, n_seeds
+
+    def take(self, number: int, left: float) -> tuple[int, tuple[int, ...]] | None:
+        if number >= len(self._configs):
+            return None
+        config = self._configs[number]
+        return config, tuple(range(min(self._n_seeds, self._table.counts[config])))
+
+    def ended(self, trial: SimulatedTrial) -> None:
+        """Do nothing: a plan does not depend on results."""
+
+
+class SampledProposals:
+    """Configurations that a sampler of Optuna proposes from the results of earlier trials, as in a live study.
+
+    Proposals are rounded to the nearest configuration of the table. One that is proposed again is trained on its next
+    seed.
+
+    Args:
+        table: Finished runs.
+        sampler: Name of the sampler.
+        seed: Its seed.
+        n_seeds: Seeds that the search may use, at least 1.
+        reserve: Part of the budget that is kept for the finalists, in whole runs. A trial begins only if the rest pays
+            for all of it.
+    """
+
+    def __init__(self, table: RunTable, sampler: str, seed: int, *, n_seeds: int, reserve: float) -> None:
+        self._table, self._reserve = table, reserve
+        self._most = [min(n_seeds, count) for count in table.counts]
+        self._proposed: Counter[int] = Counter()
+        self._open: dict[int, optuna.Trial] = {}
+        self._groups, self._positions = groups_of(table)
+        spec = StudySpec(name="table", agents="table", env="table", env_steps=table.marks[-1], seed=seed)  # type: ignore[arg-type]  # text becomes a tuple
+        verbosity = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        try:
+            self._study = optuna.create_study(
+                direction="maximize", sampler=TrialSampler(lambda own: make_sampler(sampler, {}, own, spec), seed)
+            )
+        finally:
+            optuna.logging.set_verbosity(verbosity)
+
+    def take(self, number: int, left: float) -> tuple[int, tuple[int, ...]] | None:
+        free = [config for config, most in enumerate(self._most) if self._proposed[config] < most]
+        if not free or left - self._reserve < 1 - 1e-9:
+            return None
+        trial = self._study.ask()
+        config = self._propose(trial, free)
+        self._open[number] = trial
+        seed = self._proposed[config]
+        self._proposed[config] += 1
+        return config, (seed,)
+
+    def ended(self, trial: SimulatedTrial) -> None:
+        """Tell the sampler the result of a trial."""
+        asked = self._open.pop(trial.number)
+        for step, value in trial.reports.items():
+            asked.report(value, step)
+        is_complete = trial.state == "complete"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            state = TrialState.COMPLETE if is_complete else TrialState.PRUNED
+            self._study.tell(asked, trial.value if is_complete else None, state=state)
+
+    def _propose(self, trial: optuna.Trial, free: Sequence[int]) -> int:
+        """Return the proposal of the sampler, or the nearest configuration with remaining seeds."""
+        if not self._groups:
+            config = int(trial.suggest_categorical("config", range(len(self._table.configs))))
+            return config if config in free else free[0]
+        names = list(dict.fromkeys(self._groups))
+        group = names[int(trial.suggest_categorical("group", range(len(names))))] if len(names) > 1 else names[0]
+        members = [i for i, own in enumerate(self._groups) if own == group]
+        # A common range is useless for groups whose rates lie decades apart.
+        low, high = (end(self._positions[i] for i in members) for end in (min, max))
+        position = trial.suggest_float(f"rate-{names.index(group)}", low, high) if high > low else low
+        near = [i for i in members if i in free] or free
+        return min(near, key=lambda i: abs(self._positions[i] - position))

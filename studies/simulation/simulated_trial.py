@@ -1,0 +1,72 @@
+"""Trial of a simulated search: a configuration of a table, and what it has shown so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from studies.analysis.search_history import TrialResult
+from studies.scheduling.trial_view import TrialView, ViewState
+from studies.spec.spaces import Json
+from studies.statistics.drift import measured
+
+
+@dataclass(slots=True, kw_only=True)
+class SimulatedTrial:
+    """Trial of a simulated search, which changes while it runs.
+
+    Attributes:
+        number: Number of the trial.
+        config: Position of its configuration in the table.
+        params: Its parameters.
+        seeds: Positions of its seeds in the table.
+        confirms: Number of the trial that it confirms; None for a trial of the search.
+        state: Its state.
+        values: Environment steps of each report -> value of each seed.
+        reports: Environment steps of each report -> value over seeds.
+        rungs: Environment steps of the reports at which single seeds were compared.
+    """
+
+    number: int
+    config: int
+    params: Mapping[str, Json]
+    seeds: tuple[int, ...]
+    confirms: int | None = None
+    state: ViewState = "running"
+    values: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    reports: dict[int, float] = field(default_factory=dict)
+    rungs: list[int] = field(default_factory=list)
+
+    @property
+    def last_step(self) -> int | None:
+        """Environment steps of the last report, None before the first."""
+        return max(self.values, default=None)
+
+    @property
+    def value(self) -> float:
+        """Value over seeds at the last report; NaN before the first."""
+        step = self.last_step
+        return math.nan if step is None else self.reports[step]
+
+    def view(self) -> TrialView:
+        """Return the trial for schedulers."""
+        return TrialView(number=self.number, params=self.params, state=self.state, values=dict(self.values))
+
+    def result(self) -> TrialResult:
+        """Return the trial for the judgement of the search."""
+        step = self.last_step
+        is_over = self.state in ("complete", "pruned") and step is not None
+        optimizer = str(self.params.get("optimizer", "adam"))
+        return TrialResult(
+            number=self.number,
+            params=self.params,
+            state="complete" if self.state == "complete" else "pruned" if self.state == "pruned" else "open",
+            value=self.value if is_over else None,
+            seed_values=dict(zip(self.seeds, self.values[step], strict=True)) if is_over and step is not None else {},
+            reports=dict(self.reports),
+            at_rungs={at: self.values[at] for at in self.rungs},
+            left_at=step,
+            confirms=self.confirms,
+            drift_known=measured(optimizer),
+        )
