@@ -20,7 +20,7 @@ from studies.spec.attributes import seed_values
 from studies.spec.metrics import metric_of
 from studies.spec.spaces import Json
 from studies.spec.spec import Direction
-from studies.words import counted, interval_text, number_text, params_text, spread_text
+from studies.words import counted, interval_text, number_text, params_text, spread_text, with_value
 
 if TYPE_CHECKING:
     from studies.storage.storage import StudyStorage
@@ -96,7 +96,8 @@ class Recommendation:
         where = f"(trial #{self.trial} of {self.study})"
         if self.kind == "range-test":
             return f"{params_text(self.params)}: suggested by the range test {where}"
-        value = f"{metric_of(self.metric).text} {spread_text(self.value, self.spread)} over {self.seeds_text}"
+        measured = with_value(metric_of(self.metric).text, spread_text(self.value, self.spread))
+        value = f"{measured} over {self.seeds_text}"
         interval = interval_text(self.low, self.high)
         expected = f"; expected {interval} (95%)" if interval else ""
         return f"{params_text(self.params)}: {value}{expected} {where}"

@@ -25,9 +25,6 @@ SUCCESS = "is_success"
 """Number in the `info` of the last step of an episode that says whether it succeeded, as Gymnasium-Robotics and
 Stable-Baselines3 name it."""
 
-FORMS = ("return", "loss", "auc", "steps-to:THRESHOLD", "success-rate", "custom:NAME", "custom:NAME:minimize")
-"""Forms of names."""
-
 _KINDS: tuple[Kind, ...] = ("return", "loss", "auc", "steps-to", "success-rate", "custom")
 
 
@@ -65,14 +62,14 @@ def metric_of(name: str) -> Metric:
     """Return the metric of a name.
 
     Args:
-        name: One of `FORMS`.
+        name: A name, as in the first lines of this module.
 
     Raises:
         StudyError: If there is no such metric, or its threshold or name is missing or superfluous.
     """
     kind, separator, rest = name.partition(":")
     if kind not in _KINDS:
-        raise StudyError(f"there is no metric {name!r}. {nearest(kind, _KINDS)} Metrics are {', '.join(FORMS)}.")
+        raise StudyError(f"there is no metric {name!r}. {nearest(kind, _KINDS)}")
     if kind == "steps-to":
         return Metric(kind="steps-to", threshold=_threshold(name, rest), minimize=True)
     if kind == "custom":

@@ -57,6 +57,7 @@ def test_steps_to_a_threshold_are_minimized() -> None:
     assert found.study.direction == "minimize"
     assert return_bounds(found.study) == (0.0, 1_000)
     assert "environment steps to a return of 9" in explain(found.study)
+    assert "environment steps to a return of 9: 480 in the search" in str(found)
 
 
 def test_a_threshold_that_no_run_reaches_gives_no_pick_and_says_what_to_do() -> None:
