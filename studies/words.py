@@ -61,6 +61,11 @@ def over_seeds_text(number: int) -> str:
     return f"{'IQM' if number >= 4 else 'mean'} over {number:,} seeds"
 
 
+def with_value(metric: str, value: str) -> str:
+    """Return a metric with its value: `return 488 ± 23`, or `environment steps to a return of 475: 9,000 ± 200`."""
+    return f"{metric}{':' if metric[-1:].isdigit() else ''} {value}"
+
+
 def the_best(number: int) -> str:
     """Return `the best` for one and `the best 3` otherwise."""
     return "the best" if number == 1 else f"the best {number}"

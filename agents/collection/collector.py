@@ -66,7 +66,8 @@ class Collector:
         seeds: A seed per member; the seeds of its environments are derived from it.
         copies: Range of the environments of this collector, if other collectors have the rest. Defaults to None: all.
         life: Number of collectors of these environments that were lost before; episodes differ between lives.
-        infos: Whether the `info` of each step is recorded.
+        infos: Whether the `info` of each step is returned.
+        info_metrics: Names of numbers in the `info` of an episode's last step that are returned with its end.
     """
 
     def __init__(
@@ -78,12 +79,15 @@ class Collector:
         copies: range | None = None,
         life: int = 0,
         infos: bool = False,
+        info_metrics: Sequence[str] = (),
     ) -> None:
         every = [seeding.integers(seed, "environment", n_envs) for seed in seeds]
         self._seeds = every if copies is None else [each[copies.start : copies.stop] for each in every]  # [P][N]
         self.n_envs = n_envs if copies is None else len(copies)
         n_copies = self.n_envs * len(self._seeds)
-        self.environments = Environments(environment, n_copies, infos=infos, of_member=self.n_envs)
+        self._infos, self._info_metrics = infos, tuple(info_metrics)
+        reads_infos = infos or bool(info_metrics)
+        self.environments = Environments(environment, n_copies, infos=reads_infos, of_member=self.n_envs)
         self._resets, self._life = 0, life
         self._returns = np.zeros(self.environments.n_envs, np.float64)
         self._lengths = np.zeros(self.environments.n_envs, np.int64)
@@ -133,7 +137,10 @@ class Collector:
         for i in np.flatnonzero(over).tolist() if some_over else ():
             position, environment = divmod(i, self.n_envs)
             numbers = float(self._returns[i]), int(self._lengths[i])
-            ended.append(EndedEpisode(position, environment, *numbers, self._tally.end(i)))
+            metrics = self._tally.end(i)
+            if self._info_metrics and step.infos is not None:
+                metrics = {**self._metrics_in(step.infos[i]), **metrics}
+            ended.append(EndedEpisode(position, environment, *numbers, metrics))
             self._returns[i] = 0.0
             self._lengths[i] = 0
         self._observations = step.observations
@@ -143,7 +150,11 @@ class Collector:
         errors: dict[int, Exception] = {}
         for i, error in step.errors.items():
             errors.setdefault(i // self.n_envs, error)
-        return Collected(transition, ended, errors, infos=step.infos)
+        return Collected(transition, ended, errors, infos=step.infos if self._infos else None)
+
+    def _metrics_in(self, info: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the metrics in the `info` of an episode's last step, as they are; those that it lacks are left out."""
+        return {name: info[name] for name in self._info_metrics if info is not None and name in info}
 
     def _check(self, actions: Any) -> None:
         """Refuse actions of another size than those of the agent's action space."""

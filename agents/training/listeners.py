@@ -42,6 +42,9 @@ class Listener:
     shows_progress: bool = False
     """True if it displays the progress of a training, so that `Trainer.train` prints none."""
 
+    info_metrics: tuple[str, ...] = ()
+    """Names of numbers in the `info` of an episode's last step, which become custom metrics of the episode."""
+
     state_name: str | None = None
     """Name of its state in checkpoints; the name of its class if None, and for subclasses."""
 
@@ -79,6 +82,7 @@ class CallbackList:
             for event in EVENTS
         }
         self.every_gradient_step = any(callback.every_gradient_step for callback in self.callbacks)
+        self.info_metrics = tuple(dict.fromkeys(name for each in self.callbacks for name in each.info_metrics))
 
     def wants(self, event: str) -> bool:
         """Return whether any callback receives the event."""

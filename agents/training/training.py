@@ -67,15 +67,16 @@ class Training:
         self._present = list(self.runs)  # by position: the runs of the current members
         n_envs = agent.config.n_envs
         self.buffer = agent.new_buffer(n_envs, seeds)
-        rewrites = self.callbacks.wants("on_trajectory")
-        if rewrites and pool is not None:
+        rewrites, info_metrics = self.callbacks.wants("on_trajectory"), self.callbacks.info_metrics
+        if (rewrites or info_metrics) and pool is not None:
+            what = "on_trajectory" if rewrites else f"the metric {info_metrics[0]!r} of a callback"
             raise ConfigurationError(
-                "on_trajectory needs the info of environments, which a pool does not send: train without a pool."
+                f"{what} needs the info of environments, which a pool does not send: train without a pool."
             )
         if rewrites:
             self.buffer = RewritingBuffer(self.buffer, len(seeds), n_envs, self._rewrite)
         self.collector: Collector | PoolCollector = (
-            Collector(spec, n_envs, seeds, infos=rewrites)
+            Collector(spec, n_envs, seeds, infos=rewrites, info_metrics=info_metrics)
             if pool is None
             else pool_collector(Pool.of(pool), agent, spec, seeds, self.buffer)
         )

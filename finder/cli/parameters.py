@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 
@@ -184,10 +184,11 @@ class SearchOptions:
         ),
     ] = None
     metric: Annotated[
-        Literal["return", "reward", "loss"],
+        str,
         typer.Option(
-            help="Compare by returns (return or reward) or by losses (default return; range test of a built-in agent: "
-            "loss).",
+            metavar="METRIC",
+            help="What runs are compared by: return (default), auc, steps-to:RETURN, success-rate, custom:NAME, or "
+            "loss (default for a range test of a built-in agent).",
             show_default=False,
             rich_help_panel=_WHAT,
         ),

@@ -18,6 +18,7 @@ from finder.cli.stdout_guard import redirect_stdout_to_stderr
 from finder.progress.console import errors, print_commands
 from finder.progress.search_progress import Progress, best_line, make_progress
 from finder.search.advice import without_flags
+from finder.trials.metric import metric_of
 from studies.defaults import DEFAULT_STORAGE
 from studies.spec.redaction import redacted
 from studies.study.origin import StudyOrigin, started_by
@@ -71,7 +72,7 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
 
         open_storage(storage).close()  # reports an unusable storage before the run
         spec = AgentSpec.of(options.agent(agent), params=values.settings(options.set_))
-        finder = LRFinder(spec, seed=options.seed or 0)
+        finder, metric = LRFinder(spec, seed=options.seed or 0), metric_of(options.metric)
         seeds = 3 if options.seeds is None else values.seeds(options.seeds)
         assert seeds is not None
         finder.check_find(**{name: arguments[name] for name in arguments if name != "optimizer"}, seeds=seeds)
@@ -83,7 +84,7 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
                 **arguments,
                 env_steps=options.env_steps,
                 episodes=options.episodes,
-                metric=options.metric,
+                metric=metric,
                 seeds=seeds,
                 study_name=options.study_name,
                 storage=None if storage == "memory" else storage,

@@ -99,7 +99,7 @@ class LRFinder:
         *,
         env_steps: int | None = None,
         episodes: int | None = None,
-        metric: MetricName = "return",
+        metric: str = "return",
         rates: Sequence[float] | None = None,
         optimizer: str | None = None,
         extend: bool = True,
@@ -117,8 +117,9 @@ class LRFinder:
             n_rates: Rates, evenly spaced on a log axis, >= 2. Defaults to 16: a quarter of a decade apart.
             env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
             episodes: Budget of each run in episodes, instead.
-            metric: Compare by returns (``"return"`` or ``"reward"``) or by losses (``"loss"``). Losses at different
-                rates are hard to compare; prefer returns. Defaults to ``"return"``.
+            metric: What runs are compared by: ``"return"``, ``"auc"`` (mean return over the whole training),
+                ``"steps-to:475"`` (environment steps to a return), ``"success-rate"``, ``"custom:NAME"`` or ``"loss"``
+                (`studies.spec.metrics`). Losses at different rates are hard to compare. Defaults to ``"return"``.
             rates: The rates, instead of `start_lr`, `end_lr` and `n_rates`.
             optimizer: Name of one of the optimizers of the agent; None for all.
             extend: Whether the range is extended by up to two decades if the best rate is at its edge
@@ -156,16 +157,16 @@ class LRFinder:
 
     def _set_results(self, result: SearchResult, name: str) -> None:
         """Set the attributes from the result of a grid."""
-        pick, by_return = result.best, result.study.spec.metric == "return"
+        pick, metric = result.best, result.study.spec.metric
         if not pick:
             return  # the result has the reason
         table = result.table()
         ended = table[table["state"] == "COMPLETE"]
         values = {float(rate): float(value) for rate, value in zip(ended[name], ended["value"], strict=True)}
         self.best_learning_rate = pick.params[name] if pick.rate is None else pick.rate.suggested
-        if by_return:
+        if metric == "return":
             self.best_reward, self.rewards = pick.value, values
-        else:
+        elif metric == "loss":
             self.best_loss, self.losses = pick.value, values
 
     # The range test -------------------------------------------------------------------------------------------

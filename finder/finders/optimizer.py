@@ -21,7 +21,6 @@ from finder.search.object_resolver import ObjectResolver
 from finder.search.options import StudyOptions, default_pruner, make_spec, observer_options, spread_order
 from finder.search.results import OptimizerResult, finder_repr
 from finder.search.search import run_search
-from finder.trials.metric import Metric, MetricName, metric_of
 from studies.analysis.range_extension import RangeExtension
 from studies.analysis.recommendation import why_no_pick
 from studies.spec.scheduler_names import RACES, canonical_pruner_name
@@ -93,7 +92,7 @@ class OptFinder:
         *,
         episodes: int | None = None,
         env_steps: int | None = None,
-        metric: MetricName = "return",
+        metric: str = "return",
         learning_rates: Rates = "search",
         n_rates: int = 5,
         extend: bool = True,
@@ -104,8 +103,9 @@ class OptFinder:
         Args:
             episodes: Budget of each run in episodes.
             env_steps: Budget of each run in environment steps. Defaults to 30,000 where `episodes` is not given.
-            metric: Compare by returns (``"return"`` or ``"reward"``) or by losses (``"loss"``). Losses of different
-                optimizers are hard to compare; prefer returns. Defaults to ``"return"``.
+            metric: What runs are compared by: ``"return"``, ``"auc"`` (mean return over the whole training),
+                ``"steps-to:475"`` (environment steps to a return), ``"success-rate"``, ``"custom:NAME"`` or ``"loss"``
+                (`studies.spec.metrics`). Losses at different rates are hard to compare. Defaults to ``"return"``.
             learning_rates: ``"search"``: `n_rates` rates over the usual range of each optimizer. ``"own"``: only the
                 rate of each optimizer itself. A list: these rates for all. A mapping: label -> rates. Defaults to
                 ``"search"``.
@@ -150,16 +150,17 @@ class OptFinder:
         extension = RangeExtension(spec.trials) if extend and learning_rates == "search" else None
         ran = run_search(spec, resolver=resolver, extend_plan=extension, **observer_options(options))
         self.result = OptimizerResult(*ran)
-        self._set_results(self.result, metric_of(metric))
+        self._set_results(self.result)
         return self.result
 
-    def _set_results(self, result: OptimizerResult, metric: Metric) -> None:
+    def _set_results(self, result: OptimizerResult) -> None:
+        metric, maximize = result.study.spec.metric, result.study.direction == "maximize"
         table = result.table()
         finished = table[table["state"] == "COMPLETE"]
         if why_no_pick(result.study):
             return  # the result has the reason
         grouped = finished.groupby("optimizer")["value"]
-        best_values = grouped.max() if metric == "return" else grouped.min()
+        best_values = grouped.max() if maximize else grouped.min()
         means = {str(label): float(value) for label, value in best_values.items()}
         pick = result.best
         self.best_opt = str(pick.params["optimizer"])
@@ -168,7 +169,7 @@ class OptFinder:
         self.best_learning_rate = rate if isinstance(rate, float) else None
         if metric == "return":
             self.best_reward, self.rewards = pick.value, means
-        else:
+        elif metric == "loss":
             self.best_loss, self.losses = pick.value, means
 
     def best_optimizer(self) -> Any:

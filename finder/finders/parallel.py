@@ -20,7 +20,6 @@ from finder.search.object_resolver import ObjectResolver
 from finder.search.options import StudyOptions, make_spec, observer_options
 from finder.search.results import SearchResult, finder_repr
 from finder.search.search import run_search
-from finder.trials.metric import MetricName
 from studies.analysis.recommendation import why_no_pick
 from studies.database.records import EpisodeRecord
 from studies.statistics.values import iqm, last_part_return
@@ -88,7 +87,7 @@ class ParallelFinder:
         *,
         episodes: int | None = None,
         env_steps: int | None = None,
-        metric: MetricName = "return",
+        metric: str = "return",
         **options: Unpack[StudyOptions],
     ) -> SearchResult:
         """Train and compare all agents.
@@ -96,8 +95,9 @@ class ParallelFinder:
         Args:
             episodes: Budget of each run in episodes.
             env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
-            metric: Compare by returns (``"return"`` or ``"reward"``) or by losses (``"loss"``). Defaults to
-                ``"return"``.
+            metric: What runs are compared by: ``"return"``, ``"auc"`` (mean return over the whole training),
+                ``"steps-to:475"`` (environment steps to a return), ``"success-rate"``, ``"custom:NAME"`` or ``"loss"``
+                (`studies.spec.metrics`). Losses of different algorithms are hard to compare. Defaults to ``"return"``.
             **options: See `StudyOptions`. `n_jobs` defaults to one process for each agent, `pruner` to none, and
                 `confirm` to 0, because the selection bias among a few agents is small.
 
@@ -155,7 +155,8 @@ class ParallelFinder:
         logs |= {"best_agent": best, "best_opt": self.agents[best].optimizer}
         if pick.metric == "loss":
             return logs | {"best_loss": pick.value, "best_loss_agent": best, "best_loss_opt": logs["best_opt"]}
-        logs["best_reward"] = pick.value
+        if pick.metric == "return":
+            logs["best_reward"] = pick.value
         if self._of_one_class:
             losses = [
                 (loss, trial.number, self._label_of(study, trial))

@@ -19,7 +19,6 @@ from finder.search.options import StudyOptions, make_spec, observer_options
 from finder.search.results import SearchResult
 from finder.search.search import run_search
 from finder.search.study_file import read_study
-from finder.trials.metric import MetricName
 from studies.analysis.status import study_status
 from studies.errors import StudyError
 from studies.recording.opening import open_study
@@ -87,7 +86,7 @@ def tune(
     *,
     env_steps: int | None = None,
     episodes: int | None = None,
-    metric: MetricName = "return",
+    metric: str = "return",
     n_trials: int = 20,
     sampler: str = "tpe",
     sampler_kwargs: Mapping[str, Any] | None = None,
@@ -104,7 +103,9 @@ def tune(
             agent with its present values.
         env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
         episodes: Budget of each run in episodes.
-        metric: Judge by returns (``"return"`` or ``"reward"``) or by losses (``"loss"``). Defaults to ``"return"``.
+        metric: What runs are compared by: ``"return"``, ``"auc"`` (mean return over the whole training),
+            ``"steps-to:475"`` (environment steps to a return), ``"success-rate"``, ``"custom:NAME"`` or ``"loss"``
+            (`studies.spec.metrics`). Losses at different rates are hard to compare. Defaults to ``"return"``.
         n_trials: Trials in total, including those of a resumed study. Defaults to 20.
         sampler: Name of a sampler. Defaults to ``"tpe"``.
         sampler_kwargs: Arguments of the sampler.

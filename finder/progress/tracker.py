@@ -251,7 +251,7 @@ class Tracker:
         trial = self.running.get(number)
         if trial is None:
             return
-        by_return = self.study is None or self.study.spec.metric == "return"
+        by_return = self.study is None or self.study.spec.metric != "loss"
         for record in records:
             trial.env_steps[record.seed] = record.env_steps
             trial.episodes[record.seed] = record.episode + 1

@@ -12,9 +12,10 @@ from agents.distributed.strategies import StrategySpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.trust.loading import place_of
 from finder.search.observer import Observer, ObserverOptions
-from finder.trials.metric import MetricName, metric_of
+from finder.trials.metric import study_metric
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
+from studies.spec.metrics import metric_of
 from studies.spec.spaces import check_json
 from studies.spec.spec import MOST_SEEDS, StudySpec, default_name
 
@@ -116,7 +117,7 @@ def make_spec(
     env_steps: int | None,
     episodes: int | None,
     default_env_steps: int,
-    metric: MetricName,
+    metric: str,
     labels: Sequence[str] = (),
     **fields: Any,
 ) -> StudySpec:
@@ -145,8 +146,8 @@ def make_spec(
         *(options.get("fixed") or {}),
         *(k for row in fields.get("trials", ()) for k in row),
     }
-    named = list(zip(labels, agents, strict=True))
-    if metric_of(metric) == "loss":
+    named, metric = list(zip(labels, agents, strict=True)), study_metric(metric)
+    if metric_of(metric).kind == "loss":
         _refuse_adversarial_losses(named, options.get("fixed") or {})
     return StudySpec(
         kind=kind,
@@ -158,7 +159,7 @@ def make_spec(
         seeds=_seeds(options.get("seeds", 3)),
         env_steps=_steps(options.get("horizon"), default_env_steps) if env_steps is episodes is None else env_steps,
         episodes=episodes,
-        metric=metric_of(metric),
+        metric=metric,
         fixed=dict(options.get("fixed") or {}),
         **{"name": name, **chosen, **fields},
     )
@@ -198,13 +199,13 @@ def spread_order(values: Sequence[_T]) -> list[_T]:
     return [values[i] for i in order if i < len(values)]
 
 
-def default_pruner(metric: MetricName, episodes: int | None) -> str:
+def default_pruner(metric: str, episodes: int | None) -> str:
     """Return the default pruner of a plan of candidates.
 
-    Candidates race, unless the budget is in episodes (rungs are in environment steps) or the metric is the loss (losses
-    of different learning rates are hard to compare before the end).
+    Candidates race by returns, unless the budget is in episodes, as rungs are in environment steps. By other metrics
+    they do not: the race expects learning curves as those of returns are.
     """
-    return "race" if metric_of(metric) == "return" and episodes is None else "median"
+    return "race" if metric_of(study_metric(metric)).kind == "return" and episodes is None else "median"
 
 
 def _steps(horizon: int | None, default: int) -> int:

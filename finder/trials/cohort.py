@@ -193,6 +193,7 @@ class _Cohort:
         if not self._flush():
             return
         for number, trial in self._running():
+            trial.check_metric()
             if trial.failed:
                 self._end_failed(number)
         values = {number: trial.values_at(mark) for number, trial in self._running()}

@@ -80,6 +80,7 @@ class Group(Callback):
     ) -> None:
         there = [(member, *run) for member, run in enumerate(runs) if run is not None]
         spec = there[0][1].spec
+        self.info_metrics = (there[0][1].metric.name,) if there[0][1].metric.name else ()
         self._watchdog = Watchdog(spec.hang_seconds, self._hangs, self._heartbeat_meanwhile)
         callbacks = [*make_callbacks(spec.callbacks), WatchdogCallback(self._watchdog), self]
         self.trainer: Trainer | FunctionTrainer = (

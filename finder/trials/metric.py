@@ -13,6 +13,11 @@ MetricName = Literal["return", "reward", "loss"]
 """The metric as callers may name it; ``"reward"`` means ``"return"``."""
 
 
+def study_metric(name: str) -> str:
+    """Return the metric of a study as specs name it (`studies.spec.metrics`): ``"reward"`` means ``"return"``."""
+    return "return" if name == "reward" else name
+
+
 def metric_of(name: str) -> Metric:
     """Return the metric of a name.
 

@@ -13,7 +13,12 @@ from agents.training.records import Episode, MetricSummary, metrics_of, summarie
 from agents.training.trainer import Trainer
 from finder.trials.trial import TrialSpec, episode_record
 from studies.database.records import EpisodeRecord
+from studies.spec.metrics import metric_of
+from studies.statistics.objectives import area_under_curve, steps_to_threshold
 from studies.statistics.values import LAST_PART, last_part_return, windowed_mean
+
+PATIENCE = 20
+"""Episodes of each run without the metric of the study after which its trial fails."""
 
 Key = tuple[int, int]
 """Number of a trial and one of its seeds, which identify a run."""
@@ -24,6 +29,7 @@ class TrialRun:
 
     def __init__(self, spec: TrialSpec) -> None:
         self.spec = spec
+        self.metric = metric_of(spec.metric)
         self.runs: list[SeedRun] = []
         self.error: Exception | None = None
         self.ended = False
@@ -52,6 +58,11 @@ class TrialRun:
     def remove_run(self, seed: int) -> None:
         """Remove the run of a seed, which is about to restart."""
         self.runs = [run for run in self.runs if run.seed != seed]
+
+    def check_metric(self) -> None:
+        """Fail the trial if every run has ended many episodes, and none of them reported the metric of the study."""
+        if self.metric.name and self.runs and all(run.lacks_metric for run in self.runs):
+            self.error = self.error or ValueError(self.spec.no_value_message())
 
     def take_new_episodes(self) -> list[EpisodeRecord]:
         """Return the episodes since the last call."""
@@ -111,6 +122,7 @@ class SeedRun:
         self.group = group
         self.member = member
         trial.runs.append(self)
+        self._n_episodes = 0
         self._steps: list[int] = []
         self._values: list[float] = []
         self._measured: list[Episode] = []
@@ -141,12 +153,22 @@ class SeedRun:
         record = episode_record(self.seed, episode)
         self._fresh.append(record)
         self.trial.learned = self.trial.learned or record.loss is not None
-        value = record.episode_return if self.trial.spec.metric == "return" else record.loss
+        self._n_episodes += 1
+        measured, metric = metrics_of(episode), self.trial.metric
+        if metric.name:
+            value = measured.get(metric.name)
+        else:
+            value = record.loss if metric.kind == "loss" else record.episode_return
         if value is not None:
             self._steps.append(episode.env_steps)
             self._values.append(value)
-        if metrics_of(episode):
+        if measured:
             self._measured.append(episode)
+
+    @property
+    def lacks_metric(self) -> bool:
+        """Return whether many episodes have ended, and none of them reported the metric of the study."""
+        return self._n_episodes >= PATIENCE and not self._values
 
     def recently_measured(self) -> list[Episode]:
         """Return the episodes of the last part of training that have custom metrics."""
@@ -159,18 +181,35 @@ class SeedRun:
         return fresh
 
     def value_at(self, env_steps: int) -> float:
-        """Return the mean over the episodes that ended shortly before a step; NaN before the first episode."""
+        """Return the value at a step: the mean over the episodes that ended shortly before it, or over all so far.
+
+        NaN before the first episode.
+        """
         width = max(1, (self.trial.spec.env_steps or env_steps) // 10)
         at = min(env_steps, self.env_steps) if self.was_stopped else env_steps
+        if not self.trial.metric.of_last_part:
+            return self._of_whole_curve(at)
         value = windowed_mean(self._steps, self._values, at, width)
         return value if np.isfinite(value) else self._newest(at)
 
     def final_value(self) -> float:
-        """Return the mean over the last part of training."""
+        """Return the value of the run: the mean over the last part of training, or a number of its whole curve."""
         reached = max(1, self.env_steps)
         budget = min(self.trial.spec.env_steps or reached, reached)  # a training function may end earlier
+        if not self.trial.metric.of_last_part:
+            return self._of_whole_curve(budget)
         value = last_part_return(self._steps, self._values, budget)
         return value if np.isfinite(value) else self._newest(budget)
+
+    def _of_whole_curve(self, env_steps: int) -> float:
+        """Return the area under the curve, or the steps to the threshold, as far as known after some steps."""
+        metric, budget = self.trial.metric, self.trial.spec.env_steps or env_steps
+        if metric.kind == "auc":
+            return area_under_curve(self._steps, self._values, env_steps)
+        past = [(at, value) for at, value in zip(self._steps, self._values, strict=True) if at <= env_steps]
+        steps, values = zip(*past, strict=True) if past else ((), ())
+        # Trials that have not reached the threshold count as if they reached it at the end of the budget.
+        return steps_to_threshold(steps, values, metric.threshold, max(budget, env_steps))
 
     def _newest(self, env_steps: int) -> float:
         """Return the value of the last episode up to a step, for episodes that are longer than the averaged window."""

@@ -17,9 +17,9 @@ from agents.environments import EnvironmentSpec
 from agents.environments.time_limits import no_limit_hint
 from agents.training.function_trainer import OwnTraining
 from agents.training.records import Episode, MetricSummary
-from finder.trials.metric import Metric
 from studies.database.records import EpisodeRecord
 from studies.spec.attributes import LIMITS_KEY
+from studies.spec.metrics import metric_of
 from studies.spec.spaces import check_json
 
 State = Literal["complete", "pruned", "failed", "interrupted"]
@@ -43,7 +43,7 @@ class TrialSpec:
         episodes: Budget of each run in episodes, or None.
         report_marks: Environment steps at which a value is reported, the same for every trial of a study. May be
             empty for a budget in episodes, because the number of steps of a run is not known then.
-        metric: The reported metric: the mean return of episodes, or the mean loss.
+        metric: Name of the metric of the study (`studies.spec.metrics`).
         name: Name of the agent in the study, if it differs from the label of the agent.
         confirms: Number of the trial that is repeated on further seeds; None for a trial of the search.
         epoch: How often the trial was started or resumed, in any process. Checkpoints of the newest epoch are loaded.
@@ -66,7 +66,7 @@ class TrialSpec:
     env_steps: int | None = None
     episodes: int | None = None
     report_marks: tuple[int, ...] = ()
-    metric: Metric = "return"
+    metric: str = "return"
     name: str = ""
     confirms: int | None = None
     epoch: int = 1
@@ -86,7 +86,14 @@ class TrialSpec:
 
     def no_value_message(self) -> str:
         """Return the error message for a trial that ended without a value."""
-        what = "episode" if self.metric == "return" else "update"
+        metric = metric_of(self.metric)
+        if metric.name:
+            return (
+                f"No episode reported the metric {metric.name!r}, so the trial has no value. An environment reports it "
+                f"in the info of the last step of an episode, info[{metric.name!r}]; a callback in the custom_metrics "
+                f"of the episode."
+            )
+        what = "update" if metric.kind == "loss" else "episode"
         budget = f"{self.env_steps} environment steps" if self.env_steps else f"{self.episodes} episodes"
         message = f"No {what} ended within the budget of a run ({budget}), so the trial has no value."
         if isinstance(self.agent, FunctionSpec):

@@ -25,7 +25,16 @@ from studies.analysis.remedies import Remedy, for_rate, for_tie, more_confirmed,
 from studies.analysis.robust_choice import kind_key
 from studies.analysis.status import study_status
 from studies.spec.spaces import Json
-from studies.words import counted, interval_text, number_text, params_text, rate_text, spread_text, the_best
+from studies.words import (
+    counted,
+    interval_text,
+    number_text,
+    params_text,
+    rate_text,
+    spread_text,
+    the_best,
+    with_value,
+)
 
 if TYPE_CHECKING:
     from studies.study.study import OpenStudy
@@ -150,7 +159,7 @@ def _pick_line(study: OpenStudy, pick: Recommendation) -> str:
 
 def value_line(study: OpenStudy, pick: Recommendation) -> str:
     """Return the line on the value of a recommendation: confirmed or from the search only, with its interval."""
-    value = f"{study.spec.metric_text} {spread_text(pick.value, pick.spread)}"
+    value = with_value(study.spec.metric_text, spread_text(pick.value, pick.spread))
     interval = interval_text(pick.low, pick.high)
     expected = f"; expected {interval} (95%)" if interval else ""
     if pick.confirmed_by is None:

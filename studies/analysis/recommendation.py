@@ -17,9 +17,10 @@ from studies.analysis.ranking import Ranked, seeds_to_settle
 from studies.analysis.return_bounds import constant_return
 from studies.errors import StudyError, nearest
 from studies.spec.attributes import seed_values
+from studies.spec.metrics import metric_of
 from studies.spec.spaces import Json
 from studies.spec.spec import Direction
-from studies.words import counted, interval_text, number_text, params_text, spread_text
+from studies.words import counted, interval_text, number_text, params_text, spread_text, with_value
 
 if TYPE_CHECKING:
     from studies.storage.storage import StudyStorage
@@ -45,7 +46,7 @@ class Recommendation:
         max_episode_steps: Step limit of the environment; None for its default.
         config: Configuration of the agent for the long run: with the suggested rate, if it differs from the tested one.
         optimizers: Name of each optimizer -> its configuration as Keras serializes it, with the same rate.
-        metric: Metric of the value: `return` or `loss`.
+        metric: Name of the metric of the value (`studies.spec.metrics`).
         value: Interquartile mean over seeds: over the further ones if the trial was confirmed, which were not used to
             choose the finalists (`studies.analysis.confirmation`). NaN for a range test.
         spread: Sample standard deviation over seeds; NaN with fewer than two seeds.
@@ -95,7 +96,8 @@ class Recommendation:
         where = f"(trial #{self.trial} of {self.study})"
         if self.kind == "range-test":
             return f"{params_text(self.params)}: suggested by the range test {where}"
-        value = f"{self.metric} {spread_text(self.value, self.spread)} over {self.seeds_text}"
+        measured = with_value(metric_of(self.metric).text, spread_text(self.value, self.spread))
+        value = f"{measured} over {self.seeds_text}"
         interval = interval_text(self.low, self.high)
         expected = f"; expected {interval} (95%)" if interval else ""
         return f"{params_text(self.params)}: {value}{expected} {where}"
@@ -244,6 +246,12 @@ def _why_indistinguishable(study: OpenStudy, complete: list[FrozenTrial], more: 
             f"this budget. If it needs longer to show one, {more}"
         )
     values = [trial.value for trial in complete if trial.value is not None]
+    metric = metric_of(study.spec.metric)
+    if metric.kind == "steps-to" and study.spec.env_steps is not None and min(values) >= study.spec.env_steps:
+        return (
+            f"no run reached a return of {metric.threshold:g} within {study.spec.env_steps:,} environment steps: give "
+            f"a lower threshold, or {more}"
+        )
     if len(complete) < 2 or min(values) < max(values):  # looking at all episodes takes time
         return ""
     constant = constant_return(study)

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from studies.spec.attributes import LIMITS_KEY
+from studies.spec.metrics import metric_of
 from studies.statistics.bounds import NO_BOUNDS, Bounds, bounds_of
 
 if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 
+_OF_RETURNS = ("return", "auc")
+"""Kinds of metrics whose values are means of returns."""
+
+
 def return_bounds(study: OpenStudy) -> Bounds:
-    """Return the bounds of the episode returns of a study; `NO_BOUNDS` if its metric is the loss."""
-    if study.spec.metric != "return":
+    """Return the bounds of the values of a study; `NO_BOUNDS` for losses and custom metrics."""
+    kind = metric_of(study.spec.metric).kind
+    if kind == "success-rate":
+        return Bounds(0.0, 1.0)
+    if kind == "steps-to":
+        return Bounds(0.0, math.inf if study.spec.env_steps is None else study.spec.env_steps)
+    if kind not in _OF_RETURNS:
         return NO_BOUNDS
     seen = study.storage.episodes.return_extremes(study.episodes_key)
     if seen is None:
@@ -28,9 +39,9 @@ def return_bounds(study: OpenStudy) -> Bounds:
 def constant_return(study: OpenStudy) -> float | None:
     """Return the return that every episode of a study has had, if it is the same and does not solve the environment.
 
-    None if the metric is the loss.
+    None if the metric is neither the return nor made from returns.
     """
-    if study.spec.metric != "return":
+    if metric_of(study.spec.metric).kind not in (*_OF_RETURNS, "steps-to"):
         return None
     seen = study.storage.episodes.return_extremes(study.episodes_key)
     if seen is None or seen.lowest != seen.highest:

@@ -16,7 +16,9 @@ from studies.analysis.robust_choice import rate_name
 from studies.reports.range_tests import range_tests_data
 from studies.reports.ranking import LABEL_PARAMS
 from studies.reports.trials import states_data
+from studies.spec.metrics import metric_of
 from studies.spec.spec import Direction
+from studies.statistics.objectives import N_EPISODES
 from studies.words import counted, number_text, params_text, rate_text, spread_text
 
 if TYPE_CHECKING:
@@ -76,10 +78,16 @@ def budget_text(study: OpenStudy) -> str:
 
 def _measured_sentence(study: OpenStudy, pick: Recommendation) -> str:
     """Return a sentence on the trial of the value, and on the part of its runs that counts."""
-    return (
-        f"The pick is trial #{pick.trial}; its value is the mean {study.spec.metric_text} on {pick.env} over the last "
-        f"part of training, {budget_text(study)} each."
-    )
+    metric, text = metric_of(study.spec.metric), study.spec.metric_text
+    begin = f"The pick is trial #{pick.trial}; its value is the"
+    if metric.kind == "steps-to":
+        return (
+            f"{begin} number of {text} on {pick.env}, the mean of {N_EPISODES} episodes; a run that did not reach it "
+            f"counts with the end of its budget, {budget_text(study)}."
+        )
+    if metric.kind == "auc":
+        return f"{begin} mean {text} on {pick.env}, {budget_text(study)} each."
+    return f"{begin} mean {text} on {pick.env} over the last part of training, {budget_text(study)} each."
 
 
 def _horizon_sentence(pick: Recommendation) -> str:

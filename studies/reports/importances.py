@@ -54,7 +54,7 @@ class ImportancesData(NamedTuple):
     """Data of the figure.
 
     Attributes:
-        metric: `return` or `loss`.
+        metric: `StudySpec.metric_text`.
         n_trials: Number of compared trials: complete, pruned and diverged ones.
         n_best: Number of the best of them, which were compared with all.
         importances: The most important first; empty if they cannot be computed.
@@ -97,7 +97,7 @@ def _importances(study: OpenStudy) -> ImportancesData:
     trials = _compared(study)
     n = len(trials)
     names = searched_params(study)
-    nothing = ImportancesData(study.spec.metric, n, 0, (), "")
+    nothing = ImportancesData(study.spec.metric_text, n, 0, (), "")
     if n < MIN_TRIALS:
         return nothing._replace(why_none=f"{counted(n, 'trial')} of at least {MIN_TRIALS} that this needs")
     scores = np.array([score for _, score in trials])
@@ -120,7 +120,7 @@ def _importances(study: OpenStudy) -> ImportancesData:
         for name, share, limit, p in zip(present, found / total, chance, p_values, strict=True)
     ]
     importances.sort(key=lambda each: -each.share)
-    return ImportancesData(study.spec.metric, n, n_best, tuple(importances), "")
+    return ImportancesData(study.spec.metric_text, n, n_best, tuple(importances), "")
 
 
 def plot_importances(study: OpenStudy, max_rows: int = 10) -> go.Figure:

@@ -27,6 +27,7 @@ from studies.words import counted, number_text
 
 if TYPE_CHECKING:
     from studies.database.records import EpisodeRecord
+    from studies.spec.spec import StudySpec
     from studies.study.study import OpenStudy
 
 MAX_POINTS = 200
@@ -63,7 +64,7 @@ class LearningCurvesData(NamedTuple):
     """Data of the figure.
 
     Attributes:
-        metric: `StudySpec.metric_text`.
+        metric: What the curves show: the loss if the metric of the study is the loss, else the return.
         curves: The best trials, best first, from all their episodes; then pruned, running and failed ones.
         others: The other trials, as thin lines from their intermediate values.
         n_left_out: Number of trials that are not shown.
@@ -99,12 +100,12 @@ def learning_curves_data(study: OpenStudy, max_curves: int = 6) -> LearningCurve
             curve = _full_curve(study, trial)
             if curve is not None:
                 curves.append(curve)
-        elif len(others) < _MAX_QUIET and trial.intermediate_values:
+        elif len(others) < _MAX_QUIET and trial.intermediate_values and _reports_what_is_shown(study.spec):
             others.append(_reported_curve(study, trial, _QUIET_POINTS))
         else:
             n_left_out += 1
     pick = None if facts.pick is None else facts.pick.number
-    return LearningCurvesData(study.spec.metric_text, tuple(curves), tuple(others), n_left_out, pick)
+    return LearningCurvesData(_shown(study.spec), tuple(curves), tuple(others), n_left_out, pick)
 
 
 def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
@@ -168,6 +169,16 @@ def _add_curve(figure: go.Figure, curve: Curve, color: str, is_pick: bool) -> No
     )
 
 
+def _reports_what_is_shown(spec: StudySpec) -> bool:
+    """Return whether intermediate values are of what the curves show; those of other metrics are not."""
+    return spec.metric in ("return", "loss")
+
+
+def _shown(spec: StudySpec) -> str:
+    """Return what the curves show: losses if the study is judged by them, else returns."""
+    return spec.metric_text if spec.metric == "loss" else "return"
+
+
 def _full_curve(study: OpenStudy, trial: FrozenTrial) -> Curve | None:
     episodes = study.storage.episodes.curve(study.episodes_key, trial.number)
     by_seed: dict[int, list[EpisodeRecord]] = defaultdict(list)
@@ -175,13 +186,14 @@ def _full_curve(study: OpenStudy, trial: FrozenTrial) -> Curve | None:
         value = episode.loss if study.spec.metric == "loss" else episode.episode_return
         if value is not None and np.isfinite(value):
             by_seed[episode.seed].append(episode)
+    reported = trial.intermediate_values and _reports_what_is_shown(study.spec)
     if not by_seed:
-        return _reported_curve(study, trial, MAX_POINTS) if trial.intermediate_values else None
+        return _reported_curve(study, trial, MAX_POINTS) if reported else None
     # Seeds end at slightly different steps; the curve ends with the shortest, so that its mean is over all of them.
     end = min(max(episode.env_steps for episode in seed) for seed in by_seed.values())
     start = max(min(episode.env_steps for episode in seed) for seed in by_seed.values())
     if start > end:
-        return _reported_curve(study, trial, MAX_POINTS) if trial.intermediate_values else None
+        return _reported_curve(study, trial, MAX_POINTS) if reported else None
     grid = np.unique(np.linspace(start, end, MAX_POINTS).round())
     width = _WINDOW * (study.spec.env_steps or end)
     table = np.stack([_smoothed(seed, grid, width, study.spec.metric) for seed in by_seed.values()])  # [S, n]

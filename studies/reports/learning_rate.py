@@ -82,7 +82,7 @@ class LearningRateData(NamedTuple):
 
     Attributes:
         param: Name of the parameter.
-        metric: `return` or `loss`.
+        metric: `StudySpec.metric_text`.
         lines: Complete trials, a line per optimizer.
         pruned: Pruned trials.
         failed: Trials that raised or diverged.
@@ -146,7 +146,7 @@ def learning_rate_data(study: OpenStudy, param: str | None = None) -> LearningRa
     varied = {key for key, space in study.spec.search_space().items() if not isinstance(space, Fixed)}
     return LearningRateData(
         param=name,
-        metric=study.spec.metric,
+        metric=study.spec.metric_text,
         lines=tuple(RateLine(label, tuple(sorted(points[label]))) for label in sorted(points)),
         pruned=_stopped(study, facts, name, TrialState.PRUNED),
         failed=_stopped(study, facts, name, TrialState.FAIL),

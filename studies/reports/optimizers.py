@@ -53,7 +53,7 @@ class OptimizersData(NamedTuple):
     """Data of the figure.
 
     Attributes:
-        metric: `return` or `loss`.
+        metric: `StudySpec.metric_text`.
         grouped: Whether a row is an optimizer or agent rather than one trial.
         tuned: Whether the settings of the rows were chosen among several trials each.
         rows: Best first.
@@ -89,7 +89,7 @@ def optimizers_data(study: OpenStudy, max_rows: int = 12) -> OptimizersData:
             )
             for entry in ranked
         ]
-        return OptimizersData(study.spec.metric, False, False, tuple(rows[:max_rows]))
+        return OptimizersData(study.spec.metric_text, False, False, tuple(rows[:max_rows]))
     best: dict[str, Ranked] = {}
     for label, entry in zip(labels, ranked, strict=True):
         if entry is facts.pick:  # within its group it may be the most robust one rather than the best
@@ -107,7 +107,7 @@ def optimizers_data(study: OpenStudy, max_rows: int = 12) -> OptimizersData:
         for label, entry in best.items()
     ]
     tuned = any(row.n_trials > 1 for row in rows)
-    return OptimizersData(study.spec.metric, True, tuned, tuple(rows[:max_rows]))
+    return OptimizersData(study.spec.metric_text, True, tuned, tuple(rows[:max_rows]))
 
 
 def plot_optimizers(study: OpenStudy, max_rows: int = 12, max_lines: int = 3) -> go.Figure:

@@ -49,7 +49,7 @@ class ParallelCoordinatesData(NamedTuple):
     """Data of the figure.
 
     Attributes:
-        metric: `return` or `loss`.
+        metric: `StudySpec.metric_text`.
         axes: The parameters, the most important first if importances are known, then the value.
         lines: Complete trials, best first, then pruned and diverged ones, which have no value.
         pick: Number of the recommended trial, None if there is none.
@@ -83,7 +83,7 @@ def parallel_coordinates_data(study: OpenStudy, max_params: int = 6, max_lines: 
     others = [trial for trial in facts.trials.values() if trial.state == TrialState.PRUNED or has_diverged(trial)]
     params = {trial.number: study.params(trial) for trial in (*complete, *others)}
     values = {entry.number: entry.value for entry in facts.ranked if math.isfinite(entry.value)}
-    value_axis, low, high = _value_axis(study.spec.metric, list(values.values()))
+    value_axis, low, high = _value_axis(study.spec.metric_text, list(values.values()))
     scales = []
     for name in shown:
         tried = [own[name] for own in params.values() if name in own]
@@ -101,7 +101,9 @@ def parallel_coordinates_data(study: OpenStudy, max_params: int = 6, max_lines: 
     pick = None if facts.pick is None else facts.pick.number
     axes = (*(scale.axis for scale in scales), value_axis)
     n_left_out = len(searched_params(study)) - len(shown)
-    return ParallelCoordinatesData(study.spec.metric, axes, tuple(lines), pick, n_left_out, len(params) - len(lines))
+    return ParallelCoordinatesData(
+        study.spec.metric_text, axes, tuple(lines), pick, n_left_out, len(params) - len(lines)
+    )
 
 
 def plot_parallel_coordinates(study: OpenStudy, max_params: int = 6, max_lines: int = 300) -> go.Figure:

@@ -42,7 +42,7 @@ class StatesData(NamedTuple):
     """Data of the figure and of the table of failures.
 
     Attributes:
-        metric: `return` or `loss`.
+        metric: `StudySpec.metric_text`.
         trials: Every trial, by number.
         best_so_far: Number of each complete trial, in order, and the best value until then.
     """
@@ -74,7 +74,7 @@ def states_data(study: OpenStudy) -> StatesData:
     for row in rows:
         if row.state == "COMPLETE":
             best.append((row.number, better(row.value, best[-1][1]) if best else row.value))
-    return StatesData(study.spec.metric, rows, tuple(best))
+    return StatesData(study.spec.metric_text, rows, tuple(best))
 
 
 def plot_trials(study: OpenStudy) -> go.Figure:

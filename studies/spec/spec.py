@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.spec.checked_model import CheckedModel
+from studies.spec.metrics import check_metric, metric_of
 from studies.spec.plan import grid_rows, inferred_spaces, settled_rows
 from studies.spec.redaction import redacted
 from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name, check_pruner_name, check_sampler_name
@@ -110,7 +111,8 @@ class StudySpec(CheckedModel):
         horizon: Environment steps of the long run that the recommendation is for, at least 1; learning rates are
             corrected if it differs from the budget. Only with `env_steps`. Defaults to `None`: the budget.
         n_reports: Intermediate values that a trial reports, 1 to 1000. Defaults to `20`.
-        metric: `return` is maximized, `loss` is minimized. Defaults to `return`.
+        metric: What a run is judged by (`studies.spec.metrics`): `return`, `auc`, `steps-to:THRESHOLD`, `success-rate`,
+            `custom:NAME` or `loss`. Defaults to `return`.
         sampler: Name of a sampler (`studies.SAMPLERS`). Defaults to `tpe`.
         sampler_kwargs: Arguments of the sampler. Defaults to none.
         pruner: Name of a pruner (`studies.PRUNERS`). Defaults to `median`.
@@ -165,7 +167,7 @@ class StudySpec(CheckedModel):
     episodes: Count | None = None
     horizon: Count | None = None
     n_reports: Annotated[int, Field(strict=True, ge=1, le=1000)] = 20
-    metric: Literal["return", "loss"] = "return"
+    metric: Annotated[str, BeforeValidator(check_metric)] = "return"
     sampler: Annotated[str, BeforeValidator(check_sampler_name)] = "tpe"
     sampler_kwargs: dict[str, Json] = Field(default_factory=dict)
     pruner: Annotated[str, BeforeValidator(check_pruner_name)] = "median"
@@ -271,7 +273,7 @@ class StudySpec(CheckedModel):
     @property
     def direction(self) -> Direction:
         """Direction of Optuna: returns are maximized, losses minimized."""
-        return "maximize" if self.metric == "return" else "minimize"
+        return "minimize" if metric_of(self.metric).minimize else "maximize"
 
     @property
     def learns_from_experts(self) -> bool:
@@ -280,9 +282,9 @@ class StudySpec(CheckedModel):
 
     @property
     def metric_text(self) -> str:
-        """The metric for people: `return`, `loss`, or `loss on held-out demonstrations`."""
+        """The metric for people, such as `return` or `loss on held-out demonstrations`."""
         held_out = self.metric == "loss" and all(self.agent_value(each, "held_out_episodes") for each in self.agents)
-        return "loss on held-out demonstrations" if held_out else self.metric
+        return "loss on held-out demonstrations" if held_out else metric_of(self.metric).text
 
     def agent_value(self, agent: str, name: str) -> Json:
         """Return the value that all trials of an agent have for a hyperparameter; None if none was given."""

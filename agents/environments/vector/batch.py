@@ -238,8 +238,8 @@ def _make_copies(spec: EnvironmentSpec, n: int, infos: bool) -> VectorEnv:
         )
     if kind == "envpool" and infos:
         raise ConfigurationError(
-            f"EnvPool gives no infos of {spec.label!r}, and a callback (on_trajectory) needs them: use vectorization="
-            f"'sync' or 'async'."
+            f"EnvPool gives no infos of {spec.label!r}, and a callback or the metric of the study needs them: use "
+            f"vectorization='sync' or 'async'."
         )
     if kind == "auto":
         # CartPole gives the same numbers in both kinds; single environments are faster for few copies. EnvPool draws

@@ -55,7 +55,7 @@ def test_spec_defaults() -> None:
         ({"agents": ()}, ["agents"]),
         ({"name": ""}, ["name"]),
         ({"n_reports": 1001}, ["n_reports is 1001"]),
-        ({"metric": "reward"}, ["metric is 'reward'", "'return'"]),
+        ({"metric": "reward"}, ["there is no metric 'reward'", "'return'"]),
         ({"executor": "cloud"}, ["executor"]),
         ({"kind": "foo"}, ["kind"]),
         ({"params": {"gamma": "1:0"}}, ["params.gamma", "low is 1"]),

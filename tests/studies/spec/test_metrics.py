@@ -1,0 +1,53 @@
+"""Names of metrics: their canonical forms, directions and texts, and errors for what is not understood."""
+
+from __future__ import annotations
+
+import pytest
+
+from studies import StudyError, StudySpec
+from studies.spec.metrics import check_metric, metric_of
+
+
+@pytest.mark.parametrize(
+    ("name", "canonical", "direction", "text"),
+    [
+        ("return", "return", "maximize", "return"),
+        ("loss", "loss", "minimize", "loss"),
+        ("auc", "auc", "maximize", "return over the whole training"),
+        ("steps-to: 475.0", "steps-to:475", "minimize", "environment steps to a return of 475"),
+        ("steps-to:-90", "steps-to:-90", "minimize", "environment steps to a return of -90"),
+        ("success-rate", "success-rate", "maximize", "success rate"),
+        ("custom:coverage", "custom:coverage", "maximize", "coverage"),
+        ("custom:energy:minimize", "custom:energy:minimize", "minimize", "energy"),
+        ("custom:coverage:maximize", "custom:coverage", "maximize", "coverage"),
+    ],
+)
+def test_names(name: str, canonical: str, direction: str, text: str) -> None:
+    spec = StudySpec(name="n", agents="ppo", env="CartPole-v1", env_steps=100, metric=name)
+    assert check_metric(name) == spec.metric == canonical
+    assert (spec.direction, spec.metric_text) == (direction, text)
+    assert StudySpec.from_json_dict(spec.to_json_dict()) == spec
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("retrun", "there is no metric 'retrun'.*return"),
+        ("steps-to", "steps-to:475"),
+        ("steps-to:fast", "steps-to:475"),
+        ("steps-to:nan", "steps-to:475"),
+        ("custom", "custom:NAME"),
+        ("custom:", "custom:NAME"),
+        ("custom:energy:down", "custom:energy:down.*custom:NAME:minimize"),
+        ("auc:3", "'auc' takes nothing after a colon, but '3' was given"),
+    ],
+)
+def test_what_is_not_understood_is_refused(name: str, message: str) -> None:
+    with pytest.raises(StudyError, match=message):
+        StudySpec(name="n", agents="ppo", env="CartPole-v1", env_steps=100, metric=name)
+
+
+def test_only_whole_curve_metrics_look_beyond_the_last_part() -> None:
+    assert not metric_of("auc").of_last_part
+    assert not metric_of("steps-to:1").of_last_part
+    assert all(metric_of(name).of_last_part for name in ("return", "loss", "success-rate", "custom:x"))
