@@ -29,6 +29,9 @@ from studies.spec.spec import StudySpec
 from studies.study.origin import StudyOrigin, started_by
 from studies.study.study import OpenStudy
 
+_BUDGETS = ("env_steps", "episodes", "minutes", "total_env_steps")
+"""Fields of a file that an overriding budget of the whole search replaces."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -88,7 +91,7 @@ def tune(
     env_steps: int | None = None,
     episodes: int | None = None,
     metric: MetricName = "return",
-    n_trials: int = 20,
+    n_trials: int | None = None,
     sampler: str = "tpe",
     sampler_kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[StudyOptions],
@@ -105,7 +108,8 @@ def tune(
         env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
         episodes: Budget of each run in episodes.
         metric: Judge by returns (``"return"`` or ``"reward"``) or by losses (``"loss"``). Defaults to ``"return"``.
-        n_trials: Trials in total, including those of a resumed study. Defaults to 20.
+        n_trials: Trials in total, including those of a resumed study. Defaults to 20, or with
+            `minutes` (or `total_env_steps`) and `env_steps` to as many as it suffices for.
         sampler: Name of a sampler. Defaults to ``"tpe"``.
         sampler_kwargs: Arguments of the sampler.
         **options: See `StudyOptions`; `fixed` are hyperparameters that have the same value in every trial.
@@ -138,7 +142,7 @@ def tune(
         metric=metric,
         params=spaces,
         first=(row,) if row and canonical_sampler_name(sampler) not in GRID_SAMPLERS else (),
-        n_trials=n_trials,
+        **({} if n_trials is None else {"n_trials": n_trials}),
         sampler=sampler,
         sampler_kwargs=dict(sampler_kwargs or {}),
     )
@@ -262,4 +266,9 @@ def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
 
 def _read(path: str | Path, overrides: Mapping[str, Any]) -> StudySpec:
     spec = read_study(path)
-    return StudySpec.from_json_dict({**spec.to_json_dict(), **overrides}) if overrides else spec
+    if not overrides:
+        return spec
+    given = spec.model_dump(mode="json", exclude_unset=True)
+    if "minutes" in overrides or "total_env_steps" in overrides:  # which choose the budget of each run
+        given = {name: value for name, value in given.items() if name not in _BUDGETS}
+    return StudySpec.from_json_dict({**given, **overrides})

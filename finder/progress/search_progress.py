@@ -82,6 +82,12 @@ class PlainProgress(Progress):
         if self.best is not None and n_left:
             self.console.print(best_line(self.best))
 
+    def budget_chosen(self, text: str) -> None:
+        self.console.print(HangingIndent(Text("Budget ", "dim"), Text(text)))
+
+    def budget_spent(self, text: str) -> None:
+        self.console.print(HangingIndent(Text("Note  ", "yellow"), Text(text)))
+
     def plan_grows(self, rows: Sequence[Mapping[str, Any]]) -> None:
         super().plan_grows(rows)
         self.console.print(Text.assemble(("Extending ", "bold"), extension_text(rows)))
