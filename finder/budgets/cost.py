@@ -86,11 +86,11 @@ class Costs:
         seconds, before = 0.0, 0
         for stage in course:
             first, last = max(before, reached), max(stage.until, reached)
-            seconds += self.steps_seconds(first, last, stage.n_trials, n_seeds)
+            seconds += self._stage_seconds(first, last, stage.n_trials, n_seeds)
             before = stage.until
         return seconds * (1 + RECORDING)
 
-    def steps_seconds(self, first: int, last: int, n_trials: int, n_seeds: int) -> float:
+    def _stage_seconds(self, first: int, last: int, n_trials: int, n_seeds: int) -> float:
         """Return the seconds of the environment steps from `first` to `last` of each run."""
         if last <= first or not n_trials:
             return 0.0

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from finder.budgets.cost import Costs
-from studies.scheduling.expected_pruning import Course, run_steps
+from studies.scheduling.expected_pruning import Course, Stage, run_steps
 
 LATE = 1.05
 """Multiple of the minutes after which running trials are stopped."""
@@ -107,7 +107,7 @@ class TimeMeter(Meter):
         now = self._clock()
         if self._last is not None and first:  # the first part of the runs contains the compilation
             self._taken += now - self._last
-            self._estimated += self._costs.steps_seconds(first, last, n_trials, n_seeds)
+            self._estimated += self._costs.rest_seconds((Stage(last, n_trials),), n_seeds, first)
         self._last = now
 
     def ended(self, env_steps: int, n_seeds: int) -> None:

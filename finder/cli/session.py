@@ -11,6 +11,7 @@ from rich.text import Text
 
 from agents.backend.silence import import_tensorflow
 from agents.errors import ConfigurationError
+from finder.budgets.clock import minutes_from_here
 from finder.cli import values
 from finder.cli.conclusion import conclude, conclude_range_test
 from finder.cli.parameters import Output, SearchOptions
@@ -47,7 +48,7 @@ def run_search(search: Callable[[Observer], SearchResult], output: Output, *, fi
         return _print_plan(search, output)
     progress = make_progress(output.quiet)
     try:
-        with redirect_stdout_to_stderr(), started_by(_origin(output.words, file)), progress:
+        with redirect_stdout_to_stderr(), started_by(_origin(output.words, file)), minutes_from_here(), progress:
             import_tensorflow()
             result = search(progress)
     except KeyboardInterrupt as interrupt:
@@ -67,7 +68,7 @@ def _print_plan(search: Callable[[Observer], SearchResult], output: Output) -> i
     try:
         if console.is_terminal and not output.quiet:
             status.start()
-        with redirect_stdout_to_stderr():
+        with redirect_stdout_to_stderr(), minutes_from_here():
             import_tensorflow()
             plan = dry_run(search, Progress())
     except KeyboardInterrupt as interrupt:

@@ -17,6 +17,7 @@ from agents.errors import ConfigurationError
 from agents.renamed import renamed_arguments
 from agents.trust.allowed_modules import places_in, restriction
 from finder.budgets.budgeted import budgeted_search
+from finder.budgets.clock import began
 from finder.budgets.dry_run import PlanMade, is_dry_run
 from finder.budgets.limit import BudgetSpent, Limit
 from finder.executors import Executor, choose_executor, prepare_for
@@ -358,7 +359,7 @@ def run_search(
         ConfigurationError: An agent, environment or optimizer does not exist; nothing was written.
         StudyError: The storage cannot be opened, or has another study of this name.
     """
-    began = time.monotonic()
+    since = began()
     with open_display(progress, observer) as display:
         if executor is None:
             prepare_for(spec)  # worker processes import TensorFlow while this one does to check the agents
@@ -369,7 +370,7 @@ def run_search(
         )
         budgeted = budgeted_search(
             spec, {label: resolver.agents[label] for label in spec.agents}, resolver.agent, executor,
-            why_alone=resolver.why_alone, extends=extend_plan is not None, storage=storage, began=began,
+            why_alone=resolver.why_alone, extends=extend_plan is not None, storage=storage, began=since,
         )  # fmt: skip
         if is_dry_run():
             raise PlanMade(budgeted.plan())

@@ -71,8 +71,8 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
     if spec.chooses_budget:
         field = "minutes" if spec.minutes is not None else "total_env_steps"
         raise StudyError(
-            f"{field} is {getattr(spec, field):g} and env_steps is still to be chosen for it, which a search does where "
-            "it runs: give env_steps, or run the search (finder run) instead of submitting it."
+            f"{field} is {getattr(spec, field):g} and env_steps is still to be chosen for it, where the search runs: "
+            "give env_steps, or run the search (finder run) instead of submitting it."
         )
     with opened_storage(storage or spec.storage, create=True) as opened:
         opened.start_run(retry_seconds())
