@@ -130,8 +130,9 @@ def budgeted_search(
     """
     began = time.monotonic() if began is None else began
     refuse_contradictions(spec)
+    fixed = {label: agent_of({**spec.fixed, "agent": label}, label) for label in agents}
     search = BudgetedSearch(
-        spec=spec, asked=spec, executor=executor, agents=agents, extends=extends, began=began
+        spec=spec, asked=spec, executor=executor, agents=fixed, extends=extends, began=began
     )  # fmt: skip
     if not (spec.has_limit or is_dry_run()):
         return search
@@ -143,7 +144,7 @@ def budgeted_search(
         spec=_chosen(spec, earlier, measured, search),
         asked=spec,
         executor=executor,
-        agents=agents,
+        agents=fixed,
         extends=extends,
         began=began,
         measured=measured,

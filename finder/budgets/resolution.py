@@ -140,9 +140,8 @@ def _resolved(spec: StudySpec, budget: _Budget, least: int) -> StudySpec:
         )
         if n_trials is None:
             one = budget.cost(spec.model_copy(update={"n_trials": 1}))
-            raise _too_little(
-                budget, one, f"1 trial of {counted(spec.env_steps, 'environment step')} with {_seeds(spec)}"
-            )
+            what = f"1 trial of {counted(spec.env_steps, 'environment step')} with {counted(len(spec.seeds), 'seed')}"
+            raise _too_little(budget, one, what)
         return with_budget(spec, spec.env_steps, n_trials)
     env_steps = _largest(lambda steps: budget.cost(with_budget(spec, steps)), budget.amount, least, LARGEST)
     if env_steps is None:
@@ -164,7 +163,7 @@ def _too_little(budget: _Budget, needed: float, what: str, *, fewer: bool = Fals
 
 
 def _seeds(spec: StudySpec) -> str:
-    return f"{counted(len(spec.seeds), 'seed')} each" if n_trials_of(spec) > 1 else counted(len(spec.seeds), "seed")
+    return counted(len(spec.seeds), "seed") + (" each" if n_trials_of(spec) > 1 else "")
 
 
 def _largest(cost: Callable[[int], float], amount: float, low: int, high: int) -> int | None:

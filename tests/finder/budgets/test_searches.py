@@ -11,6 +11,7 @@ from fakes import SMALL_PPO
 import finder
 from finder import LRFinder, tune
 from finder.budgets import estimating, meters
+from finder.budgets.limit import Limit
 from finder.trials import speed_measurement as speeds
 from finder.trials.speed import Speed
 from studies import load_study
@@ -143,11 +144,13 @@ def test_given_number_of_further_seeds_is_kept(speed: list[float], spent: list[f
         assert len(confirmation.user_attrs["seed_values"]) == 2
 
 
-def test_confirmation_is_left_out_without_time(speed: list[float], spent: list[float]) -> None:
-    spent[:] = [0.0, 0.0, *[0.0] * 200]
-    result = grid(None, minutes=2, confirm=1, confirm_seeds=2, executor="inline")
-    assert len(result.study.confirmation_trials()) == 1
-    result.close()
+def test_confirmation_is_left_out_without_time(
+    speed: list[float], spent: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Limit, "confirm_seeds", lambda self, n_trials: 0)  # see `test_limit.py`
+    with grid(None, minutes=2, confirm=1, confirm_seeds=2).study as study:
+        assert study.confirmation_trials() == []
+        assert "not confirmed on further seeds yet" in conclusion(study).certainty
 
 
 def test_number_of_trials_is_chosen_for_a_sampler(storage: str, speed: list[float], spent: list[float]) -> None:
