@@ -12,9 +12,8 @@ from finder.budgets.earlier import EarlierStudy, earlier_study, with_choices_of
 from finder.budgets.estimating import AgentOf, Measured, longest_episode_of, make_plan, measured_search
 from finder.budgets.limit import Limit
 from finder.budgets.meters import Meter, StepMeter, TimeMeter
-from finder.budgets.plan_text import chosen_text, counted_minutes
 from finder.budgets.resolution import refuse_contradictions, within_minutes, within_steps
-from finder.budgets.search_plan import SearchPlan
+from finder.budgets.search_plan import SearchPlan, chosen_text, counted_minutes
 from finder.executors import Executor
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage

@@ -59,6 +59,11 @@ class Costs:
         each = max(speed.start_seconds for speed in self.speeds.values())
         return each * (self.n_structures if self.together else 1)
 
+    @property
+    def compiles_for_each_trial(self) -> bool:
+        """True if each trial has a process of its own."""
+        return self.own_processes and not self.together
+
     def start_seconds(self, n_batches: int, n_confirmed: int) -> float:
         """Return the seconds of the start of processes and of compilation.
 
@@ -69,7 +74,7 @@ class Costs:
             n_confirmed: Finalists that are confirmed.
         """
         confirming = 1 if n_confirmed and self.own_processes else 0
-        n_compilations = (1 if self.together else n_batches) + confirming
+        n_compilations = (n_batches if self.compiles_for_each_trial else 1) + confirming
         return self.compile_seconds * n_compilations + self.process_seconds * (1 + confirming)
 
     def batch_seconds(self, course: Course, n_seeds: int) -> float:
@@ -104,7 +109,7 @@ class Costs:
                 structures = min(self.n_structures, n_trials)
                 each = structures * speed.shared_seconds + math.ceil(n_trials / busy) * n_seeds * speed.run_seconds
             else:
-                each = math.ceil(n_trials / busy) * n_seeds * (speed.shared_seconds + speed.run_seconds)
+                each = math.ceil(n_trials / busy) * speed.step_seconds(n_seeds)
             per_label.append(steps * each)
         # Agents in processes of their own end when the slowest does; in a population they are trained in turns.
         return slower * (sum(per_label) / len(per_label) if self.together else max(per_label))

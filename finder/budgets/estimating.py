@@ -10,8 +10,7 @@ from agents.backend.cores import cores
 from agents.errors import ConfigurationError
 from finder.budgets.cost import Costs
 from finder.budgets.measuring import measure
-from finder.budgets.search_plan import (
-    SearchPlan,
+from finder.budgets.plan_numbers import (
     estimated_time,
     expected_steps,
     memory_of,
@@ -20,6 +19,7 @@ from finder.budgets.search_plan import (
     n_trials_of,
     rungs_of,
 )
+from finder.budgets.search_plan import SearchPlan
 from finder.executors import Executor
 from finder.executors.machine import free_memory
 from finder.trials.speed import Speed
@@ -75,12 +75,11 @@ def measured_search(spec: StudySpec, agent_of: AgentOf, executor: Executor, why_
         own_processes=not here and not is_ray,
         together=executor.trains_together,
     )
-    together = executor.trains_together and all(speed.population for speed in speeds.values())
     costs = Costs(
         speeds=speeds,
         n_processes=max(1, executor.n_processes),
         n_cores=executor.n_processes if is_ray else cores(),
-        together=together,
+        together=executor.trains_together,
         own_processes=not here,
         n_structures=_n_structures(spec, agent_of),
     )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from finder.budgets.meters import Meter
-from finder.budgets.search_plan import n_finalists, n_trials_of
+from finder.budgets.plan_numbers import n_finalists, n_trials_of
 from studies.scheduling.expected_pruning import Course, Stage, expected_courses
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import MOST_SEEDS, StudySpec

@@ -96,7 +96,7 @@ class TimeMeter(Meter):
 
     def batch(self, course: Course, n_seeds: int, *, starts: bool) -> float:
         start = self._costs.compile_seconds + self._costs.process_seconds if starts else 0.0
-        if not starts and not self._costs.together:
+        if not starts and self._costs.compiles_for_each_trial:
             start = self._costs.compile_seconds
         return start + self.correction * self._costs.batch_seconds(course, n_seeds)
 

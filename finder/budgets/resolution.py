@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from finder.budgets.estimating import Measured, longest_episode_of
-from finder.budgets.plan_text import counted_minutes
-from finder.budgets.search_plan import estimated_time, expected_steps, n_trials_of, with_budget
+from finder.budgets.plan_numbers import estimated_time, expected_steps, n_trials_of, with_budget
+from finder.budgets.search_plan import counted_minutes
 from studies.errors import StudyError
 from studies.scheduling.expected_pruning import expected_courses
 from studies.spec.spaces import LARGEST
@@ -188,5 +188,5 @@ def _largest(cost: Callable[[int], float], amount: float, low: int, high: int) -
 
 
 def _rounded_down(number: int) -> int:
-    unit = 10 ** max(0, len(str(number)) - _DIGITS)
+    unit: int = 10 ** max(0, len(str(number)) - _DIGITS)
     return number // unit * unit

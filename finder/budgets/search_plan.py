@@ -1,15 +1,21 @@
-"""The plan of a search as numbers: its trials, environment steps, rungs, time and memory."""
+"""The plan of a search: its trials, environment steps, rungs, time and memory, as numbers, JSON and text."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from finder.budgets.cost import Costs
-from finder.executors.choice import PROCESS_BYTES
-from studies.scheduling.expected_pruning import Course, Stage, expected_courses, kept_trials, run_steps
+from finder.progress.search_progress import seconds_text
+from studies.scheduling.expected_pruning import Stage
 from studies.spec.spec import StudySpec
+from studies.words import counted, the_best
+
+_QUESTIONS = {
+    "lr": "Which learning rate of {agents} on {env}?",
+    "opt": "Which optimizer of {agents} on {env}?",
+    "agents": "Which of {agents} on {env}?",
+    "tune": "Which hyperparameters of {agents} on {env}?",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +38,18 @@ class TimeEstimate:
     def total_seconds(self) -> float:
         """All seconds."""
         return self.start_seconds + self.search_seconds + self.confirmation_seconds
+
+    @property
+    def text(self) -> str:
+        """The time with its parts."""
+        parts = [
+            (self.start_seconds, "start and compilation"),
+            (self.search_seconds, "search"),
+            (self.confirmation_seconds, "confirmation"),
+        ]
+        listed = ", ".join(f"{what} {seconds_text(seconds)}" for seconds, what in parts if seconds)
+        budget = f" of {counted_minutes(self.minutes)}" if self.minutes is not None else ""
+        return f"about {seconds_text(self.total_seconds)}{budget} ({listed})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +97,12 @@ class SearchPlan:
     notes: tuple[str, ...] = field(default=())
 
     def __repr__(self) -> str:
-        from finder.budgets.plan_text import plan_lines
+        return "\n".join(f"{name:<14}{text}" if name else text for name, text in self.lines)
 
-        return "\n".join(f"{name:<14}{text}" if name else text for name, text in plan_lines(self))
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        """The plan as text: lines with their names. The first one is the question, and has none."""
+        return _lines(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
@@ -113,62 +134,85 @@ class SearchPlan:
         }
 
 
-def n_trials_of(spec: StudySpec) -> int:
-    """Return the trials of the search of a study."""
-    return len(spec.plan()) or spec.n_trials
+def counted_minutes(minutes: float) -> str:
+    """Return `1 minute` or `2.5 minutes`."""
+    return f"{minutes:g} {'minute' if minutes == 1 else 'minutes'}"
 
 
-def n_finalists(spec: StudySpec, n_trials: int) -> int:
-    """Return how many finalists are confirmed: none of a single trial, among which there is nothing to choose."""
-    return min(spec.confirm, n_trials) if n_trials > 1 else 0
-
-
-def most_steps(spec: StudySpec, env_steps: int, n_trials: int) -> int:
-    """Return the environment steps of all runs if nothing is pruned."""
-    confirming = n_finalists(spec, n_trials) * spec.confirm_seeds
-    return env_steps * (n_trials * len(spec.seeds) + confirming)
-
-
-def expected_steps(spec: StudySpec, courses: Sequence[Course], env_steps: int, n_trials: int) -> int:
-    """Return the environment steps of all runs with the expected pruning."""
-    confirming = env_steps * n_finalists(spec, n_trials) * spec.confirm_seeds
-    return len(spec.seeds) * sum(map(run_steps, courses)) + confirming
-
-
-def with_budget(spec: StudySpec, env_steps: int, n_trials: int | None = None) -> StudySpec:
-    """Return a study with another budget of each run, and with another number of trials if it is given."""
-    changes: dict[str, Any] = {"env_steps": env_steps}
-    if n_trials is not None:
-        changes["n_trials"] = n_trials
-    return spec.model_copy(update=changes)
-
-
-def estimated_time(spec: StudySpec, costs: Costs, n_trials: int, at_once: int | None) -> TimeEstimate:
-    """Estimate the time of a search with a budget in environment steps."""
-    courses = expected_courses(spec, n_trials, at_once)
-    seconds = sum(costs.batch_seconds(course, len(spec.seeds)) for course in courses)
-    n_confirmed = n_finalists(spec, n_trials)
-    return TimeEstimate(
-        start_seconds=costs.start_seconds(len(courses), n_confirmed),
-        search_seconds=seconds,
-        confirmation_seconds=confirmation_seconds(spec, costs, n_confirmed, spec.confirm_seeds),
-        minutes=spec.minutes,
+def chosen_text(spec: StudySpec, time: TimeEstimate | None) -> str:
+    """Return what was chosen for a budget of the whole search, as a sentence."""
+    if spec.minutes is not None:
+        limit = f"{counted_minutes(spec.minutes)}"
+    else:
+        limit = f"{spec.total_env_steps:,} environment steps in total"
+    about = "" if time is None else f", about {seconds_text(time.total_seconds)} from now"
+    return (
+        f"{limit}: {counted(len(spec.plan()) or spec.n_trials, 'trial')} of {counted(len(spec.seeds), 'seed')}, "
+        f"{spec.env_steps:,} environment steps each{about}"
     )
 
 
-def confirmation_seconds(spec: StudySpec, costs: Costs, n_trials: int, n_seeds: int) -> float:
-    """Return the seconds of a confirmation, without the start of processes."""
-    if not n_trials or spec.env_steps is None:
-        return 0.0
-    return costs.batch_seconds((Stage(spec.env_steps, n_trials),), n_seeds)
+def _lines(plan: SearchPlan) -> list[tuple[str, str]]:
+    spec = plan.spec
+    question = _QUESTIONS.get(spec.kind, _QUESTIONS["tune"])
+    lines = [
+        ("", question.format(agents=", ".join(spec.agents), env=spec.env)),
+        ("Trials", _trials(plan)),
+        ("Each run", _run(plan)),
+        ("Pruning", _pruning(plan)),
+        ("Confirmation", _confirmation(plan)),
+        ("In total", _total(plan)),
+        ("Runs in", plan.executor),
+        ("Time", "unknown" if plan.time is None else plan.time.text),
+        ("Memory", _memory(plan)),
+    ]
+    lines += [("Measured" if k == 0 else "", sentence) for k, sentence in enumerate(plan.measured)]
+    return lines + [("Note", note) for note in plan.notes]
 
 
-def rungs_of(courses: Sequence[Course]) -> tuple[Stage, ...]:
-    """Return the rungs of the first batch."""
-    return tuple(kept_trials(courses[0])) if courses else ()
+def _trials(plan: SearchPlan) -> str:
+    spec = plan.spec
+    how = "planned" if spec.plan() else f"from the sampler {spec.sampler}"
+    several = f", in {plan.n_batches} batches" if plan.n_batches > 1 else ""
+    extended = "; more if the best rate is at the edge of the range" if plan.extends else ""
+    return f"{plan.n_trials:,} {how}, {counted(plan.n_seeds, 'seed')} each{several}{extended}"
 
 
-def memory_of(costs: Costs, n_runs: int) -> float:
-    """Return the bytes of all processes, each with its share of the runs that are trained at the same time."""
-    of_runs = n_runs * max(speed.run_bytes for speed in costs.speeds.values())
-    return costs.n_processes * PROCESS_BYTES + of_runs
+def _run(plan: SearchPlan) -> str:
+    if plan.env_steps is not None:
+        return counted(plan.env_steps, "environment step")
+    return counted(plan.spec.episodes or 0, "episode")
+
+
+def _pruning(plan: SearchPlan) -> str:
+    name = plan.spec.pruner
+    if name == "none":
+        return "none: all trials run to their end"
+    if not plan.rungs:
+        return f"{name}; none is counted on"
+    per = plan.spec.pruner_kwargs.get("per")
+    batch = " in each batch" if plan.n_batches > 1 else ""
+    rungs = ", ".join(f"{stage.n_trials} after {stage.until:,}" for stage in plan.rungs)
+    return f"{name}{f' per {per}' if per else ''}: about {rungs} steps continue{batch}"
+
+
+def _confirmation(plan: SearchPlan) -> str:
+    if not plan.n_confirmed:
+        return "none"
+    return f"{the_best(plan.n_confirmed)} again on {counted(plan.confirm_seeds, 'further seed')}"
+
+
+def _total(plan: SearchPlan) -> str:
+    if plan.most_steps is None or plan.expected_steps is None:
+        return "unknown environment steps: the budget is in episodes, and these have no step limit"
+    most = f"{plan.most_steps:,} environment steps at most"
+    if plan.expected_steps == plan.most_steps:
+        return most
+    return f"{most}, about {plan.expected_steps:,} with pruning"
+
+
+def _memory(plan: SearchPlan) -> str:
+    if plan.memory_bytes is None:
+        return "unknown"
+    free = "" if plan.free_bytes is None else f" ({plan.free_bytes / 1e9:.1f} GB are free)"
+    return f"about {plan.memory_bytes / 1e9:.1f} GB{free}"

@@ -61,7 +61,6 @@ def run_search(search: Callable[[Observer], SearchResult], output: Output, *, fi
 def _print_plan(search: Callable[[Observer], SearchResult], output: Output) -> int:
     """Print the plan of a search; return 0, or 130 after Ctrl-C."""
     from finder.budgets.dry_run import dry_run
-    from finder.budgets.plan_text import plan_lines
 
     console = errors()
     status = Status("measuring the speed of the search", console=console)
@@ -78,7 +77,7 @@ def _print_plan(search: Callable[[Observer], SearchResult], output: Output) -> i
     if output.json:
         print_json(plan.to_json())
         return 0
-    (_, question), *lines = plan_lines(plan)
+    (_, question), *lines = plan.lines
     results().print(Text(question, "bold"))
     for name, text in lines:
         results().print(HangingIndent(Text(f"{name:<14}", "dim"), Text(text)))

@@ -132,6 +132,7 @@ def tune(
         )
     spaces = parse_spaces(spec, searched)
     row = current_params(as_fixed, spaces)
+    given: dict[str, Any] = {} if n_trials is None else {"n_trials": n_trials}
     study = make_spec(
         "tune",
         [spec],
@@ -142,7 +143,7 @@ def tune(
         metric=metric,
         params=spaces,
         first=(row,) if row and canonical_sampler_name(sampler) not in GRID_SAMPLERS else (),
-        **({} if n_trials is None else {"n_trials": n_trials}),
+        **given,
         sampler=sampler,
         sampler_kwargs=dict(sampler_kwargs or {}),
     )

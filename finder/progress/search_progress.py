@@ -58,6 +58,12 @@ class Progress(Tracker):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         pass
 
+    def budget_chosen(self, text: str) -> None:
+        """Show nothing."""
+
+    def budget_spent(self, text: str) -> None:
+        """Show nothing."""
+
 
 class PlainProgress(Progress):
     """Prints a line when a trial starts or ends, and every few seconds in between.

@@ -7,7 +7,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from optuna.distributions import CategoricalDistribution
@@ -20,6 +20,7 @@ from studies.spec.scheduler_names import RACES, canonical_pruner_name
 from studies.spec.spaces import encode
 
 if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
     from optuna.pruners import BasePruner
 
     from studies.spec.spec import StudySpec
@@ -154,7 +155,8 @@ class _Simulation:
 
 def _trial(spec: StudySpec, number: int) -> FrozenTrial:
     """Return a waiting trial that has only the parameter per which trials race."""
-    params, distributions = {}, {}
+    params: dict[str, Any] = {}
+    distributions: dict[str, BaseDistribution] = {}
     per = spec.pruner_kwargs.get("per") if canonical_pruner_name(spec.pruner) in RACES else None
     plan = spec.plan()
     if isinstance(per, str) and number < len(plan) and per in plan[number]:

