@@ -1,3 +1,5 @@
+from .budgets.dry_run import dry_run as dry_run
+from .budgets.search_plan import SearchPlan as SearchPlan
 from .finders.lr import LRFinder as LRFinder
 from .finders.optimizer import OptFinder as OptFinder
 from .finders.parallel import AgentFinder as AgentFinder

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 import typer
 
 from finder.cli import values
+from finder.cli.budget_options import DryRun, Minutes, TotalEnvSteps
 from finder.cli.expert_options import Expert, Pretrain, Reward, from_expert
 from studies.defaults import DEFAULT_STORAGE
 
@@ -146,11 +147,13 @@ class Output(NamedTuple):
         words: Words of the command, for messages on how to resume.
         json: Whether the result is printed as JSON.
         quiet: Whether only results and errors are printed.
+        dry_run: Whether the plan of a search is printed in place of the search.
     """
 
     words: Sequence[str]
     json: bool
     quiet: bool
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,6 +205,8 @@ class SearchOptions:
             rich_help_panel=_BUDGET,
         ),
     ] = None
+    minutes: Minutes = None
+    total_env_steps: TotalEnvSteps = None
     horizon: Annotated[
         int | None,
         typer.Option(
@@ -304,6 +309,7 @@ class SearchOptions:
             rich_help_panel=_WHERE,
         ),
     ] = None
+    dry_run: DryRun = False
     json: Json = False
     quiet: Quiet = False
 
@@ -327,13 +333,15 @@ class SearchOptions:
     @property
     def output(self) -> Output:
         """Output options."""
-        return Output(self.context.obj, self.json, self.quiet)
+        return Output(self.context.obj, self.json, self.quiet, self.dry_run)
 
     def finder_arguments(self, observer: Observer) -> dict[str, Any]:
         """Return the flags of the budget and the study as arguments of a finder."""
         return drop_none(
             env_steps=self.env_steps,
             episodes=self.episodes,
+            minutes=self.minutes,
+            total_env_steps=self.total_env_steps,
             horizon=self.horizon,
             metric=self.metric,
             storage=self.storage or DEFAULT_STORAGE,

@@ -11,12 +11,14 @@ from rich.text import Text
 
 from agents.backend.silence import import_tensorflow
 from agents.errors import ConfigurationError
+from finder.budgets.clock import minutes_from_here
 from finder.cli import values
 from finder.cli.conclusion import conclude, conclude_range_test
 from finder.cli.parameters import Output, SearchOptions
 from finder.cli.stdout_guard import redirect_stdout_to_stderr
-from finder.progress.console import errors, print_commands
+from finder.progress.console import errors, print_commands, print_json, results
 from finder.progress.search_progress import Progress, best_line, make_progress
+from finder.progress.text_layout import HangingIndent
 from finder.search.advice import without_flags
 from finder.trials.metric import metric_of
 from studies.defaults import DEFAULT_STORAGE
@@ -43,9 +45,11 @@ def run_search(search: Callable[[Observer], SearchResult], output: Output, *, fi
     Returns:
         0 on success, 1 if the search was stopped by failures or found nothing, 130 after Ctrl-C.
     """
+    if output.dry_run:
+        return _print_plan(search, output)
     progress = make_progress(output.quiet)
     try:
-        with redirect_stdout_to_stderr(), started_by(_origin(output.words, file)), progress:
+        with redirect_stdout_to_stderr(), started_by(_origin(output.words, file)), minutes_from_here(), progress:
             import_tensorflow()
             result = search(progress)
     except KeyboardInterrupt as interrupt:
@@ -53,6 +57,34 @@ def run_search(search: Callable[[Observer], SearchResult], output: Output, *, fi
         return _code_of(interrupt)
     with result.study:
         return conclude(result.study, result.stopped, output)
+
+
+def _print_plan(search: Callable[[Observer], SearchResult], output: Output) -> int:
+    """Print the plan of a search; return 0, or 130 after Ctrl-C."""
+    from finder.budgets.dry_run import dry_run
+
+    console = errors()
+    status = Status("measuring the speed of the search", console=console)
+    try:
+        if console.is_terminal and not output.quiet:
+            status.start()
+        with redirect_stdout_to_stderr(), minutes_from_here():
+            import_tensorflow()
+            plan = dry_run(search, Progress())
+    except KeyboardInterrupt as interrupt:
+        return _code_of(interrupt)
+    finally:
+        status.stop()
+    if output.json:
+        print_json(plan.to_json())
+        return 0
+    (_, question), *lines = plan.lines
+    results().print(Text(question, "bold"))
+    for name, text in lines:
+        results().print(HangingIndent(Text(f"{name:<14}", "dim"), Text(text)))
+    if not output.quiet:
+        console.print(Text("Nothing was written: leave out --dry-run to search.", "dim"))
+    return 0
 
 
 def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, Any]) -> int:

@@ -56,6 +56,16 @@ class Executor(ABC):
     def description(self) -> str:
         """Description in a few words."""
 
+    @property
+    def n_processes(self) -> int:
+        """Number of other processes that run trials; 0 if this process runs them."""
+        return 0
+
+    @property
+    def trains_together(self) -> bool:
+        """True if a process trains many trials at the same time."""
+        return False
+
     @abstractmethod
     def trials_at_once(self, n_seeds: int) -> int:
         """Return about how many trials with `n_seeds` seeds run at the same time."""

@@ -33,6 +33,10 @@ class InlineExecutor(Executor):
     def description(self) -> str:
         return self._batching.description or "inline"
 
+    @property
+    def trains_together(self) -> bool:
+        return self._batching.members is not None
+
     def trials_at_once(self, n_seeds: int) -> int:
         return self._batching.trials_of(1, n_seeds)
 

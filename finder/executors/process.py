@@ -52,6 +52,14 @@ class ProcessExecutor(Executor):
         jobs = f"{self.n_jobs} processes" if self.n_jobs > 1 else "1 process"
         return f"{self.batching.description or 'a trial each'} in {jobs}"
 
+    @property
+    def n_processes(self) -> int:
+        return self.n_jobs
+
+    @property
+    def trains_together(self) -> bool:
+        return self.batching.members is not None
+
     def trials_at_once(self, n_seeds: int) -> int:
         return self.batching.trials_of(self.n_jobs, n_seeds)
 

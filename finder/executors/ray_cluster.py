@@ -50,6 +50,10 @@ class RayExecutor(Executor):
         n_nodes = sum(node["Alive"] for node in self._ray.nodes())
         return f"a trial each in {self.n_jobs} processes of a Ray cluster of {n_nodes} machine(s)"
 
+    @property
+    def n_processes(self) -> int:
+        return self.n_jobs
+
     def trials_at_once(self, n_seeds: int) -> int:
         return self.n_jobs
 

@@ -28,6 +28,9 @@ from studies.spec.spec import StudySpec
 from studies.study.origin import StudyOrigin, started_by
 from studies.study.study import OpenStudy
 
+_BUDGETS = ("env_steps", "episodes", "minutes", "total_env_steps")
+"""Fields of a file that an overriding budget of the whole search replaces."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -87,7 +90,7 @@ def tune(
     env_steps: int | None = None,
     episodes: int | None = None,
     metric: str = "return",
-    n_trials: int = 20,
+    n_trials: int | None = None,
     sampler: str = "tpe",
     sampler_kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[StudyOptions],
@@ -106,7 +109,8 @@ def tune(
         metric: What runs are compared by: ``"return"``, ``"auc"`` (mean return over the whole training),
             ``"steps-to:475"`` (environment steps to a return), ``"success-rate"``, ``"custom:NAME"`` or ``"loss"``
             (`studies.spec.metrics`). Losses at different rates are hard to compare. Defaults to ``"return"``.
-        n_trials: Trials in total, including those of a resumed study. Defaults to 20.
+        n_trials: Trials in total, including those of a resumed study. Defaults to 20, or with
+            `minutes` (or `total_env_steps`) and `env_steps` to as many as it suffices for.
         sampler: Name of a sampler. Defaults to ``"tpe"``.
         sampler_kwargs: Arguments of the sampler.
         **options: See `StudyOptions`; `fixed` are hyperparameters that have the same value in every trial.
@@ -129,6 +133,7 @@ def tune(
         )
     spaces = parse_spaces(spec, searched)
     row = current_params(as_fixed, spaces)
+    given: dict[str, Any] = {} if n_trials is None else {"n_trials": n_trials}
     study = make_spec(
         "tune",
         [spec],
@@ -139,7 +144,7 @@ def tune(
         metric=metric,
         params=spaces,
         first=(row,) if row and canonical_sampler_name(sampler) not in GRID_SAMPLERS else (),
-        n_trials=n_trials,
+        **given,
         sampler=sampler,
         sampler_kwargs=dict(sampler_kwargs or {}),
     )
@@ -263,4 +268,9 @@ def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
 
 def _read(path: str | Path, overrides: Mapping[str, Any]) -> StudySpec:
     spec = read_study(path)
-    return StudySpec.from_json_dict({**spec.to_json_dict(), **overrides}) if overrides else spec
+    if not overrides:
+        return spec
+    given = spec.model_dump(mode="json", exclude_unset=True)
+    if "minutes" in overrides or "total_env_steps" in overrides:  # which choose the budget of each run
+        given = {name: value for name, value in given.items() if name not in _BUDGETS}
+    return StudySpec.from_json_dict({**given, **overrides})

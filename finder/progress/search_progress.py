@@ -58,6 +58,12 @@ class Progress(Tracker):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         pass
 
+    def budget_chosen(self, text: str) -> None:
+        """Show nothing."""
+
+    def budget_spent(self, text: str) -> None:
+        """Show nothing."""
+
 
 class PlainProgress(Progress):
     """Prints a line when a trial starts or ends, and every few seconds in between.
@@ -81,6 +87,12 @@ class PlainProgress(Progress):
             self.console.print(HangingIndent(Text("Note  "), Text(note)))
         if self.best is not None and n_left:
             self.console.print(best_line(self.best))
+
+    def budget_chosen(self, text: str) -> None:
+        self.console.print(HangingIndent(Text("Budget ", "dim"), Text(text)))
+
+    def budget_spent(self, text: str) -> None:
+        self.console.print(HangingIndent(Text("Note  ", "yellow"), Text(text)))
 
     def plan_grows(self, rows: Sequence[Mapping[str, Any]]) -> None:
         super().plan_grows(rows)

@@ -24,6 +24,8 @@ _FLAGS = {
     "study_name": "--study-name",
     "env_steps": "--env-steps",
     "episodes": "--episodes",
+    "minutes": "--minutes",
+    "total_env_steps": "--total-env-steps",
     "rates": "--rates",
     "learning_rates": "--rates",
     "optimizers": "--optimizer",

@@ -17,6 +17,10 @@ from studies.study.study import OpenStudy
 log = logging.getLogger(__name__)
 
 
+_OPTIONAL = {"trial_built", "budget_chosen", "budget_spent"}
+"""Events that an observer may lack."""
+
+
 class Observer(Protocol):
     """Receives the progress of a search, such as a display. Its errors do not end the search (`GuardedObserver`)."""
 
@@ -37,6 +41,12 @@ class Observer(Protocol):
 
     def trial_built(self, number: int) -> None:
         """Called when the agents of a trial are built, before the compilation in their first update. Optional."""
+
+    def budget_chosen(self, text: str) -> None:
+        """Called before the study is opened with what was chosen for the budget of the whole search. Optional."""
+
+    def budget_spent(self, text: str) -> None:
+        """Called at the end if trials were not run because of the budget of the whole search. Optional."""
 
     def trial_episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
         """Called when episodes of a trial have ended."""
@@ -69,7 +79,7 @@ class GuardedObserver:
         return functools.partial(self._call, event)
 
     def _call(self, event: str, *arguments: Any) -> None:
-        if self._observer is None or (event == "trial_built" and not hasattr(self._observer, event)):  # optional
+        if self._observer is None or (event in _OPTIONAL and not hasattr(self._observer, event)):
             return
         try:
             getattr(self._observer, event)(*arguments)

@@ -44,6 +44,10 @@ class StudyOptions(TypedDict, total=False):
         horizon: Environment steps of the long run that the pick is for. If `env_steps` is not given, runs are as long
             as affordable (`default_steps_for`); for longer runs the learning rate is corrected, and the result states
             the uncertainty of the correction.
+        minutes: Time of the whole search in minutes, confirmation included. The environment steps of each run are
+            chosen for it by a short measurement; with `env_steps`, a sampler's number of trials is.
+        total_env_steps: Environment steps of all runs together, confirmation included; chosen for likewise. Excludes
+            `minutes`.
         executor: ``"population"`` (many trials at a time), ``"process"`` (a process for each trial), ``"inline"``
             (one trial after another in this process), or ``"ray"`` (in a Ray cluster). Defaults to populations if the
             agents support them, else processes.
@@ -79,6 +83,8 @@ class StudyOptions(TypedDict, total=False):
     storage: str | None
     seeds: int | Sequence[int]
     horizon: int
+    minutes: float
+    total_env_steps: int
     executor: str
     trial_cpus: float
     trial_memory_gb: float
@@ -157,7 +163,7 @@ def make_spec(
         **environment.described,
         vectorization=environment.vectorization,
         seeds=_seeds(options.get("seeds", 3)),
-        env_steps=_steps(options.get("horizon"), default_env_steps) if env_steps is episodes is None else env_steps,
+        env_steps=_steps(options, default_env_steps) if env_steps is episodes is None else env_steps,
         episodes=episodes,
         metric=metric,
         fixed=dict(options.get("fixed") or {}),
@@ -208,7 +214,11 @@ def default_pruner(metric: str, episodes: int | None) -> str:
     return "race" if metric_of(study_metric(metric)).kind == "return" and episodes is None else "median"
 
 
-def _steps(horizon: int | None, default: int) -> int:
+def _steps(options: StudyOptions, default: int) -> int | None:
+    """Return the budget of each run where none was given; None if it is chosen for a budget of the whole search."""
+    if options.get("minutes") is not None or options.get("total_env_steps") is not None:
+        return None
+    horizon = options.get("horizon")
     return default if horizon is None else default_steps_for(horizon)
 
 

@@ -5,6 +5,7 @@ All finders use this loop. They differ in the plan of trials and in the conclusi
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 import time
@@ -15,6 +16,10 @@ from typing import Any, cast
 from agents.errors import ConfigurationError
 from agents.renamed import renamed_arguments
 from agents.trust.allowed_modules import places_in, restriction
+from finder.budgets.budgeted import budgeted_search
+from finder.budgets.clock import began
+from finder.budgets.dry_run import PlanMade, is_dry_run
+from finder.budgets.limit import BudgetSpent, Limit
 from finder.executors import Executor, choose_executor, prepare_for
 from finder.search.changed_defaults import changed_defaults
 from finder.search.display import open_display, uses_builtin_display
@@ -25,6 +30,7 @@ from finder.trials.checkpoints import remove_ended, remove_unneeded
 from finder.trials.trial import Outcome, TrialSpec
 from studies.analysis.recommendation import why_no_pick
 from studies.analysis.status import study_status
+from studies.database.fencing import LeaseLostError
 from studies.database.records import Ask, EpisodeRecord
 from studies.database.retries import StorageAwayError
 from studies.recording.opening import open_study
@@ -35,7 +41,8 @@ from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 from studies.storage.watched_file import FileReplacedError
 from studies.study.checkpoint_folder import checkpoint_folder
-from studies.study.study import OpenStudy
+from studies.study.study import OpenStudy, with_counts
+from studies.study.time_spent import store_seconds
 
 TIDY_SECONDS = 30.0
 """Seconds between removals of the checkpoints of ended trials."""
@@ -57,6 +64,7 @@ class Search:
         executor: Runs the trials.
         observer: Receives the progress. Defaults to None.
         extend_plan: Returns further trials when all planned ones have ended, until it returns none. Defaults to None.
+        limit: The budget of the whole search. Defaults to None.
         report_interrupts: Whether an interrupt prints what is recorded, for calls without a program that does so.
             Defaults to True.
     """
@@ -69,9 +77,11 @@ class Search:
         observer: Observer | None = None,
         extend_plan: PlanExtension | None = None,
         *,
+        limit: Limit | None = None,
         report_interrupts: bool = True,
     ) -> None:
         self.study = study
+        self._limit = limit
         self.recorder = Recorder(study)
         changed = changed_defaults(study, resolver.agents)
         self._resolver = resolver.stepped_by(study.vectorization).with_recorded_defaults(changed)
@@ -81,7 +91,7 @@ class Search:
         self._observer = cast("Observer", GuardedObserver(observer))
         self._extend_plan = extend_plan
         self._report_interrupts = report_interrupts
-        self._tidied = time.monotonic()
+        self._tidied = self._stored = time.monotonic()
         self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the running trials
         folder = checkpoint_folder(study.storage.url, study.episodes_key)
         self._checkpoints = str(folder) if folder is not None and study.spec.checkpoint_seconds > 0 else None
@@ -105,6 +115,9 @@ class Search:
             self._executor.run(self._next_trial, self)
             while self.recorder.stop_reason is None and self._continue():
                 pass
+            self._report_limit()
+        except BudgetSpent:
+            self._report_limit()
         except StorageAwayError as error:
             self.recorder.close()
             raise StorageAwayError(f"{error} {self._saved_text(error)}") from error
@@ -114,6 +127,7 @@ class Search:
             raise
         finally:
             gc.unfreeze()
+            self._store_seconds()
             self.recorder.close()
         if self._checkpoints is not None:
             still_open = self.recorder.open_trials
@@ -124,6 +138,8 @@ class Search:
     def _continue(self) -> bool:
         """Run the next phase of the study or wait for other processes; return whether there was a phase."""
         self.study = self.recorder.refresh()
+        if self._limit is not None and self._limit.ended_search:
+            return not self.recorder.n_elsewhere and self._confirm()
         if self.recorder.n_left:
             self._executor.run(self._next_trial, self)
             return True
@@ -139,7 +155,8 @@ class Search:
         """Return further trials; none after the confirmation has begun, which ends the search."""
         if self._extend_plan is None or self.study.confirmation_trials():
             return ()
-        return self._extend_plan(self.study)
+        rows = self._extend_plan(self.study)
+        return rows if self._limit is None else rows[: self._limit.n_further(len(rows))]
 
     def _confirm(self) -> bool:
         """Run the finalists on further seeds, and then candidates that are better than the remaining finalists."""
@@ -149,6 +166,12 @@ class Search:
             return self._wait()  # the leading process may extend the search
         if not (n := self.recorder.n_to_confirm()):
             return bool(self.recorder.n_elsewhere) and self._wait()
+        if self._limit is not None:
+            if not (n_seeds := self._limit.confirm_seeds(n)):
+                return False
+            if n_seeds != self.spec.confirm_seeds:
+                with_counts(self.study, confirm_seeds=n_seeds)
+                self.study = self.recorder.refresh()
         self._observer.confirmation_begins(n)
         self._executor.run(lambda: self._next(self.recorder.ask_confirmation), self)
         return True
@@ -171,7 +194,26 @@ class Search:
             f"{kept}, those that have ended since are in {path}: start the study again here when the storage is back."
         )
 
+    def _report_limit(self) -> None:
+        """Report the trials that were not run because of the budget of the whole search."""
+        status = study_status(self.study)
+        if self._limit is None or not (n_left := status.n_total - status.n_ended):
+            return
+        if self._limit.chose_trials and status.n_ended and not status.n_running and not self.recorder.n_to_resume:
+            self.study = with_counts(self.study, n_trials=status.n_ended)  # there was time for fewer than estimated
+        else:
+            self._observer.budget_spent(self._limit.text(n_left))
+
+    def _store_seconds(self) -> None:
+        """Store the time that the study has taken, if it has a budget in minutes."""
+        if self._limit is not None and self.spec.minutes is not None and not self.recorder.is_cut_off:
+            self._stored = time.monotonic()
+            with contextlib.suppress(StorageAwayError, LeaseLostError):  # the study itself reports both
+                store_seconds(self.study, self._limit.spent)
+
     def _next_trial(self) -> TrialSpec | None:
+        if self._limit is not None and not (self.recorder.n_left and self._limit.allows_trial()):
+            return None
         return self._next(self.recorder.ask)
 
     def _next(self, next_ask: Callable[[], Ask | None]) -> TrialSpec | None:
@@ -203,6 +245,8 @@ class Search:
                 why_alone=self._resolver.why_alone,
                 only_modules=restriction(),
             )
+            if self._limit is not None:
+                self._limit.begun(trial.number)
             self._observer.trial_started(trial, ask.params)
             return trial
         return None
@@ -219,6 +263,8 @@ class Search:
 
     @property
     def prunes(self) -> bool:
+        if self._limit is not None and self._limit.prunes:
+            return True
         return canonical_pruner_name(self.spec.pruner) != "none"
 
     @property
@@ -226,6 +272,8 @@ class Search:
         return self.recorder.share
 
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
+        if self._limit is not None:
+            self._limit.check()
         if not records:
             self.recorder.flush()
         for number, own in records.items():
@@ -234,7 +282,11 @@ class Search:
             self._observer.trial_episodes(number, own)
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> set[int]:
-        return self.recorder.rung(env_steps, values)
+        pruned = self.recorder.rung(env_steps, values)
+        if self._limit is None:
+            return pruned
+        self._limit.check()
+        return pruned | self._limit.rung(env_steps, values, pruned)
 
     def ended(self, number: int, outcome: Outcome) -> None:
         env_steps, seconds = outcome.env_steps, outcome.wall_seconds
@@ -257,6 +309,10 @@ class Search:
         else:
             self.recorder.interrupted(number)
         self._observer.trial_ended(number, outcome)
+        if self._limit is not None:
+            self._limit.ended(number, env_steps, max(1, len(outcome.seed_values)))
+            if time.monotonic() - self._stored > TIDY_SECONDS:
+                self._store_seconds()
         due = time.monotonic() - self._tidied > TIDY_SECONDS
         if self._checkpoints is not None and due and not self.recorder.is_cut_off:
             self._tidied = time.monotonic()
@@ -303,6 +359,7 @@ def run_search(
         ConfigurationError: An agent, environment or optimizer does not exist; nothing was written.
         StudyError: The storage cannot be opened, or has another study of this name.
     """
+    since = began()
     with open_display(progress, observer) as display:
         if executor is None:
             prepare_for(spec)  # worker processes import TensorFlow while this one does to check the agents
@@ -311,11 +368,22 @@ def run_search(
         executor = executor or choose_executor(
             spec, {label: resolver.agents[label] for label in spec.agents}, resolver.why_alone
         )
+        budgeted = budgeted_search(
+            spec, {label: resolver.agents[label] for label in spec.agents}, resolver.agent, executor,
+            why_alone=resolver.why_alone, extends=extend_plan is not None, storage=storage, began=since,
+        )  # fmt: skip
+        if is_dry_run():
+            raise PlanMade(budgeted.plan())
+        if budgeted.spec.has_limit:
+            cast("Observer", GuardedObserver(display)).budget_chosen(budgeted.chosen())
+        spec = budgeted.spec
         study = open_study(spec, storage)
         try:
             alone = uses_builtin_display(progress, observer)
             with trusted_code_only(study, places_in(spec.to_json_dict(), resolver), BY_ENVIRONMENT):
-                search = Search(study, resolver, executor, display, extend_plan, report_interrupts=alone)
+                search = Search(
+                    study, resolver, executor, display, extend_plan, limit=budgeted.limit(), report_interrupts=alone
+                )
                 stopped = search.run()
         except BaseException:
             study.close()

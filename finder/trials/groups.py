@@ -119,6 +119,11 @@ class Group(Callback):
         return len(self.runs)
 
     @property
+    def learner(self) -> Population | Agent | OwnTraining:
+        """The population, agent or training function."""
+        return self._learner
+
+    @property
     def jit_compile(self) -> bool | None:
         """True if XLA compiles updates where it pays; None if that is unknown."""
         return jit_compile_of(self._learner) if self._template is None else self._template.update.jit_compile

@@ -14,14 +14,23 @@ show which candidate is the best. Each reason has a remedy, if a further search 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from studies.analysis.confirmation import Verdict, pruned_estimates, verdict
 from studies.analysis.learning_rate_estimate import LITTLE, cost_of_choice, cost_text
 from studies.analysis.ranking import Ranked
 from studies.analysis.recommendation import Recommendation, best, why_no_pick
-from studies.analysis.remedies import Remedy, for_rate, for_tie, more_confirmed, more_seeds, remedy_text, repeat_search
+from studies.analysis.remedies import (
+    Remedy,
+    for_rate,
+    for_tie,
+    more_confirmed,
+    more_seeds,
+    remedy_text,
+    repeat_search,
+    within_limit,
+)
 from studies.analysis.robust_choice import kind_key
 from studies.analysis.status import study_status
 from studies.spec.spaces import Json
@@ -139,8 +148,16 @@ def pick_json(study: OpenStudy, pick: Recommendation) -> dict[str, Json]:
 def _conclusion(
     study: OpenStudy, pick: Recommendation, status: Status, certainty: str, reasons: tuple[Reason, ...]
 ) -> Conclusion:
+    with_limit = tuple(
+        reason if reason.remedy is None else replace(reason, remedy=within_limit(study.spec, reason.remedy))
+        for reason in reasons
+    )
     return Conclusion(
-        status=status, pick=_pick_line(study, pick), value=value_line(study, pick), certainty=certainty, reasons=reasons
+        status=status,
+        pick=_pick_line(study, pick),
+        value=value_line(study, pick),
+        certainty=certainty,
+        reasons=with_limit,
     )
 
 

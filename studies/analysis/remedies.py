@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from studies.analysis.learning_rate_estimate import WIDEST, LearningRateEstimate
@@ -68,6 +68,29 @@ def longer_runs(spec: StudySpec, budget: int) -> Remedy:
         purpose=f"runs of {budget:,} {'environment steps' if word == 'steps' else word}; another study",
         joins=False,
     )
+
+
+def within_limit(spec: StudySpec, remedy: Remedy) -> Remedy:
+    """Return a remedy with a budget of the whole search that suffices for it, if the study has such a budget.
+
+    More seeds and longer runs need as many times more. What joins the study needs more than it had, and the study's
+    name, as another budget begins another study by default.
+    """
+    if spec.minutes is None and spec.total_env_steps is None:
+        return remedy
+    changes = dict(remedy.changes)
+    factor = 1.0 if "space" in changes else 2.0
+    if "seeds" in changes and isinstance(changes["seeds"], int):
+        factor = changes["seeds"] / len(spec.seeds)
+    elif "env_steps" in changes:
+        factor = changes.pop("env_steps") / spec.budget
+    if spec.minutes is not None:
+        changes["minutes"] = math.ceil(10 * factor * spec.minutes) / 10
+    elif spec.total_env_steps is not None:
+        changes["total_env_steps"] = math.ceil(factor * spec.total_env_steps)
+    if remedy.joins:
+        changes["study_name"] = spec.name
+    return replace(remedy, changes=tuple(changes.items()))
 
 
 def more_confirmed(spec: StudySpec, n: int) -> Remedy:

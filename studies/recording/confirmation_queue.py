@@ -31,6 +31,10 @@ class ConfirmationQueue:
         self._started: dict[int, int] = {}  # number of a confirmation -> number of its finalist
         self._round: set[int] | None = None  # finalists that are confirmed before the next update
 
+    def use(self, study: OpenStudy) -> None:
+        """Use the number of seeds of this study from now on."""
+        self._study = study
+
     def __contains__(self, number: int) -> bool:
         return number in self._started
 

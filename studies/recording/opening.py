@@ -68,6 +68,12 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
             metric, seeds or budget (names the differences and what to do); if another live process runs it; if an
             argument of a sampler or pruner is wrong.
     """
+    if spec.chooses_budget:
+        field = "minutes" if spec.minutes is not None else "total_env_steps"
+        raise StudyError(
+            f"{field} is {getattr(spec, field):g} and env_steps is still to be chosen for it, where the search runs: "
+            "give env_steps, or run the search (finder run) instead of submitting it."
+        )
     with opened_storage(storage or spec.storage, create=True) as opened:
         opened.start_run(retry_seconds())
         owns = storage is not opened

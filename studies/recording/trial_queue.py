@@ -6,6 +6,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from optuna.trial import Trial, TrialState
@@ -198,8 +199,11 @@ class TrialQueue:
         return self._study
 
     def refresh(self) -> OpenStudy:
-        """Return the study with the plan that its storage holds now, and use that plan from now on."""
+        """Return the study with the plan and the confirmation that its storage holds now, and use them from now on."""
         found = self._planned(lambda: reloaded(self._study))
+        if found.spec.confirm_seeds != self._study.spec.confirm_seeds:
+            self._study = replace(self._study, spec=found.spec.model_copy(update={"trials": self._study.spec.trials}))
+            self._confirmations.use(self._study)
         if found.spec.plan() != self._study.spec.plan():
             self._use(found)
         return self._study

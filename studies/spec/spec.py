@@ -110,6 +110,10 @@ class StudySpec(CheckedModel):
         episodes: Budget of each seed of a trial in episodes, at least 1.
         horizon: Environment steps of the long run that the recommendation is for, at least 1; learning rates are
             corrected if it differs from the budget. Only with `env_steps`. Defaults to `None`: the budget.
+        minutes: Time of the whole search in minutes, confirmation included, above 0. The search chooses `env_steps` for
+            it (or `n_trials`, if `env_steps` is given) when the study is created. Defaults to `None`.
+        total_env_steps: Environment steps of all runs together, confirmation included, at least 1; the search chooses
+            as for `minutes`, which it excludes. Defaults to `None`.
         n_reports: Intermediate values that a trial reports, 1 to 1000. Defaults to `20`.
         metric: What a run is judged by (`studies.spec.metrics`): `return`, `auc`, `steps-to:THRESHOLD`, `success-rate`,
             `custom:NAME` or `loss`. Defaults to `return`.
@@ -166,6 +170,8 @@ class StudySpec(CheckedModel):
     env_steps: Count | None = None
     episodes: Count | None = None
     horizon: Count | None = None
+    minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    total_env_steps: Count | None = None
     n_reports: Annotated[int, Field(strict=True, ge=1, le=1000)] = 20
     metric: Annotated[str, BeforeValidator(check_metric)] = "return"
     sampler: Annotated[str, BeforeValidator(check_sampler_name)] = "tpe"
@@ -201,10 +207,8 @@ class StudySpec(CheckedModel):
 
     @model_validator(mode="after")
     def _check(self) -> StudySpec:
-        if (self.env_steps is None) == (self.episodes is None):
-            given = "both" if self.env_steps is not None else "neither"
-            raise StudyError(f"{given} of env_steps and episodes was given: give exactly one as each seed's budget.")
-        if self.horizon is not None and self.env_steps is None:
+        self._check_budget()
+        if self.horizon is not None and self.env_steps is None and not self.chooses_budget:
             raise StudyError(
                 f"horizon is {self.horizon} environment steps, but the budget is in episodes: give env_steps instead."
             )
@@ -237,6 +241,32 @@ class StudySpec(CheckedModel):
         if canonical_sampler_name(self.sampler) in GRID_SAMPLERS:
             self.plan()  # an impossible grid is refused here, where it was written
         return self
+
+    def _check_budget(self) -> None:
+        if self.minutes is not None and self.total_env_steps is not None:
+            raise StudyError(
+                f"minutes is {self.minutes:g} and total_env_steps is {self.total_env_steps}: give one of the two."
+            )
+        if self.chooses_budget:
+            return
+        if (self.env_steps is None) == (self.episodes is None):
+            given = "both" if self.env_steps is not None else "neither"
+            raise StudyError(f"{given} of env_steps and episodes was given: give exactly one as each seed's budget.")
+        if self.episodes is not None and self.has_limit:
+            field = "minutes" if self.minutes is not None else "total_env_steps"
+            raise StudyError(
+                f"{field} is for runs in environment steps: give env_steps instead of episodes, or leave both out."
+            )
+
+    @property
+    def has_limit(self) -> bool:
+        """True if the whole search has a budget in minutes or in environment steps."""
+        return self.minutes is not None or self.total_env_steps is not None
+
+    @property
+    def chooses_budget(self) -> bool:
+        """True if the environment steps of each run are still to be chosen for the budget of the whole search."""
+        return self.has_limit and self.env_steps is None and self.episodes is None
 
     def _check_first(self) -> None:
         strange = sorted({key for row in self.first for key in row} - set(self.search_space()))

@@ -15,7 +15,7 @@ SPEC_ATTR = "finder_spec"
 VERSION_ATTR = "finder_spec_version"
 """Study attribute: version of the spec. Studies of early versions have none, which means version 1."""
 
-SPEC_VERSION = 1
+SPEC_VERSION = 2
 """Current version of specs. It is incremented when a field is added, removed or changes its meaning."""
 
 _MOVED_CALLBACKS = {

@@ -152,6 +152,15 @@ def with_longer_plan(study: OpenStudy, rows: Sequence[Mapping[str, Json]]) -> Op
     return grown
 
 
+def with_counts(study: OpenStudy, *, n_trials: int | None = None, confirm_seeds: int | None = None) -> OpenStudy:
+    """Return the study with another number of trials or of further seeds of its confirmation, and store it."""
+    counts = {"n_trials": n_trials, "confirm_seeds": confirm_seeds}
+    given = {name: count for name, count in counts.items() if count is not None}
+    changed = replace(study, spec=study.spec.model_copy(update=given))
+    store_spec(changed)
+    return changed
+
+
 def reloaded(study: OpenStudy) -> OpenStudy:
     """Return the study with the spec that its storage holds now: another process may have extended the plan."""
     spec = spec_of(study.storage, study.study._study_id, study.name)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from finder.cli.budget_options import DryRun, Minutes, TotalEnvSteps
 from finder.cli.parameters import (
     Executor,
     InsteadOfTheFiles,
@@ -33,12 +34,15 @@ def run(
     file: StudyFile,
     *,
     n_trials: NTrials = None,
+    minutes: Minutes = None,
+    total_env_steps: TotalEnvSteps = None,
     storage: InsteadOfTheFiles = None,
     study_name: NewName = None,
     n_jobs: NJobs = None,
     executor: Executor = None,
     population: Population = None,
     num_threads: NumThreads = None,
+    dry_run: DryRun = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -54,7 +58,14 @@ def run(
         raise
     storage = storage_for_file(spec.storage if "storage" in spec.model_fields_set else None, storage)
     changes = drop_none(
-        n_trials=n_trials, storage=storage, name=study_name, n_jobs=n_jobs, executor=executor, population=population
+        minutes=minutes,
+        total_env_steps=total_env_steps,
+        n_trials=n_trials,
+        storage=storage,
+        name=study_name,
+        n_jobs=n_jobs,
+        executor=executor,
+        population=population,
     )
 
     def search(observer: Observer) -> SearchResult:
@@ -62,4 +73,4 @@ def run(
 
         return run_file(file, observer, **changes)
 
-    return run_search(search, Output(context.obj, json, quiet), file=str(file))
+    return run_search(search, Output(context.obj, json, quiet, dry_run), file=str(file))

@@ -9,6 +9,7 @@ import typer
 
 from agents.errors import ConfigurationError
 from finder.cli import values
+from finder.cli.budget_options import refuse_in_range_test
 from finder.cli.parameters import Agent, NTrials, SearchOptions, drop_none, with_search_options
 from finder.cli.session import run_range_test, run_search
 from finder.progress.console import print_error
@@ -81,6 +82,7 @@ def lr(
     """
     ends = drop_none(start_lr=start_lr, end_lr=end_lr, optimizer=optimizer_name)
     if range_test:
+        refuse_in_range_test(dry_run=options.dry_run, minutes=options.minutes, total_env_steps=options.total_env_steps)
         without = {"--rates": rates, "--n-jobs": options.n_jobs, "--horizon": options.horizon}
         for flag, given in {**without, "--callback": options.callback}.items():
             if given is not None:

@@ -1,0 +1,168 @@
+"""A search with its budgets: what was chosen for them, its plan, and the limit that it keeps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from finder.budgets.dry_run import is_dry_run
+from finder.budgets.earlier import EarlierStudy, earlier_study, with_choices_of
+from finder.budgets.estimating import AgentOf, Measured, longest_episode_of, make_plan, measured_search
+from finder.budgets.limit import Limit
+from finder.budgets.meters import Meter, StepMeter, TimeMeter
+from finder.budgets.resolution import refuse_contradictions, within_minutes, within_steps
+from finder.budgets.search_plan import SearchPlan, chosen_text, counted_minutes
+from finder.executors import Executor
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage
+from studies.words import counted
+
+if TYPE_CHECKING:
+    from agents.contract.spec import AgentSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetedSearch:
+    """A search whose budgets are chosen.
+
+    Attributes:
+        spec: The study, with the budget of each run.
+        asked: The study as it was requested.
+        executor: The executor.
+        agents: Label -> agent.
+        extends: Whether the range is extended if the best rate is at its edge.
+        began: Time at which the search began, by `time.monotonic`.
+        measured: The measured costs; None if they were not needed.
+        earlier: The study that the search continues, or None.
+    """
+
+    spec: StudySpec
+    asked: StudySpec
+    executor: Executor
+    agents: Mapping[str, AgentSpec]
+    extends: bool
+    began: float
+    measured: Measured | None = None
+    earlier: EarlierStudy | None = None
+
+    def plan(self) -> SearchPlan:
+        """Return the plan of the search."""
+        return make_plan(
+            self.spec,
+            self.executor,
+            measured=self.measured,
+            extends=self.extends,
+            longest_episode=longest_episode_of(self.agents),
+            notes=self._notes(),
+        )
+
+    def chosen(self) -> str:
+        """Return what was chosen for the budget of the whole search, with the estimated time."""
+        return chosen_text(self.spec, self.plan().time)
+
+    def limit(self) -> Limit | None:
+        """Return the limit that the search keeps, None without a budget of the whole search."""
+        spec = self.spec
+        if not spec.has_limit:
+            return None
+        earlier, asked = self.earlier, self.asked
+        meter: Meter
+        if spec.total_env_steps is not None:
+            meter = StepMeter(spec.total_env_steps, 0 if earlier is None else earlier.env_steps)
+            together = self.executor.trains_together
+        else:
+            assert spec.minutes is not None
+            assert self.measured is not None
+            before, costs = 0.0 if earlier is None else earlier.seconds, self.measured.costs
+            meter = TimeMeter(60 * spec.minutes, costs, before=before, began=self.began)
+            together = costs.together
+        return Limit(
+            spec,
+            meter,
+            together=together,
+            adjusts_seeds="confirm_seeds" not in asked.model_fields_set,
+            chose_trials=not asked.plan() and not asked.chooses_budget,
+        )
+
+    def _notes(self) -> tuple[str, ...]:
+        earlier, notes = self.earlier, []
+        if earlier is not None:
+            done = f"{earlier.n_ended} of {counted(earlier.n_total, 'trial')}"
+            spent = f", in {earlier.seconds / 60:.1f} minutes" if earlier.seconds else ""
+            notes.append(f"the study {earlier.spec.name} exists: {done} have ended{spent}, and are not run again")
+        if self.spec.minutes is not None and self.asked.chooses_budget:
+            how = "of the study" if earlier is not None else f"chosen for {counted_minutes(self.spec.minutes)}"
+            notes.append(f"the {self.spec.env_steps:,} environment steps of each run are those {how}")
+        return tuple(notes)
+
+
+def budgeted_search(
+    spec: StudySpec,
+    agents: Mapping[str, AgentSpec],
+    agent_of: AgentOf,
+    executor: Executor,
+    *,
+    why_alone: str = "",
+    extends: bool = False,
+    storage: StudyStorage | None = None,
+    began: float | None = None,
+) -> BudgetedSearch:
+    """Choose what the budget of a whole search leaves open, after a short measurement.
+
+    A study that exists keeps its environment steps of each run, so that its trials stay comparable.
+
+    Args:
+        spec: The study as it is requested.
+        agents: Label -> agent.
+        agent_of: Returns the agent of a trial.
+        executor: The executor.
+        why_alone: Why no run can be a member of a population; empty if runs can.
+        extends: Whether the range is extended if the best rate is at its edge.
+        storage: An open storage. Defaults to the one that the study names.
+        began: Time at which the search began, by `time.monotonic`. Defaults to now.
+
+    Raises:
+        ConfigurationError: A run failed while its speed was measured.
+        StudyError: The budgets contradict each other, or are too small.
+    """
+    began = time.monotonic() if began is None else began
+    refuse_contradictions(spec)
+    fixed = {label: agent_of({**spec.fixed, "agent": label}, label) for label in agents}
+    search = BudgetedSearch(
+        spec=spec, asked=spec, executor=executor, agents=fixed, extends=extends, began=began
+    )  # fmt: skip
+    if not (spec.has_limit or is_dry_run()):
+        return search
+    earlier = earlier_study(spec, storage)
+    measured = None
+    if spec.minutes is not None or is_dry_run():
+        measured = measured_search(spec, agent_of, executor, why_alone)
+    return BudgetedSearch(
+        spec=_chosen(spec, earlier, measured, search),
+        asked=spec,
+        executor=executor,
+        agents=fixed,
+        extends=extends,
+        began=began,
+        measured=measured,
+        earlier=earlier,
+    )
+
+
+def _chosen(
+    spec: StudySpec, earlier: EarlierStudy | None, measured: Measured | None, search: BudgetedSearch
+) -> StudySpec:
+    """Return the study with the budget of each run, or with the number of trials."""
+    if not spec.has_limit:
+        return spec
+    if earlier is not None and spec.chooses_budget:
+        return with_choices_of(spec, earlier.spec)
+    if earlier is not None:  # the number of trials was chosen
+        return spec.model_copy(update={"n_trials": max(earlier.spec.n_trials, earlier.n_ended)})
+    if spec.minutes is not None:
+        assert measured is not None
+        return within_minutes(spec, measured, search.agents, time.monotonic() - search.began)
+    at_once = search.executor.trials_at_once(len(spec.seeds))
+    return within_steps(spec, at_once, search.agents)

@@ -1,0 +1,115 @@
+"""The cost of a search in seconds, from the speed of its runs: pure functions over numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from studies.scheduling.expected_pruning import Course
+
+if TYPE_CHECKING:
+    from finder.trials.speed import Speed
+
+LOST_AT_RUNGS = 0.05
+"""Share of the time that processes lose by waiting for each other (`docs/guides/speed.md`)."""
+
+RECORDING = 0.05
+"""Share of the time that recording takes beside training."""
+
+PROCESS_SECONDS = 3.0
+"""Seconds until a process has started: the import of TensorFlow, if it does not overlap with other work."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """The costs of the trials of a search.
+
+    Attributes:
+        speeds: Label of each agent -> its speed.
+        n_processes: Processes that run trials at the same time.
+        n_cores: Cores of the machine.
+        together: Whether a process trains many trials at the same time; otherwise one trial a process.
+        own_processes: Whether trials run in other processes than this one, which are started for the search and again
+            for the confirmation.
+        n_structures: Different structures of agents among the trials, each of which is compiled in each process.
+    """
+
+    speeds: Mapping[str, Speed]
+    n_processes: int
+    n_cores: int
+    together: bool
+    own_processes: bool
+    n_structures: int = 1
+
+    @property
+    def first_update(self) -> int:
+        """Environment steps of a run before its first update, of the slowest starter."""
+        return max(speed.first_update for speed in self.speeds.values())
+
+    @property
+    def process_seconds(self) -> float:
+        """Seconds until the processes of the trials have started."""
+        return PROCESS_SECONDS if self.own_processes else 0.0
+
+    @property
+    def compile_seconds(self) -> float:
+        """Seconds in which a process builds and compiles all structures of its trials."""
+        each = max(speed.start_seconds for speed in self.speeds.values())
+        return each * (self.n_structures if self.together else 1)
+
+    @property
+    def compiles_for_each_trial(self) -> bool:
+        """True if each trial has a process of its own."""
+        return self.own_processes and not self.together
+
+    def start_seconds(self, n_batches: int, n_confirmed: int) -> float:
+        """Return the seconds of the start of processes and of compilation.
+
+        A process that trains many trials compiles once. Processes are started again for the confirmation.
+
+        Args:
+            n_batches: Batches of trials that run one after another.
+            n_confirmed: Finalists that are confirmed.
+        """
+        confirming = 1 if n_confirmed and self.own_processes else 0
+        n_compilations = (n_batches if self.compiles_for_each_trial else 1) + confirming
+        return self.compile_seconds * n_compilations + self.process_seconds * (1 + confirming)
+
+    def batch_seconds(self, course: Course, n_seeds: int) -> float:
+        """Return the seconds of a batch of trials, without the start of processes and compilation.
+
+        Args:
+            course: How many trials train up to which environment steps.
+            n_seeds: Seeds of each trial.
+        """
+        return self.rest_seconds(course, n_seeds, 0)
+
+    def rest_seconds(self, course: Course, n_seeds: int, reached: int) -> float:
+        """Return the seconds of the rest of a batch, whose runs have made so many environment steps."""
+        seconds, before = 0.0, 0
+        for stage in course:
+            first, last = max(before, reached), max(stage.until, reached)
+            seconds += self._stage_seconds(first, last, stage.n_trials, n_seeds)
+            before = stage.until
+        return seconds * (1 + RECORDING)
+
+    def _stage_seconds(self, first: int, last: int, n_trials: int, n_seeds: int) -> float:
+        """Return the seconds of the environment steps from `first` to `last` of each run."""
+        if last <= first or not n_trials:
+            return 0.0
+        busy = min(self.n_processes, n_trials)
+        slower = max(1.0, busy / self.n_cores) * (1.0 if busy == 1 else 1 + LOST_AT_RUNGS)
+        per_label = []
+        for speed in self.speeds.values():
+            early = max(0, min(last, speed.first_update) - first) * speed.start_share
+            steps = early + max(0, last - max(first, speed.first_update))
+            if self.together:
+                structures = min(self.n_structures, n_trials)
+                each = structures * speed.shared_seconds + math.ceil(n_trials / busy) * n_seeds * speed.run_seconds
+            else:
+                each = math.ceil(n_trials / busy) * speed.step_seconds(n_seeds)
+            per_label.append(steps * each)
+        # Agents in processes of their own end when the slowest does; in a population they are trained in turns.
+        return slower * (sum(per_label) / len(per_label) if self.together else max(per_label))

@@ -1,0 +1,95 @@
+"""The study in the storage that a search would continue, read without writing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from studies.analysis.status import study_status
+from studies.errors import StudyError
+from studies.spec.attributes import seed_values
+from studies.spec.compatibility import differences
+from studies.spec.spec import StudySpec, default_name
+from studies.storage.storage import StudyStorage, open_storage
+from studies.study.study import OpenStudy, load_study, study_id_of
+from studies.study.time_spent import read_seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierStudy:
+    """A study that a search would continue.
+
+    Attributes:
+        spec: Its spec.
+        n_ended: Trials that have ended.
+        n_total: Trials of the whole study.
+        seconds: Seconds that it has taken; 0 if it had no budget in minutes.
+        env_steps: Environment steps of all runs of its ended trials, confirmations included.
+    """
+
+    spec: StudySpec
+    n_ended: int
+    n_total: int
+    seconds: float
+    env_steps: int
+
+
+def earlier_study(spec: StudySpec, storage: StudyStorage | None = None) -> EarlierStudy | None:
+    """Return the study that a search would continue, None if it would create one.
+
+    A search whose budget is still to be chosen continues the study of its name. Under the default name it continues the
+    study that was begun with the same budget of the whole search, so that another budget begins another study.
+
+    Args:
+        spec: The study of the search.
+        storage: An open storage. Defaults to the one that the study names.
+    """
+    if storage is None and spec.storage == "memory":
+        return None
+    try:
+        opened = storage or open_storage(spec.storage, create=False)
+    except StudyError:  # there is no such storage yet, or opening it for the search reports what is wrong
+        return None
+    try:
+        return _found(spec, opened)
+    finally:
+        if opened is not storage:
+            opened.close()
+
+
+def with_choices_of(spec: StudySpec, earlier: StudySpec) -> StudySpec:
+    """Return a spec with the environment steps of each run that were chosen for an earlier study."""
+    return spec.model_copy(update={"env_steps": earlier.env_steps}) if spec.chooses_budget else spec
+
+
+def _found(spec: StudySpec, opened: StudyStorage) -> EarlierStudy | None:
+    default = default_name(spec.kind, spec.agents, spec.env)
+    name, number = spec.name, 1
+    while study_id_of(opened, name) is not None:
+        with load_study(name, opened) as study:
+            if spec.name != default or _is_same(study.spec, spec):
+                return _earlier(study)
+        number += 1
+        name = f"{default}-{number}"
+    return None
+
+
+def _is_same(old: StudySpec, new: StudySpec) -> bool:
+    """Return whether a stored study has the question and the budgets of a new one."""
+    limits: list[tuple[Any, Any]] = [(each.minutes, each.total_env_steps) for each in (old, new)]
+    same_limits = limits[0] == limits[1] or not new.has_limit
+    return same_limits and not differences(old, with_choices_of(new, old))
+
+
+def _earlier(study: OpenStudy) -> EarlierStudy:
+    status = study_status(study)
+    steps = sum(
+        int(trial.user_attrs.get("env_steps", 0)) * max(1, len(seed_values(trial))) for trial in study.all_trials()
+    )
+    return EarlierStudy(
+        spec=study.spec,
+        n_ended=status.n_ended,
+        n_total=status.n_total,
+        seconds=read_seconds(study),
+        env_steps=steps,
+    )

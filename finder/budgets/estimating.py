@@ -1,0 +1,220 @@
+"""Makes the plan of a search: measures its speed on this machine, and estimates its time and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agents.backend.cores import cores
+from agents.errors import ConfigurationError
+from finder.budgets.cost import Costs
+from finder.budgets.measuring import measure
+from finder.budgets.plan_numbers import (
+    estimated_time,
+    expected_steps,
+    memory_of,
+    most_steps,
+    n_finalists,
+    n_trials_of,
+    rungs_of,
+)
+from finder.budgets.search_plan import SearchPlan
+from finder.executors import Executor
+from finder.executors.machine import free_memory
+from finder.trials.speed import Speed
+from finder.trials.trial import TrialSpec, limits_of
+from studies.scheduling.expected_pruning import expected_courses
+from studies.spec.scheduler_names import learns_from_results
+from studies.spec.spec import StudySpec
+from studies.words import counted
+
+if TYPE_CHECKING:
+    from agents.contract.spec import AgentSpec
+
+AgentOf = Callable[[Mapping[str, Any], str], "AgentSpec"]
+"""Returns the agent with the parameters of a trial, given the label of the agent of trials that name none."""
+
+_LONG = 10_000_000
+"""Environment steps of measured runs, which are stopped after seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A search with its measured costs.
+
+    Attributes:
+        costs: The costs of its trials.
+        at_once: Trials of a batch; None for all.
+        sentences: How the speed was measured, a sentence for each agent.
+    """
+
+    costs: Costs
+    at_once: int | None
+    sentences: tuple[str, ...]
+
+
+def measured_search(spec: StudySpec, agent_of: AgentOf, executor: Executor, why_alone: str = "") -> Measured:
+    """Measure the speed of the trials of a search, on its executor, for a few seconds.
+
+    Args:
+        spec: The study; its budget is not used.
+        agent_of: Returns the agent of a trial.
+        executor: The executor.
+        why_alone: Why no run can be a member of a population; empty if runs can.
+
+    Raises:
+        ConfigurationError: A run failed.
+    """
+    trials = first_trials(spec, agent_of, executor, why_alone)
+    here = executor.n_processes == 0
+    is_ray = spec.executor == "ray"
+    speeds = measure(
+        trials[:1] if is_ray else trials,
+        n_processes=max(1, executor.n_processes),
+        own_processes=not here and not is_ray,
+        together=executor.trains_together,
+    )
+    costs = Costs(
+        speeds=speeds,
+        n_processes=max(1, executor.n_processes),
+        n_cores=executor.n_processes if is_ray else cores(),
+        together=executor.trains_together,
+        own_processes=not here,
+        n_structures=_n_structures(spec, agent_of),
+    )
+    return Measured(
+        costs=costs,
+        at_once=executor.trials_at_once(len(spec.seeds)),
+        sentences=tuple(_sentence(label, speed) for label, speed in speeds.items()),
+    )
+
+
+def first_trials(spec: StudySpec, agent_of: AgentOf, executor: Executor, why_alone: str = "") -> list[TrialSpec]:
+    """Return the trials that a search runs first at the same time, at least one for each agent."""
+    n = max(len(spec.agents), min(n_trials_of(spec), executor.trials_at_once(len(spec.seeds))))
+    planned = spec.plan()
+    rows: list[Mapping[str, Any]] = list(planned[:n])
+    if not planned:
+        first = dict(spec.first[0]) if spec.first else {}
+        labels = [{"agent": spec.agents[k % len(spec.agents)]} if len(spec.agents) > 1 else {} for k in range(n)]
+        rows = [{**first, **label} for label in labels]
+    return [
+        TrialSpec(
+            number=number,
+            agent=agent_of({**spec.fixed, **row}, spec.agents[0]),
+            seeds=spec.seeds,
+            env_steps=_LONG,
+            metric=spec.metric,
+            name=str(row.get("agent", spec.agents[0])),
+            strategy=spec.strategy,
+            why_alone=why_alone,
+        )
+        for number, row in enumerate(rows)
+    ]
+
+
+def _n_structures(spec: StudySpec, agent_of: AgentOf) -> int:
+    """Return the number of different compiled agents among the trials of a study."""
+    label = spec.agents[0]
+    if planned := spec.plan():
+        return len({agent_of({**spec.fixed, **row}, label).structure() for row in planned[:200]})
+    base = agent_of({**spec.fixed, **(spec.first[0] if spec.first else {})}, label)
+    for name, space in spec.search_space().items():
+        values = list(getattr(space, "values", ())) or [getattr(space, side, None) for side in ("low", "high")]
+        for value in values:
+            if value is None or name == "agent":
+                continue
+            try:
+                other = agent_of({**spec.fixed, name: value}, label)
+            except ConfigurationError:  # it does not fit to the other values
+                continue
+            if other.structure() != base.structure():
+                return spec.n_trials
+    return len(spec.agents)
+
+
+def make_plan(
+    spec: StudySpec,
+    executor: Executor,
+    *,
+    measured: Measured | None,
+    extends: bool = False,
+    longest_episode: int | None = None,
+    notes: tuple[str, ...] = (),
+) -> SearchPlan:
+    """Return the plan of a search.
+
+    Args:
+        spec: The study, with its budget.
+        executor: The executor.
+        measured: The measured costs; None if the time is unknown.
+        extends: Whether the range is extended if the best rate is at its edge.
+        longest_episode: Environment steps of the longest episodes, None if they have no limit.
+        notes: Further sentences.
+    """
+    n_trials, n_seeds = n_trials_of(spec), len(spec.seeds)
+    by_steps = spec
+    if spec.env_steps is None and spec.episodes is not None and longest_episode is not None:
+        by_steps = spec.model_copy(
+            update={
+                "env_steps": spec.episodes * longest_episode,
+                "episodes": None,
+                "pruner": "none",
+                "pruner_kwargs": {},
+            }
+        )
+    steps = by_steps.env_steps
+    at_once = executor.trials_at_once(n_seeds)
+    courses = expected_courses(by_steps, n_trials, at_once) if steps is not None else []
+    time = None
+    if measured is not None and steps is not None:
+        time = estimated_time(by_steps, measured.costs, n_trials, at_once)
+    return SearchPlan(
+        spec=spec,
+        n_trials=n_trials,
+        n_seeds=n_seeds,
+        env_steps=spec.env_steps,
+        rungs=rungs_of(courses),
+        n_batches=max(1, len(courses)),
+        extends=extends,
+        n_confirmed=n_finalists(spec, n_trials),
+        confirm_seeds=spec.confirm_seeds,
+        most_steps=None if steps is None else most_steps(by_steps, steps, n_trials),
+        expected_steps=None if steps is None else expected_steps(by_steps, courses, steps, n_trials),
+        executor=executor.description,
+        n_processes=max(1, executor.n_processes),
+        time=time,
+        memory_bytes=_memory(executor, measured, n_trials, n_seeds),
+        free_bytes=free_memory(),
+        measured=measured.sentences if measured is not None else (),
+        notes=(*executor.notes, *notes),
+    )
+
+
+def longest_episode_of(agents: Mapping[str, AgentSpec]) -> int | None:
+    """Return the step limit of the environment of a study."""
+    limit = limits_of(next(iter(agents.values())).environment)["max_episode_steps"]
+    return limit if isinstance(limit, int) else None
+
+
+def is_adaptive(spec: StudySpec) -> bool:
+    """Return whether later trials depend on the results of earlier ones."""
+    return not spec.plan() and learns_from_results(spec.sampler)
+
+
+def _memory(executor: Executor, measured: Measured | None, n_trials: int, n_seeds: int) -> float | None:
+    if measured is None:
+        return None
+    at_once = min(n_trials, executor.trials_at_once(n_seeds))
+    n_runs = at_once * n_seeds if not executor.trains_together else min(at_once * n_seeds, n_trials * n_seeds)
+    return memory_of(measured.costs, n_runs)
+
+
+def _sentence(label: str, speed: Speed) -> str:
+    runs = counted(speed.n_runs, "run")
+    how = f"{runs} of {label}" + (" together" if speed.n_runs > 1 else "")
+    return (
+        f"{how} for {speed.measured_seconds:.1f} s after {speed.start_seconds:.1f} s of compilation: "
+        f"{speed.steps_per_second:,.0f} environment steps/s in a process"
+    )

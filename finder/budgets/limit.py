@@ -1,0 +1,194 @@
+"""Keeps the budget of a whole search while it runs: which trials begin, which stop at rungs, when the search ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from finder.budgets.meters import Meter
+from finder.budgets.plan_numbers import n_finalists, n_trials_of
+from studies.scheduling.expected_pruning import Course, Stage, expected_courses
+from studies.spec.scheduler_names import canonical_pruner_name
+from studies.spec.spec import MOST_SEEDS, StudySpec
+from studies.statistics.values import iqm
+
+MOST_FURTHER = 4
+"""Largest multiple of the further seeds of a confirmation for which spare budget is used."""
+
+
+class BudgetSpent(KeyboardInterrupt):
+    """The budget of the whole search is spent: running trials stop, and wait in the study."""
+
+
+class Limit:
+    """Keeps a budget, whatever its unit (`Meter`).
+
+    The budget of the confirmation is reserved. A trial begins only if it is expected to end within the rest; at rungs
+    the worst trials are pruned in addition if the others could not reach their end otherwise; and what is left over
+    goes to further seeds of the confirmation.
+
+    Args:
+        spec: The study, with the budget of each run.
+        meter: What is spent, and what trials will cost.
+        together: Whether trials are trained in batches that reach rungs together.
+        adjusts_seeds: Whether the number of further seeds of the confirmation may change. Defaults to True.
+        chose_trials: Whether the number of trials was chosen for the budget. Defaults to False.
+
+    Attributes:
+        chose_trials: See above.
+    """
+
+    def __init__(
+        self,
+        spec: StudySpec,
+        meter: Meter,
+        *,
+        together: bool,
+        adjusts_seeds: bool = True,
+        chose_trials: bool = False,
+    ) -> None:
+        self._spec, self._meter = spec, meter
+        self.chose_trials = chose_trials
+        self._together, self._adjusts_seeds = together, adjusts_seeds
+        self._running: set[int] = set()
+        self._n_begun = 0
+        self._confirming = False
+        self._refused = False
+        self._reached = 0
+        self._n_of_batch = 0
+        self._is_spent = False
+        self._seeds: int | None = None  # further seeds of the confirmation that has begun
+        self._courses: dict[int, Course] = {}
+
+    @property
+    def prunes(self) -> bool:
+        """True if trials may be pruned to keep the budget."""
+        return self._together and canonical_pruner_name(self._spec.pruner) != "none"
+
+    @property
+    def ended_search(self) -> bool:
+        """True if a trial did not begin because the budget does not suffice."""
+        return self._refused
+
+    @property
+    def spent(self) -> float:
+        """What the search has spent, in the unit of the budget."""
+        return self._meter.spent()
+
+    @property
+    def reserve(self) -> float:
+        """The part of the budget that is kept for the confirmation."""
+        n = n_finalists(self._spec, n_trials_of(self._spec))
+        return self._confirmation(n, self._spec.confirm_seeds) if n else 0.0
+
+    def check(self) -> None:
+        """Raise `BudgetSpent` if the budget is spent; only once, as running trials report while they are stopped."""
+        if not self._is_spent and self._meter.spent() > self._meter.hard_limit:
+            self._is_spent = True
+            raise BudgetSpent
+
+    def allows_trial(self) -> bool:
+        """Return whether one more trial can begin now and end within the budget, beside those that begin with it."""
+        n = len(self._running) + 1 if self._together or self._meter.adds_up else 1
+        cost = self._meter.batch(self._course(n), len(self._spec.seeds), starts=not self._n_begun)
+        allowed = self._meter.spent() + cost + self.reserve <= self._meter.limit
+        self._refused = self._refused or not allowed
+        return allowed
+
+    def n_further(self, n_rows: int) -> int:
+        """Return how many of the rows of an extended plan can still be run."""
+        fits = 0
+        for n in range(1, n_rows + 1):
+            cost = self._meter.batch(self._course(n), len(self._spec.seeds), starts=False)
+            if self._meter.spent() + cost + self.reserve > self._meter.limit:
+                break
+            fits = n
+        return fits
+
+    def begun(self, number: int) -> None:
+        """Record that a trial has begun."""
+        self._n_of_batch = self._n_of_batch + 1 if self._running else 1
+        self._running.add(number)
+        self._n_begun += 1
+        self._reached = 0
+
+    def ended(self, number: int, env_steps: int, n_seeds: int) -> None:
+        """Record that a trial has ended."""
+        if number in self._running:
+            self._running.remove(number)
+            # A run may end its last rollout beyond its budget.
+            self._meter.ended(min(env_steps, self._spec.env_steps or env_steps), n_seeds)
+
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]], pruned: set[int]) -> set[int]:
+        """Return the further trials to prune at a rung, so that the others can reach their end.
+
+        Args:
+            env_steps: Environment steps of each run.
+            values: Trial -> seed -> value.
+            pruned: The trials that are pruned there already.
+        """
+        n_seeds = len(next(iter(values.values()), ())) or 1
+        if not self._together or self._confirming:
+            return set()
+        self._meter.advanced(self._reached, env_steps, len(self._running), n_seeds)
+        self._reached = env_steps
+        left = [number for number in values if number not in pruned and number in self._running]
+        if not self.prunes or len(left) < 2 or self._spec.env_steps == env_steps:
+            return set()
+        room = self._meter.limit - self._meter.spent() - self.reserve
+        n_unknown = len(self._running) - len(pruned & self._running) - len(left)
+        keep = len(left)
+        while keep > 1 and self._rest(keep + n_unknown, n_seeds, env_steps) > room:
+            keep -= 1
+        sign = 1.0 if self._spec.direction == "maximize" else -1.0
+        worst_first = sorted(left, key=lambda number: (sign * float(iqm(list(values[number].values()))), -number))
+        return set(worst_first[: len(left) - keep])
+
+    def confirm_seeds(self, n_trials: int) -> int:
+        """Return on how many further seeds so many finalists can be confirmed: 0 if there is no budget for it.
+
+        Args:
+            n_trials: The finalists, >= 1.
+        """
+        self._confirming = True
+        wanted = self._seeds or self._spec.confirm_seeds
+        adjusts = self._adjusts_seeds and self._seeds is None
+        least, most = (1, min(MOST_FURTHER * wanted, MOST_SEEDS)) if adjusts else (wanted, wanted)
+        room = self._meter.limit - self._meter.spent()
+        fits = 0
+        for n_seeds in range(least, most + 1):
+            if self._confirmation(n_trials, n_seeds) > room:
+                break
+            fits = n_seeds
+        self._seeds = fits or self._seeds
+        return fits
+
+    def _confirmation(self, n_trials: int, n_seeds: int) -> float:
+        assert self._spec.env_steps is not None
+        return self._meter.batch((Stage(self._spec.env_steps, n_trials),), n_seeds, starts=True)
+
+    def _course(self, n_trials: int) -> Course:
+        """Return the expected course of a batch of so many trials."""
+        if n_trials not in self._courses:
+            self._courses[n_trials] = expected_courses(self._spec, n_trials)[0]
+        return self._courses[n_trials]
+
+    def _rest(self, n_trials: int, n_seeds: int, reached: int) -> float:
+        """Return the cost of the rest of the running batch with so many trials, with the expected pruning."""
+        planned = self._course(max(n_trials, self._n_of_batch))
+        course = tuple(Stage(stage.until, min(stage.n_trials, n_trials)) for stage in planned)
+        return self._meter.rest(course, n_seeds, reached)
+
+    def text(self, n_left: int) -> str:
+        """Return a sentence about trials that were not run, or not to their end, because of the budget."""
+        spec = self._spec
+        if spec.minutes is not None:
+            budget, flag, more = f"{spec.minutes:g} minutes", "minutes", f"{math.ceil(2 * spec.minutes)}"
+        else:
+            steps = spec.total_env_steps or 0
+            budget, flag, more = f"{steps:,} environment steps", "total-env-steps", f"{2 * steps}"
+        trials = "1 trial was" if n_left == 1 else f"{n_left} trials were"
+        return (
+            f"the budget of {budget} is spent: {trials} not run to the end. To go on: the same search with "
+            f"--study-name {spec.name} --{flag} {more} (study_name={spec.name!r}, {flag.replace('-', '_')}={more})."
+        )

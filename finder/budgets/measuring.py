@@ -1,0 +1,112 @@
+"""Measures the speed of the trials of a search where they will run: in this process, or in as many others."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from agents.backend.threads import threads_for
+from agents.contract.pickling import pickled
+from agents.errors import ConfigurationError
+from agents.processes.fork_server import await_fork_server, prepare_processes, without_main_module
+from agents.shared_objects import address_for_processes
+from finder.executors.batches import split_into_batches
+from finder.executors.process import CHILD
+from finder.trials.speed import Speed
+from finder.trials.speed_measurement import SpeedError, measure_speed
+from finder.trials.trial import TrialSpec
+
+MEASURING_SECONDS = 300.0
+"""Seconds after which a measurement in other processes is given up."""
+
+
+def measure(trials: Sequence[TrialSpec], *, n_processes: int, own_processes: bool, together: bool) -> dict[str, Speed]:
+    """Return the speed of each agent among trials that would run at the same time.
+
+    Args:
+        trials: The first trials of a search.
+        n_processes: Processes in which the search runs them.
+        own_processes: Whether these are other processes than this one.
+        together: Whether a process trains many trials at the same time; otherwise one trial.
+
+    Raises:
+        ConfigurationError: A run failed.
+    """
+    by_label: dict[str, list[TrialSpec]] = {}
+    for trial in trials:
+        by_label.setdefault(trial.label, []).append(trial)
+    if not own_processes:
+        return {label: _measured_here(_share(own, 1, together)) for label, own in by_label.items()}
+    if len(by_label) > 1:  # each at the same time as the others, as in the search
+        return _measured_elsewhere({label: _share(own, 1, together) for label, own in by_label.items()}, n_processes)
+    [(label, own)] = by_label.items()
+    n = min(n_processes, len(own))
+    several = {f"{label} {k}": _share(own, n, together) for k in range(n)}
+    speeds = _measured_elsewhere(several, n_processes)
+    return {label: min(speeds.values(), key=lambda speed: speed.steps_per_second)}
+
+
+def _share(trials: Sequence[TrialSpec], n_processes: int, together: bool) -> list[TrialSpec]:
+    """Return the trials of one process, those of the most frequent structure."""
+    if not together:
+        return list(trials[:1])
+    batch = split_into_batches(list(trials), n_processes)[0]
+    structures: dict[Any, list[TrialSpec]] = {}
+    for trial in batch:
+        structures.setdefault(trial.agent.structure(), []).append(trial)
+    return max(structures.values(), key=len)
+
+
+def _measured_here(trials: Sequence[TrialSpec]) -> Speed:
+    try:
+        return measure_speed(trials)
+    except SpeedError as error:
+        raise _failure(trials[0].label, str(error)) from error
+
+
+def _failure(label: str, reason: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"The speed of {label} cannot be measured, because its run failed: {reason}. Run the search with --env-steps "
+        "(env_steps=), which records the traceback, or correct the cause."
+    )
+
+
+def _measured_elsewhere(named: Mapping[str, Sequence[TrialSpec]], n_processes: int) -> dict[str, Speed]:
+    """Measure trials in a process each, all at the same time."""
+    from finder.budgets.measuring_process import main
+
+    context = prepare_processes(CHILD)
+    await_fork_server(context)
+    processes, ends = {}, {}
+    try:
+        for label, trials in named.items():
+            receiver, sender = context.Pipe(duplex=False)
+            payload = [pickled(trial.agent, trial) for trial in trials]
+            process = context.Process(
+                target=main,
+                args=(payload, sender, threads_for(n_processes), list(sys.path)),
+                kwargs={"shared": address_for_processes()},
+                daemon=True,
+            )
+            with without_main_module():
+                process.start()
+            sender.close()
+            processes[label], ends[label] = process, receiver
+        return {label: _received(label, trials[0].label, ends[label]) for label, trials in named.items()}
+    finally:
+        for process in processes.values():
+            process.kill()
+            process.join()
+
+
+def _received(label: str, agent: str, end: Any) -> Speed:
+    reason = f"it took more than {MEASURING_SECONDS:g} s"
+    with suppress(EOFError):
+        if end.poll(MEASURING_SECONDS):
+            answer = end.recv()
+            if isinstance(answer, Speed):
+                return answer
+            reason = str(answer)
+    raise _failure(agent, reason if reason else f"the process of {label} has ended")

@@ -1,0 +1,150 @@
+"""Meters of a budget: what a search has spent of it, and what its trials will cost."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from finder.budgets.cost import Costs
+from studies.scheduling.expected_pruning import Course, Stage, run_steps
+
+LATE = 1.05
+"""Multiple of the minutes after which running trials are stopped."""
+
+_PRIOR_SECONDS = 2.0
+"""Seconds of the estimate that count like measured ones."""
+
+_FARTHEST = 10.0
+"""Largest factor between the estimated and the measured time."""
+
+
+class Meter(ABC):
+    """Base class for meters.
+
+    Attributes:
+        limit: The budget, in the unit of the meter.
+        hard_limit: What is spent when running trials are stopped.
+        adds_up: Whether trials that run at the same time cost as much as one after another.
+    """
+
+    adds_up = False
+
+    limit: float
+    hard_limit: float
+
+    @abstractmethod
+    def spent(self) -> float:
+        """Return what the search has spent, earlier runs of the study included."""
+
+    @abstractmethod
+    def batch(self, course: Course, n_seeds: int, *, starts: bool) -> float:
+        """Return the cost of a batch of trials that begins now.
+
+        Args:
+            course: How many trials train up to which environment steps.
+            n_seeds: Seeds of each trial.
+            starts: Whether processes are started and agents compiled for it.
+        """
+
+    @abstractmethod
+    def rest(self, course: Course, n_seeds: int, reached: int) -> float:
+        """Return the cost of the rest of a batch, whose runs have made so many environment steps."""
+
+    @abstractmethod
+    def advanced(self, first: int, last: int, n_trials: int, n_seeds: int) -> None:
+        """Record that the runs of running trials went from one environment step to another since the last call."""
+
+    @abstractmethod
+    def ended(self, env_steps: int, n_seeds: int) -> None:
+        """Record that a trial has ended, with its environment steps for each seed."""
+
+
+class TimeMeter(Meter):
+    """Meter of seconds. Costs are corrected by the speed of the search so far.
+
+    Args:
+        seconds: The budget.
+        costs: The estimated costs.
+        before: Seconds that earlier runs of the study have taken. Defaults to 0.
+        began: Time at which the search began. Defaults to now.
+        clock: Returns the time in seconds.
+    """
+
+    def __init__(
+        self,
+        seconds: float,
+        costs: Costs,
+        *,
+        before: float = 0.0,
+        began: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.limit, self.hard_limit = seconds, LATE * seconds
+        self._costs, self._before, self._clock = costs, before, clock
+        self._began = clock() if began is None else began
+        self._last: float | None = None
+        self._estimated = self._taken = _PRIOR_SECONDS
+
+    @property
+    def correction(self) -> float:
+        """Time of the search so far, as a multiple of its estimate."""
+        return min(max(self._taken / self._estimated, 1 / _FARTHEST), _FARTHEST)
+
+    def spent(self) -> float:
+        return self._before + self._clock() - self._began
+
+    def batch(self, course: Course, n_seeds: int, *, starts: bool) -> float:
+        start = self._costs.compile_seconds + self._costs.process_seconds if starts else 0.0
+        if not starts and self._costs.compiles_for_each_trial:
+            start = self._costs.compile_seconds
+        return start + self.correction * self._costs.batch_seconds(course, n_seeds)
+
+    def rest(self, course: Course, n_seeds: int, reached: int) -> float:
+        return self.correction * self._costs.rest_seconds(course, n_seeds, reached)
+
+    def advanced(self, first: int, last: int, n_trials: int, n_seeds: int) -> None:
+        now = self._clock()
+        if self._last is not None and first:  # the first part of the runs contains the compilation
+            self._taken += now - self._last
+            self._estimated += self._costs.rest_seconds((Stage(last, n_trials),), n_seeds, first)
+        self._last = now
+
+    def ended(self, env_steps: int, n_seeds: int) -> None:
+        """Record nothing: time does not depend on trials."""
+
+
+class StepMeter(Meter):
+    """Meter of environment steps over all runs.
+
+    Args:
+        env_steps: The budget.
+        before: Environment steps of all ended trials of the study. Defaults to 0.
+    """
+
+    adds_up = True
+
+    def __init__(self, env_steps: int, before: int = 0) -> None:
+        self.limit = self.hard_limit = float(env_steps)
+        self._ended = before
+        self._running = 0
+
+    def spent(self) -> float:
+        return self._ended + self._running
+
+    def batch(self, course: Course, n_seeds: int, *, starts: bool) -> float:
+        return n_seeds * run_steps(course)
+
+    def rest(self, course: Course, n_seeds: int, reached: int) -> float:
+        steps, before = 0, reached
+        for stage in course:
+            steps += max(0, stage.until - before) * stage.n_trials
+            before = max(before, stage.until)
+        return n_seeds * steps
+
+    def advanced(self, first: int, last: int, n_trials: int, n_seeds: int) -> None:
+        self._running = last * n_trials * n_seeds
+
+    def ended(self, env_steps: int, n_seeds: int) -> None:
+        self._ended += env_steps * n_seeds
+        self._running = max(0, self._running - env_steps * n_seeds)

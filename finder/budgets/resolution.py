@@ -1,0 +1,192 @@
+"""Chooses the environment steps of each run, or the number of trials, for the budget of a whole search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from finder.budgets.estimating import Measured, longest_episode_of
+from finder.budgets.plan_numbers import estimated_time, expected_steps, n_trials_of, with_budget
+from finder.budgets.search_plan import counted_minutes
+from studies.errors import StudyError
+from studies.scheduling.expected_pruning import expected_courses
+from studies.spec.spaces import LARGEST
+from studies.spec.spec import StudySpec
+from studies.words import counted
+
+if TYPE_CHECKING:
+    from agents.contract.spec import AgentSpec
+
+TARGET = 0.95
+"""Share of the minutes that a search is planned for; the rest is for what was not measured."""
+
+_DIGITS = 3
+"""Significant digits of the chosen environment steps."""
+
+_MOST_TRIALS = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Budget:
+    """The budget of a whole search, and how it is named.
+
+    Attributes:
+        amount: What is left of it, in its unit.
+        cost: Returns the cost of a study with a budget of each run.
+        field: Field of the study.
+        given: Value of the field, as text.
+        text: Returns an amount as text, rounded up.
+    """
+
+    amount: float
+    cost: Callable[[StudySpec], float]
+    field: str
+    given: str
+    text: Callable[[float], str]
+
+
+def refuse_contradictions(spec: StudySpec) -> None:
+    """Raise `StudyError` if the budget of a whole search leaves nothing to choose."""
+    if not spec.has_limit or spec.chooses_budget:
+        return
+    field = "minutes" if spec.minutes is not None else "total_env_steps"
+    what = "a plan of trials" if spec.plan() else "n_trials" if "n_trials" in spec.model_fields_set else ""
+    if what:
+        raise StudyError(
+            f"{field} was given with env_steps {spec.env_steps:,} and {what}, which leaves nothing to choose for it: "
+            f"leave out env_steps (--env-steps), {'' if spec.plan() else 'n_trials (--n-trials), '}or {field} "
+            f"(--{field.replace('_', '-')})."
+        )
+
+
+def least_steps(agents: Mapping[str, AgentSpec]) -> int:
+    """Return the fewest environment steps of a run that says something: two first updates, and an episode."""
+    firsts = []
+    for agent in agents.values():
+        config = agent.config
+        starts = getattr(config, "learning_starts", None)
+        rollout = getattr(config, "n_steps", 1) * getattr(config, "n_envs", 1)
+        firsts.append(starts if starts else rollout)
+    return max(2 * max(firsts), longest_episode_of(agents) or 0, 1)
+
+
+def within_minutes(spec: StudySpec, measured: Measured, agents: Mapping[str, AgentSpec], spent: float) -> StudySpec:
+    """Return a study whose runs, or trials, are chosen so that the search takes its minutes.
+
+    Args:
+        spec: The study, with `minutes`.
+        measured: The measured costs.
+        agents: Label -> agent.
+        spent: Seconds that the search has taken already.
+
+    Raises:
+        StudyError: The time is too short; the message has the time that is needed.
+    """
+    assert spec.minutes is not None
+
+    def seconds(candidate: StudySpec) -> float:
+        time = estimated_time(candidate, measured.costs, n_trials_of(candidate), measured.at_once)
+        return time.total_seconds
+
+    def text(amount: float) -> str:
+        minutes = (amount + spent) / TARGET / 60
+        return f"{math.ceil(minutes * 10) / 10:g}" if minutes < 10 else f"{math.ceil(minutes):g}"
+
+    budget = _Budget(
+        amount=60 * spec.minutes * TARGET - spent,
+        cost=seconds,
+        field="minutes",
+        given=counted_minutes(spec.minutes),
+        text=text,
+    )
+    return _resolved(spec, budget, least_steps(agents))
+
+
+def within_steps(spec: StudySpec, at_once: int | None, agents: Mapping[str, AgentSpec]) -> StudySpec:
+    """Return a study whose runs, or trials, are chosen so that the search takes its environment steps in total.
+
+    Args:
+        spec: The study, with `total_env_steps`.
+        at_once: Trials of a batch; None for all.
+        agents: Label -> agent.
+
+    Raises:
+        StudyError: There are too few steps; the message has the number that is needed.
+    """
+    assert spec.total_env_steps is not None
+
+    def steps(candidate: StudySpec) -> float:
+        assert candidate.env_steps is not None
+        n_trials = n_trials_of(candidate)
+        courses = expected_courses(candidate, n_trials, at_once)
+        return expected_steps(candidate, courses, candidate.env_steps, n_trials)
+
+    budget = _Budget(
+        amount=spec.total_env_steps,
+        cost=steps,
+        field="total_env_steps",
+        given=counted(spec.total_env_steps, "environment step"),
+        text=lambda amount: f"{math.ceil(amount)}",
+    )
+    return _resolved(spec, budget, least_steps(agents))
+
+
+def _resolved(spec: StudySpec, budget: _Budget, least: int) -> StudySpec:
+    if spec.env_steps is not None:
+        n_trials = _largest(
+            lambda n: budget.cost(spec.model_copy(update={"n_trials": n})), budget.amount, 1, _MOST_TRIALS
+        )
+        if n_trials is None:
+            one = budget.cost(spec.model_copy(update={"n_trials": 1}))
+            what = f"1 trial of {counted(spec.env_steps, 'environment step')} with {counted(len(spec.seeds), 'seed')}"
+            raise _too_little(budget, one, what)
+        return with_budget(spec, spec.env_steps, n_trials)
+    env_steps = _largest(lambda steps: budget.cost(with_budget(spec, steps)), budget.amount, least, LARGEST)
+    if env_steps is None:
+        needed = budget.cost(with_budget(spec, least))
+        what = f"{counted(n_trials_of(spec), 'trial')} of {counted(least, 'environment step')} with {_seeds(spec)}"
+        raise _too_little(budget, needed, what, fewer=n_trials_of(spec) > 1)
+    return with_budget(spec, max(least, _rounded_down(env_steps)))
+
+
+def _too_little(budget: _Budget, needed: float, what: str, *, fewer: bool = False) -> StudyError:
+    flag = f"--{budget.field.replace('_', '-')}"
+    amount = budget.text(needed)
+    unit = "minutes" if budget.field == "minutes" else "environment steps"
+    others = ", or fewer candidates, seeds or confirmations" if fewer else ", or shorter runs"
+    return StudyError(
+        f"{budget.given} are too few: {what} need about {amount} {unit}, confirmation included. Give {flag} {amount} "
+        f"({budget.field}={amount}){others}."
+    )
+
+
+def _seeds(spec: StudySpec) -> str:
+    return counted(len(spec.seeds), "seed") + (" each" if n_trials_of(spec) > 1 else "")
+
+
+def _largest(cost: Callable[[int], float], amount: float, low: int, high: int) -> int | None:
+    """Return the largest number whose cost, which grows with it, is within an amount; None if `low` costs more."""
+    if cost(low) > amount:
+        return None
+    first, beyond = low, low
+    while beyond < high:
+        beyond = min(high, 2 * beyond)
+        if cost(beyond) > amount:
+            break
+        first = beyond
+    else:
+        return high
+    while beyond - first > max(1, first // 1_000):
+        middle = (first + beyond) // 2
+        if cost(middle) > amount:
+            beyond = middle
+        else:
+            first = middle
+    return first
+
+
+def _rounded_down(number: int) -> int:
+    unit: int = 10 ** max(0, len(str(number)) - _DIGITS)
+    return number // unit * unit

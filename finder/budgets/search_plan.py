@@ -1,0 +1,218 @@
+"""The plan of a search: its trials, environment steps, rungs, time and memory, as numbers, JSON and text."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from finder.progress.search_progress import seconds_text
+from studies.scheduling.expected_pruning import Stage
+from studies.spec.spec import StudySpec
+from studies.words import counted, the_best
+
+_QUESTIONS = {
+    "lr": "Which learning rate of {agents} on {env}?",
+    "opt": "Which optimizer of {agents} on {env}?",
+    "agents": "Which of {agents} on {env}?",
+    "tune": "Which hyperparameters of {agents} on {env}?",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeEstimate:
+    """The estimated time of a search in seconds.
+
+    Attributes:
+        start_seconds: Start of processes and compilation, for the search and for the confirmation.
+        search_seconds: Training of the trials of the search.
+        confirmation_seconds: Training of the confirmation.
+        minutes: The budget in minutes, None without one.
+    """
+
+    start_seconds: float
+    search_seconds: float
+    confirmation_seconds: float
+    minutes: float | None = None
+
+    @property
+    def total_seconds(self) -> float:
+        """All seconds."""
+        return self.start_seconds + self.search_seconds + self.confirmation_seconds
+
+    @property
+    def text(self) -> str:
+        """The time with its parts."""
+        parts = [
+            (self.start_seconds, "start and compilation"),
+            (self.search_seconds, "search"),
+            (self.confirmation_seconds, "confirmation"),
+        ]
+        listed = ", ".join(f"{what} {seconds_text(seconds)}" for seconds, what in parts if seconds)
+        budget = f" of {counted_minutes(self.minutes)}" if self.minutes is not None else ""
+        return f"about {seconds_text(self.total_seconds)}{budget} ({listed})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchPlan:
+    """The plan of a search. `finder.dry_run` returns it; its representation is the text that `--dry-run` prints.
+
+    Attributes:
+        spec: The study, with its budget.
+        n_trials: Trials of the search.
+        n_seeds: Seeds of each trial.
+        env_steps: Environment steps of each run; None for a budget in episodes.
+        rungs: Environment steps at which trials are pruned, and how many continue, in the first batch of trials.
+        n_batches: Batches of trials that run one after another.
+        extends: Whether further learning rates follow if the best one is at the edge of the range.
+        n_confirmed: Finalists that are run again on further seeds.
+        confirm_seeds: Further seeds of each finalist.
+        most_steps: Environment steps of all runs at most, confirmation included, without an extension of the range.
+        expected_steps: Environment steps of all runs as expected with pruning, confirmation included.
+        executor: Description of the executor.
+        n_processes: Processes that run trials.
+        time: The estimated time; None if it is unknown.
+        memory_bytes: The estimated memory of all processes; None if it is unknown.
+        free_bytes: The free memory of the machine; None if it is unknown.
+        measured: How the speed was measured, a sentence for each agent.
+        notes: Further sentences: why the executor was chosen, what the study has already.
+    """
+
+    spec: StudySpec
+    n_trials: int
+    n_seeds: int
+    env_steps: int | None
+    rungs: tuple[Stage, ...]
+    n_batches: int
+    extends: bool
+    n_confirmed: int
+    confirm_seeds: int
+    most_steps: int | None
+    expected_steps: int | None
+    executor: str
+    n_processes: int
+    time: TimeEstimate | None = None
+    memory_bytes: float | None = None
+    free_bytes: int | None = None
+    measured: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name:<14}{text}" if name else text for name, text in self.lines)
+
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        """The plan as text: lines with their names. The first one is the question, and has none."""
+        return _lines(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as JSON values."""
+        spec, time = self.spec, self.time
+        return {
+            "study": spec.name,
+            "kind": spec.kind,
+            "agents": list(spec.agents),
+            "env": spec.env,
+            "trials": self.n_trials,
+            "seeds": self.n_seeds,
+            "env_steps": self.env_steps,
+            "episodes": spec.episodes,
+            "sampler": None if spec.plan() else spec.sampler,
+            "pruner": spec.pruner,
+            "rungs": [{"env_steps": stage.until, "trials_that_continue": stage.n_trials} for stage in self.rungs],
+            "batches": self.n_batches,
+            "extends_range": self.extends,
+            "confirmation": {"trials": self.n_confirmed, "seeds": self.confirm_seeds},
+            "total_env_steps": {"most": self.most_steps, "expected": self.expected_steps},
+            "executor": self.executor,
+            "processes": self.n_processes,
+            "minutes": spec.minutes,
+            "seconds": None if time is None else {**asdict(time), "total_seconds": time.total_seconds},
+            "memory_bytes": self.memory_bytes,
+            "free_memory_bytes": self.free_bytes,
+            "measured": list(self.measured),
+            "notes": list(self.notes),
+        }
+
+
+def counted_minutes(minutes: float) -> str:
+    """Return `1 minute` or `2.5 minutes`."""
+    return f"{minutes:g} {'minute' if minutes == 1 else 'minutes'}"
+
+
+def chosen_text(spec: StudySpec, time: TimeEstimate | None) -> str:
+    """Return what was chosen for a budget of the whole search, as a sentence."""
+    if spec.minutes is not None:
+        limit = f"{counted_minutes(spec.minutes)}"
+    else:
+        limit = f"{spec.total_env_steps:,} environment steps in total"
+    about = "" if time is None else f", about {seconds_text(time.total_seconds)} from now"
+    return (
+        f"{limit}: {counted(len(spec.plan()) or spec.n_trials, 'trial')} of {counted(len(spec.seeds), 'seed')}, "
+        f"{spec.env_steps:,} environment steps each{about}"
+    )
+
+
+def _lines(plan: SearchPlan) -> list[tuple[str, str]]:
+    spec = plan.spec
+    question = _QUESTIONS.get(spec.kind, _QUESTIONS["tune"])
+    lines = [
+        ("", question.format(agents=", ".join(spec.agents), env=spec.env)),
+        ("Trials", _trials(plan)),
+        ("Each run", _run(plan)),
+        ("Pruning", _pruning(plan)),
+        ("Confirmation", _confirmation(plan)),
+        ("In total", _total(plan)),
+        ("Runs in", plan.executor),
+        ("Time", "unknown" if plan.time is None else plan.time.text),
+        ("Memory", _memory(plan)),
+    ]
+    lines += [("Measured" if k == 0 else "", sentence) for k, sentence in enumerate(plan.measured)]
+    return lines + [("Note", note) for note in plan.notes]
+
+
+def _trials(plan: SearchPlan) -> str:
+    spec = plan.spec
+    how = "planned" if spec.plan() else f"from the sampler {spec.sampler}"
+    several = f", in {plan.n_batches} batches" if plan.n_batches > 1 else ""
+    extended = "; more if the best rate is at the edge of the range" if plan.extends else ""
+    return f"{plan.n_trials:,} {how}, {counted(plan.n_seeds, 'seed')} each{several}{extended}"
+
+
+def _run(plan: SearchPlan) -> str:
+    if plan.env_steps is not None:
+        return counted(plan.env_steps, "environment step")
+    return counted(plan.spec.episodes or 0, "episode")
+
+
+def _pruning(plan: SearchPlan) -> str:
+    name = plan.spec.pruner
+    if name == "none":
+        return "none: all trials run to their end"
+    if not plan.rungs:
+        return f"{name}; none is counted on"
+    per = plan.spec.pruner_kwargs.get("per")
+    batch = " in each batch" if plan.n_batches > 1 else ""
+    rungs = ", ".join(f"{stage.n_trials} after {stage.until:,}" for stage in plan.rungs)
+    return f"{name}{f' per {per}' if per else ''}: about {rungs} steps continue{batch}"
+
+
+def _confirmation(plan: SearchPlan) -> str:
+    if not plan.n_confirmed:
+        return "none"
+    return f"{the_best(plan.n_confirmed)} again on {counted(plan.confirm_seeds, 'further seed')}"
+
+
+def _total(plan: SearchPlan) -> str:
+    if plan.most_steps is None or plan.expected_steps is None:
+        return "unknown environment steps: the budget is in episodes, and these have no step limit"
+    most = f"{plan.most_steps:,} environment steps at most"
+    if plan.expected_steps == plan.most_steps:
+        return most
+    return f"{most}, about {plan.expected_steps:,} with pruning"
+
+
+def _memory(plan: SearchPlan) -> str:
+    if plan.memory_bytes is None:
+        return "unknown"
+    free = "" if plan.free_bytes is None else f" ({plan.free_bytes / 1e9:.1f} GB are free)"
+    return f"about {plan.memory_bytes / 1e9:.1f} GB{free}"

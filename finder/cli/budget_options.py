@@ -1,0 +1,60 @@
+"""The flags of searches about the budget of the whole search: `--minutes`, `--total-env-steps` and `--dry-run`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from agents.errors import ConfigurationError
+
+_BUDGET, _OUTPUT = "Budget", "Output"
+
+
+def _finite(minutes: float | None) -> float | None:
+    """Refuse minutes that are no time."""
+    if minutes is not None and not 0 < minutes < float("inf"):
+        raise typer.BadParameter(f"{minutes:g} is no time: give minutes above 0, such as 10 or 0.5.")
+    return minutes
+
+
+Minutes = Annotated[
+    float | None,
+    typer.Option(
+        metavar="MINUTES",
+        callback=_finite,
+        help="Time of the whole search, confirmation included: the steps of each run are chosen for it; with "
+        "--env-steps, the trials of a sampler are.",
+        show_default=False,
+        rich_help_panel=_BUDGET,
+    ),
+]
+TotalEnvSteps = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Environment steps of all runs together, confirmation included: chosen for as with --minutes.",
+        show_default=False,
+        rich_help_panel=_BUDGET,
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Print the plan with its estimated time and memory, after a few seconds of measurement; write nothing.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+
+
+def refuse_in_range_test(*, dry_run: bool, minutes: float | None, total_env_steps: int | None) -> None:
+    """Raise `ConfigurationError` for flags that a range test does not take."""
+    given = {"--dry-run": dry_run or None, "--minutes": minutes, "--total-env-steps": total_env_steps}
+    for flag, value in given.items():
+        if value is not None:
+            shown = flag if value is True else f"{flag} {value:g}"
+            raise ConfigurationError(
+                f"{shown} is for searches of several trials, but a range test trains one agent a seed: leave it out, "
+                "and limit the test by --env-steps or --episodes."
+            )

@@ -1,0 +1,45 @@
+"""The speed of runs that are trained together, as numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speed:
+    """The speed of runs that one process trains together.
+
+    An environment step of every run takes ``shared_seconds + n * run_seconds`` with n runs.
+
+    Attributes:
+        n_runs: Runs that were measured.
+        start_seconds: Seconds to build the agents, and of the first update with its compilation.
+        shared_seconds: Seconds of an environment step that do not depend on the number of runs; 0 if unknown.
+        run_seconds: Seconds of an environment step for each run, with its share of the updates.
+        first_update: Environment steps of a run before its first update.
+        start_share: Share of these seconds that a step before the first update takes, from 0 to 1.
+        run_bytes: Approximate memory of a run with a full buffer; 0 if unknown.
+        measured_seconds: Seconds of training that were measured, without `start_seconds`.
+        measured_steps: Environment steps of all runs in that time.
+        population: Whether the runs are members of a population; otherwise they are trained one after another.
+    """
+
+    n_runs: int
+    start_seconds: float
+    shared_seconds: float
+    run_seconds: float
+    first_update: int = 0
+    start_share: float = 1.0
+    run_bytes: int = 0
+    measured_seconds: float = 0.0
+    measured_steps: int = 0
+    population: bool = True
+
+    @property
+    def steps_per_second(self) -> float:
+        """Environment steps a second over all measured runs."""
+        return self.measured_steps / self.measured_seconds if self.measured_seconds else 0.0
+
+    def step_seconds(self, n_runs: float) -> float:
+        """Return the seconds of an environment step of each of so many runs."""
+        return self.shared_seconds + n_runs * self.run_seconds

@@ -1,0 +1,173 @@
+"""Measures the speed of runs that are trained together, by training them for a few seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agents.callbacks.callback import Callback
+from agents.config.agent_config import AgentConfig
+from agents.contract.keras_agent import KerasAgent
+from agents.contract.spec import AgentSpec, FunctionSpec
+from agents.population import bytes_of_member
+from finder.trials.groups import Group, TemplateCache, make_groups
+from finder.trials.runs import TrialRun
+from finder.trials.speed import Speed
+from finder.trials.trial import TrialSpec
+
+if TYPE_CHECKING:
+    from agents.training.trainer import Trainer
+
+ALL_SECONDS, FEW_SECONDS = 2.0, 1.0
+"""Seconds of the measurement with all runs, and with a third of them."""
+
+FEWEST = 6
+"""Runs from which the measurement is repeated with a third of them."""
+
+_SHORT_START = 256
+"""Environment steps before the first update of a measured agent with a replay, if its batches are not larger."""
+
+Clock = Callable[[], float]
+
+
+class SpeedError(Exception):
+    """A run failed while its speed was measured; the cause is its error."""
+
+
+def measure_speed(trials: Sequence[TrialSpec], clock: Clock = time.perf_counter) -> Speed:
+    """Build the agents of trials as a cohort does, train them for a few updates, and return their speed.
+
+    The callbacks of the trials are left out, because they may write files. Agents with a replay begin to learn early.
+
+    Args:
+        trials: The trials, of equal structure. All their seeds are trained.
+        clock: Returns the time in seconds.
+
+    Raises:
+        SpeedError: A run failed.
+    """
+    watch = _StepWatch(clock)
+    function = isinstance(trials[0].agent, FunctionSpec)
+    callbacks = () if function else (lambda: watch,)
+    measured = [replace(t, agent=_that_starts_early(t.agent), callbacks=callbacks, checkpoints=None) for t in trials]
+    templates = TemplateCache()
+    began = clock()
+    groups: list[Group] = []
+    try:
+        try:
+            runs = [(run, seed) for run in map(TrialRun, measured) for seed in run.spec.seeds]
+            # Runs that cannot be members are trained one after another: one of them is enough.
+            for group in make_groups(runs, templates):
+                groups.append(group)
+                break
+            _step(groups[0])
+        except Exception as error:
+            raise SpeedError(f"{type(error).__name__}: {error}") from error
+        return _speed_of(groups[0], trials[0].agent, watch, clock() - began, clock)
+    finally:
+        for group in groups:
+            group.close(templates)
+
+
+def _speed_of(group: Group, agent: AgentSpec, watch: _StepWatch, start_seconds: float, clock: Clock) -> Speed:
+    """Return the speed of a group that has made its first update."""
+    first = group.trainer.env_steps
+    collected = watch.seconds_per_step or 0.0
+    n_runs = group.n_members
+    _step(group)  # further shapes of data are compiled here
+    seconds, steps = _timed(group, ALL_SECONDS, clock)
+    spent, shared, own = seconds, 0.0, seconds / steps / n_runs
+    if not group.alone and n_runs >= FEWEST:
+        few = n_runs // 3
+        for member in list(group.runs)[few:]:
+            group.remove_member(member, "measured")
+        _step(group)
+        few_seconds, few_steps = _timed(group, FEW_SECONDS, clock)
+        own = (seconds / steps - few_seconds / few_steps) / (n_runs - few)
+        own = min(max(own, 0.1 * seconds / steps / n_runs), seconds / steps / n_runs)
+        shared = seconds / steps - own * n_runs
+    starts = getattr(agent.config, "learning_starts", 0)
+    each = seconds / steps
+    return Speed(
+        n_runs=n_runs,
+        start_seconds=max(0.0, start_seconds - collected * first),
+        shared_seconds=shared,
+        run_seconds=own,
+        first_update=starts or first,
+        start_share=min(1.0, collected / each) if starts and collected else 1.0,
+        run_bytes=_bytes_of(group),
+        measured_seconds=spent,
+        measured_steps=steps * n_runs,
+        population=not group.alone,
+    )
+
+
+def _step(group: Group) -> None:
+    """Run one step of the training loop.
+
+    Raises:
+        SpeedError: The runs have failed.
+    """
+    group.step()
+    error = group.error or next((run.error for run in group.trainer.runs if run.error), None)
+    if error is not None:
+        raise SpeedError(f"{type(error).__name__}: {error}") from error
+
+
+def _timed(group: Group, seconds: float, clock: Clock) -> tuple[float, int]:
+    """Train for about so many seconds; return the seconds and the environment steps of each run."""
+    began, first = clock(), group.trainer.env_steps
+    while not group.finished:
+        _step(group)
+        if clock() - began >= seconds and group.trainer.env_steps > first:
+            break
+    return max(clock() - began, 1e-9), max(1, group.trainer.env_steps - first)
+
+
+def _that_starts_early(agent: AgentSpec) -> AgentSpec:
+    """Return the agent with a short time before its first update, for agents with a replay."""
+    config = agent.config
+    starts = getattr(config, "learning_starts", None)
+    if not isinstance(config, AgentConfig) or not starts:
+        return agent
+    rows = getattr(config, "batch_size", None)
+    return agent.with_params({"learning_starts": min(starts, max(_SHORT_START, rows if isinstance(rows, int) else 0))})
+
+
+def _bytes_of(group: Group) -> int:
+    learner = group.learner
+    agent = getattr(learner, "agent", learner)
+    return bytes_of_member(agent) if isinstance(agent, KerasAgent) else 0
+
+
+class _StepWatch(Callback):
+    """Measures the steps before the first update.
+
+    Args:
+        clock: Returns the time in seconds.
+    """
+
+    of_members = True
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._first: tuple[float, int] | None = None
+        self._last: tuple[float, int] | None = None
+        self._updated = False
+
+    @property
+    def seconds_per_step(self) -> float | None:
+        """Seconds of an environment step before the first update; None if there were too few."""
+        if self._first is None or self._last is None or self._last[1] == self._first[1]:
+            return None
+        return (self._last[0] - self._first[0]) / (self._last[1] - self._first[1])
+
+    def on_step_end(self, trainer: Trainer) -> None:
+        if not self._updated:
+            self._last = (self._clock(), trainer.env_steps)
+            self._first = self._first or self._last
+
+    def on_update_begin(self, trainer: Trainer) -> None:
+        self._updated = True

@@ -1,0 +1,78 @@
+"""Tests of the cost of a search against numbers worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from finder.budgets.cost import LOST_AT_RUNGS, PROCESS_SECONDS, RECORDING, Costs
+from finder.trials.speed import Speed
+from studies.scheduling.expected_pruning import Stage
+
+
+def speed(**fields: Any) -> Speed:
+    return Speed(**{"n_runs": 4, "start_seconds": 2.0, "shared_seconds": 0.001, "run_seconds": 0.0005, **fields})
+
+
+def costs(*speeds: Speed, **fields: Any) -> Costs:
+    named = {f"agent {k}": own for k, own in enumerate(speeds or (speed(),))}
+    return Costs(
+        **{"speeds": named, "n_processes": 1, "n_cores": 2, "together": True, "own_processes": False, **fields}
+    )
+
+
+def test_runs_together_share_a_part_of_each_step() -> None:
+    assert costs().batch_seconds((Stage(100, 2),), 3) == pytest.approx(100 * (0.001 + 6 * 0.0005) * (1 + RECORDING))
+
+
+def test_stages_cost_what_their_trials_do() -> None:
+    course = (Stage(100, 2), Stage(300, 1))
+    expected = 100 * (0.001 + 6 * 0.0005) + 200 * (0.001 + 3 * 0.0005)
+    assert costs().batch_seconds(course, 3) == pytest.approx(expected * (1 + RECORDING))
+    assert costs().rest_seconds(course, 3, 200) == pytest.approx(100 * 0.0025 * (1 + RECORDING))
+
+
+def test_steps_before_the_first_update_cost_less() -> None:
+    own = costs(speed(first_update=50, start_share=0.2))
+    assert own.batch_seconds((Stage(100, 2),), 3) == pytest.approx(60 * 0.004 * (1 + RECORDING))
+    assert own.rest_seconds((Stage(100, 2),), 3, 40) == pytest.approx((10 * 0.2 + 50) * 0.004 * (1 + RECORDING))
+
+
+def test_two_processes_take_half_of_the_runs_each() -> None:
+    each = 100 * (0.001 + 3 * 0.0005) * (1 + LOST_AT_RUNGS) * (1 + RECORDING)
+    assert costs(n_processes=2).batch_seconds((Stage(100, 2),), 3) == pytest.approx(each)
+
+
+def test_more_processes_than_cores_are_slower() -> None:
+    few, many = costs(n_processes=4, n_cores=4), costs(n_processes=4, n_cores=1)
+    course = (Stage(100, 4),)
+    assert many.batch_seconds(course, 1) == pytest.approx(4 * few.batch_seconds(course, 1))
+
+
+def test_trials_of_their_own_train_their_seeds_together() -> None:
+    own = costs(n_processes=2, together=False)
+    expected = 100 * 2 * 0.002 * (1 + LOST_AT_RUNGS) * (1 + RECORDING)  # 2 trials of 2 seeds in a process
+    assert own.batch_seconds((Stage(100, 3),), 2) == pytest.approx(expected)
+
+
+def test_agents_in_processes_end_with_the_slowest() -> None:
+    slow = speed(shared_seconds=0.0, run_seconds=0.01)
+    own = costs(speed(), slow, n_processes=2, together=False)
+    alone = costs(slow, n_processes=2, together=False)
+    assert own.batch_seconds((Stage(10, 2),), 1) == pytest.approx(alone.batch_seconds((Stage(10, 2),), 1))
+
+
+def test_structures_share_nothing_and_compile_one_after_another() -> None:
+    own = costs(n_structures=2)
+    assert own.batch_seconds((Stage(100, 2),), 3) == pytest.approx(100 * (0.002 + 6 * 0.0005) * (1 + RECORDING))
+    assert own.start_seconds(1, 3) == 4.0
+
+
+def test_start_of_processes_is_paid_again_for_the_confirmation() -> None:
+    own = costs(own_processes=True)
+    assert own.start_seconds(1, 0) == pytest.approx(2 + PROCESS_SECONDS)
+    assert own.start_seconds(1, 3) == pytest.approx(2 * (2 + PROCESS_SECONDS))
+    # A process a trial compiles for each batch of trials.
+    alone = costs(own_processes=True, together=False)
+    assert alone.start_seconds(3, 0) == pytest.approx(3 * 2 + PROCESS_SECONDS)

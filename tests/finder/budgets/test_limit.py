@@ -1,0 +1,202 @@
+"""Tests of the limit of a search with meters whose costs are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from finder.budgets.cost import RECORDING, Costs
+from finder.budgets.limit import BudgetSpent, Limit
+from finder.budgets.meters import LATE, StepMeter, TimeMeter
+from finder.trials.speed import Speed
+from studies.spec.spec import StudySpec
+
+
+def spec(**fields: Any) -> StudySpec:
+    rows = [{"learning_rate": 10.0**-k} for k in range(1, 9)]
+    given: dict[str, Any] = {
+        "name": "s", "agents": ["ppo"], "env": "CartPole-v1", "trials": rows, "env_steps": 1_000, "n_reports": 10,
+        "seeds": [0], "pruner": "race", "confirm": 0,
+    }  # fmt: skip
+    return StudySpec(**{**given, **fields})
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def time_meter(seconds: float, clock: Clock, **fields: Any) -> TimeMeter:
+    """Return a meter of runs whose steps take 1 ms each, without recording."""
+    speed = Speed(n_runs=1, start_seconds=2.0, shared_seconds=0.0, run_seconds=0.001 / (1 + RECORDING))
+    costs = Costs(speeds={"ppo": speed}, n_processes=1, n_cores=1, together=True, own_processes=False)
+    return TimeMeter(seconds, costs, clock=clock, **fields)
+
+
+def begun(limit: Limit, n: int) -> None:
+    for number in range(n):
+        assert limit.allows_trial(), number
+        limit.begun(number)
+
+
+def values(n: int) -> dict[int, dict[int, float]]:
+    """Return values of trials, of which higher numbers are better."""
+    return {number: {0: float(number)} for number in range(n)}
+
+
+def test_trials_begin_while_all_of_them_fit() -> None:
+    # 800 + 800 + 700 + 1200 + 800 + 900 steps of eight racing trials.
+    limit = Limit(spec(), StepMeter(5_200), together=True)
+    begun(limit, 8)
+    assert not limit.ended_search
+    limit = Limit(spec(), StepMeter(5_199), together=True)
+    begun(limit, 7)
+    assert not limit.allows_trial()
+    assert limit.ended_search
+
+
+def test_budget_of_the_confirmation_is_reserved() -> None:
+    own = spec(confirm=2, confirm_seeds=3)
+    limit = Limit(own, StepMeter(5_200 + 6_000), together=True)
+    assert limit.reserve == 6_000
+    begun(limit, 8)
+    limit = Limit(own, StepMeter(5_200 + 5_999), together=True)
+    begun(limit, 7)
+    assert not limit.allows_trial()
+
+
+def test_nothing_is_pruned_at_a_rung_while_the_rest_fits() -> None:
+    limit = Limit(spec(), StepMeter(5_200), together=True)
+    begun(limit, 8)
+    assert limit.rung(100, values(8), set()) == set()
+
+
+def test_the_worst_are_pruned_at_a_rung_where_the_rest_does_not_fit() -> None:
+    meter = StepMeter(5_200)
+    limit = Limit(spec(), meter, together=True)
+    begun(limit, 8)
+    meter.limit = 4_000  # 3,200 are left after 800; three trials need 2,700, four 3,300
+    assert limit.rung(100, values(8), set()) == {0, 1, 2, 3, 4}
+
+
+def test_losses_are_better_if_they_are_lower() -> None:
+    meter = StepMeter(5_200)
+    limit = Limit(spec(metric="loss"), meter, together=True)
+    begun(limit, 8)
+    meter.limit = 4_000
+    assert limit.rung(100, values(8), set()) == {3, 4, 5, 6, 7}
+
+
+def test_one_trial_continues_whatever_the_budget() -> None:
+    meter = StepMeter(5_200)
+    limit = Limit(spec(), meter, together=True)
+    begun(limit, 8)
+    meter.limit = 801
+    assert limit.rung(100, values(8), {0}) == {1, 2, 3, 4, 5, 6}
+
+
+def test_pruner_none_keeps_all_trials() -> None:
+    meter = StepMeter(8_000)
+    limit = Limit(spec(pruner="none"), meter, together=True)
+    assert not limit.prunes
+    begun(limit, 8)
+    meter.limit = 801
+    assert limit.rung(100, values(8), set()) == set()
+
+
+def test_spent_steps_are_those_of_ended_and_running_trials() -> None:
+    meter = StepMeter(10_000, before=50)
+    limit = Limit(spec(), meter, together=True)
+    begun(limit, 3)
+    limit.rung(100, values(3), set())
+    assert limit.spent == 50 + 300
+    limit.ended(0, 100, 1)
+    assert limit.spent == 50 + 300
+    limit.rung(200, {1: {0: 1.0}, 2: {0: 2.0}}, set())
+    assert limit.spent == 50 + 100 + 400
+
+
+def test_running_trials_stop_once_when_the_time_is_over() -> None:
+    clock = Clock()
+    limit = Limit(spec(), time_meter(60.0, clock), together=True)
+    clock.now += LATE * 60 - 0.1
+    limit.check()
+    clock.now += 0.2
+    with pytest.raises(BudgetSpent):
+        limit.check()
+    limit.check()  # running trials report while they are stopped
+
+
+def test_time_of_earlier_runs_counts() -> None:
+    clock = Clock()
+    limit = Limit(spec(), time_meter(60.0, clock, before=56.0), together=True)
+    assert limit.allows_trial()  # 2 s of compilation and 1 s of training
+    clock.now += 1.5
+    assert limit.spent == 57.5
+    assert not limit.allows_trial()
+
+
+def test_estimates_follow_the_speed_of_the_search() -> None:
+    clock = Clock()
+    meter = time_meter(60.0, clock)
+    limit = Limit(spec(), meter, together=True)
+    begun(limit, 8)
+    clock.now += 20
+    limit.rung(100, values(8), set())  # with the compilation, which says nothing about the speed
+    assert meter.correction == 1.0
+    clock.now += 8.0
+    limit.rung(200, values(8), set())  # 8 runs of 100 steps were estimated to take 0.8 s
+    assert meter.correction == pytest.approx((2 + 8) / (2 + 0.8))
+
+
+def test_the_worst_are_pruned_if_the_search_is_slower_than_estimated() -> None:
+    clock = Clock()
+    limit = Limit(spec(), time_meter(20.0, clock), together=True)
+    begun(limit, 8)
+    clock.now += 2.0
+    assert limit.rung(100, values(8), set()) == set()
+    clock.now += 8.0  # ten times slower; the rest of 3.6 s takes 12.9 s, and 10 s are left
+    pruned = limit.rung(200, values(8), {0})
+    assert pruned == {1, 2, 3, 4}
+
+
+def test_spare_budget_goes_to_further_seeds() -> None:
+    own = spec(confirm=2, confirm_seeds=3)
+    assert Limit(own, StepMeter(8_999), together=True).confirm_seeds(2) == 4
+    assert Limit(own, StepMeter(100_000), together=True).confirm_seeds(2) == 12  # four times as many at most
+    assert Limit(own, StepMeter(100_000), together=True, adjusts_seeds=False).confirm_seeds(2) == 3
+
+
+def test_a_short_rest_gives_fewer_seeds_or_none() -> None:
+    own = spec(confirm=2, confirm_seeds=3)
+    assert Limit(own, StepMeter(5_000), together=True).confirm_seeds(2) == 2
+    assert Limit(own, StepMeter(1_999), together=True).confirm_seeds(2) == 0
+    assert Limit(own, StepMeter(5_000), together=True, adjusts_seeds=False).confirm_seeds(2) == 0
+
+
+def test_a_further_round_of_confirmation_has_the_same_seeds() -> None:
+    limit = Limit(spec(confirm=2, confirm_seeds=3), StepMeter(100_000), together=True)
+    assert limit.confirm_seeds(2) == 12
+    assert limit.confirm_seeds(1) == 12
+
+
+def test_a_plan_grows_by_what_fits() -> None:
+    limit = Limit(spec(), StepMeter(2_500), together=True)
+    assert limit.n_further(4) == 2
+    assert limit.n_further(1) == 1
+
+
+def test_text_names_the_budget_and_how_to_go_on() -> None:
+    clock = Clock()
+    text = Limit(spec(minutes=1.5), time_meter(90.0, clock), together=True).text(3)
+    assert "the budget of 1.5 minutes is spent: 3 trials were not run to the end" in text
+    assert "--study-name s --minutes 3 (study_name='s', minutes=3)" in text
+    text = Limit(spec(total_env_steps=5_200), StepMeter(5_200), together=True).text(1)
+    assert "5,200 environment steps is spent: 1 trial was not run" in text
+    assert "--total-env-steps 10400" in text

@@ -1,0 +1,115 @@
+"""Tests of the choice of environment steps and trials for the budget of a whole search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agents.contract.spec import AgentSpec
+from finder.budgets.cost import RECORDING, Costs
+from finder.budgets.estimating import Measured
+from finder.budgets.resolution import least_steps, refuse_contradictions, within_minutes, within_steps
+from finder.trials.speed import Speed
+from studies.errors import StudyError
+from studies.spec.spec import StudySpec
+
+AGENTS = {"ppo": AgentSpec.of("ppo", "CartPole-v1", {"n_envs": 4, "n_steps": 32})}
+
+
+def planned(n: int = 2, **fields: Any) -> StudySpec:
+    rows = [{"learning_rate": 10.0**-k} for k in range(1, n + 1)]
+    return spec(**{"trials": rows, **fields})
+
+
+def spec(**fields: Any) -> StudySpec:
+    given = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "seeds": [0], "pruner": "none", "confirm": 0}
+    return StudySpec(**{**given, **fields})
+
+
+def measured(run_seconds: float, start_seconds: float = 3.0) -> Measured:
+    """Return costs of runs in one process, without recording."""
+    speed = Speed(
+        n_runs=1, start_seconds=start_seconds, shared_seconds=0.0, run_seconds=run_seconds / (1 + RECORDING)
+    )  # fmt: skip
+    costs = Costs(speeds={"ppo": speed}, n_processes=1, n_cores=1, together=True, own_processes=False)
+    return Measured(costs=costs, at_once=None, sentences=())
+
+
+def test_least_steps_are_two_updates_and_an_episode() -> None:
+    assert least_steps(AGENTS) == 500  # the step limit of CartPole-v1
+    assert least_steps({"dqn": AgentSpec.of("dqn", "CartPole-v1", {"learning_starts": 1_000})}) == 2_000
+
+
+def test_steps_of_each_run_fill_the_minutes() -> None:
+    # 57 s less 3 s of compilation and 4 s before; two runs of 1 ms a step.
+    chosen = within_minutes(planned(minutes=1), measured(0.001), AGENTS, spent=4.0)
+    assert chosen.env_steps == 25_000
+    assert chosen.minutes == 1
+
+
+def test_confirmation_counts() -> None:
+    # 4 runs: two trials, and the best of them on two further seeds.
+    chosen = within_minutes(planned(minutes=1, confirm=1, confirm_seeds=2), measured(0.001), AGENTS, spent=4.0)
+    assert chosen.env_steps == 12_500
+
+
+def test_number_of_trials_follows_for_a_sampler() -> None:
+    own = spec(minutes=1, env_steps=5_000, params={"gamma": "0.9:0.99"})
+    assert within_minutes(own, measured(0.001), AGENTS, spent=4.0).n_trials == 10
+
+
+@pytest.mark.parametrize(("minutes", "needed"), [(0.1, "0.3"), (0.01, "0.3")])
+def test_too_few_minutes_are_refused_with_those_that_are_needed(minutes: float, needed: str) -> None:
+    # 3 s of compilation and 2 * 500 steps of 10 ms, of which 95% are planned: 13.7 s.
+    with pytest.raises(StudyError, match=f"2 trials of 500 environment steps .* need about {needed} minutes"):
+        within_minutes(planned(minutes=minutes), measured(0.01), AGENTS, spent=0.0)
+    chosen = within_minutes(planned(minutes=float(needed)), measured(0.01), AGENTS, spent=0.0)
+    assert chosen.env_steps is not None
+    assert chosen.env_steps >= 500
+
+
+def test_too_few_minutes_for_a_single_trial_are_refused() -> None:
+    own = spec(minutes=0.1, env_steps=5_000, params={"gamma": "0.9:0.99"})
+    with pytest.raises(StudyError, match="1 trial of 5,000 environment steps with 1 seed need about 1 minutes"):
+        within_minutes(own, measured(0.01), AGENTS, spent=0.0)
+
+
+def test_total_steps_are_those_of_search_and_confirmation() -> None:
+    assert within_steps(planned(total_env_steps=10_000), None, AGENTS).env_steps == 5_000
+    own = planned(total_env_steps=10_000, confirm=1, confirm_seeds=3)
+    assert within_steps(own, None, AGENTS).env_steps == 2_000
+
+
+def test_total_steps_count_on_pruning() -> None:
+    # Eight racing trials take 5.2 budgets (`test_limit.py`).
+    own = planned(8, total_env_steps=52_000, pruner="race", n_reports=10)
+    assert within_steps(own, None, AGENTS).env_steps == pytest.approx(10_000, rel=0.01)
+
+
+def test_too_few_total_steps_are_refused() -> None:
+    with pytest.raises(
+        StudyError, match=r"999 environment steps are too few: 2 trials .* about 1000 environment steps"
+    ):
+        within_steps(planned(total_env_steps=999), None, AGENTS)
+    assert within_steps(planned(total_env_steps=1_000), None, AGENTS).env_steps == 500
+
+
+def test_contradictions_are_refused_with_what_to_do() -> None:
+    with pytest.raises(StudyError, match=r"minutes was given with env_steps 600 and a plan .* \(--env-steps\)"):
+        refuse_contradictions(planned(minutes=1, env_steps=600))
+    with pytest.raises(StudyError, match="and n_trials, which leaves nothing to choose"):
+        refuse_contradictions(spec(minutes=1, env_steps=600, n_trials=3, params={"gamma": "0.9:0.99"}))
+    refuse_contradictions(spec(minutes=1, env_steps=600, params={"gamma": "0.9:0.99"}))
+    refuse_contradictions(planned(minutes=1))
+    refuse_contradictions(planned(env_steps=600))
+
+
+def test_both_budgets_and_episodes_are_refused_by_the_study() -> None:
+    with pytest.raises(StudyError, match="give one of the two"):
+        planned(minutes=1, total_env_steps=600)
+    with pytest.raises(StudyError, match="minutes is for runs in environment steps"):
+        planned(minutes=1, episodes=5)
+    for minutes in (0, -1, float("inf"), "soon"):
+        with pytest.raises(StudyError, match="minutes is"):
+            planned(minutes=minutes)

@@ -1,0 +1,217 @@
+"""Tests of searches with a budget of the whole, with injected speeds and clocks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import SMALL_PPO
+
+import finder
+from finder import LRFinder, tune
+from finder.budgets import estimating, meters
+from finder.budgets.limit import Limit
+from finder.trials import speed_measurement as speeds
+from finder.trials.speed import Speed
+from studies import load_study
+from studies.analysis.conclusion import conclusion
+from studies.errors import StudyError
+
+ENV = "fakes:TwoStep-v0"
+QUICK: dict[str, Any] = {"fixed": SMALL_PPO, "seeds": 1, "n_jobs": 1, "progress": False, "pruner": "none"}
+RATES = [1e-3, 1e-2]
+
+
+@pytest.fixture
+def speed(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Replace measurements by a number of seconds for each step of a run, which tests may change."""
+    seconds = [0.1]
+
+    def measure(trials: Any, **_: Any) -> dict[str, Speed]:
+        each = Speed(n_runs=2, start_seconds=1.0, shared_seconds=0.0, run_seconds=seconds[0] / 1.05)
+        return {trial.label: each for trial in trials}
+
+    monkeypatch.setattr(estimating, "measure", measure)
+    return seconds
+
+
+@pytest.fixture
+def spent(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Replace the clock of the limit: seconds that are spent, of which the last one stays."""
+    seconds = [0.0]
+    monkeypatch.setattr(meters.TimeMeter, "spent", lambda self: seconds.pop(0) if len(seconds) > 1 else seconds[0])
+    return seconds
+
+
+def grid(storage: str | None, **options: Any) -> Any:
+    return LRFinder("ppo", ENV).grid(rates=RATES, storage=storage, **{**QUICK, "confirm": 0, **options})
+
+
+def test_dry_run_returns_the_plan_and_writes_nothing(tmp_path: Path, speed: list[float]) -> None:
+    file = tmp_path / "new.db"
+    search = LRFinder("ppo", ENV)
+    plan = finder.dry_run(
+        search.grid, rates=RATES, env_steps=400, storage=str(file), **{**QUICK, "confirm": 1, "confirm_seeds": 2}
+    )
+    assert not file.exists()
+    assert search.result is None
+    assert (plan.n_trials, plan.n_seeds, plan.env_steps, plan.most_steps) == (2, 1, 400, 1_600)
+    assert plan.time is not None
+    assert plan.time.search_seconds == pytest.approx(80)
+    assert plan.time.confirmation_seconds == pytest.approx(80)
+    assert plan.time.start_seconds == pytest.approx(1)
+    assert "Which learning rate of ppo on fakes:TwoStep-v0?" in repr(plan)
+    assert plan.to_json()["seconds"]["total_seconds"] == pytest.approx(161)
+
+
+def test_dry_run_of_a_study_says_what_it_has(storage: str, speed: list[float]) -> None:
+    grid(storage, env_steps=400).close()
+    plan = finder.dry_run(grid, storage, env_steps=400)
+    assert any("2 of 2 trials have ended" in note for note in plan.notes)
+
+
+def test_dry_run_needs_a_search() -> None:
+    with pytest.raises(finder_error(), match="ended without a search"):
+        finder.dry_run(print, "nothing")
+
+
+def finder_error() -> type[Exception]:
+    from agents.errors import ConfigurationError
+
+    return ConfigurationError
+
+
+def test_minutes_choose_the_steps_of_each_run(storage: str, speed: list[float], spent: list[float]) -> None:
+    with grid(storage, minutes=2).study as study:  # 113 s of two runs of 0.1 s a step, less what has passed
+        assert 400 < (study.spec.env_steps or 0) <= 565
+        assert study.spec.minutes == 2
+        assert len(study.trials()) == 2
+    with load_study(study.name, storage) as kept:
+        assert kept.spec == study.spec.model_copy(update={"storage": kept.spec.storage})
+
+
+def test_resumed_study_keeps_its_steps_and_its_time(storage: str, speed: list[float], spent: list[float]) -> None:
+    spent[:] = [50.0]
+    first = grid(storage, minutes=2)
+    first.close()
+    speed[0] = 0.01  # would give ten times as many steps
+    spent[:] = [60.0]
+    with grid(storage, minutes=2).study as again:
+        assert again.name == first.study.name
+        assert again.spec.env_steps == first.study.spec.env_steps
+        assert again.study.user_attrs["finder_seconds"] == 60.0
+    with grid(storage, minutes=3).study as other:
+        assert other.name == f"{first.study.name}-2"
+        assert (other.spec.env_steps or 0) > 2_000
+
+
+def test_trials_that_do_not_fit_do_not_begin(storage: str, speed: list[float], spent: list[float]) -> None:
+    # The first trial begins; the second would not end in time. They are trained one after another.
+    spent[:] = [0.0, 100.0]
+    with grid(storage, minutes=2, executor="inline").study as study:
+        assert [trial.state.name for trial in study.trials()] == ["COMPLETE"]
+        found = conclusion(study)
+        assert "1 of 2 trials done" in found.certainty
+        [remedy] = found.remedies
+        assert dict(remedy.changes) == {"minutes": 4.0, "study_name": study.name}
+    spent[:] = [100.0]
+    with grid(storage, minutes=4, study_name=study.name, executor="inline").study as study:
+        assert [trial.state.name for trial in study.trials()] == ["COMPLETE", "COMPLETE"]
+        assert len({trial.user_attrs["configuration"]["env_steps"] for trial in study.trials()}) == 1
+
+
+def test_running_trials_stop_when_the_time_is_over(storage: str, speed: list[float], spent: list[float]) -> None:
+    spent[:] = [0.0, 0.0, 0.0, 1_000.0]
+    with grid(storage, minutes=2).study as study:
+        assert [trial.state.name for trial in study.trials()] == ["WAITING", "WAITING"]
+    spent[:] = [0.0]
+    with grid(storage, minutes=2).study as study:
+        assert [trial.state.name for trial in study.trials()] == ["COMPLETE", "COMPLETE"]
+        assert len(study.all_trials()) == 2
+
+
+def test_spare_time_goes_to_further_seeds(speed: list[float], spent: list[float]) -> None:
+    with grid(None, minutes=2, confirm=1).study as study:
+        [confirmation] = study.confirmation_trials()
+        assert study.spec.confirm_seeds == 20
+        assert len(confirmation.user_attrs["seed_values"]) == 20
+
+
+def test_given_number_of_further_seeds_is_kept(speed: list[float], spent: list[float]) -> None:
+    with grid(None, minutes=2, confirm=1, confirm_seeds=2).study as study:
+        [confirmation] = study.confirmation_trials()
+        assert len(confirmation.user_attrs["seed_values"]) == 2
+
+
+def test_confirmation_is_left_out_without_time(
+    speed: list[float], spent: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Limit, "confirm_seeds", lambda self, n_trials: 0)  # see `test_limit.py`
+    with grid(None, minutes=2, confirm=1, confirm_seeds=2).study as study:
+        assert study.confirmation_trials() == []
+        assert "not confirmed on further seeds yet" in conclusion(study).certainty
+
+
+def test_number_of_trials_is_chosen_for_a_sampler(storage: str, speed: list[float], spent: list[float]) -> None:
+    given = {**QUICK, "confirm": 0, "storage": storage, "executor": "inline"}
+    space = {"learning_rate": "1e-4:1e-2:log"}
+    with tune("ppo", ENV, space, minutes=2, env_steps=250, **given).study as study:
+        assert study.spec.n_trials == len(study.trials()) == 4  # 113 s of 25 s each
+    with tune("ppo", ENV, space, minutes=2, env_steps=250, **given).study as study:
+        assert len(study.trials()) == 4
+
+
+def test_total_steps_are_kept(storage: str) -> None:
+    with grid(storage, total_env_steps=1_000, confirm=1, confirm_seeds=2).study as study:
+        assert study.spec.env_steps == 250
+        steps = [trial.user_attrs["env_steps"] * len(trial.user_attrs["seed_values"]) for trial in study.all_trials()]
+        assert len(steps) == 3
+        assert sum(steps) <= 1_000 + 4 * 2 * 16  # runs end with a rollout
+
+
+def test_extension_of_the_range_keeps_the_total_steps(storage: str) -> None:
+    options = {**QUICK, "confirm": 0, "storage": storage}
+    result = LRFinder("ppo", ENV).grid(1e-3, 1e-2, 3, total_env_steps=900, **options)
+    with result.study as study:
+        assert study.spec.env_steps == 300
+        assert len(study.trials()) == 3
+
+
+def test_submitting_needs_the_steps_of_each_run(tmp_path: Path, storage: str) -> None:
+    file = tmp_path / "study.toml"
+    file.write_text(
+        f'name = "s"\nagents = "ppo"\nenv = "CartPole-v1"\nminutes = 3\nstorage = "{storage}"\n'
+        '[params]\ngamma = "0.9:0.99"\n'
+    )
+    with pytest.raises(StudyError, match="minutes is 3 and env_steps is still to be chosen"):
+        finder.submit_file(file)
+
+
+@pytest.mark.parametrize("executor", ["population", "process"])
+@pytest.mark.real
+def test_real_measurement(monkeypatch: pytest.MonkeyPatch, executor: str) -> None:
+    monkeypatch.setattr(speeds, "ALL_SECONDS", 0.05)
+    monkeypatch.setattr(speeds, "FEW_SECONDS", 0.05)
+    n_jobs = 1 if executor == "population" else 2
+    plan = finder.dry_run(grid, None, env_steps=400, **{"executor": executor, "n_jobs": n_jobs, "seeds": 3})
+    assert plan.time is not None
+    assert plan.time.search_seconds > 0
+    assert plan.memory_bytes is not None
+    assert plan.memory_bytes > 9e8 * n_jobs
+    [measured] = plan.measured
+    assert measured.startswith(
+        "6 runs of ppo together for" if executor == "population" else "3 runs of ppo together for"
+    )
+
+
+def test_failing_run_is_reported_by_the_measurement() -> None:
+    with pytest.raises(finder_error(), match="speed of ppo cannot be measured, because its run failed: RuntimeError"):
+        finder.dry_run(grid_of_broken)
+
+
+def grid_of_broken() -> Any:
+    from agents import EnvironmentSpec
+
+    broken = EnvironmentSpec(ENV, kwargs={"fail_after": 20})
+    return LRFinder("ppo", broken).grid(rates=RATES, storage=None, env_steps=400, **{**QUICK, "confirm": 0})
