@@ -89,7 +89,7 @@ def settings(pairs: Iterable[str] | None) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         if not (equals and name.strip() and text.strip()):
             raise ConfigurationError(f"--set is {pair!r}: write name=value, such as --set gamma=0.99.")
-        _add(found, name.strip(), _value(text.strip(), "--set"), "--set")
+        _add(found, name.strip(), json_or_text(text.strip(), "--set"), "--set")
     return found
 
 
@@ -135,7 +135,8 @@ def _add(found: dict[str, Any], name: str, value: Any, flag: str) -> None:
     found[name] = value
 
 
-def _value(text: str, flag: str) -> Any:
+def json_or_text(text: str, flag: str) -> Any:
+    """Return a value as JSON or a number, otherwise the text itself."""
     try:
         value = json.loads(text)
     except RecursionError:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, Unpack
 
@@ -13,6 +12,7 @@ from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.renamed import with_present_names
+from finder.finders.first_trials import current_params, first_trials, with_current_params
 from finder.search.object_resolver import ObjectResolver, check_plan
 from finder.search.observer import Observer
 from finder.search.options import StudyOptions, make_spec, observer_options
@@ -24,7 +24,7 @@ from studies.analysis.status import study_status
 from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name
-from studies.spec.spaces import Fixed, FloatRange, IntRange, Space, parse_space, settle
+from studies.spec.spaces import Fixed, Space, parse_space
 from studies.spec.spec import StudySpec
 from studies.study.origin import StudyOrigin, started_by
 from studies.study.study import OpenStudy
@@ -91,6 +91,7 @@ def tune(
     n_trials: int = 20,
     sampler: str = "tpe",
     sampler_kwargs: Mapping[str, Any] | None = None,
+    first: Sequence[Mapping[str, Any]] = (),
     **options: Unpack[StudyOptions],
 ) -> SearchResult:
     """Search the hyperparameters of an agent.
@@ -100,14 +101,15 @@ def tune(
         environment: The environment; may be left out if the agent has one.
         params: Hyperparameter -> search space: ``"0.9:0.999"`` is a range (``"1e-5:1e-1:log"`` on a log axis), a list
             or ``"a,b,c"`` a choice, and None the range that the hyperparameter declares. Arguments of optimizers are
-            named ``optimizer.momentum``. Defaults to all hyperparameters with a declared range. The first trial is the
-            agent with its present values.
+            named ``optimizer.momentum``. Defaults to all hyperparameters with a declared range.
         env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
         episodes: Budget of each run in episodes.
         metric: Judge by returns (``"return"`` or ``"reward"``) or by losses (``"loss"``). Defaults to ``"return"``.
         n_trials: Trials in total, including those of a resumed study. Defaults to 20.
         sampler: Name of a sampler. Defaults to ``"tpe"``.
         sampler_kwargs: Arguments of the sampler.
+        first: Parameter sets that are tried before the sampler proposes any, in this order; the sampler completes those
+            that lack a parameter. The agent with its present values follows them. Defaults to none.
         **options: See `StudyOptions`; `fixed` are hyperparameters that have the same value in every trial.
 
     Raises:
@@ -127,7 +129,8 @@ def tune(
             else f"{spec.label} has no parameters to search: add some with defaults."
         )
     spaces = parse_spaces(spec, searched)
-    row = current_params(as_fixed, spaces)
+    is_plan = canonical_sampler_name(sampler) in GRID_SAMPLERS
+    rows = first_trials(as_fixed, spaces, fixed, first)
     study = make_spec(
         "tune",
         [spec],
@@ -137,7 +140,7 @@ def tune(
         episodes=episodes,
         metric=metric,
         params=spaces,
-        first=(row,) if row and canonical_sampler_name(sampler) not in GRID_SAMPLERS else (),
+        first=tuple(with_current_params(rows, {} if is_plan else current_params(as_fixed, spaces), n_trials)),
         n_trials=n_trials,
         sampler=sampler,
         sampler_kwargs=dict(sampler_kwargs or {}),
@@ -189,23 +192,6 @@ def default_space(agent: AgentSpec, fixed: Container[str] = ()) -> dict[str, Non
     complement_of = {name: complement for complement, name in type(agent.config).complements().items()}
     names = {name: complement_of.get(name, name) for name in _searchable(agent.config.effective_hyperparameters())}
     return {other: None for name, other in names.items() if name not in fixed and other not in fixed}
-
-
-def current_params(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, Any]:
-    """Return the configuration of an agent as a point of the search space, for the first trial.
-
-    A number outside of its range becomes the nearest end; a value that is not among the choices is left out.
-    """
-    row = {}
-    for name, space in spaces.items():
-        value = agent.config.value_of(name)
-        if isinstance(space, FloatRange | IntRange):
-            if not isinstance(value, int | float) or isinstance(value, bool) or space.step is not None:
-                continue
-            value = min(max(value, space.low), space.high)
-        with contextlib.suppress(StudyError):
-            row[name] = settle(space, value)
-    return row
 
 
 def declared_range(search: tuple[Any, ...]) -> Any:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from studies.defaults import DEFAULT_STORAGE
-from studies.errors import StudyError
+from studies.errors import StudyError, nearest
 from studies.spec.checked_model import CheckedModel
 from studies.spec.plan import grid_rows, inferred_spaces, settled_rows
 from studies.spec.redaction import redacted
@@ -239,7 +239,10 @@ class StudySpec(CheckedModel):
     def _check_first(self) -> None:
         strange = sorted({key for row in self.first for key in row} - set(self.search_space()))
         if strange:
-            raise StudyError(f"first has {strange[0]!r}, which is not searched: take it out, or give it a space.")
+            raise StudyError(
+                f"first has {strange[0]!r}, which is not searched: take it out, or give it a space. "
+                f"{nearest(strange[0], self.search_space())}"
+            )
         if self.first and (self.trials or canonical_sampler_name(self.sampler) in GRID_SAMPLERS):
             raise StudyError("first is for samplers, and this study has a plan: leave it out.")
         object.__setattr__(self, "first", settled_rows(self.first, self.search_space(), "first trial"))
