@@ -9,6 +9,7 @@ from typing import Any
 from agents.contract.spec import AgentSpec
 from agents.errors import ConfigurationError, unknown_name
 from studies.errors import StudyError
+from studies.spec.conditions import existing
 from studies.spec.spaces import FloatRange, IntRange, Space, settle
 
 DIGITS = 12
@@ -100,7 +101,8 @@ def with_current_params(rows: Sequence[dict[str, Any]], current: dict[str, Any],
 def current_params(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, Any]:
     """Return the configuration of an agent as a point of the search space, for the first trial.
 
-    A number outside of its range becomes the nearest end; a value that is not among the choices is left out.
+    A number outside of its range becomes the nearest end; a value that is not among the choices, and a parameter whose
+    condition does not hold, are left out.
     """
     row = {}
     for name, space in spaces.items():
@@ -111,4 +113,4 @@ def current_params(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, A
             value = min(max(value, space.low), space.high)
         with contextlib.suppress(StudyError):
             row[name] = settle(space, value)
-    return row
+    return existing(row, spaces)

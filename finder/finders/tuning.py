@@ -24,7 +24,8 @@ from studies.analysis.status import study_status
 from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name
-from studies.spec.spaces import Fixed, Space, parse_space
+from studies.spec.space_notation import conditional, parse_space, split_conditions
+from studies.spec.spaces import Fixed, Space
 from studies.spec.spec import StudySpec
 from studies.study.origin import StudyOrigin, started_by
 from studies.study.study import OpenStudy
@@ -101,7 +102,8 @@ def tune(
         environment: The environment; may be left out if the agent has one.
         params: Hyperparameter -> search space: ``"0.9:0.999"`` is a range (``"1e-5:1e-1:log"`` on a log axis), a list
             or ``"a,b,c"`` a choice, and None the range that the hyperparameter declares. Arguments of optimizers are
-            named ``optimizer.momentum``. Defaults to all hyperparameters with a declared range.
+            named ``optimizer.momentum``; ``"0:0.99@optimizer=sgd"`` exists only in trials with that optimizer. Defaults
+            to all hyperparameters with a declared range.
         env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
         episodes: Budget of each run in episodes.
         metric: Judge by returns (``"return"`` or ``"reward"``) or by losses (``"loss"``). Defaults to ``"return"``.
@@ -160,7 +162,9 @@ def parse_spaces(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space
     known, complements = type(agent.config).describe(), type(agent.config).complements()
     spaces = {}
     for name, given in params.items():
-        value = given
+        # `@agent=ppo` is a condition alone: the range is the declared one.
+        text, when = split_conditions(given) if isinstance(given, str) else ("", {})
+        value = None if when and not text else given
         plain = name.rpartition(".")[2] if name.endswith(".learning_rate") else complements.get(name, name)
         if "." not in name and plain not in known:
             raise unknown_name(f"hyperparameter of {agent.label}", name, {**known, **complements})
@@ -178,7 +182,8 @@ def parse_spaces(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space
             value = declared_range(about.search)
             if name in complements:
                 value = {"low": round(1 - value["high"], 12), "high": round(1 - value["low"], 12)}
-        spaces[name] = parse_space(value, log=log or None)
+        space = parse_space(value, log=log or None)
+        spaces[name] = space if value is given else conditional(space, when)
     return spaces
 
 

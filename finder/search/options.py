@@ -141,7 +141,7 @@ def make_spec(
     if "strategy" in chosen:
         chosen["strategy"] = str(StrategySpec.of(chosen["strategy"]))
     varied = {
-        *fields.get("params", {}),
+        *(name for name, space in fields.get("params", {}).items() if not space.when),
         *(options.get("fixed") or {}),
         *(k for row in fields.get("trials", ()) for k in row),
     }

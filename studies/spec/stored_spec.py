@@ -15,8 +15,11 @@ SPEC_ATTR = "finder_spec"
 VERSION_ATTR = "finder_spec_version"
 """Study attribute: version of the spec. Studies of early versions have none, which means version 1."""
 
-SPEC_VERSION = 1
-"""Current version of specs. It is incremented when a field is added, removed or changes its meaning."""
+SPEC_VERSION = 2
+"""Current version of specs. It is incremented when a field is added, removed or changes its meaning.
+
+Version 2 has conditional parameters; specs without any are stored as version 1, which earlier versions of Finder read.
+"""
 
 _MOVED_CALLBACKS = {
     "agents.callbacks:Progress": "agents.callbacks.progress:Progress",
@@ -34,7 +37,8 @@ def stored_attributes(spec: StudySpec, label: str) -> dict[str, Json]:
         spec: The spec.
         label: Label of its storage, without a password: the dashboard shows attributes to everyone.
     """
-    return {VERSION_ATTR: SPEC_VERSION, SPEC_ATTR: {**spec.to_json_dict(), "storage": label}}
+    version = 2 if any(space.when for space in spec.params.values()) else 1
+    return {VERSION_ATTR: version, SPEC_ATTR: {**spec.to_json_dict(), "storage": label}}
 
 
 def is_finder_study(attributes: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from agents import AgentSpec, ConfigurationError
 from finder.finders.first_trials import first_trials, with_current_params
-from studies.spec.spaces import parse_space
+from studies.spec.space_notation import parse_space
 
 PPO = AgentSpec.of("ppo", "CartPole-v1")
 SPACES = {
