@@ -107,7 +107,7 @@ def spaces(pairs: Iterable[str] | None) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for pair in pairs or ():
-        name, separator, text = _NAME.fullmatch(pair).groups()  # type: ignore[union-attr] - it matches every text
+        name, separator, text = _NAME.fullmatch(pair).groups()  # type: ignore[union-attr]  # matches every text
         if not name.strip() or (separator and not text.strip()):
             raise ConfigurationError(
                 f"--param is {pair!r}: write name=low:high, name=a,b,c, or a name alone for its usual range."

@@ -59,6 +59,9 @@ class ConditionalModel(CheckedModel):
     # Left out of stored specs where it is empty, so that earlier versions read them.
     when: Conditions = Field(default_factory=dict, exclude_if=lambda when: not when)
 
+    def __init__(self, **data: Any) -> None:
+        super().__init__(**data)
+
 
 class FloatRange(ConditionalModel):
     """Range of real numbers from `low` to `high`, both inclusive.

@@ -49,7 +49,7 @@ IN_PLACE = ["-pgamma=0.9:0.99", "-p", "gamma=0.9:0.99", "--param=gamma=0.9:0.99"
             ["--optimizer", "sgd(momentum=0.9)", "--rates", "1,1e1"],
         ),
         (
-            ["tune", "ppo", *PLACE, *IN_PLACE, "--param", "learning_rate=1e-4:1:log", "-plearning_rate"],
+            ["tune", "ppo", *PLACE, *IN_PLACE, "--param", "learning_rate=1e-4:1:log", "-plearning_rate@optimizer=sgd"],
             WIDER,
             IN_PLACE,
             ["--param", "learning_rate=1e-05:10:log", "--study-name", "s-wider"],

@@ -78,7 +78,7 @@ def test_trials_have_the_parameters_that_exist_whenever_the_study_is_interrupted
 def test_tpe_learns_a_conditional_parameter_from_the_trials_that_have_it(
     storage: StudyStorage, make_spec: Make
 ) -> None:
-    proposed = [run(make_spec, storage, 60, f"{seed}", seed=seed, seeds=1)[40:] for seed in range(3)]
+    proposed = [run(make_spec, storage, 60, f"{seed}", seed=seed, seeds=1)[40:] for seed in range(2)]
     late = [params for each in proposed for params in each]
     with_momentum = [params["optimizer.momentum"] for params in late if "optimizer.momentum" in params]
     assert len(with_momentum) > len(late) / 2, "random search has it in one of six trials"
