@@ -27,13 +27,13 @@ from .servers.dashboard import attach_figures as attach_figures
 from .servers.dashboard import serve as serve
 from .spec.scheduler_names import PRUNERS as PRUNERS
 from .spec.scheduler_names import SAMPLERS as SAMPLERS
+from .spec.space_notation import parse_space as parse_space
 from .spec.spaces import Choice as Choice
 from .spec.spaces import Fixed as Fixed
 from .spec.spaces import FloatRange as FloatRange
 from .spec.spaces import IntRange as IntRange
 from .spec.spaces import Space as Space
 from .spec.spaces import distribution as distribution
-from .spec.spaces import parse_space as parse_space
 from .spec.spec import StudySpec as StudySpec
 from .statistics.values import iqm as iqm
 from .statistics.values import last_part_return as last_part_return

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from agents.errors import ConfigurationError
+
+_NAME = re.compile(r"([^=@]*)([=@]?)(.*)", re.DOTALL)
+"""A name, what follows it, and the rest."""
 
 
 def json_object(text: str | None, flag: str) -> dict[str, Any]:
@@ -89,24 +93,27 @@ def settings(pairs: Iterable[str] | None) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         if not (equals and name.strip() and text.strip()):
             raise ConfigurationError(f"--set is {pair!r}: write name=value, such as --set gamma=0.99.")
-        _add(found, name.strip(), _value(text.strip(), "--set"), "--set")
+        _add(found, name.strip(), json_or_text(text.strip(), "--set"), "--set")
     return found
 
 
 def spaces(pairs: Iterable[str] | None) -> dict[str, Any]:
-    """Parse `--param`: ``name=space`` (see `studies.spec.spaces.parse_space`), or a name alone for its declared range.
+    """Parse `--param`: ``name=space``, or a name for its declared range, or ``name@other=value`` under a condition.
+
+    Spaces are parsed by `studies.spec.space_notation.parse_space`.
 
     Raises:
         ConfigurationError: A name is missing or repeated, or a space is empty.
     """
     found: dict[str, Any] = {}
     for pair in pairs or ():
-        name, equals, text = pair.partition("=")
-        if not name.strip() or (equals and not text.strip()):
+        name, separator, text = _NAME.fullmatch(pair).groups()  # type: ignore[union-attr]  # matches every text
+        if not name.strip() or (separator and not text.strip()):
             raise ConfigurationError(
                 f"--param is {pair!r}: write name=low:high, name=a,b,c, or a name alone for its usual range."
             )
-        _add(found, name.strip(), text.strip() if equals else None, "--param")
+        space = None if not separator else f"@{text}" if separator == "@" else text.strip()
+        _add(found, name.strip(), space, "--param")
     return found
 
 
@@ -135,7 +142,8 @@ def _add(found: dict[str, Any], name: str, value: Any, flag: str) -> None:
     found[name] = value
 
 
-def _value(text: str, flag: str) -> Any:
+def json_or_text(text: str, flag: str) -> Any:
+    """Return a value as JSON or a number, otherwise the text itself."""
     try:
         value = json.loads(text)
     except RecursionError:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, Unpack
 
@@ -13,6 +12,7 @@ from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.renamed import with_present_names
+from finder.finders.first_trials import current_params, first_trials, with_current_params
 from finder.search.object_resolver import ObjectResolver, check_plan
 from finder.search.observer import Observer
 from finder.search.options import StudyOptions, make_spec, observer_options
@@ -23,7 +23,8 @@ from studies.analysis.status import study_status
 from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name
-from studies.spec.spaces import Fixed, FloatRange, IntRange, Space, parse_space, settle
+from studies.spec.space_notation import conditional, parse_space, split_conditions
+from studies.spec.spaces import Fixed, Space
 from studies.spec.spec import StudySpec
 from studies.study.origin import StudyOrigin, started_by
 from studies.study.study import OpenStudy
@@ -93,6 +94,7 @@ def tune(
     n_trials: int | None = None,
     sampler: str = "tpe",
     sampler_kwargs: Mapping[str, Any] | None = None,
+    first: Sequence[Mapping[str, Any]] = (),
     **options: Unpack[StudyOptions],
 ) -> SearchResult:
     """Search the hyperparameters of an agent.
@@ -102,8 +104,8 @@ def tune(
         environment: The environment; may be left out if the agent has one.
         params: Hyperparameter -> search space: ``"0.9:0.999"`` is a range (``"1e-5:1e-1:log"`` on a log axis), a list
             or ``"a,b,c"`` a choice, and None the range that the hyperparameter declares. Arguments of optimizers are
-            named ``optimizer.momentum``. Defaults to all hyperparameters with a declared range. The first trial is the
-            agent with its present values.
+            named ``optimizer.momentum``; ``"0:0.99@optimizer=sgd"`` exists only in trials with that optimizer. Defaults
+            to all hyperparameters with a declared range.
         env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
         episodes: Budget of each run in episodes.
         metric: What runs are compared by: ``"return"``, ``"auc"`` (mean return over the whole training),
@@ -113,6 +115,8 @@ def tune(
             `minutes` (or `total_env_steps`) and `env_steps` to as many as it suffices for.
         sampler: Name of a sampler. Defaults to ``"tpe"``.
         sampler_kwargs: Arguments of the sampler.
+        first: Parameter sets that are tried before the sampler proposes any, in this order; the sampler completes those
+            that lack a parameter. The agent with its present values follows them. Defaults to none.
         **options: See `StudyOptions`; `fixed` are hyperparameters that have the same value in every trial.
 
     Raises:
@@ -132,7 +136,8 @@ def tune(
             else f"{spec.label} has no parameters to search: add some with defaults."
         )
     spaces = parse_spaces(spec, searched)
-    row = current_params(as_fixed, spaces)
+    is_plan = canonical_sampler_name(sampler) in GRID_SAMPLERS
+    rows = first_trials(as_fixed, spaces, fixed, first)
     given: dict[str, Any] = {} if n_trials is None else {"n_trials": n_trials}
     study = make_spec(
         "tune",
@@ -143,7 +148,7 @@ def tune(
         episodes=episodes,
         metric=metric,
         params=spaces,
-        first=(row,) if row and canonical_sampler_name(sampler) not in GRID_SAMPLERS else (),
+        first=tuple(with_current_params(rows, {} if is_plan else current_params(as_fixed, spaces), n_trials)),
         **given,
         sampler=sampler,
         sampler_kwargs=dict(sampler_kwargs or {}),
@@ -163,7 +168,9 @@ def parse_spaces(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space
     known, complements = type(agent.config).describe(), type(agent.config).complements()
     spaces = {}
     for name, given in params.items():
-        value = given
+        # `@agent=ppo` is a condition alone: the range is the declared one.
+        text, when = split_conditions(given) if isinstance(given, str) else ("", {})
+        value = None if when and not text else given
         plain = name.rpartition(".")[2] if name.endswith(".learning_rate") else complements.get(name, name)
         if "." not in name and plain not in known:
             raise unknown_name(f"hyperparameter of {agent.label}", name, {**known, **complements})
@@ -181,7 +188,8 @@ def parse_spaces(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space
             value = declared_range(about.search)
             if name in complements:
                 value = {"low": round(1 - value["high"], 12), "high": round(1 - value["low"], 12)}
-        spaces[name] = parse_space(value, log=log or None)
+        space = parse_space(value, log=log or None)
+        spaces[name] = space if value is given else conditional(space, when)
     return spaces
 
 
@@ -195,23 +203,6 @@ def default_space(agent: AgentSpec, fixed: Container[str] = ()) -> dict[str, Non
     complement_of = {name: complement for complement, name in type(agent.config).complements().items()}
     names = {name: complement_of.get(name, name) for name in _searchable(agent.config.effective_hyperparameters())}
     return {other: None for name, other in names.items() if name not in fixed and other not in fixed}
-
-
-def current_params(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, Any]:
-    """Return the configuration of an agent as a point of the search space, for the first trial.
-
-    A number outside of its range becomes the nearest end; a value that is not among the choices is left out.
-    """
-    row = {}
-    for name, space in spaces.items():
-        value = agent.config.value_of(name)
-        if isinstance(space, FloatRange | IntRange):
-            if not isinstance(value, int | float) or isinstance(value, bool) or space.step is not None:
-                continue
-            value = min(max(value, space.low), space.high)
-        with contextlib.suppress(StudyError):
-            row[name] = settle(space, value)
-    return row
 
 
 def declared_range(search: tuple[Any, ...]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -170,6 +171,6 @@ def _without_param(words: Sequence[str], name: str) -> list[str]:
             kept.append(word)
             continue
         space = given[-1].removeprefix("--param=").removeprefix("-p")
-        if space.partition("=")[0] != name:
+        if re.split("[=@]", space)[0] != name:
             kept += given
     return kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,7 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.training.function_trainer import check_callbacks
 from finder.search.changed_defaults import ChangedDefaults
+from studies.spec.conditions import assignments
 from studies.spec.spec import StudySpec
 
 
@@ -88,14 +90,15 @@ def check_plan(spec: StudySpec, resolver: ObjectResolver) -> None:
     StrategySpec.of(spec.strategy)
     for label in spec.agents:
         _check_buildable(resolver.agent({**spec.fixed, "agent": label}, label), spec.strategy)
-    for name, space in spec.search_space().items():
+    spaces = spec.search_space()
+    for name, space in spaces.items():
         if name == "agent":
             continue
         values = getattr(space, "values", None) or [
             getattr(space, side) for side in ("low", "high", "value") if hasattr(space, side)
         ]
-        for value in values:
-            _check_value(name, value, spec, resolver)
+        for value, others in itertools.product(values, assignments(name, spaces)):
+            _check_value(name, value, others, spec, resolver)
 
 
 def _check_buildable(agent: AgentSpec, strategy: str = "none") -> None:
@@ -116,15 +119,15 @@ def _check_buildable(agent: AgentSpec, strategy: str = "none") -> None:
             ) from error
 
 
-def _check_value(name: str, value: Any, spec: StudySpec, resolver: ObjectResolver) -> None:
-    """Check that at least one agent of the study accepts a value."""
+def _check_value(name: str, value: Any, others: Mapping[str, Any], spec: StudySpec, resolver: ObjectResolver) -> None:
+    """Check that at least one agent of the study accepts a value, beside those of other parameters that it needs."""
     owner = name.rpartition(".")[0]
     errors = []
-    for label in spec.agents:
-        params = {**spec.fixed, "agent": label, name: value}
+    for label in [others["agent"]] if "agent" in others else spec.agents:
+        params = {**spec.fixed, **others, "agent": label, name: value}
         try:
             config = resolver.agent(params, label).config
-            if name == "optimizer" and isinstance(config, AgentConfig):
+            if (name == "optimizer" or (owner and "optimizer" in others)) and isinstance(config, AgentConfig):
                 optimizer = OptimizerSpec(name=config.optimizer, arguments=config.optimizer_kwargs)
                 optimizer.build()
             if owner not in ("", "optimizer"):  # the names of the optimizers are known after building the agent

@@ -28,7 +28,7 @@ _OWN_ARGUMENTS = {
     "lr": ("start_lr", "end_lr", "n_rates", "rates", "optimizer", "extend"),
     "opt": ("learning_rates", "n_rates", "extend"),
     "agents": (),
-    "tune": ("params", "n_trials", "sampler", "sampler_kwargs"),
+    "tune": ("params", "n_trials", "sampler", "sampler_kwargs", "first"),
 }
 """Question -> arguments of its finder beside the shared options, for errors about unknown options."""
 
@@ -148,7 +148,7 @@ def make_spec(
     if "strategy" in chosen:
         chosen["strategy"] = str(StrategySpec.of(chosen["strategy"]))
     varied = {
-        *fields.get("params", {}),
+        *(name for name, space in fields.get("params", {}).items() if not space.when),
         *(options.get("fixed") or {}),
         *(k for row in fields.get("trials", ()) for k in row),
     }

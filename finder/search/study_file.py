@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from studies.errors import StudyError
-from studies.spec.spaces import Choice, Fixed, Json, parse_space
+from studies.spec.space_notation import parse_space
+from studies.spec.spaces import Choice, Fixed, Json
 from studies.spec.spec import StudySpec
 from studies.spec.spec_file import Location, Mistake, model_of, read_file
 
@@ -119,10 +120,11 @@ def _settings(data: Mapping[str, Any]) -> Iterator[tuple[Location, str, list[Jso
     for label, table in _table(data.get("agent_params")):
         for name, value in _table(table):
             yield ("agent_params", label, name), name, [value]
-    rows = data.get("trials")
-    for index, row in enumerate(rows if isinstance(rows, list) else []):
-        for name, value in _table(row):
-            yield ("trials", index, name), name, [value]
+    for key in ("trials", "first"):
+        rows = data.get(key)
+        for index, row in enumerate(rows if isinstance(rows, list) else []):
+            for name, value in _table(row):
+                yield (key, index, name), name, [value]
 
 
 def _table(value: Any) -> list[tuple[str, Any]]:

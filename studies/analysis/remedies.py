@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from studies.analysis.learning_rate_estimate import WIDEST, LearningRateEstimate
+from studies.spec.conditions import condition_text
 from studies.spec.spaces import Json
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def _rates(
     if spec.kind != "tune":
         return None
     low, high = min(finding.lowest, *rounded), max(finding.highest, *rounded)
-    space = f"{low:.3g}:{high:.3g}:log"
+    space = f"{low:.3g}:{high:.3g}:log{condition_text(spec.search_space()[finding.name])}"
     name = _name_of_variant(spec, "wider")
     return Remedy(
         changes=(("space", ((finding.name, space),)), ("study_name", name)),

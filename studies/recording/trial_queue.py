@@ -141,7 +141,7 @@ class TrialQueue:
                 return None
             # Samplers may be slow: they run without the planning lease.
             with contextlib.suppress(LeaseLostError):
-                trial = suggest_parameters(self._study.study, started.trial, started.distributions)
+                trial = suggest_parameters(self._study.study, started.trial, started.distributions, started.conditions)
                 return TakenTrial(trial, started.seeds, started.confirms, started.resumed)
             self._leases.release(started.trial.number)
             self.requeue(started.trial.number)

@@ -11,6 +11,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from studies.analysis.status import planned_row, remaining_first_trials, rows_left
 from studies.recording.trial_states import StartedTrial, resume, start_trial
 from studies.spec.attributes import is_interrupted
+from studies.spec.conditions import encoded_conditions, in_order
 from studies.spec.plan import pending_rows
 from studies.spec.spaces import Fixed, Json, decode_params, distribution
 
@@ -32,7 +33,8 @@ class TrialSource:
     def __init__(self, study: OpenStudy, *, retry_failed: bool) -> None:
         self._study = study
         self._spec = study.spec
-        self._spaces = self._spec.search_space()
+        self._spaces = in_order(self._spec.search_space())
+        self._conditions = encoded_conditions(self._spaces)
         self._distributions = {name: distribution(space) for name, space in self._spaces.items()}
         self._planned = bool(self._spec.plan())
         trials = study.trials()
@@ -73,14 +75,18 @@ class TrialSource:
             if is_full and not resumed:
                 break
             if resume(self._study.study, each):
-                return StartedTrial(each, self._spec.seeds, None, resumed, self._distributions_of(planned_row(each)))
+                return self._started_trial(each, planned_row(each), resumed=resumed)
         if is_full or (self._planned and not self._pending):
             return None
         row: Mapping[str, Json] = self._pending[0] if self._pending else {}
         trial = start_trial(self._study.study, row)
         del self._pending[:1]  # after the write, which fails if the planning lease was lost
         self._started.add(trial.number)
-        return StartedTrial(trial, self._spec.seeds, None, False, self._distributions_of(row))
+        return self._started_trial(trial, row, resumed=False)
+
+    def _started_trial(self, trial: FrozenTrial, row: Mapping[str, Json], *, resumed: bool) -> StartedTrial:
+        distributions = self._distributions_of(row)
+        return StartedTrial(trial, self._spec.seeds, None, resumed, distributions, self._conditions)
 
     def restore(self, trial: FrozenTrial) -> None:
         """Restore the planned row of a trial that was abandoned at its start, so that it is tried again."""
@@ -106,7 +112,7 @@ class TrialSource:
         return {**self._spec.fixed, **decode_params(trial.params, self._spaces)}
 
     def _distributions_of(self, row: Mapping[str, Json]) -> dict[str, BaseDistribution]:
-        """Return the distributions of a trial: of all parameters, or those in its planned row."""
+        """Return the distributions of a trial, each after those that it depends on: of all parameters or its plan."""
         names = self._distributions if not self._planned or not row else row
         return {
             name: self._distributions[name]

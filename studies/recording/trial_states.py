@@ -30,7 +30,8 @@ class StartedTrial(NamedTuple):
         seeds: Seeds to train with.
         confirms: Number of the finalist that it confirms, None for a trial of the search.
         resumed: Whether it was resumed.
-        distributions: Parameters that it sets.
+        distributions: Parameters that it sets, as far as they exist.
+        conditions: Conditional parameter -> values of others under which it exists. Defaults to none.
     """
 
     trial: FrozenTrial
@@ -38,6 +39,7 @@ class StartedTrial(NamedTuple):
     confirms: int | None
     resumed: bool
     distributions: Mapping[str, BaseDistribution]
+    conditions: Mapping[str, Mapping[str, tuple[Json, ...]]] = {}
 
 
 def requeue_abandoned(study: optuna.Study, leases: LeaseManager) -> None:
@@ -80,29 +82,45 @@ def add_trial(study: optuna.Study, template: FrozenTrial) -> FrozenTrial:
 
 
 def suggest_parameters(
-    study: optuna.Study, frozen: FrozenTrial, distributions: Mapping[str, BaseDistribution]
+    study: optuna.Study,
+    frozen: FrozenTrial,
+    distributions: Mapping[str, BaseDistribution],
+    conditions: Mapping[str, Mapping[str, tuple[Json, ...]]],
 ) -> Trial:
     """Return a running trial with all its parameters set.
+
+    Conditional parameters are suggested only where their conditions hold, so that samplers learn of a parameter from
+    the trials that have it.
 
     Samplers may be slow: call this with the lease of the trial, and without the planning lease.
 
     Args:
         study: Optuna study.
         frozen: The trial.
-        distributions: Parameters to set. The sampler proposes those that are neither planned nor set: a process may
-            have died between two parameters.
+        distributions: Parameters to set, each after those that it depends on. The sampler proposes those that are
+            neither planned nor set: a process may have died between two parameters.
+        conditions: See `StartedTrial`.
     """
     study._thread_local.cached_all_trials = None  # as `ask` does, so that samplers read all trials again
     trial = Trial(study, frozen._trial_id)
     with warnings.catch_warnings():
         # The last point of a grid may exceed the range by a rounding error; `settle` has accepted it.
         warnings.filterwarnings("ignore", message="Fixed parameter")
-        drawn = frozen.params.keys() if distributions.keys() - frozen.params.keys() else ()
+        due = {name for name in distributions if _exists(name, conditions, frozen.params)}
+        drawn = frozen.params.keys() if due - frozen.params.keys() else ()
+        params: dict[str, Json] = {}
         for name, distribution in distributions.items():
+            if not _exists(name, conditions, params):
+                continue
             if name in drawn and name not in frozen.system_attrs.get("fixed_params", {}):
                 _repeat_draw(study, trial, name, distribution)
-            trial._suggest(name, distribution)
+            params[name] = trial._suggest(name, distribution)
     return trial
+
+
+def _exists(name: str, conditions: Mapping[str, Mapping[str, tuple[Json, ...]]], params: Mapping[str, Json]) -> bool:
+    needed = conditions.get(name, {})
+    return all(other in params and params[other] in values for other, values in needed.items())
 
 
 def _repeat_draw(study: optuna.Study, trial: Trial, name: str, distribution: BaseDistribution) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -57,9 +58,24 @@ def make_sampler(name: str, kwargs: Mapping[str, Json], seed: int, spec: StudySp
         )
     sampler_class = getattr(samplers, _CLASSES[canonical])
     check_arguments(sampler_class, kwargs, what=f"the sampler {name!r}", taken={"seed"})
+    given = {**_for_conditions(sampler_class, kwargs, spec), **kwargs}
     try:
         with chosen_by_name():
-            sampler: BaseSampler = sampler_class(**kwargs, seed=spec.seed if canonical == "qmc" else seed)
+            sampler: BaseSampler = sampler_class(**given, seed=spec.seed if canonical == "qmc" else seed)
     except (TypeError, ValueError) as error:
         raise StudyError(f"the sampler {name!r} refused {dict(kwargs)!r}: {error}") from error
     return sampler
+
+
+def _for_conditions(sampler_class: type[Any], kwargs: Mapping[str, Json], spec: StudySpec) -> dict[str, Json]:
+    """Return further arguments that suit conditional parameters, {} where there are none.
+
+    TPE models parameters together that exist in the same trials (`group`). Other samplers propose a parameter that does
+    not exist in every trial by itself, and would warn of that in each trial.
+    """
+    if not any(space.when for space in spec.params.values()):
+        return {}
+    known = inspect.signature(sampler_class).parameters
+    if "group" in known:
+        return {} if kwargs.get("multivariate") is False else {"group": True}
+    return {"warn_independent_sampling": False} if "warn_independent_sampling" in known else {}

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from optuna.distributions import check_distribution_compatibility
 
 from studies.errors import StudyError
+from studies.spec.conditions import condition_text
 from studies.spec.plan import pending_rows
-from studies.spec.spaces import Choice, Fixed, FloatRange, IntRange, distribution
+from studies.spec.spaces import Choice, Fixed, FloatRange, IntRange, Space, distribution
 from studies.spec.spec import IDENTITY_FIELDS, StudySpec
 from studies.words import plural
 
@@ -176,11 +177,15 @@ def _setting_text(field: str, value: Any) -> str:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, FloatRange | IntRange | Choice | Fixed):
+        return f"{_unconditional_text(value)}{condition_text(value)}"
+    return str(list(value)) if isinstance(value, tuple) else str(value)
+
+
+def _unconditional_text(value: Space) -> str:
     if isinstance(value, FloatRange | IntRange):
         ends = [re.sub(r"e([+-])0+", r"e\1", f"{end:g}") for end in (value.low, value.high)]  # 1e-5, not 1e-05
         return ":".join([*ends, *(["log"] if value.log else [])])
     if isinstance(value, Choice):
         return _text(value.values)
-    if isinstance(value, Fixed):
-        return _text((value.value,))
-    return str(list(value)) if isinstance(value, tuple) else str(value)
+    return _text((value.value,))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import random
@@ -10,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from studies.errors import StudyError, nearest
+from studies.spec.conditions import check_rows, exists, in_order
 from studies.spec.spaces import Choice, Fixed, FloatRange, IntRange, Json, Space, is_finite, settle
 
 Row = Mapping[str, Json]
@@ -76,7 +76,7 @@ def settled_rows(
         what: Name of a row in errors. Defaults to `planned trial`.
 
     Raises:
-        StudyError: Names the row, the parameter and the value that lies outside.
+        StudyError: Names the row, the parameter and the value that lies outside, or the condition that does not hold.
     """
     settled = []
     for number, row in enumerate(rows):
@@ -86,6 +86,7 @@ def settled_rows(
             settled.append({name: _settle(name, spaces[name], value) for name, value in row.items()})
         except StudyError as error:
             raise StudyError(f"{what} {number}, {error}") from None
+    check_rows(settled, spaces, what)
     return tuple(settled)
 
 
@@ -93,7 +94,7 @@ def grid_rows(spaces: Mapping[str, Space], options: Mapping[str, Json], seed: in
     """Return every combination of the values of a space, in an order that depends on `seed` only.
 
     The order is shuffled so that a study that stops early has covered the whole space thinly rather than one corner of
-    it.
+    it. Combinations that differ in parameters that do not exist in them are one.
 
     Args:
         spaces: Search space.
@@ -110,13 +111,24 @@ def grid_rows(spaces: Mapping[str, Space], options: Mapping[str, Json], seed: in
     points = options.get("points")
     if points is not None and (isinstance(points, bool) or not isinstance(points, int) or points < 2):
         raise StudyError(f"points is {points!r}: give a whole number from 2.")
-    size = math.prod(_axis_length(name, space, points) for name, space in sorted(spaces.items()))
-    if size > _MAX_GRID:  # found before the values are listed, which may not fit into memory
-        raise StudyError(
-            f"the grid has {size} points: use fewer values or a sampler such as tpe (at most {_MAX_GRID})."
-        )
-    axes = {name: _axis(space, points) for name, space in sorted(spaces.items())}
-    rows = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    ordered = in_order(dict(sorted(spaces.items())))
+    lengths = {name: _axis_length(name, space, points) for name, space in ordered.items()}
+    rows: list[dict[str, Json]] = [{}]
+    for name, space in ordered.items():
+        within = [row for row in rows if exists(space, row)]
+        size = len(rows) + len(within) * (lengths[name] - 1)
+        if size > _MAX_GRID:  # found before the values are listed, which may not fit into memory
+            is_conditional = any(each.when for each in spaces.values())
+            found = f"more than {_MAX_GRID}" if is_conditional else math.prod(lengths.values())
+            raise StudyError(
+                f"the grid has {found} points: use fewer values or a sampler such as tpe (at most {_MAX_GRID})."
+            )
+        values = _axis(space, points) if within else []
+        rows = [
+            longer
+            for row in rows
+            for longer in ([{**row, name: value} for value in values] if exists(space, row) else [row])
+        ]
     random.Random(seed).shuffle(rows)
     return tuple(row for row in rows if row)
 

@@ -1,17 +1,16 @@
-"""Search spaces of hyperparameters: ranges, choices and fixed values, read from TOML, Python or flags."""
+"""Search spaces of hyperparameters: ranges, choices and fixed values, each perhaps under a condition."""
 
 from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from studies.errors import StudyError, nearest
+from studies.errors import StudyError
 from studies.spec.checked_model import CheckedModel
 
 if TYPE_CHECKING:
@@ -27,7 +26,44 @@ Json = Any
 """JSON value: None, bool, int, float, str, list or dict of these."""
 
 
-class FloatRange(CheckedModel):
+def _as_conditions(given: Any) -> Any:
+    """Return conditions with a tuple of values each; a single value is a tuple of one."""
+    if not isinstance(given, Mapping):
+        raise StudyError(f"when is {given!r}: give a table of parameters and values, such as {{optimizer = 'sgd'}}.")
+    found = {}
+    for name, value in given.items():
+        values = tuple(value) if isinstance(value, list | tuple) else (value,)
+        if not isinstance(name, str) or not name or not values:
+            raise StudyError(f"when is {dict(given)!r}: give each parameter at least one value.")
+        for each in values:
+            check_json(each)
+        found[name] = values
+    return found
+
+
+Conditions = Annotated[dict[str, tuple[Json, ...]], BeforeValidator(_as_conditions)]
+"""Parameter -> its values under which another parameter exists. All parameters must have one of their values."""
+
+
+class ConditionalModel(CheckedModel):
+    """Base class for search spaces: the conditions under which the hyperparameter exists.
+
+    Args:
+        when: Other searched parameter -> one or several of its values; a trial has this parameter only if every other
+            parameter has one of its values (`studies.spec.conditions`). Defaults to none: every trial has it.
+
+    Raises:
+        StudyError: If it is not a table of parameters and values.
+    """
+
+    # Left out of stored specs where it is empty, so that earlier versions read them.
+    when: Conditions = Field(default_factory=dict, exclude_if=lambda when: not when)
+
+    def __init__(self, **data: Any) -> None:
+        super().__init__(**data)
+
+
+class FloatRange(ConditionalModel):
     """Range of real numbers from `low` to `high`, both inclusive.
 
     Args:
@@ -55,7 +91,7 @@ class FloatRange(CheckedModel):
         return self
 
 
-class IntRange(CheckedModel):
+class IntRange(ConditionalModel):
     """Range of integers from `low` to `high`, both inclusive.
 
     Args:
@@ -83,7 +119,7 @@ class IntRange(CheckedModel):
         return self
 
 
-class Choice(CheckedModel):
+class Choice(ConditionalModel):
     """Unordered choice of one of several values.
 
     Args:
@@ -111,7 +147,7 @@ class Choice(CheckedModel):
         return self
 
 
-class Fixed(CheckedModel):
+class Fixed(ConditionalModel):
     """One value for every trial.
 
     Args:
@@ -135,43 +171,6 @@ class Fixed(CheckedModel):
 
 Space = FloatRange | IntRange | Choice | Fixed
 """Search space of one hyperparameter."""
-
-
-def parse_space(value: Any, *, log: bool | None = None, integer: bool | None = None) -> Space:
-    """Return the space that a value from TOML, Python or `--param name=` describes.
-
-    Args:
-        value: One of: a space (returned as it is); a number, bool or None (fixed); a list or tuple (a choice); a
-            mapping `{low, high, log, step}`, `{values}`, `{choices}` or `{value}`; or text: `"a:b"` (a range),
-            `"a:b:log"`, `"a,b,c"` (a choice, each item JSON or else text), any other text (fixed).
-        log: Default scale of ranges that do not set it. Defaults to `None`, which is linear.
-        integer: `True` requires integers, `False` real numbers. Defaults to `None`: integers if both ends are written
-            as integers.
-
-    Returns:
-        The space.
-
-    Raises:
-        StudyError: If the value is none of these or contradicts itself.
-    """
-    if isinstance(value, FloatRange | IntRange | Choice | Fixed):
-        return value
-    if isinstance(value, str):
-        return _parse_text(value, log, integer)
-    if isinstance(value, list | tuple):
-        return Choice(values=tuple(value))
-    if isinstance(value, Mapping):
-        return _parse_mapping(value, log, integer)
-    if value is None or isinstance(value, bool | int | float):
-        return Fixed(value=value)
-    raise StudyError(
-        f"{value!r} ({type(value).__name__}) is not a search space: give a number, text, a list of choices, "
-        "'low:high', or a table with low and high."
-    )
-
-
-SpaceField = Annotated[Space, BeforeValidator(parse_space)]
-"""Pydantic field that accepts everything that `parse_space` accepts."""
 
 
 def distribution(space: Space) -> BaseDistribution:
@@ -292,89 +291,3 @@ def _check_range(low: float, high: float, log: bool, step: float | None) -> None
     if span % stride:
         reachable = Decimal(str(low)) + span // stride * stride
         raise StudyError(f"steps of {step} from {low} do not meet {high}: the last step lands on {reachable}, use it.")
-
-
-def _parse_text(text: str, log: bool | None, integer: bool | None) -> Space:
-    parts = [part.strip() for part in text.split(":")]
-    ends = [_number(part) for part in parts[:2]]
-    if len(parts) > 1 and any(end is not None for end in ends):
-        if len(parts) > 3 or any(end is None for end in ends) or (len(parts) == 3 and parts[2] != "log"):
-            raise StudyError(f"{text!r} is not a range: write 'low:high' or 'low:high:log', such as 1e-5:1e-1:log.")
-        whole = all(isinstance(end, int) for end in ends)
-        return _range(ends[0], ends[1], None, log=len(parts) == 3 or bool(log), whole=whole, integer=integer)
-    if "," in text:
-        try:
-            items = json.loads(f"[{text}]")
-        except json.JSONDecodeError:
-            # A comma inside parentheses separates arguments of an optimizer.
-            items = [_scalar(item.strip()) for item in re.split(r",(?![^()]*\))", text)]
-        if any(item == "" for item in items):
-            raise StudyError(f"{text!r} has an empty choice: write values with one comma between them.")
-        return Choice(values=tuple(items)) if len(items) > 1 else Fixed(value=items[0])
-    return Fixed(value=_scalar(text.strip()))
-
-
-def _parse_mapping(table: Mapping[str, Any], log: bool | None, integer: bool | None) -> Space:
-    kind = table.get("type")
-    if kind not in (None, "float", "int", "choice", "fixed"):
-        raise StudyError(f"type is {kind!r}. {nearest(str(kind), ('float', 'int', 'choice', 'fixed'))}")
-    for key, allowed in (("choices", Choice), ("values", Choice), ("value", Fixed)):
-        if key in table:
-            _only(table, {key, "type"})
-            if allowed is Fixed:
-                return Fixed(value=table[key])
-            if not isinstance(table[key], list | tuple):
-                raise StudyError(f"{key} is {table[key]!r}: give a list.")
-            return Choice(values=tuple(table[key]))
-    _only(table, {"low", "high", "log", "step", "type"})
-    low, high, step = table.get("low"), table.get("high"), table.get("step")
-    for key, number in (("low", low), ("high", high), ("step", step)):
-        if number is None and key == "step":
-            continue
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            raise StudyError(f"{key} is {number!r}: a range needs a number there, such as {{low = 1e-5, high = 0.1}}.")
-    if not isinstance(table.get("log", False), bool):
-        raise StudyError(f"log is {table['log']!r}: give true or false.")
-    whole = all(isinstance(number, int) for number in (low, high, step) if number is not None)
-    if kind is not None:
-        integer = kind == "int"
-    return _range(low, high, step, log=table.get("log", bool(log)), whole=whole, integer=integer)
-
-
-def _only(table: Mapping[str, Any], allowed: set[str]) -> None:
-    unknown = [key for key in table if key not in allowed]
-    if unknown:
-        raise StudyError(f"unknown key {unknown[0]!r} in a search space. {nearest(unknown[0], allowed)}")
-
-
-def _range(low: Any, high: Any, step: Any, *, log: bool, whole: bool, integer: bool | None) -> Space:
-    if not all(is_finite(number) for number in (low, high, step or 0)):
-        raise StudyError(f"{low}:{high} is not a range: give finite numbers.")
-    if integer or (integer is None and whole):
-        fractional = [number for number in (low, high, step) if number is not None and int(number) != number]
-        if fractional:
-            raise StudyError(f"{fractional[0]} is not whole: this hyperparameter takes whole numbers.")
-        return IntRange(int(low), int(high), log=log, step=None if step is None else int(step))
-    return FloatRange(float(low), float(high), log=log, step=None if step is None else float(step))
-
-
-def _number(text: str) -> int | float | None:
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def _scalar(text: str) -> Json:
-    try:
-        value = json.loads(text)
-    except RecursionError:
-        raise StudyError(f"{text[:50]!r}... is nested too deeply: give a value, or a list.") from None
-    except ValueError:
-        number = _number(text)  # JSON rejects 1. and .5, which users write
-        return text if number is None or not math.isfinite(number) else number
-    return text if isinstance(value, float) and not math.isfinite(value) else value

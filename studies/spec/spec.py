@@ -9,13 +9,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from studies.defaults import DEFAULT_STORAGE
-from studies.errors import StudyError
+from studies.errors import StudyError, nearest
 from studies.spec.checked_model import CheckedModel
+from studies.spec.conditions import checked_conditions
 from studies.spec.metrics import check_metric, metric_of
 from studies.spec.plan import grid_rows, inferred_spaces, settled_rows
 from studies.spec.redaction import redacted
 from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name, check_pruner_name, check_sampler_name
-from studies.spec.spaces import LARGEST, Choice, Json, Space, SpaceField, check_json
+from studies.spec.space_notation import SpaceField
+from studies.spec.spaces import LARGEST, Choice, Json, Space, check_json
 from studies.spec.spec_file import read_model
 from studies.words import class_or_id
 
@@ -95,7 +97,8 @@ class StudySpec(CheckedModel):
             environment is registered with.
         vectorization: Vectorization of the environment (see `agents.EnvironmentSpec`, where `dummy` and `subproc` are
             other names of `sync` and `async`). Defaults to `auto`.
-        params: Search space: hyperparameter name to space (see `studies.spec.spaces.parse_space` for the short forms).
+        params: Search space: hyperparameter name to space (see `studies.spec.space_notation.parse_space` for the short
+            forms). A space may have conditions on other parameters.
         fixed: Hyperparameters with the same value in every trial. Defaults to none.
         trials: Explicit plan: parameter sets that are run in this order, in place of a sampler. A parameter that is not
             in `params` gets a space that spans the planned values. Defaults to none.
@@ -232,6 +235,9 @@ class StudySpec(CheckedModel):
             raise StudyError(f"{both[0]!r} is both searched and fixed: leave one of them out.")
         self._check_agent_param()
         self._check_places()
+        # The values of conditions have the types of the spaces that they refer to.
+        checked = checked_conditions(self.search_space(), self.fixed)
+        object.__setattr__(self, "params", {name: checked[name] for name in self.params})
         # The plan is kept with the spaces' own types (1 becomes 1.0 in a FloatRange), so that a row read back from
         # a storage equals the row that was planned. The model is frozen, hence object.__setattr__.
         object.__setattr__(self, "trials", settled_rows(self.trials, self.search_space()))
@@ -271,7 +277,10 @@ class StudySpec(CheckedModel):
     def _check_first(self) -> None:
         strange = sorted({key for row in self.first for key in row} - set(self.search_space()))
         if strange:
-            raise StudyError(f"first has {strange[0]!r}, which is not searched: take it out, or give it a space.")
+            raise StudyError(
+                f"first has {strange[0]!r}, which is not searched: take it out, or give it a space. "
+                f"{nearest(strange[0], self.search_space())}"
+            )
         if self.first and (self.trials or canonical_sampler_name(self.sampler) in GRID_SAMPLERS):
             raise StudyError("first is for samplers, and this study has a plan: leave it out.")
         object.__setattr__(self, "first", settled_rows(self.first, self.search_space(), "first trial"))

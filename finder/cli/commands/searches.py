@@ -10,6 +10,7 @@ import typer
 from agents.errors import ConfigurationError
 from finder.cli import values
 from finder.cli.budget_options import refuse_in_range_test
+from finder.cli.parameter_sets import parameter_sets
 from finder.cli.parameters import Agent, NTrials, SearchOptions, drop_none, with_search_options
 from finder.cli.session import run_range_test, run_search
 from finder.progress.console import print_error
@@ -238,6 +239,16 @@ def tune(
             rich_help_panel=_RATES,
         ),
     ] = None,
+    first: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SET or FILE",
+            help="Try these parameters before the sampler proposes any: learning_rate=3e-4,gamma=0.99, or a .toml or "
+            ".json file with such sets. May be repeated.",
+            show_default=False,
+            rich_help_panel=_RATES,
+        ),
+    ] = None,
     n_trials: NTrials = None,
     sampler: Annotated[
         str | None,
@@ -255,12 +266,13 @@ def tune(
 ) -> int:
     """Which hyperparameters? Any of them, including the optimizer and its arguments.
 
-    The first trial has the present values of the agent.
+    The first trials are those of --first, then the agent with its present values.
 
     Example: finder tune ppo --env CartPole-v1 --param learning_rate --param gamma=0.9:0.999 --n-trials 30
     """
     params = values.spaces(param)
     arguments = values.json_object(sampler_kwargs, "--sampler-kwargs")
+    sets = parameter_sets(first, "--first")
 
     def search(observer: Observer) -> SearchResult:
         from finder.finders.tuning import tune as search_space
@@ -268,6 +280,7 @@ def tune(
         return search_space(
             options.agent(agent),
             params=params,
+            first=sets,
             **drop_none(n_trials=n_trials, sampler=sampler, sampler_kwargs=arguments),
             **options.finder_arguments(observer),
         )

@@ -12,7 +12,7 @@ from finder.cli.app import app
 from finder.search.advice import advice_of, call_text, changed_words, file_keys
 from studies.analysis.remedies import Remedy, longer_runs, more_confirmed, more_seeds, repeat_search
 from studies.defaults import DEFAULT_STORAGE
-from studies.spec.spaces import parse_space
+from studies.spec.space_notation import parse_space
 from studies.spec.spec import StudySpec
 from studies.study.origin import StudyOrigin
 
@@ -49,7 +49,7 @@ IN_PLACE = ["-pgamma=0.9:0.99", "-p", "gamma=0.9:0.99", "--param=gamma=0.9:0.99"
             ["--optimizer", "sgd(momentum=0.9)", "--rates", "1,1e1"],
         ),
         (
-            ["tune", "ppo", *PLACE, *IN_PLACE, "--param", "learning_rate=1e-4:1:log", "-plearning_rate"],
+            ["tune", "ppo", *PLACE, *IN_PLACE, "--param", "learning_rate=1e-4:1:log", "-plearning_rate@optimizer=sgd"],
             WIDER,
             IN_PLACE,
             ["--param", "learning_rate=1e-05:10:log", "--study-name", "s-wider"],

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from studies.errors import StudyError
+from studies.spec.space_notation import parse_space
 from studies.spec.spaces import (
     Choice,
     Fixed,
@@ -19,7 +20,6 @@ from studies.spec.spaces import (
     decode_params,
     distribution,
     encode,
-    parse_space,
     settle,
 )
 

@@ -14,7 +14,7 @@ from studies.errors import StudyError
 from studies.recording.opening import delete_study, open_study
 from studies.servers.dashboard import FigureKeeper
 from studies.spec.spec import StudySpec
-from studies.spec.stored_spec import SPEC_ATTR, SPEC_VERSION, VERSION_ATTR, read_spec
+from studies.spec.stored_spec import SPEC_ATTR, SPEC_VERSION, VERSION_ATTR, read_spec, stored_attributes
 from studies.storage.dashboard_storage import DashboardStorage
 from studies.storage.storage import StudyStorage
 from studies.study.study import load_study
@@ -45,7 +45,7 @@ def test_unreadable_spec_affects_its_own_study_only(
         pass
     with open_study(make_spec(name="strange"), storage) as study:
         study_id, stored = study.study._study_id, study.study.user_attrs[SPEC_ATTR]
-        assert study.study.user_attrs[VERSION_ATTR] == SPEC_VERSION
+        assert study.study.user_attrs[VERSION_ATTR] == 1
         for name, value in change(stored).items():
             study.study.set_user_attr(name, value)
     good, strange = list_studies(storage)
@@ -72,6 +72,14 @@ def test_unreadable_spec_affects_its_own_study_only(
 def test_spec_without_version_is_read(make_spec: Make) -> None:
     spec = make_spec()
     assert read_spec({SPEC_ATTR: spec.to_json_dict()}, "a study") == spec
+
+
+def test_only_specs_with_later_features_have_a_later_version(make_spec: Make) -> None:
+    conditional = make_spec(params={"optimizer": "adam,sgd", "optimizer.momentum": "0:0.9@optimizer=sgd"})
+    assert stored_attributes(make_spec(), "memory")[VERSION_ATTR] == 1
+    stored = stored_attributes(conditional, "memory")
+    assert stored[VERSION_ATTR] == SPEC_VERSION == 2
+    assert read_spec(stored, "a study") == conditional
 
 
 def test_callbacks_have_their_present_places(make_spec: Make) -> None:

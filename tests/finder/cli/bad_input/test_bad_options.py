@@ -150,6 +150,22 @@ SPACES = [
     Mistake("tune PPO --param n_steps=1:HUGE", "HUGE", "9223372036854775807"),
     Mistake("tune PPO --param optimizer=adam,adam", "'adam' twice", "once"),
     Mistake("tune PPO --param gamma=0.9:0.99 --sampler grid", "gamma", "grid"),
+    Mistake("tune PPO -p gamma@optimizer=adam", "gamma depends on 'optimizer'", "give it a space"),
+    Mistake("tune PPO -p optimizer -p gamma@optimizer=adan", "optimizer='adan'", "is not one of ['adam',"),
+    Mistake("tune PPO -p optimizer -p optimizer.momentum=0:0.9@optimizer=adam", "'momentum'", "optimizer 'adam'"),
+    Mistake("tune PPO -p optimizer -p optimizer.momentum@optimizer=sgd", "optimizer.momentum", "range of its own"),
+    Mistake("tune PPO -p optimizer -p gamma=@optimizer=sgd", "'@optimizer=sgd'", "--param"),
+    Mistake("tune PPO -p n_steps=32,64@gamma=0.9 -p gamma=0.9:0.99", "gamma=0.9", "range of real numbers"),
+    Mistake("tune PPO -p gamma@clip_range=0.1 -p clip_range=0.1,0.2@gamma=0.9", "circle", "take one of these"),
+    Mistake("tune PPO -p gamma@n_envs=1 --set n_envs=1", "n_envs, which is fixed to 1", "take the condition out"),
+    Mistake("tune PPO -p gamma --first gama=0.9", "'gama'", "Did you mean gamma"),
+    Mistake("tune PPO -p gamma=0.9:0.99 --first gamma=0.5", "gamma: 0.5 is outside 0.9:0.99", "widen the space"),
+    Mistake("tune PPO -p gamma --first gamma", "--first is 'gamma'", "learning_rate=3e-4,gamma=0.99"),
+    Mistake("tune PPO -p gamma --first none.toml", "'none.toml'", "no such file"),
+    Mistake("tune PPO -p gamma --first n_steps=64", "n_steps=64", "--set n_steps=64"),
+    Mistake("tune PPO -p gamma --first gamma=0.9 --first gamma=0.9", "{'gamma': 0.9} twice", "once"),
+    Mistake("tune PPO -p gamma --first gamma=0.9 --first gamma=0.99 --n-trials 1", "n_trials is 1", "--n-trials 2"),
+    Mistake("tune PPO -p n_steps=32,64 --sampler grid --first n_steps=32", "first is for samplers", "plan"),
 ]
 
 TRAIN = [

@@ -1,0 +1,118 @@
+"""Parameter sets that a search tries before its sampler proposes any."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agents.contract.spec import AgentSpec
+from agents.errors import ConfigurationError, unknown_name
+from studies.errors import StudyError
+from studies.spec.conditions import existing
+from studies.spec.spaces import FloatRange, IntRange, Space, settle
+
+DIGITS = 12
+"""Decimals to which a complement is rounded: 1 - 0.99 is 0.01, not 0.010000000000000009."""
+
+
+def first_trials(
+    agent: AgentSpec,
+    spaces: Mapping[str, Space],
+    fixed: Mapping[str, Any],
+    given: Sequence[Mapping[str, Any]],
+) -> list[dict[str, Any]]:
+    """Return the parameter sets that a user gave, by the names that the study searches.
+
+    A hyperparameter that is searched as its complement, such as `gamma` as `one_minus_gamma`, is converted. One that is
+    fixed to the given value is left out.
+
+    Args:
+        agent: The agent.
+        spaces: Search space.
+        fixed: Hyperparameters with the same value in every trial.
+        given: Parameter sets.
+
+    Raises:
+        ConfigurationError: A set is given twice, is empty, or has a hyperparameter that does not exist, is not searched
+            or is fixed to another value.
+    """
+    rows: list[dict[str, Any]] = []
+    for each in given:
+        if not isinstance(each, Mapping) or not each:
+            raise ConfigurationError(
+                f"first has {each!r}: give parameter sets, such as {{'learning_rate': 3e-4}}, each with a parameter."
+            )
+        row: dict[str, Any] = {}
+        for name, value in each.items():
+            row |= _searched(agent, spaces, fixed, name, value)
+        if row in rows:
+            raise ConfigurationError(f"first has {dict(each)!r} twice: give each parameter set once.")
+        if row:
+            rows.append(row)
+    return rows
+
+
+def _searched(
+    agent: AgentSpec, spaces: Mapping[str, Space], fixed: Mapping[str, Any], name: str, value: Any
+) -> dict[str, Any]:
+    """Return the searched parameter of a value of a set, {} if the study fixes that value."""
+    if name in spaces:
+        return {name: value}
+    complements = agent.config.complements()
+    opposite = {**complements, **{full: part for part, full in complements.items()}}.get(name)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if opposite is not None and opposite in spaces and is_number:
+        return {opposite: round(1 - value, DIGITS)}
+    known = type(agent.config).describe()
+    if "." not in name and name not in known and name not in complements:
+        raise unknown_name(f"hyperparameter of {agent.label}", name, {*spaces, *known})
+    if name in fixed:
+        if fixed[name] == value:
+            return {}
+        raise ConfigurationError(
+            f"first has {name}={value!r}, but {name} is fixed to {fixed[name]!r} in every trial: leave one of them out."
+        )
+    raise ConfigurationError(
+        f"first has {name}={value!r}, but {name} is not searched: give it a space (searched: {', '.join(spaces)}), or "
+        f"fix it in every trial (--set {name}={value}; in Python fixed={{{name!r}: {value!r}}})."
+    )
+
+
+def with_current_params(
+    rows: Sequence[dict[str, Any]], current: dict[str, Any], n_trials: int | None
+) -> list[dict[str, Any]]:
+    """Return the sets of the user, followed by the present values of the agent.
+
+    Args:
+        rows: Result of `first_trials`.
+        current: Result of `current_params`, empty if the agent has none of the searched values.
+        n_trials: Trials of the study, None if their number is not given.
+
+    Raises:
+        ConfigurationError: There are fewer trials than sets.
+    """
+    if n_trials is not None and len(rows) > n_trials:
+        raise ConfigurationError(
+            f"first has {len(rows)} parameter sets, but n_trials is {n_trials}: give at least {len(rows)} trials "
+            f"(--n-trials {len(rows)}; in Python n_trials={len(rows)})."
+        )
+    return [*rows, *([current] if current and current not in rows else [])]
+
+
+def current_params(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, Any]:
+    """Return the configuration of an agent as a point of the search space, for the first trial.
+
+    A number outside of its range becomes the nearest end; a value that is not among the choices, and a parameter whose
+    condition does not hold, are left out.
+    """
+    row = {}
+    for name, space in spaces.items():
+        value = agent.config.value_of(name)
+        if isinstance(space, FloatRange | IntRange):
+            if not isinstance(value, int | float) or isinstance(value, bool) or space.step is not None:
+                continue
+            value = min(max(value, space.low), space.high)
+        with contextlib.suppress(StudyError):
+            row[name] = settle(space, value)
+    return existing(row, spaces)

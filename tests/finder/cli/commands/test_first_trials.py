@@ -1,0 +1,69 @@
+"""Tests of the trials that `finder tune` and `finder run` try before those of the sampler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import studies
+
+TRAIN = """
+def train(run, learning_rate: float = 1e-2, gain: float = 1.0, kind: str = "a"):
+    while True:
+        run.report(gain + learning_rate + run.seed / 1000, length=10)
+"""
+FUNCTION = ("trains.py:train", "--env", "CartPole-v1", "--executor", "inline")
+SHORT = ("--env-steps", "200", "--seeds", "1", "--confirm", "0", "--quiet")
+SPACE = ("--param", "learning_rate=1e-4:1e-1:log", "--param", "gain=0:2.0", "--param", "kind=a,b")
+
+
+@pytest.fixture
+def trains(finder: Any) -> Any:
+    (finder.folder / "trains.py").write_text(TRAIN)
+    return finder
+
+
+def params_of(finder: Any, name: str) -> list[dict[str, Any]]:
+    with studies.load_study(name, f"{finder.folder}/finder.db") as study:
+        return [study.params(trial) for trial in study.trials()]
+
+
+def test_given_sets_are_the_first_trials_and_the_sampler_completes_them(trains: Any) -> None:
+    (trains.folder / "known.toml").write_text("[[first]]\nlearning_rate = 0.05\ngain = 2\nkind = 'b'\n")
+    words = ("tune", *FUNCTION, *SHORT, *SPACE, "--study-name", "s", "--sampler", "random")
+    first = ("--first", "learning_rate=3e-3,gain=0.5", "--first", "known.toml")
+    ran = trains(*words, *first, "--n-trials", "4")
+    assert ran.code == 0, ran.err
+    one, two, three, four = params_of(trains, "s")
+    assert (one["learning_rate"], one["gain"]) == (3e-3, 0.5)
+    assert one["kind"] in ("a", "b")
+    assert two == {"learning_rate": 0.05, "gain": 2.0, "kind": "b"}
+    assert three == {"learning_rate": 1e-2, "gain": 1.0, "kind": "a"}, "the agent with its present values"
+    assert four not in (one, two, three)
+    again = trains(*words, *first, "--first", "gain=0.25", "--n-trials", "6")
+    assert again.code == 0, again.err
+    more = params_of(trains, "s")
+    assert more[:4] == [one, two, three, four]
+    assert more[4]["gain"] == 0.25, "the set that was not tried before"
+
+
+def test_file_of_a_study_has_first_trials(trains: Any) -> None:
+    (trains.folder / "study.toml").write_text(
+        'name = "f"\nagents = "trains.py:train"\nenv = "CartPole-v1"\nenv_steps = 200\nseeds = 1\nconfirm = 0\n'
+        'n_trials = 2\nexecutor = "inline"\n[params]\ngain = "0:2.0"\n[[first]]\ngain = 1.25\n'
+    )
+    ran = trains("run", "study.toml", "--quiet")
+    assert ran.code == 0, ran.err
+    assert params_of(trains, "f")[0] == {"gain": 1.25}
+
+
+def test_mistakes_in_first_trials_of_a_file_have_lines(trains: Any) -> None:
+    (trains.folder / "study.toml").write_text(
+        'name = "f"\nagents = "ppo"\nenv = "CartPole-v1"\nenv_steps = 200\n[params]\ngamma = "0.9:0.99"\n'
+        "[[first]]\ngama = 0.95\n"
+    )
+    ran = trains("run", "study.toml", "--quiet")
+    assert ran.code == 2
+    assert "study.toml, line 8: " in ran.err
+    assert "Did you mean gamma" in ran.err

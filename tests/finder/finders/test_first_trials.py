@@ -1,0 +1,59 @@
+"""Tests of the parameter sets that a search tries first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agents import AgentSpec, ConfigurationError
+from finder.finders.first_trials import first_trials, with_current_params
+from studies.spec.space_notation import parse_space
+
+PPO = AgentSpec.of("ppo", "CartPole-v1")
+SPACES = {
+    name: parse_space(space)
+    for name, space in {"learning_rate": "1e-5:1e-1:log", "one_minus_gamma": "1e-4:0.1:log"}.items()
+}
+
+
+def rows(*given: Any, fixed: Any = None) -> list[dict[str, Any]]:
+    return first_trials(PPO, SPACES, fixed or {}, given)
+
+
+def test_discount_becomes_its_complement() -> None:
+    assert rows({"gamma": 0.99, "learning_rate": 1e-3}) == [{"one_minus_gamma": 0.01, "learning_rate": 1e-3}]
+    spaces = {"gamma": parse_space("0.9:0.999")}
+    assert first_trials(PPO, spaces, {}, [{"one_minus_gamma": 0.05}]) == [{"gamma": 0.95}]
+
+
+def test_value_that_is_fixed_anyway_is_left_out() -> None:
+    assert rows({"n_steps": 64, "learning_rate": 1e-3}, {"n_steps": 64}, fixed={"n_steps": 64}) == [
+        {"learning_rate": 1e-3}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([{"gama": 0.9}], "Did you mean gamma"),
+        ([{"n_epochs": 3}], "n_epochs is not searched: give it a space .* or fix it in every trial .--set n_epochs=3;"),
+        ([{"optimizer.momentum": 0.9}], "optimizer.momentum is not searched"),
+        ([{"n_steps": 32}], "n_steps is fixed to 64"),
+        ([{}], "each with a parameter"),
+        (["zo"], "first has 'zo'"),
+        ([{"gamma": 0.9}, {"one_minus_gamma": 0.1}], "twice"),
+    ],
+)
+def test_mistake_names_the_value_and_the_remedy(given: list[Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        rows(*given, fixed={"n_steps": 64})
+
+
+def test_present_values_follow_unless_they_were_given() -> None:
+    one, other = {"learning_rate": 1e-3}, {"learning_rate": 3e-4}
+    assert with_current_params([one], other, 5) == [one, other]
+    assert with_current_params([one, other], other, 5) == [one, other]
+    assert with_current_params([one], {}, 5) == [one]
+    with pytest.raises(ConfigurationError, match="2 parameter sets, but n_trials is 1: give at least 2"):
+        with_current_params([one, other], {}, 1)
