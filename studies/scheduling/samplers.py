@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from studies.errors import StudyError
 from studies.scheduling.arguments import check_arguments, chosen_by_name
