@@ -11,6 +11,8 @@ from studies.scheduling.trial_view import TrialView, ViewState
 from studies.spec.spaces import Json
 from studies.statistics.drift import measured
 
+_RESULT_STATES: dict[ViewState, ResultState] = {"complete": "complete", "pruned": "pruned"}
+
 
 @dataclass(slots=True, kw_only=True)
 class SimulatedTrial:
@@ -56,14 +58,15 @@ class SimulatedTrial:
     def result(self) -> TrialResult:
         """Return the trial for the judgement of the search."""
         step = self.last_step
-        state: ResultState = self.state if self.state in ("complete", "pruned") else "open"
+        state = _RESULT_STATES.get(self.state, "open")
         has_ended = state != "open" and step is not None
+        values = () if step is None else self.values[step]
         return TrialResult(
             number=self.number,
             params=self.params,
             state=state,
             value=self.value if has_ended else None,
-            seed_values=dict(zip(self.seeds, self.values[step], strict=True)) if has_ended else {},
+            seed_values=dict(zip(self.seeds, values, strict=True)) if has_ended else {},
             reports=dict(self.reports),
             at_rungs={at: self.values[at] for at in self.rungs},
             left_at=step,
