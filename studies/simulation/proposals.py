@@ -86,7 +86,9 @@ class SampledProposals:
 
     def ended(self, trial: SimulatedTrial) -> None:
         """Tell the sampler the result of a trial."""
-        asked = self._open.pop(trial.number)
+        asked = self._open.pop(trial.number, None)
+        if asked is None:  # a trial of an extended plan
+            return
         for step, value in trial.reports.items():
             asked.report(value, step)
         is_complete = trial.state == "complete"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 from studies.analysis.judgement import Verdict, judge, unconfirmed
 from studies.analysis.search_history import SearchHistory, TrialResult
@@ -157,8 +157,11 @@ class _Simulation:
         if not self._is_over or verdict.pick is None:
             return False
         configs = [self._table.find(row) for row in extend_plan(self._history(), verdict)]
-        seeds = tuple(range(self._design.n_seeds))
-        batch = [self._begin(config, seeds) for config in configs if config is not None]
+        batch = [
+            self._begin(config, tuple(range(min(self._design.n_seeds, self._table.counts[config]))))
+            for config in configs
+            if config is not None
+        ]
         self._run(batch)
         return bool(batch)
 
@@ -205,8 +208,8 @@ class _Simulation:
         views = {trial.number: trial.view() for trial in self._trials}
         return scheduler.stopped([views[trial.number] for trial in running], list(views.values()))
 
-    def _end(self, trial: SimulatedTrial, state: str) -> None:
-        trial.state = "complete" if state == "complete" else "pruned"
+    def _end(self, trial: SimulatedTrial, state: Literal["complete", "pruned"]) -> None:
+        trial.state = state
         if trial.confirms is None:
             self._proposals.ended(trial)
 
@@ -218,7 +221,7 @@ class _Simulation:
         n_finalists = min(self._design.n_finalists, n_complete)
         affordable = self._left / n_finalists + 1e-9
         self._n_further = min(self._design.n_further, int(min(affordable, len(self._table.seeds))))
-        while self._n_further and (missing := self._missing()):
+        while self._is_over and self._n_further and (missing := self._missing()):
             for number, seeds in missing:
                 self._confirm(self._trials[number], seeds)
 

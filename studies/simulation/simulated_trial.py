@@ -6,10 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from studies.analysis.search_history import TrialResult
+from studies.analysis.search_history import ResultState, TrialResult
 from studies.scheduling.trial_view import TrialView, ViewState
 from studies.spec.spaces import Json
 from studies.statistics.drift import measured
+
+_RESULT_STATES: dict[ViewState, ResultState] = {"complete": "complete", "pruned": "pruned"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,17 +58,18 @@ class SimulatedTrial:
     def result(self) -> TrialResult:
         """Return the trial for the judgement of the search."""
         step = self.last_step
-        is_over = self.state in ("complete", "pruned") and step is not None
-        optimizer = str(self.params.get("optimizer", "adam"))
+        state = _RESULT_STATES.get(self.state, "open")
+        has_ended = state != "open" and step is not None
+        values = () if step is None else self.values[step]
         return TrialResult(
             number=self.number,
             params=self.params,
-            state="complete" if self.state == "complete" else "pruned" if self.state == "pruned" else "open",
-            value=self.value if is_over else None,
-            seed_values=dict(zip(self.seeds, self.values[step], strict=True)) if is_over and step is not None else {},
+            state=state,
+            value=self.value if has_ended else None,
+            seed_values=dict(zip(self.seeds, values, strict=True)) if has_ended else {},
             reports=dict(self.reports),
             at_rungs={at: self.values[at] for at in self.rungs},
             left_at=step,
             confirms=self.confirms,
-            drift_known=measured(optimizer),
+            drift_known=measured(str(self.params.get("optimizer", "adam"))),
         )

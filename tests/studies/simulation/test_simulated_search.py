@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,9 @@ def test_range_is_extended_within_the_table():
     search = simulate(table, PlannedProposals(table, range(3), 3), design, extend_plan=extension.further_rows)
     assert [trial.config for trial in search.trials] == [0, 1, 2, 3, 4]
     assert search.pick == 3
+    few = replace(table, counts=(3, 3, 3, 1, 2))
+    search = simulate(few, PlannedProposals(few, range(3), 3), design, extend_plan=extension.further_rows)
+    assert [len(trial.seeds) for trial in search.trials] == [3, 3, 3, 1, 2]
     alone = simulate(table, PlannedProposals(table, range(3), 3), design)
     assert (len(alone.trials), alone.pick) == (3, 2)
 
