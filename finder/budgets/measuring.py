@@ -21,6 +21,9 @@ from finder.trials.trial import TrialSpec
 MEASURING_SECONDS = 300.0
 """Seconds after which a measurement in other processes is given up."""
 
+END_SECONDS = 2.0
+"""Seconds that a process may take to end after its measurement, before it is killed."""
+
 
 def measure(trials: Sequence[TrialSpec], *, n_processes: int, own_processes: bool, together: bool) -> dict[str, Speed]:
     """Return the speed of each agent among trials that would run at the same time.
@@ -94,7 +97,10 @@ def _measured_elsewhere(named: Mapping[str, Sequence[TrialSpec]], n_processes: i
                 process.start()
             sender.close()
             processes[label], ends[label] = process, receiver
-        return {label: _received(label, trials[0].label, ends[label]) for label, trials in named.items()}
+        speeds = {label: _received(label, trials[0].label, ends[label]) for label, trials in named.items()}
+        for process in processes.values():
+            process.join(END_SECONDS)
+        return speeds
     finally:
         for process in processes.values():
             process.kill()

@@ -246,7 +246,7 @@ class Search:
                 only_modules=restriction(),
             )
             if self._limit is not None:
-                self._limit.begun(trial.number)
+                self._limit.begun(trial.number, len(trial.seeds))
             self._observer.trial_started(trial, ask.params)
             return trial
         return None
@@ -263,8 +263,6 @@ class Search:
 
     @property
     def prunes(self) -> bool:
-        if self._limit is not None and self._limit.prunes:
-            return True
         return canonical_pruner_name(self.spec.pruner) != "none"
 
     @property
@@ -310,7 +308,7 @@ class Search:
             self.recorder.interrupted(number)
         self._observer.trial_ended(number, outcome)
         if self._limit is not None:
-            self._limit.ended(number, env_steps, max(1, len(outcome.seed_values)))
+            self._limit.ended(number, env_steps)
             if time.monotonic() - self._stored > TIDY_SECONDS:
                 self._store_seconds()
         due = time.monotonic() - self._tidied > TIDY_SECONDS
