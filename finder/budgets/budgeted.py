@@ -99,8 +99,8 @@ class BudgetedSearch:
             done = f"{earlier.n_ended} of {counted(earlier.n_total, 'trial')}"
             spent = f", in {earlier.seconds / 60:.1f} minutes" if earlier.seconds else ""
             notes.append(
-                f"the study {earlier.spec.name} exists: {done} have ended{spent}, and are not run again; steps and time "
-                "are those of the whole search"
+                f"the study {earlier.spec.name} exists: {done} have ended{spent}, and are not run again; steps and "
+                "time are those of the whole search"
             )
         if self.spec.minutes is not None and self.asked.chooses_budget:
             how = "of the study" if earlier is not None else f"chosen for {counted_minutes(self.spec.minutes)}"
