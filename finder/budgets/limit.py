@@ -67,8 +67,8 @@ class Limit:
 
     @property
     def ended_search(self) -> bool:
-        """True if a trial did not begin because the budget does not suffice."""
-        return self._refused
+        """True if a trial did not begin, or was stopped, because the budget does not suffice."""
+        return self._refused or self._is_spent
 
     @property
     def spent(self) -> float:

@@ -196,8 +196,10 @@ class Search:
 
     def _report_limit(self) -> None:
         """Report the trials that were not run because of the budget of the whole search."""
+        if self._limit is None or not self._limit.ended_search:
+            return
         status = study_status(self.study)
-        if self._limit is None or not (n_left := status.n_total - status.n_ended):
+        if not (n_left := status.n_total - status.n_ended):
             return
         if self._limit.chose_trials and status.n_ended and not status.n_running and not self.recorder.n_to_resume:
             self.study = with_counts(self.study, n_trials=status.n_ended)  # there was time for fewer than estimated

@@ -79,13 +79,13 @@ def _speed_of(group: Group, agent: AgentSpec, watch: _StepWatch, start_seconds: 
     """Return the speed of a group that has made its first update."""
     first = group.trainer.env_steps
     collected = watch.seconds_per_step or 0.0
-    n_runs = group.n_members
     _step(group)  # further shapes of data are compiled here
     each, seconds, steps = _timed(group, ALL_SECONDS, clock)
+    n_runs = max(1, len(group.trainer.present))
     shared, own = 0.0, each / n_runs
     if not group.alone and n_runs >= FEWEST:
         few = n_runs // 3
-        for member in list(group.runs)[few:]:
+        for member in list(group.trainer.present)[few:]:
             group.remove_member(member, "measured")
         _step(group)
         each_of_few, _, _ = _timed(group, FEW_SECONDS, clock)
@@ -108,13 +108,14 @@ def _speed_of(group: Group, agent: AgentSpec, watch: _StepWatch, start_seconds: 
 
 
 def _step(group: Group) -> None:
-    """Run one step of the training loop.
+    """Run one step of the training loop. A run that diverges, as some learning rates of a search do, leaves the others.
 
     Raises:
-        SpeedError: The runs have failed.
+        SpeedError: All runs have failed.
     """
     group.step()
-    error = group.error or next((run.error for run in group.trainer.runs if run.error), None)
+    errors = [run.error for run in group.trainer.runs]
+    error = group.error or (errors[0] if all(errors) else None)
     if error is not None:
         raise SpeedError(f"{type(error).__name__}: {error}") from error
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -58,13 +60,9 @@ def test_time_before_the_first_update_is_that_of_the_agent() -> None:
 def test_agent_alone_is_measured_by_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speed_measurement, "ALL_SECONDS", 0.5)
     spec = trials("ppo", **SMALL_PPO)[0]
-    speed = measure_speed([TrialSpec(**{**vars_of(spec), "why_alone": "for this test"})], clock)
+    speed = measure_speed([replace(spec, why_alone="for this test")], clock)
     assert (speed.n_runs, speed.population, speed.shared_seconds) == (1, False, 0.0)
     assert speed.run_seconds == pytest.approx(0.01)
-
-
-def vars_of(spec: TrialSpec) -> dict[str, object]:
-    return {name: getattr(spec, name) for name in TrialSpec.__dataclass_fields__}
 
 
 def test_failure_of_a_run_is_an_error() -> None:
@@ -72,3 +70,10 @@ def test_failure_of_a_run_is_an_error() -> None:
     spec = AgentSpec.of("ppo", environment, SMALL_PPO)
     with pytest.raises(SpeedError, match="RuntimeError: the arm fell off"):
         measure_speed([TrialSpec(number=0, agent=spec, seeds=(0,), env_steps=1_000)], clock)
+
+
+def test_run_that_diverges_leaves_the_others() -> None:
+    sound, diverging = trials("ppo", **SMALL_PPO)[0], trials("ppo", **SMALL_PPO, learning_rate=1e30)[0]
+    speed = measure_speed([sound, replace(diverging, number=1)], clock)
+    assert speed.n_runs == 2
+    assert speed.run_seconds == pytest.approx(0.01)
