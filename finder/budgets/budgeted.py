@@ -15,6 +15,7 @@ from finder.budgets.meters import Meter, StepMeter, TimeMeter
 from finder.budgets.resolution import refuse_contradictions, within_minutes, within_steps
 from finder.budgets.search_plan import SearchPlan, chosen_text, counted_minutes
 from finder.executors import Executor
+from studies.errors import StudyError
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 from studies.words import counted
@@ -59,8 +60,14 @@ class BudgetedSearch:
         )
 
     def chosen(self) -> str:
-        """Return what was chosen for the budget of the whole search, with the estimated time."""
-        return chosen_text(self.spec, self.plan().time)
+        """Return what was chosen for the budget of the whole search, with the estimated time or what is left of it."""
+        earlier, minutes = self.earlier, self.spec.minutes
+        if earlier is None:
+            return chosen_text(self.spec, self.plan().time)
+        text = f"{chosen_text(self.spec, None)}, as the study has it already"
+        if minutes is None:
+            return text
+        return f"{text}; {max(0.0, minutes - earlier.seconds / 60):.1f} minutes are left"
 
     def limit(self) -> Limit | None:
         """Return the limit that the search keeps, None without a budget of the whole search."""
@@ -91,7 +98,10 @@ class BudgetedSearch:
         if earlier is not None:
             done = f"{earlier.n_ended} of {counted(earlier.n_total, 'trial')}"
             spent = f", in {earlier.seconds / 60:.1f} minutes" if earlier.seconds else ""
-            notes.append(f"the study {earlier.spec.name} exists: {done} have ended{spent}, and are not run again")
+            notes.append(
+                f"the study {earlier.spec.name} exists: {done} have ended{spent}, and are not run again; steps and "
+                "time are those of the whole search"
+            )
         if self.spec.minutes is not None and self.asked.chooses_budget:
             how = "of the study" if earlier is not None else f"chosen for {counted_minutes(self.spec.minutes)}"
             notes.append(f"the {self.spec.env_steps:,} environment steps of each run are those {how}")
@@ -157,6 +167,11 @@ def _chosen(
     """Return the study with the budget of each run, or with the number of trials."""
     if not spec.has_limit:
         return spec
+    if earlier is not None and earlier.spec.env_steps is None:
+        raise StudyError(
+            f"the study {earlier.spec.name!r} has a budget in episodes, for which the steps of a whole search are not "
+            "known: give another name (--study-name, study_name), or leave out minutes and total_env_steps."
+        )
     if earlier is not None and spec.chooses_budget:
         return with_choices_of(spec, earlier.spec)
     if earlier is not None:  # the number of trials was chosen

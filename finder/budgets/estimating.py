@@ -107,6 +107,7 @@ def first_trials(spec: StudySpec, agent_of: AgentOf, executor: Executor, why_alo
             env_steps=_LONG,
             metric=spec.metric,
             name=str(row.get("agent", spec.agents[0])),
+            hang_seconds=spec.hang_seconds,
             strategy=spec.strategy,
             why_alone=why_alone,
         )

@@ -50,7 +50,7 @@ class Limit:
         self._spec, self._meter = spec, meter
         self.chose_trials = chose_trials
         self._together, self._adjusts_seeds = together, adjusts_seeds
-        self._running: set[int] = set()
+        self._running: dict[int, int] = {}  # trial -> number of its seeds
         self._n_begun = 0
         self._confirming = False
         self._refused = False
@@ -67,8 +67,8 @@ class Limit:
 
     @property
     def ended_search(self) -> bool:
-        """True if a trial did not begin because the budget does not suffice."""
-        return self._refused
+        """True if a trial did not begin, or was stopped, because the budget does not suffice."""
+        return self._refused or self._is_spent
 
     @property
     def spent(self) -> float:
@@ -105,17 +105,17 @@ class Limit:
             fits = n
         return fits
 
-    def begun(self, number: int) -> None:
-        """Record that a trial has begun."""
+    def begun(self, number: int, n_seeds: int) -> None:
+        """Record that a trial with so many seeds has begun."""
         self._n_of_batch = self._n_of_batch + 1 if self._running else 1
-        self._running.add(number)
+        self._running[number] = n_seeds
         self._n_begun += 1
         self._reached = 0
 
-    def ended(self, number: int, env_steps: int, n_seeds: int) -> None:
-        """Record that a trial has ended."""
-        if number in self._running:
-            self._running.remove(number)
+    def ended(self, number: int, env_steps: int) -> None:
+        """Record that a trial has ended after so many environment steps of each seed."""
+        n_seeds = self._running.pop(number, 0)
+        if n_seeds:
             # A run may end its last rollout beyond its budget.
             self._meter.ended(min(env_steps, self._spec.env_steps or env_steps), n_seeds)
 
@@ -136,7 +136,7 @@ class Limit:
         if not self.prunes or len(left) < 2 or self._spec.env_steps == env_steps:
             return set()
         room = self._meter.limit - self._meter.spent() - self.reserve
-        n_unknown = len(self._running) - len(pruned & self._running) - len(left)
+        n_unknown = len(self._running) - len(pruned & self._running.keys()) - len(left)
         keep = len(left)
         while keep > 1 and self._rest(keep + n_unknown, n_seeds, env_steps) > room:
             keep -= 1

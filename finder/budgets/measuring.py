@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from agents.backend.threads import threads_for
@@ -20,6 +19,9 @@ from finder.trials.trial import TrialSpec
 
 MEASURING_SECONDS = 300.0
 """Seconds after which a measurement in other processes is given up."""
+
+END_SECONDS = 2.0
+"""Seconds that a process may take to end after its measurement, before it is killed."""
 
 
 def measure(trials: Sequence[TrialSpec], *, n_processes: int, own_processes: bool, together: bool) -> dict[str, Speed]:
@@ -45,7 +47,7 @@ def measure(trials: Sequence[TrialSpec], *, n_processes: int, own_processes: boo
     n = min(n_processes, len(own))
     several = {f"{label} {k}": _share(own, n, together) for k in range(n)}
     speeds = _measured_elsewhere(several, n_processes)
-    return {label: min(speeds.values(), key=lambda speed: speed.steps_per_second)}
+    return {label: max(speeds.values(), key=lambda speed: speed.step_seconds(speed.n_runs))}
 
 
 def _share(trials: Sequence[TrialSpec], n_processes: int, together: bool) -> list[TrialSpec]:
@@ -94,7 +96,10 @@ def _measured_elsewhere(named: Mapping[str, Sequence[TrialSpec]], n_processes: i
                 process.start()
             sender.close()
             processes[label], ends[label] = process, receiver
-        return {label: _received(label, trials[0].label, ends[label]) for label, trials in named.items()}
+        speeds = {label: _received(label, trials[0].label, ends[label]) for label, trials in named.items()}
+        for process in processes.values():
+            process.join(END_SECONDS)
+        return speeds
     finally:
         for process in processes.values():
             process.kill()
@@ -102,11 +107,10 @@ def _measured_elsewhere(named: Mapping[str, Sequence[TrialSpec]], n_processes: i
 
 
 def _received(label: str, agent: str, end: Any) -> Speed:
-    reason = f"it took more than {MEASURING_SECONDS:g} s"
-    with suppress(EOFError):
-        if end.poll(MEASURING_SECONDS):
-            answer = end.recv()
-            if isinstance(answer, Speed):
-                return answer
-            reason = str(answer)
-    raise _failure(agent, reason if reason else f"the process of {label} has ended")
+    try:
+        answer = end.recv() if end.poll(MEASURING_SECONDS) else f"it took more than {MEASURING_SECONDS:g} s"
+    except EOFError:
+        answer = f"the process of {label} has died (out of memory, perhaps)"
+    if isinstance(answer, Speed):
+        return answer
+    raise _failure(agent, str(answer))

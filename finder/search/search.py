@@ -196,8 +196,10 @@ class Search:
 
     def _report_limit(self) -> None:
         """Report the trials that were not run because of the budget of the whole search."""
+        if self._limit is None or not self._limit.ended_search:
+            return
         status = study_status(self.study)
-        if self._limit is None or not (n_left := status.n_total - status.n_ended):
+        if not (n_left := status.n_total - status.n_ended):
             return
         if self._limit.chose_trials and status.n_ended and not status.n_running and not self.recorder.n_to_resume:
             self.study = with_counts(self.study, n_trials=status.n_ended)  # there was time for fewer than estimated
@@ -246,7 +248,7 @@ class Search:
                 only_modules=restriction(),
             )
             if self._limit is not None:
-                self._limit.begun(trial.number)
+                self._limit.begun(trial.number, len(trial.seeds))
             self._observer.trial_started(trial, ask.params)
             return trial
         return None
@@ -263,8 +265,6 @@ class Search:
 
     @property
     def prunes(self) -> bool:
-        if self._limit is not None and self._limit.prunes:
-            return True
         return canonical_pruner_name(self.spec.pruner) != "none"
 
     @property
@@ -310,7 +310,7 @@ class Search:
             self.recorder.interrupted(number)
         self._observer.trial_ended(number, outcome)
         if self._limit is not None:
-            self._limit.ended(number, env_steps, max(1, len(outcome.seed_values)))
+            self._limit.ended(number, env_steps)
             if time.monotonic() - self._stored > TIDY_SECONDS:
                 self._store_seconds()
         due = time.monotonic() - self._tidied > TIDY_SECONDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 ALL_SECONDS, FEW_SECONDS = 2.0, 1.0
 """Seconds of the measurement with all runs, and with a third of them."""
+
+PART = 0.1
+"""Share of the measurement for which one speed is computed."""
 
 FEWEST = 6
 """Runs from which the measurement is repeated with a third of them."""
@@ -75,21 +79,20 @@ def _speed_of(group: Group, agent: AgentSpec, watch: _StepWatch, start_seconds: 
     """Return the speed of a group that has made its first update."""
     first = group.trainer.env_steps
     collected = watch.seconds_per_step or 0.0
-    n_runs = group.n_members
     _step(group)  # further shapes of data are compiled here
-    seconds, steps = _timed(group, ALL_SECONDS, clock)
-    spent, shared, own = seconds, 0.0, seconds / steps / n_runs
+    each, seconds, steps = _timed(group, ALL_SECONDS, clock)
+    n_runs = max(1, len(group.trainer.present))
+    shared, own = 0.0, each / n_runs
     if not group.alone and n_runs >= FEWEST:
         few = n_runs // 3
-        for member in list(group.runs)[few:]:
+        for member in list(group.trainer.present)[few:]:
             group.remove_member(member, "measured")
         _step(group)
-        few_seconds, few_steps = _timed(group, FEW_SECONDS, clock)
-        own = (seconds / steps - few_seconds / few_steps) / (n_runs - few)
-        own = min(max(own, 0.1 * seconds / steps / n_runs), seconds / steps / n_runs)
-        shared = seconds / steps - own * n_runs
+        each_of_few, _, _ = _timed(group, FEW_SECONDS, clock)
+        own = (each - each_of_few) / (n_runs - few)
+        own = min(max(own, 0.1 * each / n_runs), each / n_runs)
+        shared = each - own * n_runs
     starts = getattr(agent.config, "learning_starts", 0)
-    each = seconds / steps
     return Speed(
         n_runs=n_runs,
         start_seconds=max(0.0, start_seconds - collected * first),
@@ -98,32 +101,45 @@ def _speed_of(group: Group, agent: AgentSpec, watch: _StepWatch, start_seconds: 
         first_update=starts or first,
         start_share=min(1.0, collected / each) if starts and collected else 1.0,
         run_bytes=_bytes_of(group),
-        measured_seconds=spent,
+        measured_seconds=seconds,
         measured_steps=steps * n_runs,
         population=not group.alone,
     )
 
 
 def _step(group: Group) -> None:
-    """Run one step of the training loop.
+    """Run one step of the training loop. A run that diverges, as some learning rates of a search do, leaves the others.
 
     Raises:
-        SpeedError: The runs have failed.
+        SpeedError: All runs have failed.
     """
     group.step()
-    error = group.error or next((run.error for run in group.trainer.runs if run.error), None)
+    errors = [run.error for run in group.trainer.runs]
+    error = group.error or (errors[0] if all(errors) else None)
     if error is not None:
         raise SpeedError(f"{type(error).__name__}: {error}") from error
 
 
-def _timed(group: Group, seconds: float, clock: Clock) -> tuple[float, int]:
-    """Train for about so many seconds; return the seconds and the environment steps of each run."""
+def _timed(group: Group, seconds: float, clock: Clock) -> tuple[float, float, int]:
+    """Train for about so many seconds.
+
+    Returns:
+        The median of the seconds of an environment step of all runs, over parts of the time, as other programs and
+        processes that are still compiling make some parts slower; all seconds; and the environment steps of each run.
+    """
     began, first = clock(), group.trainer.env_steps
+    parts: list[float] = []
+    since, reached = began, first
     while not group.finished:
         _step(group)
-        if clock() - began >= seconds and group.trainer.env_steps > first:
+        now, steps = clock(), group.trainer.env_steps
+        if now - since >= PART * seconds and steps > reached:
+            parts.append((now - since) / (steps - reached))
+            since, reached = now, steps
+        if now - began >= seconds and parts:
             break
-    return max(clock() - began, 1e-9), max(1, group.trainer.env_steps - first)
+    spent, steps = max(clock() - began, 1e-9), max(1, group.trainer.env_steps - first)
+    return statistics.median(parts) if parts else spent / steps, spent, steps
 
 
 def _that_starts_early(agent: AgentSpec) -> AgentSpec:

@@ -86,7 +86,8 @@ def within_limit(spec: StudySpec, remedy: Remedy) -> Remedy:
     elif "env_steps" in changes:
         factor = changes.pop("env_steps") / spec.budget
     if spec.minutes is not None:
-        changes["minutes"] = math.ceil(10 * factor * spec.minutes) / 10
+        minutes = math.ceil(10 * factor * spec.minutes) / 10
+        changes["minutes"] = int(minutes) if minutes.is_integer() else minutes
     elif spec.total_env_steps is not None:
         changes["total_env_steps"] = math.ceil(factor * spec.total_env_steps)
     if remedy.joins:

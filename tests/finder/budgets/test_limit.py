@@ -42,7 +42,7 @@ def time_meter(seconds: float, clock: Clock, **fields: Any) -> TimeMeter:
 def begun(limit: Limit, n: int) -> None:
     for number in range(n):
         assert limit.allows_trial(), number
-        limit.begun(number)
+        limit.begun(number, 1)
 
 
 def values(n: int) -> dict[int, dict[int, float]]:
@@ -116,7 +116,7 @@ def test_spent_steps_are_those_of_ended_and_running_trials() -> None:
     begun(limit, 3)
     limit.rung(100, values(3), set())
     assert limit.spent == 50 + 300
-    limit.ended(0, 100, 1)
+    limit.ended(0, 100)
     assert limit.spent == 50 + 300
     limit.rung(200, {1: {0: 1.0}, 2: {0: 2.0}}, set())
     assert limit.spent == 50 + 100 + 400
