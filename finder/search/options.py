@@ -27,7 +27,16 @@ _OWN_ARGUMENTS = {
     "lr": ("start_lr", "end_lr", "n_rates", "rates", "optimizer", "extend"),
     "opt": ("learning_rates", "n_rates", "extend"),
     "agents": (),
-    "tune": ("params", "n_trials", "sampler", "sampler_kwargs", "first"),
+    "tune": (
+        "params",
+        "n_trials",
+        "sampler",
+        "sampler_kwargs",
+        "first",
+        "warm_start",
+        "warm_start_storage",
+        "warm_start_trials",
+    ),
 }
 """Question -> arguments of its finder beside the shared options, for errors about unknown options."""
 

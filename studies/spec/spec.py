@@ -18,6 +18,7 @@ from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name, 
 from studies.spec.space_notation import SpaceField
 from studies.spec.spaces import LARGEST, Choice, Json, Space, check_json
 from studies.spec.spec_file import read_model
+from studies.spec.warm_start import WarmStart
 from studies.words import class_or_id
 
 
@@ -104,6 +105,8 @@ class StudySpec(CheckedModel):
         callbacks: Factories of the callbacks of each run, as `module:Class` or `file.py:Class`. Defaults to none.
         first: Parameter sets that are tried before the sampler proposes any; the sampler completes partial ones.
             Excludes a plan or a grid. Defaults to none.
+        warm_start: Finished trials of another study that inform the sampler (`studies.analysis.warm_start`). Excludes a
+            plan or a grid. Defaults to none.
         n_trials: Total number of trials, at least 1, existing ones included. With a plan it is the length of the plan.
             Defaults to `20`.
         seeds: Seeds with which every trial is trained; distinct, from 0. A number is a count, up to 10,000. Defaults to
@@ -158,6 +161,8 @@ class StudySpec(CheckedModel):
     callbacks: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple)] = ()
     trials: Annotated[tuple[dict[str, Json], ...], Field(max_length=MOST_PLANNED)] = ()
     first: tuple[dict[str, Json], ...] = ()
+    # Left out of stored specs where it is None, so that earlier versions read them.
+    warm_start: Annotated[WarmStart | None, Field(exclude_if=lambda value: value is None)] = None
     n_trials: Count = 20
     seeds: Annotated[
         tuple[Annotated[int, Field(strict=True, ge=0, le=LARGEST)], ...],
@@ -249,9 +254,13 @@ class StudySpec(CheckedModel):
                 f"first has {strange[0]!r}, which is not searched: take it out, or give it a space. "
                 f"{nearest(strange[0], self.search_space())}"
             )
-        if self.first and (self.trials or canonical_sampler_name(self.sampler) in GRID_SAMPLERS):
-            raise StudyError("first is for samplers, and this study has a plan: leave it out.")
+        if self.trials or canonical_sampler_name(self.sampler) in GRID_SAMPLERS:
+            for name in ("first", "warm_start"):
+                if getattr(self, name):
+                    raise StudyError(f"{name} is for samplers, and this study has a plan: leave it out.")
         object.__setattr__(self, "first", settled_rows(self.first, self.search_space(), "first trial"))
+        prior = self.warm_start.trials if self.warm_start is not None else ()
+        settled_rows([trial.params for trial in prior], self.search_space(), "trial of the warm start")
 
     def _check_places(self) -> None:
         for name in ("trial_cpus", "trial_memory_gb"):

@@ -18,7 +18,8 @@ VERSION_ATTR = "finder_spec_version"
 SPEC_VERSION = 2
 """Current version of specs. It is incremented when a field is added, removed or changes its meaning.
 
-Version 2 has conditional parameters; specs without any are stored as version 1, which earlier versions of Finder read.
+Version 2 has conditional parameters and warm starts; specs without any are stored as version 1, which earlier versions
+of Finder read.
 """
 
 _MOVED_CALLBACKS = {
@@ -37,7 +38,7 @@ def stored_attributes(spec: StudySpec, label: str) -> dict[str, Json]:
         spec: The spec.
         label: Label of its storage, without a password: the dashboard shows attributes to everyone.
     """
-    version = 2 if any(space.when for space in spec.params.values()) else 1
+    version = 2 if spec.warm_start is not None or any(space.when for space in spec.params.values()) else 1
     return {VERSION_ATTR: version, SPEC_ATTR: {**spec.to_json_dict(), "storage": label}}
 
 

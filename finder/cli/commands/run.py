@@ -21,6 +21,7 @@ from finder.cli.parameters import (
     drop_none,
 )
 from finder.cli.session import run_search
+from finder.cli.start_options import WarmStart, WarmStartStorage, WarmStartTrials
 from finder.progress.console import storage_for_file
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ def run(
     file: StudyFile,
     *,
     n_trials: NTrials = None,
+    warm_start: WarmStart = None,
+    warm_start_storage: WarmStartStorage = None,
+    warm_start_trials: WarmStartTrials = None,
     storage: InsteadOfTheFiles = None,
     study_name: NewName = None,
     n_jobs: NJobs = None,
@@ -60,6 +64,9 @@ def run(
     def search(observer: Observer) -> SearchResult:
         from finder.finders.tuning import run_file
 
-        return run_file(file, observer, **changes)
+        started = drop_none(
+            warm_start=warm_start, warm_start_storage=warm_start_storage, warm_start_trials=warm_start_trials
+        )
+        return run_file(file, observer, **started, **changes)
 
     return run_search(search, Output(context.obj, json, quiet), file=str(file))
