@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from optuna.trial import FrozenTrial, TrialState
 
+from studies.spec.scheduler_names import PRIOR_SAMPLERS, canonical_sampler_name
 from studies.spec.spaces import distribution, encode, settle
 
 if TYPE_CHECKING:
@@ -20,8 +21,12 @@ _ENDED = datetime.datetime(2000, 1, 1)
 
 
 def prior_trials(spec: StudySpec) -> list[FrozenTrial]:
-    """Return the trials of the warm start of a study, with the distributions of the study; none if it has none."""
-    if spec.warm_start is None:
+    """Return the trials of the warm start of a study, with the distributions of the study.
+
+    Returns:
+        No trials if the study has no warm start, or now has a sampler that cannot use them.
+    """
+    if spec.warm_start is None or canonical_sampler_name(spec.sampler) not in PRIOR_SAMPLERS:
         return []
     return [_frozen(each, spec) for each in spec.warm_start.trials]
 

@@ -197,6 +197,7 @@ def test_warm_start_is_stored_with_the_spec(source: Any, make_spec: Make) -> Non
     assert {trial.number for trial in trials} == {NUMBER}
     assert trials[0].params == {"learning_rate": 1e-4}
     assert trials[3].intermediate_values == {500: 7.0}
+    assert prior_trials(spec.model_copy(update={"sampler": "nsgaii"})) == []
     with pytest.raises(StudyError, match="warm_start is for samplers"):
         StudySpec.from_json_dict(
             {**spec.to_json_dict(), "first": [], "sampler": "grid", "sampler_kwargs": {"points": 3}}
