@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from finder.budgets.meters import Meter
 from finder.budgets.plan_numbers import n_finalists, n_trials_of
 from studies.scheduling.expected_pruning import Course, Stage, expected_courses
+from studies.spec.converters import MOST_SEEDS
 from studies.spec.scheduler_names import canonical_pruner_name
-from studies.spec.spec import MOST_SEEDS, StudySpec
+from studies.spec.spec import StudySpec
 from studies.statistics.values import iqm
 
 MOST_FURTHER = 4

@@ -15,20 +15,23 @@ _EXAMPLE = "learning_rate=3e-4,gamma=0.99"
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
-def parameter_sets(given: Iterable[str] | None, flag: str) -> list[dict[str, Any]]:
+def parameter_sets(given: Iterable[str] | None, flag: str) -> list[dict[str, Any] | str]:
     """Return the parameter sets of a flag that may be repeated, in order.
 
     Args:
         given: Each a set, such as ``learning_rate=3e-4,gamma=0.99``, or the path of a ``.toml`` or ``.json`` file with
-            one or several sets. None for no flag.
+            one or several sets; or ``zoo``, which stays as it is. None for no flag.
         flag: Name of the flag, for errors.
 
     Raises:
         ConfigurationError: A set or a file cannot be read, or a set has a name twice.
     """
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, Any] | str] = []
     for text in given or ():
         path = Path(text)
+        if text.strip().lower() == "zoo":
+            found.append("zoo")
+            continue
         found += _in_file(path, flag) if path.suffix in (".toml", ".json") else [_parameter_set(text, flag)]
     return found
 
@@ -39,8 +42,8 @@ def _parameter_set(text: str, flag: str) -> dict[str, Any]:
         name, equals, value = (part.strip() for part in pair.partition("="))
         if not (name and equals and value):
             raise ConfigurationError(
-                f"{flag} is {text!r}: write name=value with a comma between them, such as {_EXAMPLE}, or the path of "
-                "a .toml or .json file."
+                f"{flag} is {text!r}: write name=value with a comma between them, such as {_EXAMPLE}, the path of a "
+                ".toml or .json file, or zoo."
             )
         if name in found:
             raise ConfigurationError(f"{flag} is {text!r}, which gives {name!r} twice: give it once.")

@@ -132,8 +132,8 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
 
 
 def _origin(words: Sequence[str], file: str | None = None) -> StudyOrigin:
-    """Return the origin of a study: the command without its storage, with a file as its first argument."""
-    kept = without_flags(words, ("--storage",), switches=("--json", "--quiet", "-q"))
+    """Return the origin of a study: the command without its storage and passwords, a file as its first argument."""
+    kept = [*map(redacted, without_flags(words, ("--storage",), switches=("--json", "--quiet", "-q")))]
     if file is None:
         return StudyOrigin("command", tuple(kept))
     return StudyOrigin("file", (kept[0], file, *(word for word in kept[1:] if word != file)))

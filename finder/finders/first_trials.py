@@ -11,6 +11,7 @@ from agents.errors import ConfigurationError, unknown_name
 from studies.errors import StudyError
 from studies.spec.conditions import existing
 from studies.spec.spaces import FloatRange, IntRange, Space, settle
+from studies.spec.spec import StudySpec
 
 DIGITS = 12
 """Decimals to which a complement is rounded: 1 - 0.99 is 0.01, not 0.010000000000000009."""
@@ -21,6 +22,7 @@ def first_trials(
     spaces: Mapping[str, Space],
     fixed: Mapping[str, Any],
     given: Sequence[Mapping[str, Any]],
+    n_trials: int | None,
 ) -> list[dict[str, Any]]:
     """Return the parameter sets that a user gave, by the names that the study searches.
 
@@ -32,16 +34,18 @@ def first_trials(
         spaces: Search space.
         fixed: Hyperparameters with the same value in every trial.
         given: Parameter sets.
+        n_trials: Trials of the study; None if their number is not given.
 
     Raises:
         ConfigurationError: A set is given twice, is empty, or has a hyperparameter that does not exist, is not searched
-            or is fixed to another value.
+            or is fixed to another value; or there are fewer trials than sets.
     """
     rows: list[dict[str, Any]] = []
     for each in given:
         if not isinstance(each, Mapping) or not each:
             raise ConfigurationError(
-                f"first has {each!r}: give parameter sets, such as {{'learning_rate': 3e-4}}, each with a parameter."
+                f"first has {each!r}: give parameter sets, such as {{'learning_rate': 3e-4}}, each with a parameter, "
+                "or 'zoo' for tuned values."
             )
         row: dict[str, Any] = {}
         for name, value in each.items():
@@ -50,6 +54,11 @@ def first_trials(
             raise ConfigurationError(f"first has {dict(each)!r} twice: give each parameter set once.")
         if row:
             rows.append(row)
+    if n_trials is not None and len(rows) > n_trials:
+        raise ConfigurationError(
+            f"first has {len(rows)} parameter sets, but n_trials is {n_trials}: give at least {len(rows)} trials "
+            f"(--n-trials {len(rows)}; in Python n_trials={len(rows)})."
+        )
     return rows
 
 
@@ -79,25 +88,16 @@ def _searched(
     )
 
 
-def with_current_params(
-    rows: Sequence[dict[str, Any]], current: dict[str, Any], n_trials: int | None
-) -> list[dict[str, Any]]:
-    """Return the sets of the user, followed by the present values of the agent.
+def with_current_params(study: StudySpec, current: Mapping[str, Any]) -> StudySpec:
+    """Return a study whose last first trial has the present values of the agent, unless they are among the others.
 
     Args:
-        rows: Result of `first_trials`.
-        current: Result of `current_params`, empty if the agent has none of the searched values.
-        n_trials: Trials of the study, None if their number is not given.
-
-    Raises:
-        ConfigurationError: There are fewer trials than sets.
+        study: The study.
+        current: Result of `current_params`; empty if the agent has none of the searched values.
     """
-    if n_trials is not None and len(rows) > n_trials:
-        raise ConfigurationError(
-            f"first has {len(rows)} parameter sets, but n_trials is {n_trials}: give at least {len(rows)} trials "
-            f"(--n-trials {len(rows)}; in Python n_trials={len(rows)})."
-        )
-    return [*rows, *([current] if current and current not in rows else [])]
+    if not current or current in study.first:
+        return study
+    return study.model_copy(update={"first": (*study.first, dict(current))})
 
 
 def current_params(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, Any]:

@@ -29,8 +29,8 @@ from finder.search.search import run_search
 from finder.trials.metric import Metric, MetricName, metric_of
 from studies.analysis.range_extension import RangeExtension
 from studies.defaults import DEFAULT_STORAGE
+from studies.spec.converters import MOST_SEEDS
 from studies.spec.spaces import LARGEST
-from studies.spec.spec import MOST_SEEDS
 from studies.storage.storage import open_storage
 
 if TYPE_CHECKING:

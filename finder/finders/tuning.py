@@ -13,6 +13,8 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.renamed import with_present_names
 from finder.finders.first_trials import current_params, first_trials, with_current_params
+from finder.finders.tuned_values import with_tuned_values
+from finder.finders.warm_start import with_warm_start
 from finder.search.object_resolver import ObjectResolver, check_plan
 from finder.search.observer import Observer
 from finder.search.options import StudyOptions, make_spec, observer_options
@@ -94,7 +96,10 @@ def tune(
     n_trials: int | None = None,
     sampler: str = "tpe",
     sampler_kwargs: Mapping[str, Any] | None = None,
-    first: Sequence[Mapping[str, Any]] = (),
+    first: str | Sequence[Mapping[str, Any] | str] = (),
+    warm_start: str | OpenStudy | None = None,
+    warm_start_storage: str | None = None,
+    warm_start_trials: int | None = None,
     **options: Unpack[StudyOptions],
 ) -> SearchResult:
     """Search the hyperparameters of an agent.
@@ -116,7 +121,14 @@ def tune(
         sampler: Name of a sampler. Defaults to ``"tpe"``.
         sampler_kwargs: Arguments of the sampler.
         first: Parameter sets that are tried before the sampler proposes any, in this order; the sampler completes those
-            that lack a parameter. The agent with its present values follows them. Defaults to none.
+            that lack a parameter. ``"zoo"`` stands for the values that rl-baselines3-zoo tuned for the agent and the
+            environment, completed by those of the agent. The agent with its present values is tried after all first
+            trials. Defaults to none.
+        warm_start: Another study, or its name: its best trials are tried first, after those of `first`. All of its
+            trials that this study could have run inform the sampler (``"tpe"`` and ``"gp"``): same agent, environment,
+            budget and metric, every parameter in the search space. Defaults to None.
+        warm_start_storage: Storage of that study. Defaults to that of this study.
+        warm_start_trials: Number of trials of that study that are tried first. Defaults to 5, or as many as fit.
         **options: See `StudyOptions`; `fixed` are hyperparameters that have the same value in every trial.
 
     Raises:
@@ -137,7 +149,9 @@ def tune(
         )
     spaces = parse_spaces(spec, searched)
     is_plan = canonical_sampler_name(sampler) in GRID_SAMPLERS
-    rows = first_trials(as_fixed, spaces, fixed, first)
+    current = current_params(as_fixed, spaces)
+    sets, notes = with_tuned_values(first, as_fixed, spaces, current)
+    rows = first_trials(as_fixed, spaces, fixed, sets, n_trials)
     given: dict[str, Any] = {} if n_trials is None else {"n_trials": n_trials}
     study = make_spec(
         "tune",
@@ -148,14 +162,26 @@ def tune(
         episodes=episodes,
         metric=metric,
         params=spaces,
-        first=tuple(with_current_params(rows, {} if is_plan else current_params(as_fixed, spaces), n_trials)),
+        first=tuple(rows),
         **given,
         sampler=sampler,
         sampler_kwargs=dict(sampler_kwargs or {}),
     )
+    study = _started(study, warm_start, warm_start_storage, warm_start_trials)
+    if not is_plan:
+        study = with_current_params(study, current)
     agents, callbacks = {spec.label: spec}, options.get("callbacks")
     resolver = ObjectResolver.of(study, agents=agents, environment=spec.environment, callbacks=callbacks)
-    return SearchResult(*run_search(study, resolver=resolver, **observer_options(options)))
+    return SearchResult(*run_search(study, resolver=resolver, notes=notes, **observer_options(options)))
+
+
+def _started(study: StudySpec, source: str | OpenStudy | None, storage: str | None, n_best: int | None) -> StudySpec:
+    """Return a study with its warm start, the same study if it has none."""
+    if source is not None:
+        return with_warm_start(study, source, storage, n_best)
+    if (storage, n_best) != (None, None):
+        raise ConfigurationError("warm_start_storage and warm_start_trials need warm_start: give the other study too.")
+    return study
 
 
 def parse_spaces(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space]:
@@ -218,7 +244,14 @@ def _searchable(known: Mapping[str, Any]) -> list[str]:
 
 
 def run_file(
-    path: str | Path, observer: Observer | None = None, *, progress: bool | Observer = True, **overrides: Any
+    path: str | Path,
+    observer: Observer | None = None,
+    *,
+    progress: bool | Observer = True,
+    warm_start: str | OpenStudy | None = None,
+    warm_start_storage: str | None = None,
+    warm_start_trials: int | None = None,
+    **overrides: Any,
 ) -> SearchResult:
     """Run the study of a TOML file.
 
@@ -226,13 +259,17 @@ def run_file(
         path: The file.
         observer: See `StudyOptions`.
         progress: See `StudyOptions`.
+        warm_start: See `tune`.
+        warm_start_storage: See `tune`.
+        warm_start_trials: See `tune`.
         **overrides: Fields of the study that are replaced.
 
     Raises:
         StudyError: The file cannot be read or has mistakes; the message lists every mistake with its line.
     """
     with started_by(StudyOrigin("file", ("run", str(path)))):
-        return SearchResult(*run_search(_read(path, overrides), observer=observer, progress=progress))
+        study = _started(_read(path, overrides), warm_start, warm_start_storage, warm_start_trials)
+        return SearchResult(*run_search(study, observer=observer, progress=progress))
 
 
 def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:

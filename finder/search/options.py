@@ -15,9 +15,10 @@ from finder.search.observer import Observer, ObserverOptions
 from finder.trials.metric import study_metric
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
+from studies.spec.converters import MOST_SEEDS
 from studies.spec.metrics import metric_of
 from studies.spec.spaces import check_json
-from studies.spec.spec import MOST_SEEDS, StudySpec, default_name
+from studies.spec.spec import StudySpec, default_name
 
 _T = TypeVar("_T")
 
@@ -28,7 +29,16 @@ _OWN_ARGUMENTS = {
     "lr": ("start_lr", "end_lr", "n_rates", "rates", "optimizer", "extend"),
     "opt": ("learning_rates", "n_rates", "extend"),
     "agents": (),
-    "tune": ("params", "n_trials", "sampler", "sampler_kwargs", "first"),
+    "tune": (
+        "params",
+        "n_trials",
+        "sampler",
+        "sampler_kwargs",
+        "first",
+        "warm_start",
+        "warm_start_storage",
+        "warm_start_trials",
+    ),
 }
 """Question -> arguments of its finder beside the shared options, for errors about unknown options."""
 

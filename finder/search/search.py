@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from agents.errors import ConfigurationError
@@ -340,6 +341,7 @@ def run_search(
     progress: bool | Observer = True,
     storage: StudyStorage | None = None,
     extend_plan: PlanExtension | None = None,
+    notes: Sequence[str] = (),
 ) -> tuple[OpenStudy, str | None]:
     """Create or resume a study and run its remaining trials.
 
@@ -351,6 +353,7 @@ def run_search(
         progress: Whether to show progress, or an observer; see `finder.search.options.StudyOptions`. Defaults to True.
         storage: An open storage. Defaults to the storage that the study names.
         extend_plan: See `Search`.
+        notes: Sentences for users on the study, shown with those of its opening. Defaults to none.
 
     Returns:
         The study, and the reason of an early stop or None.
@@ -378,6 +381,7 @@ def run_search(
             cast("Observer", GuardedObserver(display)).budget_chosen(budgeted.chosen())
         spec = budgeted.spec
         study = open_study(spec, storage)
+        study = replace(study, notes=(*study.notes, *notes))
         try:
             alone = uses_builtin_display(progress, observer)
             with trusted_code_only(study, places_in(spec.to_json_dict(), resolver), BY_ENVIRONMENT):

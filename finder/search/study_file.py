@@ -26,6 +26,14 @@ def read_study(path: str | Path) -> StudySpec:
     file = read_file(path)
     spec, found = model_of(file, StudySpec)
     found += _mistakes_of_names(file.data)
+    if "warm_start" in file.data:
+        found.append(
+            (
+                ("warm_start",),
+                "trials of another study are read when a search begins: take warm_start out, and run the file with "
+                "--warm-start STUDY.",
+            )
+        )
     if spec is None or found:
         raise file.error(found)
     return spec

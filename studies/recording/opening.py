@@ -23,11 +23,19 @@ from studies.database.names import check_name
 from studies.database.retries import retry_seconds
 from studies.errors import StudyError
 from studies.recording.spool import Spool
+from studies.scheduling.prior_trials import prior_trials
 from studies.scheduling.pruners import make_pruner
 from studies.scheduling.samplers import make_sampler
 from studies.scheduling.trial_sampler import TrialSampler
 from studies.spec.attributes import is_open
-from studies.spec.compatibility import clashes, continuation_error, describe_changes, differences, merge_plans
+from studies.spec.compatibility import (
+    clashes,
+    continuation_error,
+    describe_changes,
+    differences,
+    merge_plans,
+    merge_warm_starts,
+)
 from studies.spec.spec import StudySpec, default_name
 from studies.spec.stored_spec import is_finder_study, read_spec
 from studies.storage.commands import delete_command
@@ -102,6 +110,7 @@ def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
         pruner = make_pruner(spec.pruner, spec.pruner_kwargs, spec)
         if study_id is None:
             study_id = _create(spec, opened)
+            notes += [spec.warm_start.note] if spec.warm_start is not None else []
             leases = on_error.enter_context(_lead(opened, study_id, spec.name))
         study = _study_of(opened, spec.name, leases, sampler, pruner)
         key = _episodes_key(opened, study._study_id, spec.name)
@@ -230,7 +239,9 @@ def _create(spec: StudySpec, storage: StudyStorage) -> int:
 def _sampler_of(spec: StudySpec) -> BaseSampler:
     if spec.plan():
         return make_sampler("random", {}, spec.seed, spec)  # never called
-    return TrialSampler(lambda seed: make_sampler(spec.sampler, spec.sampler_kwargs, seed, spec), spec.seed)
+    return TrialSampler(
+        lambda seed: make_sampler(spec.sampler, spec.sampler_kwargs, seed, spec), spec.seed, prior_trials(spec)
+    )
 
 
 def _with_free_name(storage: StudyStorage, spec: StudySpec) -> tuple[StudySpec, list[str]]:
@@ -283,7 +294,7 @@ def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[S
     old = read_spec(attributes, name)
     pairs = _obstacles(old, spec, trials)
     if not pairs:
-        merged = merge_plans(old, spec)
+        merged = merge_warm_starts(old, merge_plans(old, spec))
         return merged, describe_changes(old, merged, spec), True
     default = re.escape(default_name(spec.kind, spec.agents, spec.env))
     if not _has_something_to_show(trials) and re.fullmatch(rf"{default}(-\d+)?", name):

@@ -19,16 +19,19 @@ if TYPE_CHECKING:
 
 
 class _SearchTrials(Study):
-    """View of a study for samplers, without confirmations."""
+    """View of a study for samplers, without confirmations, and with the trials of a warm start before its own."""
 
-    def __init__(self, study: Study) -> None:
-        self.__dict__ = study.__dict__  # shares the storage and the cache of trials
+    _prior: Sequence[FrozenTrial]
+
+    def __init__(self, study: Study, prior: Sequence[FrozenTrial]) -> None:
+        self.__dict__ = {**study.__dict__, "_prior": prior}  # shares the storage and the cache of trials
 
     def _get_trials(
         self, deepcopy: bool = True, states: Container[TrialState] | None = None, use_cache: bool = False
     ) -> list[FrozenTrial]:
         trials = super()._get_trials(deepcopy, states, use_cache)
-        return [trial for trial in trials if not is_confirmation(trial)]
+        own = [trial for trial in trials if not is_confirmation(trial)]
+        return [*(trial for trial in self._prior if states is None or trial.state in states), *own]
 
 
 class TrialSampler(BaseSampler):
@@ -36,35 +39,39 @@ class TrialSampler(BaseSampler):
 
     An interrupted study therefore proposes what it would have proposed without the interruption (given the same
     results), and never repeats a proposal; two processes that draw trials of one study do not propose the same either.
-    Samplers do not see confirmations.
+    Samplers do not see confirmations; they see the trials of a warm start.
 
     Args:
         make: Factory: seed -> sampler.
         seed: Seed of the study.
+        prior: Finished trials of another study that samplers see too. Defaults to none.
     """
 
-    def __init__(self, make: Callable[[int], BaseSampler], seed: int) -> None:
-        self._make, self._seed = make, seed
+    def __init__(self, make: Callable[[int], BaseSampler], seed: int, prior: Sequence[FrozenTrial] = ()) -> None:
+        self._make, self._seed, self._prior = make, seed, prior
         self._own = make(seed)
+
+    def _view(self, study: Study) -> Study:
+        return _SearchTrials(study, self._prior)
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Create the sampler of the trial."""
         self._own = self._make(int(np.random.SeedSequence([self._seed, trial.number]).generate_state(1)[0]))
-        self._own.before_trial(_SearchTrials(study), trial)
+        self._own.before_trial(self._view(study), trial)
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        return self._own.infer_relative_search_space(_SearchTrials(study), trial)
+        return self._own.infer_relative_search_space(self._view(study), trial)
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        return self._own.sample_relative(_SearchTrials(study), trial, search_space)
+        return self._own.sample_relative(self._view(study), trial, search_space)
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        return self._own.sample_independent(_SearchTrials(study), trial, param_name, param_distribution)
+        return self._own.sample_independent(self._view(study), trial, param_name, param_distribution)
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
         if not is_confirmation(trial):
-            self._own.after_trial(_SearchTrials(study), trial, state, values)
+            self._own.after_trial(self._view(study), trial, state, values)

@@ -35,6 +35,17 @@ def merge_plans(old: StudySpec, new: StudySpec) -> StudySpec:
     return new.with_trials(rows)
 
 
+def merge_warm_starts(old: StudySpec, new: StudySpec) -> StudySpec:
+    """Return a spec that keeps the stored warm start, unless another study is asked for.
+
+    The trials of that study were copied when the study began, and remain the same while it is continued.
+    """
+    before, after = old.warm_start, new.warm_start
+    if before is None or new.plan() or (after is not None and after.source != before.source):
+        return new
+    return new.model_copy(update={"warm_start": before})
+
+
 def differences(old: StudySpec, new: StudySpec) -> list[tuple[str, str]]:
     """Return differences that make results incomparable, as pairs of the stored and the requested setting."""
     found = []
@@ -117,6 +128,8 @@ def describe_changes(old: StudySpec, new: StudySpec, asked: StudySpec) -> list[s
     if old.horizon != new.horizon:
         before, after = (f"{each.horizon:,} steps" if each.horizon else "no horizon" for each in (old, new))
         notes.append(f"From here on the pick is for {after}; until now it was for {before}.")
+    if new.warm_start is not None and new.warm_start != old.warm_start:
+        notes.append(new.warm_start.note)
     for field in ("sampler", "pruner"):
         if field == "sampler" and new.plan():
             continue

@@ -12,6 +12,9 @@ GRID_SAMPLERS = frozenset({"grid", "bruteforce"})
 SAMPLERS = ("tpe", "random", "cmaes", "gp", "qmc", "nsgaii", "nsgaiii", *sorted(GRID_SAMPLERS))
 """Names that `studies.make_sampler` accepts, beside class names of Optuna such as `TPESampler`."""
 
+PRIOR_SAMPLERS = ("tpe", "gp")
+"""Samplers that learn from any finished trials, those of another study included; the others only from their own."""
+
 PRUNERS = (
     "none",
     "race",

@@ -12,6 +12,7 @@ from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError, nearest
 from studies.spec.checked_model import CheckedModel
 from studies.spec.conditions import checked_conditions
+from studies.spec.converters import MOST_SEEDS, as_one_spelling, as_seeds, as_tuple
 from studies.spec.metrics import check_metric, metric_of
 from studies.spec.plan import grid_rows, inferred_spaces, settled_rows
 from studies.spec.redaction import redacted
@@ -19,27 +20,8 @@ from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name, 
 from studies.spec.space_notation import SpaceField
 from studies.spec.spaces import LARGEST, Choice, Json, Space, check_json
 from studies.spec.spec_file import read_model
+from studies.spec.warm_start import WarmStart
 from studies.words import class_or_id
-
-
-def _as_tuple(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
-
-
-def _as_seeds(value: Any) -> Any:
-    """Convert a count to that many seeds: 3 to 0, 1, 2."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        return value
-    if not 1 <= value <= MOST_SEEDS:
-        raise StudyError(
-            f"{value} is not a number of seeds: give how many, from 1 to {MOST_SEEDS}, or a list of seeds."
-        )
-    return tuple(range(value))
-
-
-def _as_one_spelling(value: Any) -> Any:
-    """Normalize spelling: `None` and `Mirrored: 2` become `none` and `mirrored:2`."""
-    return "".join(value.split()).lower() if isinstance(value, str) else value
 
 
 def default_name(kind: str, agents: Sequence[str], env: str) -> str:
@@ -53,8 +35,8 @@ Direction = Literal["maximize", "minimize"]
 LARGEST_SEED = 2**32 - 1
 """Largest seed of samplers."""
 
-MOST_SEEDS, MOST_PROCESSES, MOST_PLANNED = 10_000, 1024, 100_000
-"""Limits on seeds of a trial, processes of a study and trials of a plan, which catch typing errors."""
+MOST_PROCESSES, MOST_PLANNED = 1024, 100_000
+"""Limits on processes of a study and trials of a plan, which catch typing errors."""
 
 Count = Annotated[int, Field(strict=True, ge=1, le=LARGEST)]
 Text = Annotated[str, Field(min_length=1, max_length=400)]
@@ -105,6 +87,8 @@ class StudySpec(CheckedModel):
         callbacks: Factories of the callbacks of each run, as `module:Class` or `file.py:Class`. Defaults to none.
         first: Parameter sets that are tried before the sampler proposes any; the sampler completes partial ones.
             Excludes a plan or a grid. Defaults to none.
+        warm_start: Finished trials of another study that inform the sampler (`studies.analysis.warm_start`). Excludes a
+            plan or a grid. Defaults to none.
         n_trials: Total number of trials, at least 1, existing ones included. With a plan it is the length of the plan.
             Defaults to `20`.
         seeds: Seeds with which every trial is trained; distinct, from 0. A number is a count, up to 10,000. Defaults to
@@ -151,23 +135,25 @@ class StudySpec(CheckedModel):
 
     name: Text
     storage: Text = DEFAULT_STORAGE
-    agents: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
+    agents: Annotated[tuple[Text, ...], BeforeValidator(as_tuple), Field(min_length=1)]
     agent_params: dict[str, dict[str, Json]] = Field(default_factory=dict)
     agent_weights: dict[str, str] = Field(default_factory=dict)
     env: Text
     env_kwargs: dict[str, Json] = Field(default_factory=dict)
-    wrappers: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple)] = ()
+    wrappers: Annotated[tuple[Text, ...], BeforeValidator(as_tuple)] = ()
     max_episode_steps: Count | None = None
     vectorization: Text = "auto"
     params: dict[str, SpaceField] = Field(default_factory=dict)
     fixed: dict[str, Json] = Field(default_factory=dict)
-    callbacks: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple)] = ()
+    callbacks: Annotated[tuple[Text, ...], BeforeValidator(as_tuple)] = ()
     trials: Annotated[tuple[dict[str, Json], ...], Field(max_length=MOST_PLANNED)] = ()
     first: tuple[dict[str, Json], ...] = ()
+    # Left out of stored specs where it is None, so that earlier versions read them.
+    warm_start: Annotated[WarmStart | None, Field(exclude_if=lambda value: value is None)] = None
     n_trials: Count = 20
     seeds: Annotated[
         tuple[Annotated[int, Field(strict=True, ge=0, le=LARGEST)], ...],
-        BeforeValidator(_as_seeds),
+        BeforeValidator(as_seeds),
         Field(min_length=1, max_length=MOST_SEEDS),
     ] = (0, 1, 2)
     env_steps: Count | None = None
@@ -188,7 +174,7 @@ class StudySpec(CheckedModel):
     trial_memory_gb: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     n_jobs: Annotated[int, Field(strict=True, ge=1, le=MOST_PROCESSES)] | None = None
     population: Count | None = None
-    strategy: Annotated[Text, BeforeValidator(_as_one_spelling)] = "none"
+    strategy: Annotated[Text, BeforeValidator(as_one_spelling)] = "none"
     seed: Annotated[int, Field(strict=True, ge=0, le=LARGEST_SEED)] = 0
     max_failures_in_a_row: Count = 3
     checkpoint_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 60.0
@@ -281,9 +267,13 @@ class StudySpec(CheckedModel):
                 f"first has {strange[0]!r}, which is not searched: take it out, or give it a space. "
                 f"{nearest(strange[0], self.search_space())}"
             )
-        if self.first and (self.trials or canonical_sampler_name(self.sampler) in GRID_SAMPLERS):
-            raise StudyError("first is for samplers, and this study has a plan: leave it out.")
+        if self.trials or canonical_sampler_name(self.sampler) in GRID_SAMPLERS:
+            for name in ("first", "warm_start"):
+                if getattr(self, name):
+                    raise StudyError(f"{name} is for samplers, and this study has a plan: leave it out.")
         object.__setattr__(self, "first", settled_rows(self.first, self.search_space(), "first trial"))
+        prior = self.warm_start.trials if self.warm_start is not None else ()
+        settled_rows([trial.params for trial in prior], self.search_space(), "trial of the warm start")
 
     def _check_places(self) -> None:
         for name in ("trial_cpus", "trial_memory_gb"):

@@ -22,6 +22,7 @@ from finder.cli.parameters import (
     drop_none,
 )
 from finder.cli.session import run_search
+from finder.cli.start_options import WarmStart, WarmStartStorage, WarmStartTrials
 from finder.progress.console import storage_for_file
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ def run(
     n_trials: NTrials = None,
     minutes: Minutes = None,
     total_env_steps: TotalEnvSteps = None,
+    warm_start: WarmStart = None,
+    warm_start_storage: WarmStartStorage = None,
+    warm_start_trials: WarmStartTrials = None,
     storage: InsteadOfTheFiles = None,
     study_name: NewName = None,
     n_jobs: NJobs = None,
@@ -71,6 +75,9 @@ def run(
     def search(observer: Observer) -> SearchResult:
         from finder.finders.tuning import run_file
 
-        return run_file(file, observer, **changes)
+        started = drop_none(
+            warm_start=warm_start, warm_start_storage=warm_start_storage, warm_start_trials=warm_start_trials
+        )
+        return run_file(file, observer, **started, **changes)
 
     return run_search(search, Output(context.obj, json, quiet, dry_run), file=str(file))

@@ -11,8 +11,15 @@ from agents.errors import ConfigurationError
 from finder.cli import values
 from finder.cli.budget_options import refuse_in_range_test
 from finder.cli.parameter_sets import parameter_sets
-from finder.cli.parameters import Agent, NTrials, SearchOptions, drop_none, with_search_options
+from finder.cli.parameters import (
+    Agent,
+    NTrials,
+    SearchOptions,
+    drop_none,
+    with_search_options,
+)
 from finder.cli.session import run_range_test, run_search
+from finder.cli.start_options import First, WarmStart, WarmStartStorage, WarmStartTrials
 from finder.progress.console import print_error
 from studies.errors import StudyError
 
@@ -239,16 +246,10 @@ def tune(
             rich_help_panel=_RATES,
         ),
     ] = None,
-    first: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SET or FILE",
-            help="Try these parameters before the sampler proposes any: learning_rate=3e-4,gamma=0.99, or a .toml or "
-            ".json file with such sets. May be repeated.",
-            show_default=False,
-            rich_help_panel=_RATES,
-        ),
-    ] = None,
+    first: First = None,
+    warm_start: WarmStart = None,
+    warm_start_storage: WarmStartStorage = None,
+    warm_start_trials: WarmStartTrials = None,
     n_trials: NTrials = None,
     sampler: Annotated[
         str | None,
@@ -266,7 +267,7 @@ def tune(
 ) -> int:
     """Which hyperparameters? Any of them, including the optimizer and its arguments.
 
-    The first trials are those of --first, then the agent with its present values.
+    The first trials are those of --first and --warm-start, then the agent with its present values.
 
     Example: finder tune ppo --env CartPole-v1 --param learning_rate --param gamma=0.9:0.999 --n-trials 30
     """
@@ -282,6 +283,9 @@ def tune(
             params=params,
             first=sets,
             **drop_none(n_trials=n_trials, sampler=sampler, sampler_kwargs=arguments),
+            **drop_none(
+                warm_start=warm_start, warm_start_storage=warm_start_storage, warm_start_trials=warm_start_trials
+            ),
             **options.finder_arguments(observer),
         )
 

@@ -11,6 +11,7 @@ import pytest
 
 from agents.errors import ConfigurationError
 from agents.shared_objects.sockets import Address
+from finder.cli import session
 from finder.long_run.run_folder import RunFolder, RunSettings
 from studies.storage.commands import delete_command, storage_flag
 
@@ -24,6 +25,13 @@ def test_suggested_commands_contain_no_password(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("OPTUNA_STORAGE", URL)
     assert storage_flag(LABEL) == ""
     assert delete_command("mine", LABEL) == "finder delete mine"
+
+
+@pytest.mark.parametrize("given", [("--warm-start-storage", URL), (f"--warm-start-storage={URL}",)])
+def test_study_records_its_command_without_the_password(given: tuple[str, ...]) -> None:
+    words = session._origin(["tune", "ppo", "--storage", URL, "--warm-start", "before", *given]).words
+    assert words[:4] == ("tune", "ppo", "--warm-start", "before")
+    assert " ".join(words[4:]).replace("=", " ") == f"--warm-start-storage {LABEL}"
 
 
 def test_run_folder_records_the_command_without_the_password(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from agents import AgentSpec, ConfigurationError
 from finder.finders.first_trials import first_trials, with_current_params
 from studies.spec.space_notation import parse_space
+from studies.spec.spec import StudySpec
 
 PPO = AgentSpec.of("ppo", "CartPole-v1")
 SPACES = {
@@ -18,13 +19,13 @@ SPACES = {
 
 
 def rows(*given: Any, fixed: Any = None) -> list[dict[str, Any]]:
-    return first_trials(PPO, SPACES, fixed or {}, given)
+    return first_trials(PPO, SPACES, fixed or {}, given, 5)
 
 
 def test_discount_becomes_its_complement() -> None:
     assert rows({"gamma": 0.99, "learning_rate": 1e-3}) == [{"one_minus_gamma": 0.01, "learning_rate": 1e-3}]
     spaces = {"gamma": parse_space("0.9:0.999")}
-    assert first_trials(PPO, spaces, {}, [{"one_minus_gamma": 0.05}]) == [{"gamma": 0.95}]
+    assert first_trials(PPO, spaces, {}, [{"one_minus_gamma": 0.05}], 1) == [{"gamma": 0.95}]
 
 
 def test_value_that_is_fixed_anyway_is_left_out() -> None:
@@ -50,10 +51,14 @@ def test_mistake_names_the_value_and_the_remedy(given: list[Any], message: str) 
         rows(*given, fixed={"n_steps": 64})
 
 
+def test_more_sets_than_trials_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="2 parameter sets, but n_trials is 1: give at least 2"):
+        first_trials(PPO, SPACES, {}, [{"gamma": 0.9}, {"gamma": 0.91}], 1)
+
+
 def test_present_values_follow_unless_they_were_given() -> None:
     one, other = {"learning_rate": 1e-3}, {"learning_rate": 3e-4}
-    assert with_current_params([one], other, 5) == [one, other]
-    assert with_current_params([one, other], other, 5) == [one, other]
-    assert with_current_params([one], {}, 5) == [one]
-    with pytest.raises(ConfigurationError, match="2 parameter sets, but n_trials is 1: give at least 2"):
-        with_current_params([one, other], {}, 1)
+    params = {"learning_rate": SPACES["learning_rate"]}
+    study = StudySpec(name="s", agents="ppo", env="E", env_steps=10, params=params, first=(one,))
+    assert with_current_params(study, other).first == (one, other)
+    assert with_current_params(study, one).first == with_current_params(study, {}).first == (one,)

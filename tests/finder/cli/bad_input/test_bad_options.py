@@ -162,6 +162,8 @@ SPACES = [
     Mistake("tune PPO -p gamma=0.9:0.99 --first gamma=0.5", "gamma: 0.5 is outside 0.9:0.99", "widen the space"),
     Mistake("tune PPO -p gamma --first gamma", "--first is 'gamma'", "learning_rate=3e-4,gamma=0.99"),
     Mistake("tune PPO -p gamma --first none.toml", "'none.toml'", "no such file"),
+    Mistake("tune acer --env CartPole-v1 -p gamma --first zoo", "'acer'", "a2c, ddpg, dqn, ppo, sac, td3, trpo"),
+    Mistake("tune ppo --env FrozenLake-v1 -p gamma --first zoo", "'FrozenLake-v1'", "For ppo: CartPole-v1"),
     Mistake("tune PPO -p gamma --first n_steps=64", "n_steps=64", "--set n_steps=64"),
     Mistake("tune PPO -p gamma --first gamma=0.9 --first gamma=0.9", "{'gamma': 0.9} twice", "once"),
     Mistake("tune PPO -p gamma --first gamma=0.9 --first gamma=0.99 --n-trials 1", "n_trials is 1", "--n-trials 2"),

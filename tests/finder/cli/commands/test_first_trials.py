@@ -67,3 +67,13 @@ def test_mistakes_in_first_trials_of_a_file_have_lines(trains: Any) -> None:
     assert ran.code == 2
     assert "study.toml, line 8: " in ran.err
     assert "Did you mean gamma" in ran.err
+
+
+def test_tuned_values_of_the_zoo_are_a_first_trial(finder: Any) -> None:
+    words = ("tune", "ppo", "--env", "CartPole-v1", "--executor", "inline", "--confirm", "0", "--n-trials", "2")
+    ran = finder.small(*words, "-p", "learning_rate", "-p", "gamma=0.9:0.999", "--first", "zoo", "--study-name", "z")
+    assert ran.code == 0, ran.err
+    assert params_of(finder, "z")[0] == {"learning_rate": 1e-3, "gamma": 0.98}
+    shown = " ".join(ran.err.split())
+    assert "Tuned values of rl-baselines3-zoo 2.9.2 for ppo in CartPole-v1, from runs of 100,000 steps" in shown
+    assert "batch_size=256 (here 64)" in shown

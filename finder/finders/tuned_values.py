@@ -1,0 +1,171 @@
+"""Tuned hyperparameters of rl-baselines3-zoo as the first trial of a search."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from agents.config.network_config import NetworkConfig
+from agents.contract.spec import AgentSpec
+from agents.environments import EnvironmentSpec
+from agents.errors import ConfigurationError
+from studies.errors import StudyError
+from studies.spec.conditions import existing, in_order
+from studies.spec.spaces import Space, settle
+
+ZOO = "zoo"
+"""Name of these values among the first trials of a search."""
+
+_SOURCE = "rl-baselines3-zoo 2.9.2"
+_DIGITS = 12
+
+
+class TunedTrial(NamedTuple):
+    """Tuned values as a trial.
+
+    Attributes:
+        row: The searched parameters: those that were tuned, and the agent's own values of the others.
+        note: Sentences on which values were taken, and which differ.
+    """
+
+    row: dict[str, Any]
+    note: str
+
+
+def with_tuned_values(
+    given: str | Sequence[Mapping[str, Any] | str],
+    agent: AgentSpec,
+    spaces: Mapping[str, Space],
+    current: Mapping[str, Any],
+) -> tuple[list[Any], list[str]]:
+    """Return parameter sets with the tuned values in place of `zoo`, and notes for the user.
+
+    Args:
+        given: Parameter sets, or `zoo` among them or alone.
+        agent: See `tuned_trial`.
+        spaces: See `tuned_trial`.
+        current: See `tuned_trial`.
+
+    Raises:
+        ConfigurationError: There are no tuned values, or none of them is searched.
+    """
+    sets: list[Any] = []
+    notes = []
+    for each in [given] if isinstance(given, str) else given:
+        if each != ZOO:
+            sets.append(each)
+            continue
+        tuned = tuned_trial(agent, spaces, current)
+        sets.append(tuned.row)
+        notes.append(tuned.note)
+    return sets, notes
+
+
+def tuned_values(agent: str, env: str) -> dict[str, Any]:
+    """Return the tuned hyperparameters of an agent in an environment, and `env_steps`, the length of their runs.
+
+    Args:
+        agent: Name of the agent.
+        env: Id of the environment.
+
+    Raises:
+        ConfigurationError: There are none; names those that there are.
+    """
+    known = _all()
+    label = agent.lower()
+    if label not in known:
+        raise ConfigurationError(
+            f"There are no tuned values of the agent {agent!r} in {_SOURCE}: give your own sets, or take one of "
+            f"{', '.join(known)}."
+        )
+    own = known[label]
+    if env not in own or env == "defaults":
+        others = [name for name, table in known.items() if env in table and env != "defaults"]
+        also = f" For {env}: {', '.join(others)}." if others else ""
+        raise ConfigurationError(
+            f"There are no tuned values of {label} for the environment {env!r} in {_SOURCE}: give your own sets. "
+            f"For {label}: {', '.join(name for name in own if name != 'defaults')}.{also}"
+        )
+    return {**own["defaults"], **own[env]}
+
+
+def tuned_trial(agent: AgentSpec, spaces: Mapping[str, Space], current: Mapping[str, Any]) -> TunedTrial:
+    """Return the tuned values of an agent in its environment as a point of a search space.
+
+    Args:
+        agent: The agent, with the fixed hyperparameters of the study.
+        spaces: Search space.
+        current: Its present values, for searched hyperparameters that were not tuned (`current_params`).
+
+    Raises:
+        ConfigurationError: There are no tuned values, or none of them is searched.
+    """
+    tuned = tuned_values(agent.label, _environment(agent.environment))
+    n_steps = tuned.pop("env_steps")
+    complements = agent.config.complements()
+    searched = {complements.get(name, name) for name in spaces}
+    row, outside = dict(current), []
+    for name, space in in_order(spaces).items():
+        plain = complements.get(name, name)
+        if plain not in tuned:
+            continue
+        value = round(1 - tuned[plain], _DIGITS) if plain != name else tuned[plain]
+        try:
+            row[name] = settle(space, value)
+        except StudyError:
+            row.pop(name, None)
+            outside.append(_text(name, value))
+    taken = [_text(name, row[name]) for name in row if complements.get(name, name) in tuned]
+    if not taken:
+        raise ConfigurationError(
+            f"None of the tuned values lies in the search space: search some of {', '.join(sorted(tuned))}, or leave "
+            f"{ZOO!r} out."
+        )
+    sentences = [
+        f"Tuned values of {_SOURCE} for {agent.label} in {_environment(agent.environment)}, from runs of {n_steps:,} "
+        f"steps: {', '.join(taken)}."
+    ]
+    if outside:
+        sentences.append(f"Outside of the search space, so left to the sampler: {', '.join(outside)}.")
+    others = _differences(agent, {name: value for name, value in tuned.items() if name not in searched})
+    if others:
+        sentences.append(f"Not searched, and different in this study: {', '.join(others)}.")
+    return TunedTrial(existing(row, spaces), " ".join(sentences))
+
+
+def _differences(agent: AgentSpec, tuned: Mapping[str, Any]) -> list[str]:
+    """Return tuned values that differ from those of the agent, as text."""
+    found = []
+    for name, value in tuned.items():
+        own = agent.config.value_of(name)
+        own = list(own) if isinstance(own, tuple) else own
+        if name == "hidden_sizes" and own is None and isinstance(agent.config, NetworkConfig):
+            own = list(agent.config.layers("")["hidden_sizes"])
+        if own != value:
+            found.append(f"{_text(name, value)} (here {_word(own)})")
+    return found
+
+
+def _environment(environment: EnvironmentSpec) -> str:
+    """Return the id under which values were tuned: continuous actions are an argument of LunarLander."""
+    described = environment.described
+    is_continuous = bool(described["env_kwargs"].get("continuous"))
+    env = str(described["env"])
+    return env.replace("LunarLander-", "LunarLanderContinuous-") if is_continuous else env
+
+
+def _text(name: str, value: Any) -> str:
+    return f"{name}={_word(value)}"
+
+
+def _word(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@cache
+def _all() -> dict[str, dict[str, dict[str, Any]]]:
+    text = files(__package__).joinpath("tuned_values.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)

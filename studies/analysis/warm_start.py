@@ -1,0 +1,198 @@
+"""Warm start from another study: its best trials are tried first, and comparable ones inform the sampler."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from optuna.trial import FrozenTrial, TrialState
+
+from studies.analysis.confirmation import verdict
+from studies.analysis.recommendation import best, why_no_pick
+from studies.errors import StudyError
+from studies.spec.compatibility import differences
+from studies.spec.conditions import exists, in_order
+from studies.spec.scheduler_names import PRIOR_SAMPLERS, canonical_sampler_name
+from studies.spec.spaces import Json, Space, settle
+from studies.spec.spec import StudySpec
+from studies.spec.warm_start import MOST_PRIOR_TRIALS, PriorTrial, WarmStart
+from studies.study.study import OpenStudy
+from studies.words import counted
+
+Row = dict[str, Json]
+
+_DIGITS = 12
+"""Decimals of complements: 1 - 0.99 is 0.01."""
+
+_OF_TRIALS = ("kind", "agents", "agent_params", "params", "fixed", "seeds")
+"""Settings of studies that may differ as wholes: trials are compared one by one, and seeds change no expected value."""
+
+
+class Start(NamedTuple):
+    """Start of a study from another one.
+
+    Attributes:
+        first: Parameter sets of the best trials, best first, as far as they are in the search space.
+        warm_start: Trials that inform the sampler, and a note on what was taken over.
+    """
+
+    first: list[Row]
+    warm_start: WarmStart
+
+
+def start_from(source: OpenStudy, target: StudySpec, n_best: int, opposites: Mapping[str, str]) -> Start:
+    """Return what a study takes over from another one.
+
+    The best trials are those of the other study's own verdict: its pick, then the others in their order. Trials inform
+    the sampler if this study could have run them: same agent, environment, budget and metric, each parameter inside of
+    the search space, everything else as in this study.
+
+    Args:
+        source: The other study.
+        target: Spec of the study that starts.
+        n_best: Trials that are tried first, from 0.
+        opposites: Hyperparameter -> its complement, which is 1 minus it, in both directions.
+
+    Raises:
+        StudyError: If the other study has no pick, or no parameter in common with this one.
+    """
+    if reason := why_no_pick(source):
+        raise StudyError(f"there is nothing to start from: the study {source.name!r} has no pick: {reason}")
+    _require_common(source, target, opposites)
+    made_of = [_values(source, trial, params, opposites) for trial, params in _best_first(source)]
+    first: list[Row] = []
+    for values in made_of:
+        row = _row(target.search_space(), values)
+        if row and row not in first and len(first) < n_best:
+            first.append(row)
+    finished = source.trials(TrialState.COMPLETE, TrialState.PRUNED) if source.spec.kind != "range-test" else []
+    obstacle = _obstacle(source, target)
+    prior = [] if obstacle else _prior(source, finished, target, opposites)
+    note = _note(source, len(first), len(finished), len(prior), obstacle)
+    if not first and not prior:
+        raise StudyError(f"nothing can be taken over: {note[0].lower()}{note[1:]}")
+    label = source.storage.label
+    warm_start = WarmStart(study=source.name, storage=label, note=note, trials=_thinned(prior, target))
+    return Start(first, warm_start)
+
+
+def _require_common(source: OpenStudy, target: StudySpec, opposites: Mapping[str, str]) -> None:
+    searched = sorted({name for trial in source.trials() for name in trial.params} or source.spec.parameter_names)
+    here = target.search_space()
+    if not any(name in here or opposites.get(name) in here for name in searched):
+        raise StudyError(
+            f"the study {source.name!r} searched {', '.join(searched)}; this one searches {', '.join(sorted(here))}: "
+            "they have no parameter in common. Start from another study, or search one of its parameters."
+        )
+
+
+def _best_first(source: OpenStudy) -> list[tuple[FrozenTrial, Mapping[str, Json]]]:
+    """Return the trials that the verdict ranks, the pick first, each with its parameters."""
+    trials = {trial.number: trial for trial in source.trials(TrialState.COMPLETE)}
+    if source.spec.kind == "range-test":
+        pick = best(source)
+        return [(trials[pick.trial], pick.params)]
+    found = verdict(source)
+    numbers = [*([found.pick.number] if found.pick else []), *(each.number for each in found.ranked)]
+    return [(trials[number], source.params(trials[number])) for number in dict.fromkeys(numbers)]
+
+
+def _given(source: OpenStudy, trial: FrozenTrial, params: Mapping[str, Json]) -> Row:
+    """Return the values that a study sets in a trial: its agent's, fixed ones and searched ones."""
+    label = str(params.get("agent") or source.spec.agents[0])
+    return {**source.spec.agent_params.get(label, {}), **source.spec.fixed, **params, "agent": label}
+
+
+def _values(source: OpenStudy, trial: FrozenTrial, params: Mapping[str, Json], opposites: Mapping[str, str]) -> Row:
+    """Return the values of all hyperparameters of a trial, also those that its study left as they were."""
+    config = dict(trial.user_attrs.get("configuration", {}).get("config", {}))
+    if config.get("optimizer_kwargs"):
+        config.pop("optimizer", None)  # the name alone would be another optimizer
+    values = {**config, **_given(source, trial, params)}
+    for name, other in opposites.items():
+        known = values.get(other)
+        if name not in values and isinstance(known, int | float) and not isinstance(known, bool):
+            values[name] = round(1 - known, _DIGITS)
+    return values
+
+
+def _row(spaces: Mapping[str, Space], values: Mapping[str, Json]) -> Row:
+    """Return the values that lie in a search space and exist there."""
+    row: Row = {}
+    for name, space in in_order(spaces).items():
+        if name in values and exists(space, row):
+            try:
+                row[name] = settle(space, values[name])
+            except StudyError:
+                continue
+    return row
+
+
+def _obstacle(source: OpenStudy, target: StudySpec) -> str:
+    """Return why no trial of a study can inform the sampler of another one, "" if trials may."""
+    if canonical_sampler_name(target.sampler) not in PRIOR_SAMPLERS:
+        return f"the sampler {target.sampler!r} cannot use them ({' and '.join(PRIOR_SAMPLERS)} can)"
+    if source.spec.kind == "range-test":
+        return "a range test has no values of trials"
+    alike = target.model_copy(update={name: getattr(source.spec, name) for name in _OF_TRIALS})
+    pairs = differences(source.spec, alike)
+    if not pairs:
+        return ""
+    before, after = (" and ".join(dict.fromkeys(pair[side] for pair in pairs)) for side in (0, 1))
+    return f"they were made with {before}, and this study has {after}"
+
+
+def _prior(
+    source: OpenStudy, finished: Iterable[FrozenTrial], target: StudySpec, opposites: Mapping[str, str]
+) -> list[PriorTrial]:
+    """Return the trials that the other study could have run, by number."""
+    spaces = target.search_space()
+    found = []
+    for trial in finished:
+        params = source.params(trial)
+        value, pruned_at = trial.value, None
+        if trial.state == TrialState.PRUNED:
+            pruned_at = trial.last_step
+            value = None if pruned_at is None else trial.intermediate_values[pruned_at]
+        row = _row(spaces, _values(source, trial, params, opposites))
+        is_whole = all(name in row for name, space in spaces.items() if exists(space, row))
+        given = _given(source, trial, params)
+        if value is None or not math.isfinite(value) or not is_whole or given["agent"] not in target.agents:
+            continue
+        own = {**target.agent_params.get(given["agent"], {}), **target.fixed, "agent": given["agent"]}
+        searched = {*spaces, *(opposites[name] for name in spaces if name in opposites)}
+        if {k: v for k, v in given.items() if k not in searched} == {k: v for k, v in own.items() if k not in searched}:
+            found.append(PriorTrial(params=row, value=value, pruned_at=pruned_at))
+    return found
+
+
+def _thinned(trials: Sequence[PriorTrial], target: StudySpec) -> tuple[PriorTrial, ...]:
+    """Return at most `MOST_PRIOR_TRIALS`: the better half of these, and an even selection of all others."""
+    if len(trials) <= MOST_PRIOR_TRIALS:
+        return tuple(trials)
+    sign = -1.0 if target.direction == "maximize" else 1.0
+    # Pruned trials come last: they were worse than others at the same step.
+    order = sorted(range(len(trials)), key=lambda i: (trials[i].pruned_at is not None, sign * trials[i].value))
+    n_best = MOST_PRIOR_TRIALS // 2
+    others, n_others = order[n_best:], MOST_PRIOR_TRIALS - n_best
+    kept = {*order[:n_best], *(others[i * len(others) // n_others] for i in range(n_others))}
+    return tuple(trials[i] for i in sorted(kept))
+
+
+def _note(source: OpenStudy, n_first: int, n_finished: int, n_prior: int, obstacle: str) -> str:
+    taken = []
+    if n_first:
+        taken.append("its best trial is tried first" if n_first == 1 else f"its best {n_first} trials are tried first")
+    if n_prior:
+        used = min(n_prior, MOST_PRIOR_TRIALS)
+        taken.append(f"{used} of its {counted(n_finished, 'finished trial')} inform the sampler")
+    note = f"Warm start from {source.name}: {' and '.join(taken) or 'nothing is tried first'}."
+    if obstacle:
+        return f"{note} Its trials do not inform the sampler: {obstacle}."
+    if not n_prior:
+        return (
+            f"{note} Its trials do not inform the sampler: each has a value outside of this search space, or another "
+            "setting."
+        )
+    return note
