@@ -19,7 +19,7 @@ from agents.training.function_trainer import OwnTraining
 from agents.training.records import Episode, MetricSummary
 from finder.trials.metric import Metric
 from studies.database.records import EpisodeRecord
-from studies.spec.attributes import LIMITS_KEY
+from studies.spec.attributes import LIMITS_KEY, FailureKind
 from studies.spec.spaces import check_json
 
 State = Literal["complete", "pruned", "failed", "interrupted"]
@@ -121,7 +121,7 @@ class Outcome:
     reason: str = ""
     traceback: str = ""
     custom_metrics: dict[str, MetricSummary] = field(default_factory=dict)  # of the last part of training
-    diverged: bool = False  # the hyperparameters made it fail, not a fault of the code or the machine
+    failure: FailureKind = "error"  # of a failed trial
     learned: bool = (
         True  # an episode ended after a gradient step; always true for functions, which need not report losses
     )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from studies.policies.policy import Decision, Problem, Round, Values
-from studies.statistics.values import iqm
+from studies.statistics.values import mean_of_seeds
 
 
 def grid(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
@@ -104,11 +104,11 @@ def _brackets(
 
 
 def best_of(values: Values) -> Decision:
-    """Return the candidate with the highest interquartile mean."""
+    """Return the candidate with the highest mean over its seeds."""
     per: dict[int, list[float]] = {}
     for (config, _), value in values.items():
         per.setdefault(config, []).append(value)
-    return Decision(pick=max(per, key=lambda config: float(iqm(per[config]))))
+    return Decision(pick=max(per, key=lambda config: float(mean_of_seeds(per[config]))))
 
 
 class _Bracket(NamedTuple):

@@ -19,7 +19,7 @@ from studies.scheduling.pruners import RACE_RUNGS
 from studies.spec.spaces import Json
 from studies.statistics.pruned_estimate import clearly_worse, estimate_final
 from studies.statistics.racing import survivors
-from studies.statistics.values import iqm
+from studies.statistics.values import mean_of_seeds
 
 N_SEEDS = 3
 N_FINALISTS = 3
@@ -91,7 +91,7 @@ def _pruned_finals(problem: Problem, seen: Mapping[float, Mapping[int, tuple[flo
     result = []
     for config, values in left.items():
         own = [other for other in ends if not problem.groups or problem.groups[other] == problem.groups[config]]
-        survivors = [(float(iqm(values[other])), float(iqm(ends[other]))) for other in own or ends]
+        survivors = [(float(mean_of_seeds(values[other])), float(mean_of_seeds(ends[other]))) for other in own or ends]
         value, error, df = estimate_final(values[config], survivors, same_kind=bool(own))
         worse = _was_clearly_worse(problem, config, values)
         result.append(

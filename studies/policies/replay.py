@@ -13,7 +13,7 @@ from studies.errors import StudyError
 from studies.policies.policy import Decision, Policy, Problem
 from studies.policies.run_table import RunTable
 from studies.statistics.rate_curve import log10_rate
-from studies.statistics.values import iqm, iqm_of_population
+from studies.statistics.values import mean_of_seeds
 
 Array = np.ndarray[Any, Any]
 
@@ -29,9 +29,9 @@ class Replayed:
     Attributes:
         decision: Decision of the policy.
         cost: Cost in whole runs.
-        regret: Interquartile mean of the best candidate minus that of the pick, on the seeds that the policy did not
-            see, as a share of the range of all candidates. The best is the one with the highest interquartile mean over
-            all seeds of the table. Negative if the pick did better on these seeds.
+        regret: Mean of the best candidate minus that of the pick, on the seeds that the policy did not see, as a share
+            of the range of all candidates. The best is the one with the highest mean over all seeds of the table.
+            Negative if the pick did better on these seeds.
         decades: Decimal logarithm of the learning rate of the pick over the best one of its group, which is the middle
             of the rates around the best candidate that are as good to 2% of the range; NaN without learning rates.
     """
@@ -65,7 +65,7 @@ def replay(
         raise StudyError(f"the policy may see {seen} of {total} seeds: at least one has to be left to judge it.")
     order = rng.permutation(total)
     decision, cost = run_policy(table.only_seeds(order[:seen]), policy, budget=budget, rng=rng)
-    unseen, everything = iqm(table.values[:, order[seen:], -1]), iqm(table.values[:, :, -1])
+    unseen, everything = mean_of_seeds(table.values[:, order[seen:], -1]), mean_of_seeds(table.values[:, :, -1])
     best = int(np.argmax(everything))
     span = float(np.ptp(everything)) or 1.0
     return Replayed(
@@ -121,13 +121,13 @@ def coverage(table: RunTable, policy: Policy, *, budget: float, n: int = 200, se
     """Return how often the interval of a policy contains the value of its pick.
 
     The seeds of a table are too few to serve as the truth for halves of them. They are therefore taken as the
-    population: the policy sees as many as in `replay`, drawn with replacement, and the truth is the interquartile mean
-    of that population.
+    population: the policy sees as many as in `replay`, drawn with replacement, and the truth is the mean of that
+    population.
 
     Returns:
         The share, None if the policy has no intervals.
     """
-    truth = iqm_of_population(table.values[:, :, -1])
+    truth = mean_of_seeds(table.values[:, :, -1])
     held = []
     for i in range(n):
         rng = np.random.default_rng((seed, i))

@@ -17,7 +17,7 @@ from studies.spec.attributes import RUNG_ATTR, has_diverged, is_confirmation
 from studies.statistics.racing import Racer, survivors
 from studies.statistics.rate_curve import log10_rate
 from studies.statistics.sequential_test import LEVEL, undecided
-from studies.statistics.values import iqm
+from studies.statistics.values import mean_of_seeds
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -91,7 +91,7 @@ def first_at(trial: FrozenTrial, rung: int) -> int | None:
 
 def best_of(at_rung: AtRung, n: int) -> set[int]:
     """Return the best `n`, and those that are equal to the last of them."""
-    values = {number: float(iqm(own)) for number, own in at_rung.items()}
+    values = {number: float(mean_of_seeds(own)) for number, own in at_rung.items()}
     ordered = sorted(values.values(), reverse=True)
     return set(values) if n >= len(ordered) else {number for number, own in values.items() if own >= ordered[n - 1]}
 

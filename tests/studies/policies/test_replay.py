@@ -168,8 +168,8 @@ def test_coverage_counts_intervals_that_contain_the_value_of_the_pick():
         return policy
 
     table = table_of(values, marks=(100,))
-    assert coverage(table, policy_with_interval(1.5, 1.6), budget=2, n=5) == 1.0
-    assert coverage(table, policy_with_interval(1.6, 9.0), budget=2, n=5) == 0.0
+    assert coverage(table, policy_with_interval(2.9, 3.1), budget=2, n=5) == 1.0
+    assert coverage(table, policy_with_interval(3.1, 9.0), budget=2, n=5) == 0.0
     assert coverage(table, make_policy("random"), budget=2, n=5) is None
 
 
