@@ -1,6 +1,6 @@
 """Do the intervals of few seeds hold? Coverage and width, beside those before; writes benchmarks/results/intervals.md.
 
-python benchmarks/intervals.py    # about a minute on one core
+python benchmarks/intervals.py    # five minutes beside other work
 """
 
 from __future__ import annotations
