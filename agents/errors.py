@@ -6,6 +6,7 @@ import difflib
 import pickle
 import traceback
 from collections.abc import Iterable, Mapping
+from typing import Literal, TypeVar
 
 
 class ConfigurationError(ValueError):
@@ -43,6 +44,29 @@ class MembersFailedError(Exception):
 
 class NotMappableError(ConfigurationError):
     """An agent cannot be trained as members of a population, for the reason in the message; a single agent may be."""
+
+
+Cause = Literal["environment", "code"]
+"""Cause of an error that the hyperparameters of an agent have no part in."""
+
+_Error = TypeVar("_Error", bound=BaseException)
+
+
+def with_cause(error: _Error, cause: Cause) -> _Error:
+    """Return an error of which `cause_of` gives the cause, also after it was pickled.
+
+    Args:
+        error: The error.
+        cause: `environment`: an environment raised it, or gave numbers that are not finite. `code`: a function of the
+            user, or a loss that is not finite at any hyperparameters.
+    """
+    error.__dict__["cause"] = cause
+    return error
+
+
+def cause_of(error: BaseException) -> Cause | None:
+    """Return the recorded cause of an error; None if it may be due to the hyperparameters."""
+    return error.__dict__.get("cause")
 
 
 def check_at_least(low: float, **values: float | None) -> None:
@@ -83,6 +107,8 @@ def portable(error: BaseException) -> Exception:
     except Exception:  # noqa: BLE001 - a foreign error may fail to be pickled, or unpickled, in any way
         sent = RuntimeError(f"{type(error).__name__}: {error}")
         sent.__notes__ = list(error.__notes__)
+        if (cause := cause_of(error)) is not None:
+            with_cause(sent, cause)
         return sent
     return error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
 

@@ -21,7 +21,7 @@ from studies.simulation.replay import CLOSE, coverage, replay_often, run_policy,
 from studies.simulation.run_table import RunTable
 from studies.simulation.table_groups import groups_of, plateau
 from studies.statistics.intervals import estimate
-from studies.statistics.values import iqm
+from studies.statistics.values import mean_of_seeds
 
 Json = Any
 
@@ -51,12 +51,15 @@ def covered(table: RunTable, replays: int, name: str, share: float) -> Json:
 def ceiling(table: RunTable, replays: int) -> Json:
     """All runs of the seeds that may be seen, to their ends, and the best of them: what no policy can beat by much."""
     close = []
-    everything = iqm(table.values[:, :, -1])
+    everything = mean_of_seeds(table.values[:, :, -1])
     best, span = int(np.argmax(everything)), float(np.ptp(everything)) or 1.0
     for i in range(replays):
         order = np.random.default_rng((0, i)).permutation(len(table.seeds))
         half = len(order) // 2
-        seen, unseen = iqm(table.values[:, order[:half], -1]), iqm(table.values[:, order[half:], -1])
+        seen, unseen = (
+            mean_of_seeds(table.values[:, order[:half], -1]),
+            mean_of_seeds(table.values[:, order[half:], -1]),
+        )
         close.append((unseen[best] - unseen[int(np.argmax(seen))]) / span <= CLOSE)
     return {"close": float(np.mean(close))}
 
@@ -64,7 +67,7 @@ def ceiling(table: RunTable, replays: int) -> Json:
 def signal(table: RunTable, replays: int) -> Json:
     """Whether all seeds together tell any candidate from another: whether there is anything to find."""
     final = table.values[:, :, -1]
-    centers = iqm(final)
+    centers = mean_of_seeds(final)
     level = estimate(final.tolist()).may_be_best()
     good = int(np.sum(centers >= centers.max() - CLOSE * np.ptp(centers)))
     return {"best": float(centers.max()), "worst": float(centers.min()), "good": good, "found": not level.all()}
@@ -73,7 +76,7 @@ def signal(table: RunTable, replays: int) -> Json:
 def best_of_adam(table: RunTable, replays: int) -> Json:
     """Decimal logarithms between which Adam's best rates lie."""
     _, positions = groups_of(table)
-    worth = iqm(table.values[:, :, -1])
+    worth = mean_of_seeds(table.values[:, :, -1])
     own = [i for i, params in enumerate(table.params) if params["optimizer"] == "adam"]
     first, last = plateau(table, own[0], worth)
     return {"low": positions[first], "high": positions[last]}
@@ -88,7 +91,7 @@ def drift_seen(table: RunTable, replays: int) -> Json:
         own = [i for i, other in enumerate(groups) if other == group]
         ends = []
         for mark in (early, len(table.marks) - 1):
-            worth = iqm(table.values[:, :, mark])
+            worth = mean_of_seeds(table.values[:, :, mark])
             first, last = plateau(table, own[0], worth)
             ends.append((positions[first] + positions[last]) / 2)
         moved.append((ends[1] - ends[0]) / math.log10(1 / table.shares[early]))
@@ -104,7 +107,7 @@ def horizon(table: RunTable, replays: int, share: float, n_seeds: int) -> Json:
     """What is said of each optimizer's best rate after a share of the runs, beside what it is at their ends."""
     groups, positions = groups_of(table)
     mark = next(i for i, own in enumerate(table.shares) if own >= share - 1e-9)
-    worth = iqm(table.values[:, :, -1])
+    worth = mean_of_seeds(table.values[:, :, -1])
     rows = []
     for i in range(max(1, replays // 4)):
         rng = np.random.default_rng((4, i))
@@ -139,7 +142,7 @@ def searched_rates(table: RunTable, replays: int) -> Json:
     rows = []
     for own in by_group(table):
         _, positions = groups_of(own)
-        first, last = plateau(own, 0, iqm(own.values[:, :, -1]))
+        first, last = plateau(own, 0, mean_of_seeds(own.values[:, :, -1]))
         best = (positions[first] + positions[last]) / 2
         for i in range(max(1, replays // 4)):
             rng = np.random.default_rng((5, i))
@@ -227,7 +230,7 @@ def pruning(table: RunTable, replays: int, rule: str) -> Json:
     scheduler = PRUNING[rule](table)
     design = SearchDesign(scheduler=scheduler, n_seeds=3, n_finalists=0)
     saved, lost, harm = [], [], []
-    truth = iqm(table.values[:, :, -1])
+    truth = mean_of_seeds(table.values[:, :, -1])
     span = float(np.ptp(truth)) or 1.0
     n_configs = len(table.configs)
     for i in range(replays):
@@ -235,7 +238,7 @@ def pruning(table: RunTable, replays: int, rule: str) -> Json:
         own = table.only_seeds(seeds)
         search = simulate(own, PlannedProposals(own, range(n_configs), 3), design)
         alive = [trial.config for trial in search.trials if trial.state == "complete"]
-        top = np.argsort(-iqm(own.values[:, :, -1]), kind="stable")[:3]
+        top = np.argsort(-mean_of_seeds(own.values[:, :, -1]), kind="stable")[:3]
         saved.append(1 - search.cost / (3 * n_configs))
         lost.append(np.mean([config not in alive for config in top]))
         harm.append((truth.max() - truth[alive].max()) / span > CLOSE)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 
@@ -55,10 +56,21 @@ def spread_text(value: float, spread: float) -> str:
 
 
 def over_seeds_text(number: int) -> str:
-    """Return how a value combines this number of seeds: interquartile mean (IQM) for four or more, else the mean."""
-    if number <= 1:
-        return "one seed"
-    return f"{'IQM' if number >= 4 else 'mean'} over {number:,} seeds"
+    """Return how a value combines this number of seeds: `mean over 5 seeds`."""
+    return "one seed" if number <= 1 else f"mean over {number:,} seeds"
+
+
+_FAILURES = {"error": "failed", "environment": "environment failed"}
+
+
+def failure_word(kind: str | None) -> str:
+    """Return the word for a kind of failure (`studies.spec.attributes.FailureKind`): `diverged`, `killed`, `failed`."""
+    return _FAILURES.get(kind or "error", kind or "failed")
+
+
+def failures_text(kinds: Iterable[str | None]) -> str:
+    """Return the number of failures by kind, the most frequent first: `2 diverged, 1 killed`."""
+    return ", ".join(f"{n:,} {word}" for word, n in Counter(map(failure_word, kinds)).most_common())
 
 
 def with_value(metric: str, value: str) -> str:

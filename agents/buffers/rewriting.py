@@ -16,7 +16,7 @@ import cloudpickle
 import numpy as np
 
 from agents.buffers.buffer import Array, Batches, Buffer, Transition
-from agents.errors import ConfigurationError, NonFiniteError
+from agents.errors import ConfigurationError, NonFiniteError, with_cause
 from agents.short_repr import short_repr
 from agents.trust.signatures import from_own_bytes
 
@@ -82,10 +82,11 @@ class Trajectory:
             )
         if not np.isfinite(rewards).all():
             at = int(np.flatnonzero(~np.isfinite(rewards))[0])
-            raise NonFiniteError(
+            message = (
                 f"on_trajectory left the reward {rewards[at]} (step {at} of {n_steps}, member {self.member}, copy "
                 f"{self.environment})."
             )
+            raise with_cause(NonFiniteError(message), "code")
         self.rewards = rewards
 
 

@@ -22,7 +22,7 @@ from agents.environments.interface import Interface
 from agents.environments.joint_space import JointSpace
 from agents.environments.spec import AgentActions
 from agents.environments.transforms import space_text, takers_of
-from agents.errors import ConfigurationError, NonFiniteError
+from agents.errors import ConfigurationError, NonFiniteError, with_cause
 from agents.renamed import keep_old_names
 from agents.short_repr import short_repr
 
@@ -74,10 +74,11 @@ class UpdateMetrics(NamedTuple):
         n_made = len(next(iter(self.losses.values())))
         at_first = any(not np.isfinite(values[0]) for values in self.losses.values())
         if at_first and gradient_steps == n_made:  # no learning rate has affected the weights yet
-            return NonFiniteError(
+            message = (
                 f"The loss was {first} at the very first gradient step, after {env_steps:,} environment steps: the "
                 f"loss itself gives that, at any learning rate. Look at its computation and at its data."
             )
+            return with_cause(NonFiniteError(message), "code")
         return NonFiniteError(
             f"The loss became {first} after {env_steps:,} environment steps ({gradient_steps:,} gradient steps): the "
             f"learning rate is probably too high."

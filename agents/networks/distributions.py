@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from agents.backend.tensorflow import keras, ops
-from agents.errors import NonFiniteError
+from agents.errors import NonFiniteError, with_cause
 from agents.exploration.sampling import gumbel
 from agents.networks.builders import gather_actions
 
@@ -152,7 +152,8 @@ def _check_allowed(logits: Array) -> None:
         return
     forbidden = np.flatnonzero(logits.max(axis=1) == -np.inf)
     if len(forbidden):
-        raise NonFiniteError(f"All actions of row {forbidden[0]} are forbidden: every one of its logits is -inf.")
+        message = f"All actions of row {forbidden[0]} are forbidden: every one of its logits is -inf."
+        raise with_cause(NonFiniteError(message), "environment")
 
 
 def _zero_if_impossible(probs: Any, values: Any) -> Any:

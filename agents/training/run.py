@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 import cloudpickle
 
-from agents.errors import NonFiniteError, check_at_least
+from agents.errors import Cause, NonFiniteError, cause_of, check_at_least, with_cause
 from agents.training.records import Episode, Evaluation, History
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class Run:
         return episode
 
     def get_state(self) -> dict[str, Any]:
-        """Return the state of the run as plain values; of an error only its message."""
+        """Return the state of the run as plain values; of an error only its message and cause."""
         return {
             "member": self.member,
             "seed": self.seed,
@@ -89,7 +89,7 @@ class Run:
             "evaluations": list(self.history.evaluations),
             "newest_loss": self.newest_loss,
             "stop_reason": self.stop_reason,
-            "error": None if self.error is None else (type(self.error).__name__, str(self.error)),
+            "error": None if self.error is None else _error_state(self.error),
             "running": {at: (dict(own.custom_metrics), _picklable(own.user_data)) for at, own in self.running.items()},
         }
 
@@ -117,8 +117,13 @@ def _picklable(user_data: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _error_of(name: str, message: str) -> Exception:
-    return NonFiniteError(message) if name == NonFiniteError.__name__ else RuntimeError(f"{name}: {message}")
+def _error_state(error: Exception) -> tuple[str, str, Cause | None]:
+    return type(error).__name__, str(error), cause_of(error)
+
+
+def _error_of(name: str, message: str, cause: Cause | None = None) -> Exception:
+    error = NonFiniteError(message) if name == NonFiniteError.__name__ else RuntimeError(f"{name}: {message}")
+    return error if cause is None else with_cause(error, cause)
 
 
 class TrainingResult(NamedTuple):

@@ -28,6 +28,8 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "benchmarks/README.md": "benchmarks/index.md",
     "benchmarks/pick.md": "benchmarks/pick.md",
+    "benchmarks/results/estimators.md": "benchmarks/estimators.md",
+    "benchmarks/results/intervals.md": "benchmarks/intervals.md",
 }
 """File of the repository -> its page. Files of `docs/` are pages under their own names."""
 

@@ -11,7 +11,7 @@ from studies.scheduling.expected_pruning import Course, Stage, expected_courses
 from studies.spec.converters import MOST_SEEDS
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec
-from studies.statistics.values import iqm
+from studies.statistics.values import mean_of_seeds
 
 MOST_FURTHER = 4
 """Largest multiple of the further seeds of a confirmation for which spare budget is used."""
@@ -142,7 +142,9 @@ class Limit:
         while keep > 1 and self._rest(keep + n_unknown, n_seeds, env_steps) > room:
             keep -= 1
         sign = 1.0 if self._spec.direction == "maximize" else -1.0
-        worst_first = sorted(left, key=lambda number: (sign * float(iqm(list(values[number].values()))), -number))
+        worst_first = sorted(
+            left, key=lambda number: (sign * float(mean_of_seeds(list(values[number].values()))), -number)
+        )
         return set(worst_first[: len(left) - keep])
 
     def confirm_seeds(self, n_trials: int) -> int:

@@ -20,6 +20,7 @@ from finder.executors.message_broker import Event, MessageBroker
 from finder.executors.signals import defer_interrupts
 from finder.trials.execution import with_executor
 from finder.trials.trial import FELL_BEHIND, INTERRUPTED, Outcome, TrialSpec
+from studies.spec.attributes import FailureKind
 
 log = logging.getLogger(__name__)
 
@@ -310,7 +311,7 @@ class TrialDispatcher:
             if worker is None:
                 continue
             for trial, reason in worker.suspects.items():
-                self._end(number, trial, Outcome(state="failed", reason=reason))
+                self._end(number, trial, Outcome(state="failed", reason=reason, failure="hung"))
             cause = "hung, and was killed" if worker.hung else worker.process.cause
             self._reassign(number, f"its process {cause}")
             self.workers.pop(number, None)
@@ -319,10 +320,11 @@ class TrialDispatcher:
         """Reassign the trials of a worker; trials that have lost `MAX_CRASHES` processes fail."""
         worker = self.workers[number]
         self.crashes.update(worker.running)
+        kind: FailureKind = "hung" if worker.hung else "killed"
         for trial in sorted(worker.running):
             if self.crashes[trial] >= MAX_CRASHES:
                 often = f", {MAX_CRASHES} times" if MAX_CRASHES > 1 else ""
-                self._end(number, trial, Outcome(state="failed", reason=f"{reason}{often}"))
+                self._end(number, trial, Outcome(state="failed", reason=f"{reason}{often}", failure=kind))
         left = [trial for trial in worker.batch if trial.number in worker.running]
         if not left:
             return

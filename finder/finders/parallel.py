@@ -22,7 +22,7 @@ from finder.search.results import SearchResult, finder_repr
 from finder.search.search import run_search
 from studies.analysis.recommendation import why_no_pick
 from studies.database.records import EpisodeRecord
-from studies.statistics.values import iqm, last_part_return
+from studies.statistics.values import last_part_return, mean_of_seeds
 from studies.study.study import OpenStudy
 
 if TYPE_CHECKING:
@@ -197,13 +197,13 @@ class AgentFinder(ParallelFinder):
 
 
 def last_loss(episodes: Sequence[EpisodeRecord]) -> float:
-    """Return the mean loss over the last part of training, as the interquartile mean over seeds; NaN without losses."""
+    """Return the mean loss over the last part of training, as the mean over seeds; NaN without losses."""
     by_seed: dict[int, list[EpisodeRecord]] = {}
     for episode in episodes:
         by_seed.setdefault(episode.seed, []).append(episode)
     if not by_seed:
         return math.nan
-    return float(iqm([_last_loss_of_run(own) for own in by_seed.values()]))
+    return float(mean_of_seeds([_last_loss_of_run(own) for own in by_seed.values()]))
 
 
 def _last_loss_of_run(episodes: Sequence[EpisodeRecord]) -> float:

@@ -17,7 +17,7 @@ from finder.progress.console import budget_of, display, errors
 from finder.progress.guarded_live import GuardedLive
 from finder.progress.text_layout import DOT, HangingIndent, join_parts, truncate_words
 from finder.progress.tracker import Best, RunningTrial, Tracker, spread_of
-from studies.words import counted, params_text, rate_text, the_best
+from studies.words import counted, failure_word, params_text, rate_text, the_best
 
 if TYPE_CHECKING:
     from finder.executors import Executor
@@ -278,8 +278,9 @@ def end_line(number: int, trial: RunningTrial | None, outcome: Outcome, width: i
         at = f" at {_value(outcome.value)}" if outcome.value is not None else ""
         line.append(f"pruned{at} after {counted(outcome.env_steps, 'step')}", "yellow")
     elif outcome.state == "failed":
-        room = max(_LEAST, width - line.cell_len - len("failed: ") - len(took))
-        line.append(f"failed: {truncate_words(headline(outcome.reason), room)}", "red")
+        word = failure_word(outcome.failure)
+        room = max(_LEAST, width - line.cell_len - len(word) - len(": ") - len(took))
+        line.append(f"{word}: {truncate_words(headline(outcome.reason), room)}", "red")
     else:
         line.append("interrupted", "dim")
     wrapped = line.wrap(Console(width=width), width)

@@ -306,7 +306,7 @@ class Search:
         elif outcome.state == "pruned":
             self.recorder.pruned(number, outcome.env_steps, value, outcome.seed_values, extra)
         elif outcome.state == "failed":
-            self.recorder.failed(number, outcome.reason, outcome.traceback, extra, diverged=outcome.diverged)
+            self.recorder.failed(number, outcome.reason, outcome.traceback, extra, kind=outcome.failure)
         else:
             self.recorder.interrupted(number)
         self._observer.trial_ended(number, outcome)

@@ -11,6 +11,7 @@ import pandas as pd
 from studies.analysis.confirmation import candidate
 from studies.analysis.ranking import rank
 from studies.analysis.recommendation import best, why_no_pick
+from studies.spec.attributes import failure_kind
 from studies.study.study import OpenStudy
 from studies.words import number_text, param_text
 
@@ -37,8 +38,8 @@ class TrialTable(pd.DataFrame):
 def trial_table(study: OpenStudy) -> TrialTable:
     """Return a table of the trials of a study.
 
-    Columns: the pick, number, parameters, value, spread over seeds, seeds, state, steps, seconds, reason, and the mean
-    of each custom metric over the last part of training (`custom_metrics.NAME`).
+    Columns: the pick, number, parameters, value, spread over seeds, seeds, state, steps, seconds, kind and reason of a
+    failure, and the mean of each custom metric over the last part of training (`custom_metrics.NAME`).
     """
     pick = None if why_no_pick(study) else best(study).trial
     rows = []
@@ -57,6 +58,7 @@ def trial_table(study: OpenStudy) -> TrialTable:
                 "env_steps": trial.user_attrs.get("env_steps"),
                 "wall_seconds": trial.user_attrs.get("wall_seconds"),
                 **{f"custom_metrics.{name}": own["mean"] for name, own in sorted(metrics.items())},
+                "failure": failure_kind(trial) or "",
                 "reason": trial.user_attrs.get("reason", ""),
             }
         )

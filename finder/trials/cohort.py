@@ -17,16 +17,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from agents.errors import NonFiniteError
 from agents.trust.allowed_modules import restricted
 from finder.trials.checkpoints import Checkpoints, SavedGroup, load, remove
 from finder.trials.execution import KEY as EXECUTION
 from finder.trials.execution import execution_of
+from finder.trials.failures import failure_of
 from finder.trials.groups import Group, TemplateCache, group_by_structure, make_groups, restore_group, single_run_groups
 from finder.trials.runs import SeededTrial, TrialRun
 from finder.trials.trial import INTERRUPTED, Outcome, State, TrialSpec, configuration_of
 from studies.database.records import EpisodeRecord
-from studies.statistics.values import iqm
+from studies.spec.attributes import FailureKind
+from studies.statistics.values import mean_of_seeds
 
 log = logging.getLogger(__name__)
 
@@ -202,7 +203,7 @@ class _Cohort:
         for number, reason in verdicts.items():
             trial = self._trials[number]
             if not trial.finished:  # a finished trial cannot be pruned
-                self._end_stopped(number, reason, mark, float(iqm(list(known[number].values()))))
+                self._end_stopped(number, reason, mark, float(mean_of_seeds(list(known[number].values()))))
         for number, trial in self._running():
             if trial.finished:
                 self._complete(number, trial)
@@ -252,7 +253,7 @@ class _Cohort:
             trial.error = ValueError(trial.spec.no_value_message())
             self._end_failed(number)
             return
-        value = float(iqm(list(seed_values.values())))
+        value = float(mean_of_seeds(list(seed_values.values())))
         self._end(number, "complete", value, trial.env_steps, seed_values)
 
     def _end_failed(self, number: int) -> None:
@@ -263,8 +264,8 @@ class _Cohort:
             self._listener.episodes({number: fresh})
         text = "".join(traceback.format_exception(error))
         reason = f"{type(error).__name__}: {error}"
-        diverged = isinstance(error, NonFiniteError)
-        self._end(number, "failed", None, trial.env_steps, {}, reason=reason, traceback=text, diverged=diverged)
+        kind = failure_of(error)
+        self._end(number, "failed", None, trial.env_steps, {}, reason=reason, traceback=text, failure=kind)
 
     def _end_stopped(self, number: int, reason: str, env_steps: int | None, value: float | None) -> None:
         trial = self._trials[number]
@@ -283,7 +284,7 @@ class _Cohort:
         *,
         reason: str = "",
         traceback: str = "",
-        diverged: bool = False,
+        failure: FailureKind = "error",
     ) -> None:
         trial = self._trials[number]
         trial.ended = True
@@ -297,7 +298,7 @@ class _Cohort:
             wall_seconds=time.perf_counter() - self._began,
             reason=reason,
             traceback=traceback,
-            diverged=diverged,
+            failure=failure,
             custom_metrics=trial.custom_metrics(),
             learned=trial.learned,
         )

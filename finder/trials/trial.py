@@ -18,7 +18,7 @@ from agents.environments.time_limits import no_limit_hint
 from agents.training.function_trainer import OwnTraining
 from agents.training.records import Episode, MetricSummary
 from studies.database.records import EpisodeRecord
-from studies.spec.attributes import LIMITS_KEY
+from studies.spec.attributes import LIMITS_KEY, FailureKind
 from studies.spec.metrics import metric_of
 from studies.spec.spaces import check_json
 
@@ -128,7 +128,7 @@ class Outcome:
     reason: str = ""
     traceback: str = ""
     custom_metrics: dict[str, MetricSummary] = field(default_factory=dict)  # of the last part of training
-    diverged: bool = False  # the hyperparameters made it fail, not a fault of the code or the machine
+    failure: FailureKind = "error"  # of a failed trial
     learned: bool = (
         True  # an episode ended after a gradient step; always true for functions, which need not report losses
     )

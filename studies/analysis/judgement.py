@@ -10,8 +10,6 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from studies.analysis.learning_rate_estimate import LearningRateEstimate, estimate_learning_rate
 from studies.analysis.ranking import Candidate, Ranked, rank, within
 from studies.analysis.robust_choice import PrunedEstimate, recommended
@@ -20,6 +18,9 @@ from studies.spec.spaces import Json
 from studies.spec.spec import Direction
 from studies.statistics.bounds import NO_BOUNDS, Bounds
 from studies.statistics.pruned_estimate import clearly_worse, estimate_final
+
+DEFEATED = 0.05
+"""Share of another trial's probability of being the best, below which a confirmed finalist counts as defeated by it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +32,7 @@ class Confirmed:
         runs: Trials that ran it on further seeds.
         tuning: The finalist on the seeds of the search.
         held_out: The finalist on further seeds.
-        tuning_mean: Mean over the seeds of the search.
-        held_out_mean: Mean over the further seeds. Interquartile means of three and of five seeds are not comparable:
-            the latter leaves out the best and the worst seed.
-        bias: Difference by which `tuning_mean` is better than `held_out_mean`; negative if it is worse.
+        bias: Difference by which its value in the search is better than on further seeds; negative if it is worse.
         reach: Largest difference between the two that chance explains, with 95% confidence; NaN if unknown.
     """
 
@@ -42,10 +40,18 @@ class Confirmed:
     runs: tuple[TrialResult, ...]
     tuning: Ranked
     held_out: Ranked
-    tuning_mean: float
-    held_out_mean: float
     bias: float
     reach: float
+
+    @property
+    def tuning_mean(self) -> float:
+        """Mean over the seeds of the search."""
+        return self.tuning.value
+
+    @property
+    def held_out_mean(self) -> float:
+        """Mean over the further seeds."""
+        return self.held_out.value
 
     @property
     def seed_values(self) -> dict[int, float]:
@@ -99,8 +105,8 @@ def unconfirmed(history: SearchHistory, verdict: Callable[[], Verdict]) -> list[
     """Return the numbers of the finalists that are still to be confirmed, with their seeds.
 
     A finalist that diverged during its confirmation is not retried; one that was confirmed on fewer seeds is run on the
-    others. If all confirmed finalists have become clearly worse than another trial, that trial is confirmed too, and so
-    on, up to twice the requested number.
+    others. If all confirmed finalists have become clearly worse than another trial, or much less likely to be the best
+    (`DEFEATED`), that trial is confirmed too, and so on, up to twice the requested number.
 
     Args:
         history: The search, whose trials have ended.
@@ -113,7 +119,10 @@ def unconfirmed(history: SearchHistory, verdict: Callable[[], Verdict]) -> list[
         return left
     found = verdict()
     confirmed = {each.number for each in found.confirmed}
-    if found.ranked and not any(each.tied and each.number in confirmed for each in found.ranked):
+    least = DEFEATED * found.ranked[0].probability_best if found.ranked else 0.0
+    if found.ranked and not any(
+        each.tied and each.number in confirmed and each.probability_best >= least for each in found.ranked
+    ):
         return _missing(history, [found.ranked[0].number], runs, refuted)
     return []
 
@@ -183,17 +192,15 @@ def _confirmed(
 ) -> Confirmed:
     """Return a finalist on both kinds of seeds, each ranked among the others."""
     sign = 1.0 if direction == "maximize" else -1.0
-    before, after = (float(np.mean(each.seed_values)) for each in (tuning, held_out))
     [shown_tuning], [shown_held_out] = within([tuning], bounds), within([held_out], bounds)
     return Confirmed(
         number=tuning.number,
         runs=tuple(runs),
         tuning=shown_tuning,
         held_out=shown_held_out,
-        tuning_mean=before,
-        held_out_mean=after,
-        bias=sign * (before - after),
-        reach=math.hypot(tuning.high - tuning.low, held_out.high - held_out.low) / 2,
+        bias=sign * (tuning.value - held_out.value),
+        reach=math.hypot(tuning.compared_high - tuning.compared_low, held_out.compared_high - held_out.compared_low)
+        / 2,
     )
 
 

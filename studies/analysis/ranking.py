@@ -48,13 +48,14 @@ class Ranked:
         params: Its parameters.
         seed_values: Value of each seed.
         number: Number of its trial.
-        value: Interquartile mean over seeds; the mean of fewer than four seeds. NaN if there is no seed or one is not
-            finite.
+        value: Mean over seeds. NaN if there is no seed or one is not finite.
         spread: Sample standard deviation over seeds (divided by n - 1); NaN with fewer than two seeds.
-        low: Lower end of the 95% interval of the expected value, that is the interquartile mean over infinitely many
-            seeds; NaN if the value, or the spread of all candidates, is unknown. It does not exceed a value that the
+        low: Lower end of the 95% interval of the expected value, that is the mean over infinitely many seeds;
+            NaN if the value, or the spread of all candidates, is unknown. It does not exceed a value that the
             seeds of several runs reached exactly, which counts as a bound.
         high: Upper end of that interval.
+        compared_low: Lower end without an allowance for collapses that no seed has shown, for comparisons.
+        compared_high: Upper end without it.
         probability_best: Probability that no other candidate has a better expected value.
         tied: Whether it cannot be distinguished from the best, with 95% confidence over all candidates, and is not most
             unlikely to be the best (`UNLIKELY`).
@@ -69,13 +70,15 @@ class Ranked:
     spread: float
     low: float
     high: float
+    compared_low: float = math.nan
+    compared_high: float = math.nan
     probability_best: float
     tied: bool
     n_seeds: int
 
 
 def rank(candidates: Sequence[Candidate | Ranked], direction: Direction = "maximize") -> list[Ranked]:
-    """Return candidates ordered by their interquartile mean over seeds, best first, with intervals and ties.
+    """Return candidates ordered by their mean over seeds, best first, with intervals and ties.
 
     Equal values are ordered by the lower spread (an unknown spread comes last), then by the lower trial number.
     Candidates whose value is unknown come last. Intervals and ties are those of `studies.statistics.intervals`.
@@ -101,30 +104,35 @@ def within(ranked: Sequence[Ranked], bounds: Bounds) -> list[Ranked]:
 
     The expected value certainly lies within the bounds, so clipping does not reduce the confidence.
     """
-    return [
-        each
-        if math.isnan(each.low)
-        else replace(
-            each,
-            low=min(max(each.low, bounds.least), max(each.value, bounds.least)),
-            high=max(min(each.high, bounds.most), min(each.value, bounds.most)),
-        )
-        for each in ranked
-    ]
+
+    def clipped(value: float, low: float, high: float) -> tuple[float, float]:
+        least, most = max(value, bounds.least), min(value, bounds.most)
+        return min(max(low, bounds.least), least), max(min(high, bounds.most), most)
+
+    found = []
+    for each in ranked:
+        low, high = clipped(each.value, each.low, each.high)
+        compared_low, compared_high = clipped(each.value, each.compared_low, each.compared_high)
+        clipped_one = replace(each, low=low, high=high, compared_low=compared_low, compared_high=compared_high)
+        found.append(each if math.isnan(each.low) else clipped_one)
+    return found
 
 
 def _judged(known: Sequence[Candidate | Ranked], sign: float) -> list[Ranked]:
     n = len(known)
     estimates = estimate([[sign * value for value in each.seed_values] for each in known])
     if max(len(each.seed_values) for each in known) > 1:
-        low, high = np.sort(sign * np.stack(estimates.interval()), axis=0)
         least, most = _bounds([value for each in known for value in each.seed_values])
-        low, high = np.maximum(low, least), np.minimum(high, most)
+        ends = [estimates.interval(), estimates.interval(collapses=False)]
+        low, compared_low, high, compared_high = np.clip(
+            np.sort(sign * np.array(ends), axis=1).swapaxes(0, 1).reshape(4, n), least, most
+        )
         probable = estimates.probability_best()
         tied = estimates.may_be_best() & (probable >= UNLIKELY * probable.max())
         tied[np.argmax(estimates.centers)] = True
     else:  # only distances between candidates are known
-        low, high, tied, probable = np.full(n, np.nan), np.full(n, np.nan), np.ones(n, bool), np.full(n, 1 / n)
+        low = high = compared_low = compared_high = np.full(n, np.nan)
+        tied, probable = np.ones(n, bool), np.full(n, 1 / n)
     return [
         Ranked(
             label=each.label,
@@ -135,6 +143,8 @@ def _judged(known: Sequence[Candidate | Ranked], sign: float) -> list[Ranked]:
             spread=float(np.std(each.seed_values, ddof=1)) if len(each.seed_values) > 1 else math.nan,
             low=float(low[i]),
             high=float(high[i]),
+            compared_low=float(compared_low[i]),
+            compared_high=float(compared_high[i]),
             probability_best=float(probable[i]),
             tied=bool(tied[i]),
             n_seeds=len(each.seed_values),
@@ -168,7 +178,7 @@ def may_exceed(one: Ranked, other: Ranked) -> float:
     of confidence limits about effect measures: a general approach"): a candidate whose interval ends at its value
     cannot be better than that.
     """
-    return one.value - other.value + math.hypot(one.high - one.value, other.value - other.low)
+    return one.value - other.value + math.hypot(one.compared_high - one.value, other.value - other.compared_low)
 
 
 def seeds_to_settle(ranked: Sequence[Ranked], direction: Direction = "maximize") -> int | None:

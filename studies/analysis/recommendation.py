@@ -16,11 +16,11 @@ from studies.analysis.named_modules import check_modules
 from studies.analysis.ranking import Ranked, seeds_to_settle
 from studies.analysis.return_bounds import constant_return
 from studies.errors import StudyError, nearest
-from studies.spec.attributes import seed_values
+from studies.spec.attributes import failure_kind, seed_values
 from studies.spec.metrics import metric_of
 from studies.spec.spaces import Json
 from studies.spec.spec import Direction
-from studies.words import counted, interval_text, number_text, params_text, spread_text, with_value
+from studies.words import counted, failures_text, interval_text, number_text, params_text, spread_text, with_value
 
 if TYPE_CHECKING:
     from studies.storage.storage import StudyStorage
@@ -47,7 +47,7 @@ class Recommendation:
         config: Configuration of the agent for the long run: with the suggested rate, if it differs from the tested one.
         optimizers: Name of each optimizer -> its configuration as Keras serializes it, with the same rate.
         metric: Name of the metric of the value (`studies.spec.metrics`).
-        value: Interquartile mean over seeds: over the further ones if the trial was confirmed, which were not used to
+        value: Mean over seeds: over the further ones if the trial was confirmed, which were not used to
             choose the finalists (`studies.analysis.confirmation`). NaN for a range test.
         spread: Sample standard deviation over seeds; NaN with fewer than two seeds.
         low: Lower end of the 95% interval of the expected value; NaN if the spread is unknown.
@@ -59,7 +59,7 @@ class Recommendation:
         seed_values: Value of each seed.
         n_seeds: Number of seeds.
         confirmed_by: Number of the trial that confirmed it; None if it was not confirmed.
-        tuning_value: Interquartile mean over the seeds of the search, by which it was chosen.
+        tuning_value: Mean over the seeds of the search, by which it was chosen.
         direction: Direction in which values are better.
         rate: Estimate of the best learning rate; None if no rate was searched, or only one was tried.
         configuration: Everything needed to run the trial again.
@@ -266,7 +266,9 @@ def _why_indistinguishable(study: OpenStudy, complete: list[FrozenTrial], more: 
 def _nothing_is_complete(study: OpenStudy) -> str:
     pruned = study.trials(TrialState.PRUNED)
     failed = study.trials(TrialState.FAIL)
-    counts = f"no trial is complete ({len(pruned)} pruned, {len(failed)} failed)."
+    kinds = [failure_kind(trial) for trial in failed]
+    by_kind = f": {failures_text(kinds)}" if set(kinds) - {"error"} else ""
+    counts = f"no trial is complete ({len(pruned)} pruned, {len(failed)} failed{by_kind})."
     if not failed:
         return f"{counts} Run its search further."
     reason = str(failed[-1].user_attrs.get("reason", "no reason was recorded")).rstrip(".")

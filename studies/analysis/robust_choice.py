@@ -12,7 +12,7 @@ import numpy as np
 from studies.analysis.ranking import Ranked
 from studies.spec.spaces import Json
 from studies.spec.spec import Direction
-from studies.statistics.intervals import Estimates, estimate
+from studies.statistics.intervals import estimate
 from studies.statistics.rate_curve import Peak, blended, log10_rate, peak, smoothing
 from studies.statistics.values import usual_range
 
@@ -141,13 +141,7 @@ class RateCurves:
         indices, members = [i for i, _ in own], tuple(member for _, member in own)
         pruned = [each for each in gone if not math.isnan(each.value)]
         failed = [each for each in gone if math.isnan(each.value)]
-        of_all = self._estimates
-        of_kind = Estimates(
-            centers=of_all.centers[indices],
-            errors=of_all.errors[indices],
-            df=of_all.df[indices],
-            counts=of_all.counts[indices],
-        )
+        of_kind = self._estimates.of(indices)
         positions = [_position(each, self._name) for each in members]
         fixed = [(_position(each, self._name), self._worst) for each in failed]
         around = [(_position(each, self._name), self._sign * each.value) for each in pruned] + fixed

@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from studies.errors import StudyError
-from studies.spec.attributes import CONFIRMS_ATTR, REASON_ATTR, RUNG_ATTR, TRACEBACK_ATTR
+from studies.spec.attributes import CONFIRMS_ATTR, FAILURE_ATTR, REASON_ATTR, RUNG_ATTR, TRACEBACK_ATTR
 
 RESTORE = "Restore the storage from a copy, or remove what is damaged with a tool of its database."
 """Advice for a damaged storage."""
@@ -93,6 +93,7 @@ _MAY_BE: Mapping[str, Callable[[Any], bool]] = {
     "custom_metrics": _is_table,
     "range_test": _is_table,
     CONFIRMS_ATTR: lambda value: isinstance(value, int),
+    FAILURE_ATTR: _is_text,
     REASON_ATTR: _is_text,
     TRACEBACK_ATTR: _is_text,
     RUNG_ATTR: _is_table,

@@ -13,7 +13,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from studies.analysis.confirmation import unconfirmed
 from studies.recording.trial_states import StartedTrial, add_trial, resume
-from studies.spec.attributes import CONFIRMS_ATTR, HELD_ATTR, NO_CANDIDATE, REASON_ATTR, is_interrupted
+from studies.spec.attributes import CONFIRMS_ATTR, FAILURE_ATTR, HELD_ATTR, NO_CANDIDATE, REASON_ATTR, is_interrupted
 
 if TYPE_CHECKING:
     from studies.study.study import OpenStudy
@@ -66,6 +66,7 @@ class ConfirmationQueue:
     def _cancel(self, trial: FrozenTrial) -> None:
         study = self._study.study
         study._storage.set_trial_user_attr(trial._trial_id, REASON_ATTR, "interrupted, and no finalist any more")
+        study._storage.set_trial_user_attr(trial._trial_id, FAILURE_ATTR, "abandoned")
         study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
 
     def start_next(self) -> StartedTrial | None:

@@ -21,7 +21,7 @@ from studies.recording.trial_endings import TrialEnding, completion, failure, pr
 from studies.recording.trial_queue import TakenTrial, TrialQueue
 from studies.recording.trial_states import requeue
 from studies.recording.writer import Writer
-from studies.spec.attributes import is_open, is_run_by_others
+from studies.spec.attributes import FailureKind, is_open, is_run_by_others
 from studies.spec.spaces import Json, check_json
 from studies.study.study import OpenStudy
 
@@ -207,7 +207,7 @@ class Recorder:
 
         Args:
             env_steps: Environment steps that each seed of each trial has taken; see `report`.
-            values: Trial -> seed -> value. The interquartile mean over seeds is reported; NaN and infinities are not
+            values: Trial -> seed -> value. The mean over seeds is reported; NaN and infinities are not
                 recorded.
 
         Returns:
@@ -291,6 +291,7 @@ class Recorder:
         traceback: str = "",
         extra: Mapping[str, Json] | None = None,
         *,
+        kind: FailureKind = "error",
         diverged: bool = False,
     ) -> None:
         """Record the end of a trial that raised, diverged or lost its process. Its state is FAIL, never PRUNED.
@@ -298,18 +299,18 @@ class Recorder:
         Args:
             number: Number of the trial.
             reason: A sentence for users.
-            traceback: Traceback, of which the last 8 KB are stored.
+            traceback: Traceback; the last 8 KB are stored.
             extra: Small JSON attributes.
-            diverged: Whether it failed because of its parameters, such as a learning rate that is too high. Such a
-                failure does not count towards `max_failures_in_a_row` once a trial of the study was completed or
-                pruned.
+            kind: Kind of the failure. A divergence does not count towards `max_failures_in_a_row` once a trial worked.
+            diverged: True is the same as `kind="diverged"`.
 
         Raises:
-            StudyError: If the trial is not running or `extra` is not JSON.
+            StudyError: If the trial is not running, the kind is unknown, or `extra` is not JSON.
         """
+        kind = "diverged" if diverged else kind
         with self._exclusive():
-            ending = failure(reason, traceback, extra, diverged=diverged)
-            self._end(number, ending, counts=not (diverged and self._something_works()))
+            ending = failure(reason, traceback, extra, kind=kind)
+            self._end(number, ending, counts=not (kind == "diverged" and self._something_works()))
 
     def _something_works(self) -> bool:
         return any(trial.state in (TrialState.COMPLETE, TrialState.PRUNED) for trial in self._study.trials())

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.spec.attributes import DIVERGED_ATTR, REASON_ATTR, TRACEBACK_ATTR
+from studies.errors import StudyError
+from studies.spec.attributes import DIVERGED_ATTR, FAILURE_ATTR, REASON_ATTR, TRACEBACK_ATTR, FailureKind
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spaces import Json, check_json
 
@@ -67,16 +68,18 @@ def pruning(
 
 
 def failure(
-    reason: str, traceback: str = "", extra: Mapping[str, Json] | None = None, *, diverged: bool = False
+    reason: str, traceback: str = "", extra: Mapping[str, Json] | None = None, *, kind: FailureKind = "error"
 ) -> TrialEnding:
     """Return the ending of a trial that raised, diverged or lost its process; see `Recorder.failed`.
 
     Raises:
-        StudyError: If `extra` is not JSON.
+        StudyError: If `extra` is not JSON, or the kind is unknown.
     """
-    attrs: dict[str, Json] = {**(extra or {}), REASON_ATTR: reason[:REASON_CHARACTERS]}
-    if diverged:
-        attrs[DIVERGED_ATTR] = True
+    if kind not in get_args(FailureKind):
+        raise StudyError(f"kind is {kind!r}: give one of {', '.join(get_args(FailureKind))}.")
+    attrs: dict[str, Json] = {**(extra or {}), REASON_ATTR: reason[:REASON_CHARACTERS], FAILURE_ATTR: kind}
+    if kind == "diverged":
+        attrs[DIVERGED_ATTR] = True  # for earlier versions
     if traceback:
         attrs[TRACEBACK_ATTR] = end_of(traceback)
     return _checked(TrialEnding(TrialState.FAIL, None, attrs))

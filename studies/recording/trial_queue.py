@@ -16,7 +16,7 @@ from studies.database.fencing import LeaseLostError
 from studies.recording.confirmation_queue import ConfirmationQueue
 from studies.recording.trial_source import TrialSource
 from studies.recording.trial_states import StartedTrial, requeue_abandoned, suggest_parameters
-from studies.spec.attributes import REASON_ATTR, exclusion_reason
+from studies.spec.attributes import FAILURE_ATTR, REASON_ATTR, exclusion_reason
 from studies.study.study import OpenStudy, reloaded, with_longer_plan
 
 if TYPE_CHECKING:
@@ -170,6 +170,7 @@ class TrialQueue:
         if not started.resumed:  # the other process may have started the same row
             with contextlib.suppress(LeaseLostError):
                 storage.set_trial_user_attr(started.trial._trial_id, REASON_ATTR, f"abandoned at its start: {error}")
+                storage.set_trial_user_attr(started.trial._trial_id, FAILURE_ATTR, "abandoned")
                 storage.set_trial_state_values(started.trial._trial_id, TrialState.FAIL)
                 if started.confirms is None:
                     self._source.restore(started.trial)

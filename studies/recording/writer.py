@@ -19,7 +19,7 @@ from studies.database.retries import StorageAwayError
 from studies.recording.intermediate_values import IntermediateValues
 from studies.recording.spool import EndedTrial, Report, Spool
 from studies.recording.trial_states import resume
-from studies.statistics.values import iqm
+from studies.statistics.values import mean_of_seeds
 
 if TYPE_CHECKING:
     from studies.coordination.lease_manager import LeaseManager
@@ -116,7 +116,7 @@ class Writer:
         values: Mapping[int, Mapping[int, float]],
         unless_lost: Callable[[Trial], AbstractContextManager[None]],
     ) -> list[Trial]:
-        """Store the interquartile means over seeds of trials, together; return the trials whose values were stored.
+        """Store the means over seeds of trials, together; return the trials whose values were stored.
 
         Args:
             trials: Trials.
@@ -257,4 +257,4 @@ class Writer:
 
 
 def _mean(seed_values: Mapping[int, float]) -> float:
-    return float(iqm(list(seed_values.values())))
+    return float(mean_of_seeds(list(seed_values.values())))

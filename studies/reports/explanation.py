@@ -19,7 +19,7 @@ from studies.reports.trials import states_data
 from studies.spec.metrics import metric_of
 from studies.spec.spec import Direction
 from studies.statistics.objectives import N_EPISODES
-from studies.words import counted, number_text, params_text, rate_text, spread_text
+from studies.words import counted, failures_text, number_text, params_text, rate_text, spread_text
 
 if TYPE_CHECKING:
     from studies.study.study import OpenStudy
@@ -123,8 +123,8 @@ def _bias_sentence(found: Verdict) -> str:
         return ""
     confirmation = found.confirmation
     means = (
-        f"Its plain mean was {number_text(confirmation.tuning_mean)} on the seeds of the search and "
-        f"{number_text(confirmation.held_out_mean)} on the further ones"
+        f"Its value was {number_text(confirmation.tuning.value)} on the seeds of the search and "
+        f"{number_text(confirmation.held_out.value)} on the further ones"
     )
     if confirmation.beyond_noise:
         return f"{means}: the search overestimated it by {number_text(confirmation.bias)}."
@@ -142,10 +142,14 @@ def seeds_sentence(found: Verdict) -> str:
 
 
 def counts_text(study: OpenStudy) -> str:
-    """Return the counts of trials by state: `5 trials, 3 complete, 1 pruned, 1 failed`."""
+    """Return the counts of trials by state, and of failures by kind: `5 trials, 3 complete, 1 pruned, 1 failed`."""
     data = states_data(study)
     counts = [(len(data.of(state)), word) for state, word in _STATE_WORDS]
     shown = [f"{count} {word}" for count, word in counts if count or word in ("complete", "pruned", "failed")]
+    kinds = [row.failure for row in data.of("FAIL")]
+    if set(kinds) - {"error"}:
+        at = next(i for i, text in enumerate(shown) if text.endswith(" failed"))
+        shown[at] += f" ({failures_text(kinds)})"
     total = len(data.trials)
     return f"{counted(total, 'trial')}, {', '.join(shown)}"
 

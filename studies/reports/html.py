@@ -19,7 +19,16 @@ from studies.reports.ranking import Ranking, ranking
 from studies.reports.trials import TrialRow, states_data
 from studies.spec.spec import Direction
 from studies.statistics.intervals import probability_of_improvement
-from studies.words import call_lines, counted, interval_text, number_text, params_text, plural, spread_text
+from studies.words import (
+    call_lines,
+    counted,
+    failure_word,
+    interval_text,
+    number_text,
+    params_text,
+    plural,
+    spread_text,
+)
 
 if TYPE_CHECKING:
     from studies.study.study import OpenStudy
@@ -145,7 +154,7 @@ def _confirmation_table(study: OpenStudy, facts: Ranking) -> str:
     return (
         f'<h2>The best, run again on {seeds}</h2><div class="scroll"><table><tr><th>trial</th><th>parameters</th>'
         f"<th>in the search</th><th>on further seeds</th><th>95% interval</th>"
-        f"<th>overestimated by (plain means)</th></tr>{rows}</table></div>"
+        f"<th>overestimated by</th></tr>{rows}</table></div>"
     )
 
 
@@ -153,14 +162,15 @@ def _failure_table(failed: list[TrialRow]) -> str:
     if not failed:
         return ""
     rows = "".join(
-        f'<tr><td class="number">#{row.number}</td><td>{_text(params_text(row.params))}</td><td>{_text(row.reason)}'
+        f'<tr><td class="number">#{row.number}</td><td>{_text(params_text(row.params))}</td>'
+        f"<td>{_text(failure_word(row.failure))}</td><td>{_text(row.reason)}"
         + (f"<details><summary>traceback</summary><pre>{_text(row.traceback)}</pre></details>" if row.traceback else "")
         + "</td></tr>"
         for row in failed
     )
     return (
         '<h2>What failed and why</h2><div class="scroll"><table><tr><th>trial</th><th>parameters</th>'
-        f"<th>reason</th></tr>{rows}</table></div>"
+        f"<th>kind</th><th>reason</th></tr>{rows}</table></div>"
     )
 
 

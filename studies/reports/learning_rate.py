@@ -30,7 +30,7 @@ from studies.reports.theme import (
     rounded,
     value_title,
 )
-from studies.spec.attributes import seed_values
+from studies.spec.attributes import failure_kind, seed_values
 from studies.spec.spaces import Fixed
 from studies.words import interval_text, number_text, over_seeds_text, rate_text, spread_text
 
@@ -62,12 +62,13 @@ class ConfirmedPoint(NamedTuple):
 
 
 class StoppedPoint(NamedTuple):
-    """Pruned or failed trial: rate, last value (NaN if none), number and reason."""
+    """Pruned or failed trial: rate, last value (NaN if none), number, reason, and kind of the failure."""
 
     rate: float
     value: float
     number: int
     reason: str
+    failure: str = ""
 
 
 class RateLine(NamedTuple):
@@ -264,7 +265,7 @@ def _add_stopped(figure: go.Figure, data: LearningRateData) -> None:
         f"trial #{point.number}<br>learning rate {rate_text(point.rate)}<br>{plain(point.reason[:120])}"
         for point in data.failed
     ]
-    add_failed(figure, [point.rate for point in data.failed], failed)
+    add_failed(figure, [point.rate for point in data.failed], failed, [point.failure for point in data.failed])
     if not data.lines and not pruned:
         annotate_only_failed(figure)
 
@@ -315,7 +316,8 @@ def _stopped(study: OpenStudy, facts: Ranking, name: str, state: TrialState) -> 
         rate = _positive(trial.params.get(name))
         if trial.state == state and rate is not None:
             value = trial.value if trial.value is not None else math.nan
-            points.append(StoppedPoint(rate, value, trial.number, str(trial.user_attrs.get("reason", ""))))
+            reason = str(trial.user_attrs.get("reason", ""))
+            points.append(StoppedPoint(rate, value, trial.number, reason, failure_kind(trial) or ""))
     return tuple(points)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from studies.words import over_seeds_text, rate_text
+from studies.words import failure_word, over_seeds_text, rate_text
 
 PALETTE = (
     "#3b82f6",  # blue
@@ -142,8 +142,17 @@ def explain_band(figure: go.Figure, what: str = "band") -> None:
     figure.add_scatter(x=[None], y=[None], mode="lines", name=f"{what}: worst to best seed", line=line)
 
 
-def add_failed(figure: go.Figure, x: Sequence[float], text: Sequence[str]) -> None:
-    """Draw failed trials as a row of crosses below the area of the values, because they have none."""
+def add_failed(figure: go.Figure, x: Sequence[float], text: Sequence[str], kinds: Sequence[str]) -> None:
+    """Draw failed trials as a row below the area of the values, because they have none.
+
+    Divergences are crosses; other failures, which say nothing about the parameters, are open circles.
+
+    Args:
+        figure: Figure to add to.
+        x: Positions.
+        text: Text of each.
+        kinds: Kind of each failure (`studies.spec.attributes.FailureKind`).
+    """
     if not x:
         return
     below = {
@@ -158,9 +167,15 @@ def add_failed(figure: go.Figure, x: Sequence[float], text: Sequence[str]) -> No
         mode="markers",
         name="failed",
         showlegend=False,
-        marker={"symbol": "x-thin", "size": 9, "line": {"width": 2, "color": QUIET}},
+        marker={
+            "symbol": ["x-thin" if kind == "diverged" else "circle-open" for kind in kinds],
+            "size": 9,
+            "color": QUIET,
+            "line": {"width": 2, "color": QUIET},
+        },
         text=list(text),
-        hovertemplate="<b>failed</b><br>%{text}<extra></extra>",
+        customdata=[failure_word(kind) for kind in kinds],
+        hovertemplate="<b>%{customdata}</b><br>%{text}<extra></extra>",
     )
 
 

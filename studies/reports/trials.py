@@ -20,7 +20,7 @@ from studies.reports.theme import (
     rounded,
     value_title,
 )
-from studies.spec.attributes import is_interrupted
+from studies.spec.attributes import failure_kind, is_interrupted
 from studies.words import number_text, params_text
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class TrialRow(NamedTuple):
-    """Trial: number, name of its state, value (NaN if none), parameters, and reason and traceback if it failed."""
+    """Trial: number, name of its state, value (NaN if none), parameters; reason, traceback and kind if it failed."""
 
     number: int
     state: str
@@ -36,6 +36,7 @@ class TrialRow(NamedTuple):
     params: dict[str, Any]
     reason: str
     traceback: str
+    failure: str = ""
 
 
 class StatesData(NamedTuple):
@@ -66,6 +67,7 @@ def states_data(study: OpenStudy) -> StatesData:
             study.params(trial),
             str(trial.user_attrs.get("reason", "no reason was recorded")) if trial.state == TrialState.FAIL else "",
             str(trial.user_attrs.get("traceback", "")),
+            failure_kind(trial) or "",
         )
         for trial in study.trials()
     )
@@ -104,7 +106,9 @@ def plot_trials(study: OpenStudy) -> go.Figure:
         rows = [row for row in valued if row.state == state]
         if rows:
             _add_rows(figure, rows, [row.value for row in rows], name, marker)
-    add_failed(figure, [row.number for row in failed], [_hover_text(row) for row in failed])
+    add_failed(
+        figure, [row.number for row in failed], [_hover_text(row) for row in failed], [row.failure for row in failed]
+    )
     if not valued:
         annotate_only_failed(figure)
     last = max(row.number for row in data.trials)

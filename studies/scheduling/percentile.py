@@ -9,7 +9,7 @@ import numpy as np
 
 from studies.scheduling.scheduler import Action, Scheduler
 from studies.scheduling.trial_view import TrialView
-from studies.statistics.values import iqm
+from studies.statistics.values import mean_of_seeds
 
 
 class Percentile(Scheduler):
@@ -64,7 +64,7 @@ class Percentile(Scheduler):
         known = np.array([value for value in others if not math.isnan(value)])
         if len(known) < self._n_others:
             return Action.CONTINUE
-        values = [float(iqm(own)) for own in trial.values.values()]
+        values = [float(mean_of_seeds(own)) for own in trial.values.values()]
         if np.isnan(values).all():
             return Action.STOP
         behind = float(np.nanmax(values)) < float(np.percentile(known, 100 - self._percentile))
@@ -76,7 +76,7 @@ def _value_at(trial: TrialView, step: int) -> float:
     if not trial.values:
         return math.nan
     steps, seeds = zip(*sorted(trial.values.items()), strict=True)
-    values = [own[0] if len(own) == 1 else float(iqm(own)) for own in seeds]
+    values = [own[0] if len(own) == 1 else float(mean_of_seeds(own)) for own in seeds]
     beyond = values[-1] if trial.state == "pruned" else math.nan
     return float(np.interp(step, steps, values, left=math.nan, right=beyond))
 

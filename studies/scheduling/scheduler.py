@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from studies.scheduling.trial_view import TrialView
-from studies.statistics.values import iqm
+from studies.statistics.values import mean_of_seeds
 
 
 class Action(StrEnum):
@@ -127,6 +127,6 @@ def keep(kept: set[int], at_rung: AtRung) -> dict[int, Action]:
 
 def best_of(at_rung: AtRung, n: int) -> set[int]:
     """Return the best `n`, and those that are equal to the last of them."""
-    values = {number: float(iqm(own)) for number, own in at_rung.items()}
+    values = {number: float(mean_of_seeds(own)) for number, own in at_rung.items()}
     ordered = sorted(values.values(), reverse=True)
     return set(values) if n >= len(ordered) else {number for number, own in values.items() if own >= ordered[n - 1]}

@@ -13,7 +13,7 @@ from studies.errors import StudyError
 from studies.simulation.decision import Decision, Policy
 from studies.simulation.run_table import RunTable
 from studies.simulation.table_groups import groups_of, plateau
-from studies.statistics.values import iqm_of_population
+from studies.statistics.values import mean_of_seeds
 
 Array = np.ndarray[Any, Any]
 
@@ -24,8 +24,8 @@ class Replayed:
 
     Attributes:
         decision: Decision of the search.
-        regret: Interquartile mean of the best candidate minus that of the pick, on the seeds that the search did not
-            see, as a share of the range of all candidates. The best is the one with the highest interquartile mean over
+        regret: Mean of the best candidate minus that of the pick, on the seeds that the search did not
+            see, as a share of the range of all candidates. The best is the one with the highest mean over
             all seeds of the table. Negative if the pick did better on these seeds.
         decades: Decimal logarithm of the learning rate of the pick over the best one of its group, which is the middle
             of the rates around the best candidate that are as good to 2% of the range; NaN without learning rates.
@@ -132,13 +132,13 @@ def coverage(table: RunTable, policy: Policy, *, budget: float, n: int = 200, se
     """Return how often the interval of a search contains the value of its pick.
 
     The seeds of a table are too few to serve as the truth for halves of them. They are therefore taken as the
-    population: the search sees as many as in `replay`, drawn with replacement, and the truth is the interquartile mean
+    population: the search sees as many as in `replay`, drawn with replacement, and the truth is the mean
     of that population.
 
     Returns:
         The share, None if the searches have no intervals.
     """
-    truth = [iqm_of_population(table.values[c, :count, -1]) for c, count in enumerate(table.counts)]
+    truth = [mean_of_seeds(table.values[c, :count, -1]) for c, count in enumerate(table.counts)]
     held = []
     for i in range(n):
         rng = np.random.default_rng((seed, i))

@@ -12,7 +12,7 @@ import numpy as np
 
 from studies.errors import StudyError
 from studies.spec.spaces import Json
-from studies.statistics.values import iqm
+from studies.statistics.values import mean_of_seeds
 
 Array = np.ndarray[Any, Any]
 
@@ -125,16 +125,16 @@ class RunTable:
         return len(set(self.counts)) == 1
 
     def worth(self, first: Sequence[int] | None = None) -> Array:
-        """Return the [C] interquartile means of the final values.
+        """Return the [C] means of the final values over seeds.
 
         Args:
             first: [C] numbers of first seeds that are left out. Defaults to None: 0.
         """
         if self.is_even and first is None:
-            finals: Array = iqm(self.values[:, :, -1])
+            finals: Array = mean_of_seeds(self.values[:, :, -1])
             return finals
         skipped = first or (0,) * len(self.configs)
-        return np.array([iqm(self.values[c, skipped[c] : n, -1]) for c, n in enumerate(self.counts)])
+        return np.array([mean_of_seeds(self.values[c, skipped[c] : n, -1]) for c, n in enumerate(self.counts)])
 
     def only_seeds(self, positions: Array) -> RunTable:
         """Return the runs of some of the seeds, by position; a position may occur twice.

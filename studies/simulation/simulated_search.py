@@ -22,7 +22,7 @@ from studies.simulation.design import SearchDesign
 from studies.simulation.run_table import RunTable
 from studies.simulation.simulated_trial import SimulatedTrial
 from studies.spec.spaces import Json
-from studies.statistics.values import iqm
+from studies.statistics.values import mean_of_seeds
 
 PlanExtension = Callable[[SearchHistory, Verdict], Sequence[Mapping[str, Json]]]
 """Called when all trials have ended; returns the parameters of further ones, as
@@ -195,7 +195,7 @@ class _Simulation:
         step, scheduler = self._table.marks[mark], self._design.scheduler
         for trial in running:
             seeds = self._table.values[trial.config, list(trial.seeds), mark]
-            trial.values[step], trial.reports[step] = tuple(seeds.tolist()), float(iqm(seeds))
+            trial.values[step], trial.reports[step] = tuple(seeds.tolist()), float(mean_of_seeds(seeds))
             if trial.confirms is None and scheduler is not None and _compares_seeds(scheduler, trial):
                 trial.rungs.append(step)
 

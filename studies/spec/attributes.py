@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Literal, get_args
 
 from optuna.trial import FrozenTrial, TrialState
 
@@ -27,6 +28,22 @@ RUNG_ATTR = "values at rungs"
 
 DIVERGED_ATTR = "diverged"
 """True on a trial that failed because of its parameters, such as a learning rate that is too high."""
+
+FAILURE_ATTR = "failure"
+"""Kind of the failure of a failed trial, a `FailureKind`."""
+
+FailureKind = Literal["diverged", "environment", "error", "hung", "killed", "abandoned"]
+"""Kind of a failure:
+
+- `diverged`: the loss or the outputs of a network became NaN or infinite because of the parameters.
+- `environment`: an environment raised an error, or gave numbers that are not finite.
+- `error`: the code of the agent, of a callback or of a training function raised an error, or there was no value.
+- `hung`: a step of the environments or an update did not return in time.
+- `killed`: its process was killed (for lack of memory, by a signal), or its machine was lost, again and again.
+- `abandoned`: it was never run to its end, because it is not needed any more or another process runs it.
+
+Only a divergence says something about the parameters of a trial. All other failures carry no information about them.
+"""
 
 LEARNED_ATTR = "learned"
 """False on a trial without an episode that ended after a gradient step: its value is that of the untrained agent."""
@@ -84,7 +101,27 @@ def is_open(trial: FrozenTrial) -> bool:
 
 def has_diverged(trial: FrozenTrial) -> bool:
     """Return whether a trial failed because of its parameters, so that it would fail again."""
-    return trial.state == TrialState.FAIL and bool(trial.user_attrs.get(DIVERGED_ATTR))
+    return failure_kind(trial) == "diverged"
+
+
+def failure_kind(trial: FrozenTrial) -> FailureKind | None:
+    """Return the kind of the failure of a trial; None if it has not failed.
+
+    Trials of earlier versions have no recorded kind: it is derived from whether they diverged and from their reason.
+    """
+    if trial.state != TrialState.FAIL:
+        return None
+    recorded = trial.user_attrs.get(FAILURE_ATTR)
+    for kind in get_args(FailureKind):
+        if kind == recorded:
+            return kind  # type: ignore[no-any-return]
+    if trial.user_attrs.get(DIVERGED_ATTR):
+        return "diverged"
+    reason = str(trial.user_attrs.get(REASON_ATTR, ""))
+    beginnings: dict[str, FailureKind] = {
+        "HungError": "hung", "its process ": "killed", "abandoned ": "abandoned", "interrupted, ": "abandoned"
+    }  # fmt: skip
+    return next((kind for text, kind in beginnings.items() if reason.startswith(text)), "error")
 
 
 def never_learned(trial: FrozenTrial) -> bool:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from studies.statistics.intervals import estimate
-from studies.statistics.values import iqm
+from studies.statistics.values import mean_of_seeds
 
 LEVEL = 0.99
 """Confidence of the comparison of pruned runs with the others, over all rungs together."""
@@ -45,7 +45,7 @@ def estimate_final(
         same_kind: Whether the survivors share optimizer and agent with the candidate. If not, its gain is unknown:
             nothing is added, and the error covers the gains of the survivors. Defaults to `True`.
     """
-    value = float(iqm(seed_values))
+    value = float(mean_of_seeds(seed_values))
     gains = np.array([end - there for there, end in survivors])
     n = len(seed_values)
     own = float(np.var(seed_values, ddof=1)) / n if n > 1 else 0.0

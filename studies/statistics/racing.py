@@ -22,7 +22,7 @@ import numpy as np
 
 from studies.statistics.drift import drift
 from studies.statistics.rate_curve import blended, smoothing
-from studies.statistics.values import iqm
+from studies.statistics.values import mean_of_seeds
 
 LEAST = 3
 """Candidates that always continue, the number that is confirmed by default."""
@@ -68,7 +68,7 @@ def scores(racers: Sequence[Racer], share: float) -> dict[int, float]:
     """
     present = [i for i, racer in enumerate(racers) if racer.values]
     values = finite([racers[i].values for i in present])
-    centers = {i: float(iqm(own)) for i, own in zip(present, values, strict=True)}
+    centers = {i: float(mean_of_seeds(own)) for i, own in zip(present, values, strict=True)}
     worst = min(centers.values(), default=0.0)
     groups: dict[Hashable, list[int]] = {}
     for i, racer in enumerate(racers):

@@ -18,7 +18,7 @@ import numpy as np
 from agents.distributed import shared
 from finder.trials.trial import Outcome
 from studies.database.records import EpisodeRecord
-from studies.statistics.values import iqm
+from studies.statistics.values import mean_of_seeds
 
 SMALL_PPO = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 2, "hidden_sizes": [8], "jit_compile": False}
 SMALL_DQN = {"learning_starts": 32, "batch_size": 8, "hidden_sizes": [8], "train_freq": 8, "jit_compile": False}
@@ -50,7 +50,7 @@ class RecordingListener:
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Any:
         for number, value in values.items():
-            self.reports.setdefault(number, []).append((env_steps, float(iqm(list(value.values())))))
+            self.reports.setdefault(number, []).append((env_steps, float(mean_of_seeds(list(value.values())))))
         if self.prune_at is None or env_steps < self.prune_at:
             return {}
         return dict.fromkeys(values, "pruned: it fell behind")

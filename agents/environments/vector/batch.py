@@ -14,7 +14,7 @@ from agents.environments.vector.envpool import PoolCopies
 from agents.environments.vector.native import NativeCopies
 from agents.environments.vector.sync import SyncCopies
 from agents.environments.vector.vector_env import Array, Called, VectorEnv
-from agents.errors import ConfigurationError, NonFiniteError, ObservationError, check_at_least
+from agents.errors import ConfigurationError, NonFiniteError, ObservationError, check_at_least, with_cause
 from agents.processes.hanging import under_way
 
 FEW = 8
@@ -78,7 +78,11 @@ class Environments:
         try:
             observations = self._copies.reset(seeds)
         except ObservationError as error:
-            raise ObservationError(f"Environment {self._label!r} gave {error} (at its first reset).") from error
+            message = f"Environment {self._label!r} gave {error} (at its first reset)."
+            raise with_cause(ObservationError(message), "environment") from error
+        except Exception as error:
+            with_cause(error, "environment")
+            raise
         finally:
             under_way.end()
         self._bad_starts = {}
@@ -118,6 +122,8 @@ class Environments:
                     np.asarray(final)[None], ignored if stepped.terminated[i] else errors, self._steps, i
                 )
                 successors[i] = last[0]
+        for error in errors.values():
+            with_cause(error, "environment")
         infos = None if stepped.infos is None else [None if i in errors else a for i, a in enumerate(stepped.infos)]
         return Step(rewards, stepped.terminated, stepped.truncated, successors, observations, errors, infos)
 

@@ -86,7 +86,7 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
             str(each.number),
             *(param_text(name, params[name]) if name in params else "" for name in names),
             Text(value + (" ←" if picked else ""), "bold green" if picked else ""),
-            Text("interrupted", "dim") if is_interrupted(each) else Text(_WORDS[state], _STYLES[state]),
+            Text("interrupted", "dim") if is_interrupted(each) else Text(_state_word(each), _STYLES[state]),
             "" if steps is None else f"{steps:,}",
             "" if seconds is None else f"{seconds:.1f}",
             _reason(each) or confirms,
@@ -121,7 +121,7 @@ def _show_trial(study: OpenStudy, trial: FrozenTrial, json: bool) -> None:
 
 
 def _as_json(study: OpenStudy, trial: FrozenTrial) -> dict[str, Any]:
-    from studies.spec.attributes import is_interrupted
+    from studies.spec.attributes import failure_kind, is_interrupted
 
     attrs = trial.user_attrs
     return {
@@ -133,10 +133,20 @@ def _as_json(study: OpenStudy, trial: FrozenTrial) -> dict[str, Any]:
         "env_steps": attrs.get("env_steps"),
         "wall_seconds": attrs.get("wall_seconds"),
         "custom_metrics": attrs.get("custom_metrics", {}),
+        "failure": failure_kind(trial),
         "reason": attrs.get("reason", ""),
         "configuration": attrs.get("configuration", {}),
         "traceback": attrs.get("traceback", ""),
     }
+
+
+def _state_word(trial: FrozenTrial) -> str:
+    """Return the state of a trial; of a failed one the kind of its failure."""
+    from studies.spec.attributes import failure_kind
+    from studies.words import failure_word
+
+    kind = failure_kind(trial)
+    return _WORDS[trial.state.name] if kind is None else failure_word(kind)
 
 
 def _reason(trial: FrozenTrial) -> str:

@@ -205,6 +205,7 @@ class TestEveryExecutor:
         listener = run(executor, [make_trial(0, {"hang_after": 60}, hang_seconds=3.0), make_trial(1, hang_seconds=3.0)])
         assert listener.outcomes[0].state == "failed"
         assert "HungError: step() of 'fakes:TwoStep-v0' (copy 0) did not return for 3 s." in listener.outcomes[0].reason
+        assert listener.outcomes[0].failure == "hung"
         assert "in step" in listener.outcomes[0].traceback
         assert listener.outcomes[1].state == "complete"
 
@@ -260,6 +261,7 @@ class TestProcesses:
         listener = run(make_executor(name, n_jobs=3), trials)
         assert listener.outcomes[0].state == "failed"
         assert "was killed by signal 9 (SIGKILL) (out of memory, perhaps), 3 times" in listener.outcomes[0].reason
+        assert listener.outcomes[0].failure == "killed"
         assert [listener.outcomes[number].state for number in (1, 2)] == ["complete", "complete"]
 
     @pytest.mark.parametrize("name", ["process", "population"])
@@ -427,4 +429,5 @@ def test_hanging_environments_in_processes_are_ended():
     listener = run(make_executor("inline"), [replace(trial, agent=agent)])
     assert listener.outcomes[0].state == "failed"
     assert "HungError" in listener.outcomes[0].reason
+    assert listener.outcomes[0].failure == "hung"
     assert not multiprocess.active_children()

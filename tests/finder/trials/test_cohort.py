@@ -86,6 +86,7 @@ def test_environment_that_raises_fails_the_trial_with_its_traceback():
     outcome = run_trial(make_trial({"fail_after": 40}), listener)
     assert outcome.state == "failed"
     assert outcome.reason == "RuntimeError: the arm fell off"
+    assert outcome.failure == "environment"
     assert "in step" in outcome.traceback
     assert listener.records[7], "episodes before the failure must be kept"
 
@@ -94,18 +95,21 @@ def test_nan_reward_fails_the_trial():
     outcome = run_trial(make_trial({"nan_after": 40}), RecordingListener())
     assert outcome.state == "failed"
     assert "reward nan" in outcome.reason
+    assert outcome.failure == "environment"
 
 
 def test_nan_loss_fails_the_trial():
     outcome = run_trial(make_trial(params={"learning_rate": 1e30, "max_grad_norm": None}), RecordingListener())
     assert outcome.state == "failed"
     assert "learning rate is probably too high" in outcome.reason or "NaN" in outcome.reason
+    assert outcome.failure == "diverged"
 
 
 def test_budget_without_an_episode_is_reported_with_advice():
     outcome = run_trial(make_trial(env_steps=4, report_marks=(4,)), RecordingListener())
     assert outcome.state == "failed"
     assert "larger budget" in outcome.reason
+    assert outcome.failure == "error"
 
 
 def test_budget_in_episodes_is_exact():
@@ -253,6 +257,7 @@ def test_environment_failure_of_one_trial_leaves_the_others(kwargs: dict[str, An
     bad = make_trial(number=0, agent=AgentSpec.of("ppo", EnvironmentSpec.of("fakes:TwoStep-v0", kwargs), SMALL_PPO))
     run_cohort([bad, make_trial(number=1)], listener)
     assert [listener.outcomes[number].state for number in (0, 1)] == ["failed", "complete"]
+    assert listener.outcomes[0].failure == "environment"
 
 
 def test_diverged_member_leaves_the_others():
@@ -263,6 +268,7 @@ def test_diverged_member_leaves_the_others():
     ]
     run_cohort(trials, listener)
     assert [listener.outcomes[number].state for number in (0, 1)] == ["failed", "complete"]
+    assert listener.outcomes[0].failure == "diverged"
     run_cohort(trials[1:], alone)
     assert returns_of(listener, 1) == returns_of(alone, 1)
 

@@ -58,8 +58,8 @@ def test_candidates_indistinguishable_from_the_best_are_tied(direction: str) -> 
     assert seeds_to_settle(ranked, direction) > 10  # type: ignore[arg-type,operator]
 
 
-def test_value_of_four_seeds_is_the_interquartile_mean() -> None:
-    assert rank([entry("a", 1.0, 2.0, 3.0, 100.0)])[0].value == 2.5
+def test_value_is_the_mean_for_any_number_of_seeds() -> None:
+    assert [each.value for each in rank([entry("a", 1.0, 2.0, 3.0, 100.0), entry("b", 1.0, 2.0, 6.0)])] == [26.5, 3.0]
 
 
 def rate(number: int, power: float, *values: float, **others: float) -> Candidate:
@@ -203,8 +203,14 @@ def test_recommended_of_rates_with_equal_values_has_the_lowest_spread() -> None:
 def test_may_exceed_is_limited_by_the_bounds() -> None:
     """By hand: with [450, 500] around 500 and [490, 500] around 495, the first is better by at most 5 + hypot(0, 5)."""
     at_most, near = rank([entry("at_most", 500.0, 500.0), entry("near", 490.0, 500.0)])
-    at_most, near = replace(at_most, low=450.0, high=500.0), replace(near, low=490.0, high=500.0)
+    at_most, near = (
+        replace(at_most, compared_low=450.0, compared_high=500.0),
+        replace(near, compared_low=490.0, compared_high=500.0),
+    )
     assert may_exceed(at_most, near) == 10.0
     assert may_exceed(near, at_most) == pytest.approx(-5.0 + math.hypot(5.0, 50.0))
-    lower, upper = replace(near, low=485.0, high=505.0), replace(at_most, low=480.0, high=520.0)
+    lower, upper = (
+        replace(near, compared_low=485.0, compared_high=505.0),
+        replace(at_most, compared_low=480.0, compared_high=520.0),
+    )
     assert may_exceed(upper, lower) == pytest.approx(5.0 + math.hypot(20.0, 10.0)), "symmetric intervals"

@@ -475,6 +475,6 @@ def test_annotation_at_an_end_of_the_axis_is_anchored_inwards(rate: float, ancho
     assert len(figure.layout.annotations[0].text) < 60
 
 
-@pytest.mark.parametrize(("n", "text"), [(1, "one seed"), (3, "mean over 3 seeds"), (5, "IQM over 5 seeds")])
+@pytest.mark.parametrize(("n", "text"), [(1, "one seed"), (3, "mean over 3 seeds"), (5, "mean over 5 seeds")])
 def test_over_seeds_text_names_the_aggregate(n: int, text: str) -> None:
     assert over_seeds_text(n) == text

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from studies.statistics.intervals import PRIOR_DF, estimate, probability_of_improvement
 
@@ -24,10 +25,63 @@ def test_variances_are_pooled_over_candidates_of_similar_value():
     np.testing.assert_allclose(estimates.errors, np.sqrt([1 / 2, 1 / 2]))
 
 
+def test_variance_of_a_single_candidate_is_its_own():
+    estimates = estimate([[1.0, 2.0, 3.0]])
+    np.testing.assert_allclose(estimates.df, [2.0])
+    np.testing.assert_allclose(estimates.errors, [np.sqrt(1 / 3)])
+    np.testing.assert_allclose(estimates.interval(), [[2 - 4.3027 / np.sqrt(3)], [2 + 4.3027 / np.sqrt(3)]], rtol=1e-4)
+
+
+def test_center_is_the_mean_for_any_number_of_seeds():
+    assert estimate([[0.0, 0.0, 0.0, 0.0, 10.0], [1.0, 2.0, 6.0]]).centers.tolist() == [2.0, 3.0]
+
+
 def test_pooled_variance_has_limited_degrees_of_freedom():
     estimates = estimate([[9.0, 11.0], *[[10.0, 10.0]] * 8])  # the eight other candidates have 8 degrees of freedom
     assert estimates.df[0] == PRIOR_DF + 1
     assert estimates.errors[0] == pytest.approx(np.sqrt(1 * 2 / (PRIOR_DF + 1) / 2))
+
+
+def test_lower_end_allows_for_a_collapse_that_no_seed_has_shown():
+    # The worst run is -1: candidates would fall by 101 and by 1. None is similar. The own variance (1) counts for
+    # two degrees of freedom, and for two that of collapses: one collapse and sums of squares of 2 and 2, over those
+    # that they had if all runs collapsed (2 * 101^2 and 2 * 1), and one collapse.
+    estimates = estimate([[99.0, 100.0, 101.0], [-1.0, 0.0, 1.0]])
+    low, high = estimates.interval()
+    share = (2 + 2 + 101**2) / (2 * 101**2 + 2 + 101**2)
+    variance = (2 * share * 101**2 + 2 * 1) / 4
+    assert estimates.fall_errors is not None
+    assert estimates.fall_errors[0] == pytest.approx(np.sqrt(variance / 3))
+    assert high[0] - 100 == pytest.approx(stats.t.ppf(0.975, 2) * np.sqrt(1 / 3))
+    assert 100 - low[0] == pytest.approx(stats.t.ppf(0.975, 4) * np.sqrt(variance / 3))
+    assert high[1] == pytest.approx(-low[1]), "the worst candidate cannot fall"
+
+
+def test_many_runs_without_a_collapse_make_one_unlikely():
+    few, many = ([[99.0, 100.0, 101.0]] * n + [[0.0, 0.0, 0.0]] for n in (1, 20))
+    assert estimate(few).interval()[0][0] < 80
+    assert estimate(many).interval()[0][0] > 95
+
+
+def test_collapses_among_similar_candidates_widen_the_interval_of_a_lucky_one():
+    lucky = [[10.0, 10.0, 10.0]]
+    reliable = estimate([*lucky, *[[9.9, 10.0, 10.1]] * 6, [0.0, 0.0, 0.0]])
+    unreliable = estimate([*lucky, *[[0.0, 10.0, 10.0]] * 6, [0.0, 0.0, 0.0]])
+    assert unreliable.errors[0] > 5 * reliable.errors[0]
+
+
+def test_one_exploding_seed_does_not_widen_all_intervals():
+    values = [[float(i), i + 1.0, i + 2.0] for i in range(20)]
+    low, high = estimate(values).interval()
+    exploded_low, exploded_high = estimate([*values, [0.0, 1.0, -1e9]]).interval()
+    np.testing.assert_array_less((exploded_high - exploded_low)[:20], 1.5 * (high - low))
+
+
+def test_estimates_of_some_candidates_keep_what_all_have_told():
+    every = estimate([[1.0, 2.0], [1.5, 2.5], [8.0, 9.0]])
+    some = every.of([2, 0])
+    np.testing.assert_array_equal(some.centers, [8.5, 1.5])
+    np.testing.assert_array_equal(some.interval()[0], every.interval()[0][[2, 0]])
 
 
 def test_variance_of_candidates_of_different_value_hardly_matters():
