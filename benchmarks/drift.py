@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from pick import DEVELOPED_ON
 from simulated_returns import TABLES, Array
-from studies.simulation.table_groups import groups_of
-from studies.simulation.run_table import RunTable
 
+from studies.simulation.run_table import RunTable
+from studies.simulation.table_groups import groups_of
 from studies.statistics.drift import DRIFT, DRIFT_ERROR
 from studies.statistics.rate_curve import smoothing
 from studies.statistics.values import mean_of_seeds

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
+
 from studies.simulation.run_table import RunTable
 
 Array = np.ndarray[Any, Any]
