@@ -17,13 +17,13 @@ def mean_of_seeds(values: ArrayLike, axis: int = -1) -> Any:
     This is the one estimator of the product: of what is reported to Optuna and at rungs, of rankings, confirmations,
     intervals and reports. It was chosen by measurement (`benchmarks/results/estimators.md`):
 
-    - It is unbiased, so values over different numbers of seeds are comparable. Where a quarter of the runs collapse, the
-      interquartile mean with fractional weights is too low by 18% of the range over three seeds, 13% over five and 9%
-      over eight, beside the same over ever more seeds.
-    - It chooses better. Over the tables of finished runs, the pick by the means of five seeds is 6.3% of the range worse
-      than the best in expectation, by interquartile means 8.0%; with eight seeds 4.4% and 8.8%. It is better, too, where
-      the pick is judged by the interquartile mean of other seeds. The reason is collapses: the interquartile mean
-      leaves out most of a quarter of bad runs, and so cannot tell an unreliable candidate from a reliable one.
+    - It is unbiased, so values over different numbers of seeds are comparable. Where a quarter of the runs collapse,
+      the interquartile mean with fractional weights is too low by 18% of the range over three seeds, 13% over five and
+      9% over eight, beside the same over ever more seeds.
+    - It chooses better. Over the tables of finished runs, the pick by the means of five seeds is 6.3% of the range
+      worse than the best in expectation, by interquartile means 8.0%; with eight seeds 4.4% and 8.8%. It is better,
+      too, where the pick is judged by the interquartile mean of other seeds. The reason is collapses: the interquartile
+      mean leaves out most of a quarter of bad runs, and cannot tell an unreliable candidate from a reliable one.
     - It is what a long run is worth: the expected return of one further run.
 
     Args:
