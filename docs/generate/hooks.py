@@ -30,6 +30,7 @@ PAGES = {
     "benchmarks/pick.md": "benchmarks/pick.md",
     "benchmarks/results/estimators.md": "benchmarks/estimators.md",
     "benchmarks/results/intervals.md": "benchmarks/intervals.md",
+    "benchmarks/results/drift.md": "benchmarks/drift.md",
 }
 """File of the repository -> its page. Files of `docs/` are pages under their own names."""
 

@@ -184,6 +184,19 @@ def test_show_prints_a_single_seed_and_the_reason_of_a_pruned_trial(finder: Any)
     assert finder("show", "s", "--trial", "0", "--json").json["reason"].startswith("it had fallen behind")
 
 
+def test_show_names_the_kind_of_a_failure(finder: Any) -> None:
+    spec = studies.StudySpec(
+        name="s", storage=f"sqlite:///{finder.folder}/finder.db", agents=("ppo",), env="E", env_steps=1, seeds=(7,),
+        params={"x": "0:1"},
+    )  # fmt: skip
+    with studies.open_study(spec) as opened, studies.Recorder(opened) as recorder:
+        recorder.failed(recorder.ask().number, "the loss became NaN", kind="diverged")  # type: ignore[union-attr]
+        recorder.failed(recorder.ask().number, "its process was killed", kind="killed")  # type: ignore[union-attr]
+    rows = [line.split() for line in finder("show", "s").out.splitlines()[2:4]]
+    assert [row[2] for row in rows] == ["diverged", "killed"]
+    assert [trial["failure"] for trial in finder("show", "s", "--json").json["trials"]] == ["diverged", "killed"]
+
+
 def test_study_of_a_later_version_does_not_hide_other_studies(finder: Any, make_later: Any) -> None:
     make_later("kept.db", "theirs")
     ran = finder("studies", "--storage", "kept.db")
