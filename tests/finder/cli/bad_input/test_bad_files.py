@@ -200,7 +200,7 @@ TABLES = [
     Mistake("replay text.csv", "'return' has 'x'", "not a number"),
     Mistake("replay nan.csv", "no return", "number"),
     Mistake("replay twice.csv", "'a'", "two values"),
-    Mistake("replay gaps.csv", "2 rows, not 4", "each of 2 seeds"),
+    Mistake("replay gaps.csv --budget 1", "0 of 1 seeds of 'a'", "left to judge it"),
     Mistake("replay below.csv", "env_steps", "above 0"),
     Mistake("replay quotes.csv", "quotes.csv", "cannot be read"),
     Mistake("replay latin.csv", "latin.csv", "cannot be read"),

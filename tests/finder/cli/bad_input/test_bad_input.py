@@ -26,7 +26,7 @@ MISTAKES = {
     "sampler argument": (("tune", *PPO, "--sampler-kwargs", '{"n_startup_trial": 1}'), "n_startup_trials"),
     "unknown pruner": (("lr", *PPO, "--pruner", "medain"), "Did you mean 'median'"),
     "unknown executor": (("lr", *PPO, "--executor", "proces"), "process"),
-    "unknown metric": (("lr", *PPO, "--metric", "rewards"), "Invalid value for '--metric': 'rewards' is not one of"),
+    "unknown metric": (("lr", *PPO, "--metric", "rewards"), "there is no metric 'rewards'"),
     "action space": (("lr", "dqn", "--env", "Pendulum-v1"), "discrete actions"),
     "unknown hyperparameter": (("lr", *PPO, "--set", "gama=0.9"), "Did you mean gamma"),
     "hyperparameter out of range": (("lr", *PPO, "--set", "gamma=2"), "gamma must be"),
