@@ -108,9 +108,11 @@ def spaces(pairs: Iterable[str] | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for pair in pairs or ():
         name, separator, text = _NAME.fullmatch(pair).groups()  # type: ignore[union-attr]  # matches every text
-        if not name.strip() or (separator and not text.strip()):
+        is_empty = not text.strip() or (separator == "=" and text.strip().startswith("@"))
+        if not name.strip() or (separator and is_empty):
             raise ConfigurationError(
-                f"--param is {pair!r}: write name=low:high, name=a,b,c, or a name alone for its usual range."
+                f"--param is {pair!r}: write name=low:high, name=a,b,c, or a name alone for its usual range; "
+                "a condition follows, as in name@other=value."
             )
         space = None if not separator else f"@{text}" if separator == "@" else text.strip()
         _add(found, name.strip(), space, "--param")

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from studies.errors import StudyError, nearest
-from studies.spec.spaces import Fixed, FloatRange, IntRange, Json, Space, encode, settle
+from studies.spec.spaces import Choice, Fixed, FloatRange, IntRange, Json, Space, encode, settle
 
 Spaces = Mapping[str, Space]
 Row = Mapping[str, Json]
@@ -59,13 +59,23 @@ def _possible(name: str, other: str, space: Space, value: Json) -> Json:
             f"{name} depends on {other}={value!r}, but {other} is a range of real numbers, which hardly ever has that "
             f"value: make {other} a choice, or take the condition out."
         )
+    never = StudyError(
+        f"{name} depends on {other}={value!r}, a value that {other} never has: give one of {_values_text(space)}, or "
+        f"add it to the space of {other}."
+    )
     try:
         settled = settle(space, value)
-        if isinstance(space, IntRange) and (settled - space.low) % (space.step or 1):
-            raise StudyError(f"{value!r} is not {space.low} plus a multiple of {space.step}.")
-    except StudyError as error:
-        raise StudyError(f"{name} depends on {other}={value!r}, a value that {other} never has: {error}") from None
+    except StudyError:
+        raise never from None
+    if isinstance(space, IntRange) and (settled - space.low) % (space.step or 1):
+        raise never
     return settled
+
+
+def _values_text(space: IntRange | Choice | Fixed) -> str:
+    if isinstance(space, IntRange):
+        return f"{space.low}:{space.high}{f' in steps of {space.step}' if space.step else ''}"
+    return str(list(space.values) if isinstance(space, Choice) else [space.value])
 
 
 def in_order(spaces: Spaces) -> dict[str, Space]:

@@ -79,11 +79,14 @@ def test_mistake_in_a_notation(written: Any, message: str) -> None:
     ("written", "message"),
     [
         ({"momentum": "0:1@optimiser=sgd", "optimizer": "sgd,adam"}, "'optimiser', which is not searched.*'optimizer'"),
-        ({"momentum": "0:1@optimizer=sdg", "optimizer": "sgd,adam"}, "never has: 'sdg' is not one of"),
+        (
+            {"momentum": "0:1@optimizer=sdg", "optimizer": "sgd,adam"},
+            "='sdg', a value that optimizer never has: give one of",
+        ),
         ({"momentum": "0:1@momentum=1"}, "depends on itself"),
         ({"momentum": "0:1@gamma=0.9", "gamma": "0.8:0.99"}, "a range of real numbers"),
-        ({"momentum": "0:1@n=4", "n": {"low": 1, "high": 9, "step": 2}}, "1 plus a multiple of 2"),
-        ({"momentum": "0:1@n=11", "n": "1:9"}, "11 is outside 1:9"),
+        ({"momentum": "0:1@n=4", "n": {"low": 1, "high": 9, "step": 2}}, "give one of 1:9 in steps of 2"),
+        ({"momentum": "0:1@n=11", "n": "1:9"}, "n=11, a value that n never has: give one of 1:9, or"),
         ({"momentum": "0:1@tau=1"}, "tau, which is fixed to 0.5"),
         ({"a": "1,2@b=1", "b": "1,2@c=1", "c": "1,2@a=1"}, "circle: a depends on b depends on c depends on a"),
         ({"a": "1,2", "b": "1,2@a=1", "c": "1,2@b=1@a=2"}, "c never exists: its conditions need a to be both"),
