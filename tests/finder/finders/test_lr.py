@@ -321,7 +321,7 @@ class TestGrid:
             ({"seeds": 0}, "seeds must be >= 1"),
             ({"env_steps": 0}, "env_steps"),
             ({"env_steps": -5}, "env_steps"),
-            ({"metric": "score"}, r"'return' \(or 'reward'\) or 'loss'"),
+            ({"metric": "score"}, "there is no metric 'score'"),
             ({"prunner": "median"}, "Did you mean pruner"),
             ({"pruner": "medain"}, "median"),
             ({"fixed": {"gama": 0.9}}, "gamma"),
