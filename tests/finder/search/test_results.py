@@ -50,7 +50,7 @@ def study() -> Iterator[OpenStudy]:
 def test_result_prints_the_pick_and_the_states_of_the_trials(study: OpenStudy):
     first, second, third, fourth, *rest = repr(SearchResult(study)).splitlines()
     assert first.startswith("learning_rate 1e-3; the best rate lies between ")
-    assert second == "return 494 ± 11 in the search, over 2 seeds; expected 390 to 590 (95%)"
+    assert second == "return 494 ± 11 in the search, over 2 seeds; expected -120 to 590 (95%)"
     assert third.startswith("not safe: ")
     assert fourth == "lr-ppo-CartPole-v1: 3 trials, 2 complete, 0 pruned, 1 failed, in memory"
     assert rest[0] == "to be surer: the same call again (confirms them)"
@@ -95,10 +95,11 @@ def test_table_prints_every_column_with_significant_digits(study: OpenStudy):
     table = SearchResult(study).table()
     header, *rows = repr(table).splitlines()
     assert header.split() == [
-        "pick", "trial", "learning_rate", "value", "spread", "n_seeds", "state", "env_steps", "wall_seconds", "reason",
+        "pick", "trial", "learning_rate", "value", "spread", "n_seeds", "state", "env_steps", "wall_seconds",
+        "failure", "reason",
     ]  # fmt: skip
     assert rows[1].split() == ["pick", "1", "1e-3", "493.6", "11", "2", "COMPLETE", "1,000", "12.3"]
-    assert rows[2].split() == ["2", "1e-2", "0", "FAIL", "1.2", "the", "loss", "became", "nan"]
+    assert rows[2].split() == ["2", "1e-2", "0", "FAIL", "1.2", "error", "the", "loss", "became", "nan"]
     assert table["value"][1] == pytest.approx(493.62962955)  # the table keeps full precision
     assert "..." not in repr(table[["trial", "value"]])
 

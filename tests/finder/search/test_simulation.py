@@ -22,7 +22,7 @@ from studies.database.records import EpisodeRecord
 from studies.simulation import RunTable, SearchDesign, SimulatedSearch, simulate
 from studies.simulation.proposals import PlannedProposals
 from studies.spec.attributes import CONFIRMS_ATTR, RUNG_ATTR, seed_values
-from studies.statistics.values import iqm
+from studies.statistics.values import mean_of_seeds
 from studies.study.study import OpenStudy
 
 N_SEEDS = 3
@@ -66,7 +66,7 @@ class TableExecutor(Executor):
             stopped = listener.rung(step, values)
             is_last = mark + 1 == len(self._table.marks)  # a finished trial cannot be pruned
             for number in list(running) if is_last else sorted(stopped):
-                value = float(iqm(list(values[number].values())))
+                value = float(mean_of_seeds(list(values[number].values())))
                 state: Any = "complete" if is_last else "pruned"
                 outcome = Outcome(state=state, value=value, env_steps=step, seed_values=values[number])
                 listener.ended(number, outcome)

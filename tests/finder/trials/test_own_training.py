@@ -208,7 +208,7 @@ class TestRuns:
     def test_function_that_raises_fails_with_its_traceback(self) -> None:
         outcome = run_trials(trial(trainings.raises, seeds=(0, 1))).outcomes[0]
         assert outcome.state == "failed"
-        assert not outcome.diverged
+        assert outcome.failure == "error"
         assert outcome.reason == "RuntimeError: the arm fell off"
         assert "trainings.py" in outcome.traceback
         assert 'raise RuntimeError("the arm fell off")' in outcome.traceback
@@ -227,7 +227,7 @@ class TestRuns:
     def test_function_that_catches_its_divergence_fails(self, gain: float) -> None:
         outcome = run_trials(trial(trainings.nan, params={"gain": gain})).outcomes[0]
         assert outcome.state == "failed"
-        assert outcome.diverged
+        assert outcome.failure == "diverged"
         assert outcome.reason.startswith("NonFiniteError: report(...) got episode_return=nan after 20 ")
 
     def test_hanging_function_is_ended(self, tmp_path: Path) -> None:
