@@ -101,10 +101,10 @@ def test_configuration_with_one_seed_raises():
 
 def test_coverage_counts_intervals_that_contain_the_value_of_the_pick():
     values = np.zeros((2, 4, 1))
-    values[1, :, 0] = [0.0, 1.0, 2.0, 9.0]  # the middle half: 1 and 2
+    values[1, :, 0] = [0.0, 1.0, 2.0, 9.0]
     table = table_of(values, marks=(100,))
-    assert coverage(table, picks(1, interval=(1.5, 1.6)), budget=2, n=5) == 1.0
-    assert coverage(table, picks(1, interval=(1.6, 9.0)), budget=2, n=5) == 0.0
+    assert coverage(table, picks(1, interval=(2.9, 3.1)), budget=2, n=5) == 1.0
+    assert coverage(table, picks(1, interval=(3.1, 9.0)), budget=2, n=5) == 0.0
     assert coverage(table, make_policy("random"), budget=2, n=5) is None
 
 
