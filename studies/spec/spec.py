@@ -40,6 +40,13 @@ MOST_PROCESSES, MOST_PLANNED = 1024, 100_000
 
 Count = Annotated[int, Field(strict=True, ge=1, le=LARGEST)]
 Text = Annotated[str, Field(min_length=1, max_length=400)]
+_Minutes = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def _is_none(value: Any) -> bool:
+    """Return whether a field of a later version is left out of what is stored, so that earlier versions read it."""
+    return value is None
+
 
 IDENTITY_FIELDS = (
     "kind",
@@ -149,7 +156,7 @@ class StudySpec(CheckedModel):
     trials: Annotated[tuple[dict[str, Json], ...], Field(max_length=MOST_PLANNED)] = ()
     first: tuple[dict[str, Json], ...] = ()
     # Left out of stored specs where it is None, so that earlier versions read them.
-    warm_start: Annotated[WarmStart | None, Field(exclude_if=lambda value: value is None)] = None
+    warm_start: Annotated[WarmStart | None, Field(exclude_if=_is_none)] = None
     n_trials: Count = 20
     seeds: Annotated[
         tuple[Annotated[int, Field(strict=True, ge=0, le=LARGEST)], ...],
@@ -159,8 +166,8 @@ class StudySpec(CheckedModel):
     env_steps: Count | None = None
     episodes: Count | None = None
     horizon: Count | None = None
-    minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    total_env_steps: Count | None = None
+    minutes: Annotated[_Minutes | None, Field(exclude_if=_is_none)] = None
+    total_env_steps: Annotated[Count | None, Field(exclude_if=_is_none)] = None
     n_reports: Annotated[int, Field(strict=True, ge=1, le=1000)] = 20
     metric: Annotated[str, BeforeValidator(check_metric)] = "return"
     sampler: Annotated[str, BeforeValidator(check_sampler_name)] = "tpe"

@@ -16,7 +16,11 @@ VERSION_ATTR = "finder_spec_version"
 """Study attribute: version of the spec. Studies of early versions have none, which means version 1."""
 
 SPEC_VERSION = 2
-"""Current version of specs. It is incremented when a field is added, removed or changes its meaning."""
+"""Current version of specs. It is incremented when a field is added, removed or changes its meaning.
+
+Version 2 has conditional parameters, warm starts, budgets of the whole search, and metrics beside return and loss.
+Specs without any are stored as version 1, which earlier versions of Finder read.
+"""
 
 _MOVED_CALLBACKS = {
     "agents.callbacks:Progress": "agents.callbacks.progress:Progress",
@@ -34,7 +38,14 @@ def stored_attributes(spec: StudySpec, label: str) -> dict[str, Json]:
         spec: The spec.
         label: Label of its storage, without a password: the dashboard shows attributes to everyone.
     """
-    return {VERSION_ATTR: SPEC_VERSION, SPEC_ATTR: {**spec.to_json_dict(), "storage": label}}
+    version = 2 if _has_later_features(spec) else 1
+    return {VERSION_ATTR: version, SPEC_ATTR: {**spec.to_json_dict(), "storage": label}}
+
+
+def _has_later_features(spec: StudySpec) -> bool:
+    """Return whether a spec cannot be read by versions of Finder that know version 1 only."""
+    is_conditional = any(space.when for space in spec.params.values())
+    return is_conditional or spec.warm_start is not None or spec.has_limit or spec.metric not in ("return", "loss")
 
 
 def is_finder_study(attributes: Mapping[str, Any]) -> bool:
