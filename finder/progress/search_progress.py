@@ -278,10 +278,11 @@ def end_line(number: int, trial: RunningTrial | None, outcome: Outcome, width: i
         at = f" at {_value(outcome.value)}" if outcome.value is not None else ""
         line.append(f"pruned{at} after {counted(outcome.env_steps, 'step')}", "yellow")
     elif outcome.state == "failed":
-        # The reason of an environment's failure needs the room of the longer word.
-        word = failure_word("error" if outcome.failure == "environment" else outcome.failure)
-        room = max(_LEAST, width - line.cell_len - len(word) - len(": ") - len(took))
-        line.append(f"{word}: {truncate_words(headline(outcome.reason), room)}", "red")
+        reason, room = headline(outcome.reason), width - line.cell_len - len(": ") - len(took)
+        word = failure_word(outcome.failure)
+        if len(word) + len(reason) > room:  # the reason needs the room of a longer word
+            word = failure_word("error") if outcome.failure == "environment" else word
+        line.append(f"{word}: {truncate_words(reason, max(_LEAST, room - len(word)))}", "red")
     else:
         line.append("interrupted", "dim")
     wrapped = line.wrap(Console(width=width), width)
