@@ -1,4 +1,4 @@
-"""Which single number over seeds should value a candidate? Writes benchmarks/results/estimators.md.
+"""Compare single numbers over seeds that could value a candidate. Writes benchmarks/results/estimators.md.
 
 python benchmarks/estimators.py    # a quarter of a minute on one core
 """

@@ -226,7 +226,7 @@ def momentum(table: RunTable, replays: int, n_seeds: int) -> Json:
 
 
 def pruning(table: RunTable, replays: int, rule: str) -> Json:
-    """What a scheduler saves of three seeds each, and whether it prunes who would end among the best three."""
+    """Return what a scheduler saves of three seeds each, and whether it prunes one of the final best three."""
     scheduler = PRUNING[rule](table)
     design = SearchDesign(scheduler=scheduler, n_seeds=3, n_finalists=0)
     saved, lost, harm = [], [], []

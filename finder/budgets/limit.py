@@ -73,7 +73,7 @@ class Limit:
 
     @property
     def spent(self) -> float:
-        """What the search has spent, in the unit of the budget."""
+        """Amount that the search has spent, in the unit of the budget."""
         return self._meter.spent()
 
     @property

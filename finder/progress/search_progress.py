@@ -280,8 +280,8 @@ def end_line(number: int, trial: RunningTrial | None, outcome: Outcome, width: i
     elif outcome.state == "failed":
         reason, room = headline(outcome.reason), width - line.cell_len - len(": ") - len(took)
         word = failure_word(outcome.failure)
-        if len(word) + len(reason) > room:  # the reason needs the room of a longer word
-            word = failure_word("error") if outcome.failure == "environment" else word
+        if outcome.failure == "environment" and len(word) + len(reason) > room:
+            word = failure_word("error")  # shorter, so that more of the reason is shown
         line.append(f"{word}: {truncate_words(reason, max(_LEAST, room - len(word)))}", "red")
     else:
         line.append("interrupted", "dim")

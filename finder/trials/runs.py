@@ -206,10 +206,9 @@ class SeedRun:
         metric, budget = self.trial.metric, self.trial.spec.env_steps or env_steps
         if metric.kind == "auc":
             return area_under_curve(self._steps, self._values, env_steps)
-        past = [(at, value) for at, value in zip(self._steps, self._values, strict=True) if at <= env_steps]
-        steps, values = zip(*past, strict=True) if past else ((), ())
         # Trials that have not reached the threshold count as if they reached it at the end of the budget.
-        return steps_to_threshold(steps, values, metric.threshold, max(budget, env_steps))
+        end = max(budget, env_steps)
+        return steps_to_threshold(self._steps, self._values, metric.threshold, env_steps, unreached=end)
 
     def _newest(self, env_steps: int) -> float:
         """Return the value of the last episode up to a step, for episodes that are longer than the averaged window."""

@@ -31,7 +31,7 @@ ResultState = Literal["open", "complete", "pruned", "diverged", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrialResult:
-    """What a trial has shown so far. Equal to itself only, so that conclusions can be kept by the trials they are from.
+    """Result of a trial so far. Equal to itself only, so that conclusions can be kept by the trials they are from.
 
     Attributes:
         number: Number of the trial.

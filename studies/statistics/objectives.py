@@ -45,11 +45,17 @@ def area_under_curve(env_steps: ArrayLike, values: ArrayLike, until: float) -> f
 
 
 def steps_to_threshold(
-    env_steps: ArrayLike, values: ArrayLike, threshold: float, until: float, n_episodes: int = N_EPISODES
+    env_steps: ArrayLike,
+    values: ArrayLike,
+    threshold: float,
+    until: float,
+    n_episodes: int = N_EPISODES,
+    *,
+    unreached: float | None = None,
 ) -> float:
     """Return the environment steps after which the mean of the last `n_episodes` values reaches a threshold.
 
-    A run that does not reach it counts as one that reaches it at `until`: how much longer it would take is unknown.
+    A run that does not reach it counts as one that reaches it at the end: how much longer it would take is unknown.
 
     Args:
         env_steps: Environment steps of the run at the end of each episode, [n], in any order.
@@ -57,9 +63,10 @@ def steps_to_threshold(
         threshold: Value to reach.
         until: Environment steps at which the curve ends, above 0. Episodes that end later are left out.
         n_episodes: Number of episodes, >= 1; fewer never reach the threshold. Defaults to 20.
+        unreached: Value of a curve that does not reach the threshold. Defaults to `None`: `until`.
 
     Returns:
-        The steps, at most `until`; NaN if no episode ended by then.
+        The steps; NaN if no episode ended by then.
 
     Raises:
         StudyError: If the lengths differ, or a number is out of range.
@@ -74,7 +81,9 @@ def steps_to_threshold(
     sums = np.concatenate([[0.0], np.cumsum(numbers)])
     means = (sums[n_episodes:] - sums[:-n_episodes]) / n_episodes  # [n - n_episodes + 1]
     reached = np.flatnonzero(means >= threshold)
-    return float(steps[reached[0] + n_episodes - 1]) if reached.size else float(until)
+    return (
+        float(steps[reached[0] + n_episodes - 1]) if reached.size else float(until if unreached is None else unreached)
+    )
 
 
 def _ordered(env_steps: ArrayLike, values: ArrayLike) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

@@ -49,6 +49,7 @@ def test_a_single_lucky_episode_is_not_enough() -> None:
 
 def test_episodes_after_the_end_do_not_count() -> None:
     assert steps_to_threshold([10, 70], [0.0, 9.0], 5.0, 60, n_episodes=1) == 60
+    assert steps_to_threshold([10, 70], [0.0, 9.0], 5.0, 60, n_episodes=1, unreached=100) == 100
 
 
 @pytest.mark.parametrize("function", [area_under_curve, lambda *given: steps_to_threshold(*given[:2], 1.0, given[2])])
