@@ -30,6 +30,14 @@ _TRIAL_WRITES = (
 )
 _STUDY_WRITES = ("create_new_trial", "set_study_user_attr", "set_study_system_attr")
 
+_OWN = sa.and_(
+    leases.c.study_name == sa.bindparam("of_study"),
+    leases.c.owner == sa.bindparam("of_owner"),
+    leases.c.number.in_(sa.bindparam("of_numbers", expanding=True)),
+)
+_LOCK = leases.update().where(_OWN).values(epoch=leases.c.epoch)
+_HELD = sa.select(leases.c.number, leases.c.epoch).where(_OWN).with_for_update(read=True)
+
 _thread = threading.local()
 
 
@@ -94,12 +102,10 @@ def check_transactions(engine: sa.Engine) -> None:
         fence = current()
         if fence is None:
             return
-        own = sa.and_(
-            leases.c.study_name == fence.study, leases.c.owner == fence.owner, leases.c.number.in_(list(fence.epochs))
-        )
+        own = {"of_study": fence.study, "of_owner": fence.owner, "of_numbers": list(fence.epochs)}
         if engine.dialect.name == "sqlite":  # locks the file at the first write; SQLite has no other lock
-            connection.execute(leases.update().where(own).values(epoch=leases.c.epoch))
-        rows = connection.execute(sa.select(leases.c.number, leases.c.epoch).where(own).with_for_update(read=True))
+            connection.execute(_LOCK, own)
+        rows = connection.execute(_HELD, own)
         fence.check({row.number: row.epoch for row in rows})
 
 

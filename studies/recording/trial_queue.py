@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 
 from studies.coordination.lease_manager import STUDY, LeaseManager
 from studies.database.fencing import LeaseLostError
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
+
+_Start = Callable[[list[FrozenTrial]], StartedTrial | None]
+"""Starts the next trial, given all trials; `None` if there is none."""
 
 
 class TakenTrial(NamedTuple):
@@ -65,15 +68,18 @@ class TrialQueue:
         self._source = self._planned(source)
 
     @contextlib.contextmanager
-    def _planning(self) -> Iterator[None]:
-        """Hold the planning lease for the block, after requeueing the trials of dead processes."""
-        with self._leases.planning():
-            self._warn_of_ignored()
-            requeue_abandoned(self._study.study, self._leases)
-            yield
+    def _planning(self) -> Iterator[list[FrozenTrial]]:
+        """Hold the planning lease for the block, after requeueing the trials of dead processes.
 
-    def _warn_of_ignored(self) -> None:
-        for trial in self._study.trials_of_others():
+        The block gets all trials: while it holds the lease, no other process starts or requeues one.
+        """
+        with self._leases.planning():
+            trials = requeue_abandoned(self._study.study, self._leases)
+            self._warn_of_ignored(trials)
+            yield trials
+
+    def _warn_of_ignored(self, trials: Sequence[FrozenTrial]) -> None:
+        for trial in self._study.others_among(trials):
             if trial.number not in self._ignored:
                 self._ignored.add(trial.number)
                 reason = exclusion_reason(trial, self._study.spec.parameter_names)
@@ -128,13 +134,13 @@ class TrialQueue:
         Args:
             busy: Numbers of trials that must not be started here.
         """
-        return self._take(lambda: self._source.take(busy))
+        return self._take(lambda trials: self._source.take(trials, busy))
 
     def take_confirmation(self) -> TakenTrial | None:
         """Return the next confirmation; None if there is none."""
-        return self._take(self._confirmations.start_next)
+        return self._take(lambda _: self._confirmations.start_next())
 
-    def _take(self, start: Callable[[], StartedTrial | None]) -> TakenTrial | None:
+    def _take(self, start: _Start) -> TakenTrial | None:
         while True:
             started = self._start(start)
             if started is None:
@@ -146,12 +152,12 @@ class TrialQueue:
             self._leases.release(started.trial.number)
             self.requeue(started.trial.number)
 
-    def _start(self, start: Callable[[], StartedTrial | None]) -> StartedTrial | None:
+    def _start(self, start: _Start) -> StartedTrial | None:
         while True:
             started = None
             try:
-                with self._planning():
-                    started = start()
+                with self._planning() as trials:
+                    started = start(trials)
                     if started is None or self._leases.acquire(started.trial.number) is None:
                         return started
             except LeaseLostError as error:

@@ -49,7 +49,7 @@ class TrialSource:
     @property
     def n_left(self) -> int:
         """Number of trials that are still to be started."""
-        trials = self._refresh()
+        trials = self._refresh(self._study.trials())
         waiting = _waiting(trials)
         if self._planned:
             return len(waiting) + len(self._pending)
@@ -58,15 +58,16 @@ class TrialSource:
     @property
     def n_to_resume(self) -> int:
         """Number of trials that wait to be resumed."""
-        return sum(map(is_interrupted, _waiting(self._refresh())))
+        return sum(map(is_interrupted, _waiting(self._refresh(self._study.trials()))))
 
-    def take(self, busy: Container[int] = ()) -> StartedTrial | None:
+    def take(self, all_trials: Sequence[FrozenTrial], busy: Container[int] = ()) -> StartedTrial | None:
         """Return the next trial, which is running from now on; None if there is none. Requires the planning lease.
 
         Args:
+            all_trials: The trials of the Optuna study, read with the planning lease.
             busy: Numbers of trials that must not be started now, even if they wait.
         """
-        trials = self._refresh()
+        trials = self._refresh(self._study.own_among(all_trials))
         waiting = [trial for trial in _waiting(trials) if trial.number not in busy]
         # Interrupted trials are resumed even if there are enough trials.
         is_full = not self._planned and len(trials) - len(waiting) >= self._spec.n_trials
@@ -93,9 +94,8 @@ class TrialSource:
         if row := planned_row(trial):
             self._pending.insert(0, row)
 
-    def _refresh(self) -> list[FrozenTrial]:
-        """Return the current trials, and remove the rows from the plan that other processes have started or queued."""
-        trials = self._study.trials()
+    def _refresh(self, trials: list[FrozenTrial]) -> list[FrozenTrial]:
+        """Return the current trials, after removing planned rows that other processes have started or queued."""
         latest = itertools.takewhile(lambda trial: trial.number >= self._n_seen, reversed(trials))
         new = [trial for trial in latest if trial.number not in self._started]
         if new:

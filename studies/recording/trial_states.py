@@ -42,14 +42,20 @@ class StartedTrial(NamedTuple):
     conditions: Mapping[str, Mapping[str, tuple[Json, ...]]] = {}
 
 
-def requeue_abandoned(study: optuna.Study, leases: LeaseManager) -> None:
-    """Requeue the trials of dead processes. Requires the planning lease."""
+def requeue_abandoned(study: optuna.Study, leases: LeaseManager) -> list[FrozenTrial]:
+    """Requeue the trials of dead processes, and return all trials, not copied. Requires the planning lease."""
     # Order matters: processes release a lease after the trial has ended, and none starts a trial while this one plans.
     held = leases.leases_of_others()
-    for trial in study.get_trials(deepcopy=False):
-        is_running = trial.state == TrialState.RUNNING and not is_run_by_others(trial)
-        if is_running and trial.number not in held and not leases.holds(trial.number):
-            requeue(study, trial._trial_id)
+    trials = study.get_trials(deepcopy=False)
+    abandoned = [
+        trial
+        for trial in trials
+        if trial.state == TrialState.RUNNING and not is_run_by_others(trial)
+        if trial.number not in held and not leases.holds(trial.number)
+    ]
+    for trial in abandoned:
+        requeue(study, trial._trial_id)
+    return study.get_trials(deepcopy=False) if abandoned else trials
 
 
 def requeue(study: optuna.Study, trial_id: int) -> None:

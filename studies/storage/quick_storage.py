@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 from optuna.distributions import BaseDistribution, json_to_distribution
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 _MOST_NAMED = 500
 """Maximum number of ids in a query; databases have a limit, and beyond it reading all rows is faster."""
 
+_STUDY = sa.select(models.StudyModel.__table__.c.study_id).where(
+    models.StudyModel.__table__.c.study_id == sa.bindparam("study_id")
+)
+
 _Rows = dict[int, list[Any]]
 
 for _model in (models.StudyModel, models.TrialModel):
@@ -35,12 +39,34 @@ for _model in (models.StudyModel, models.TrialModel):
     _model.__table__.dialect_options["sqlite"]["autoincrement"] = True
 
 
+class _Condition(NamedTuple):
+    """Which trials are read: the values of a query's parameters, `None` for those that the query has not.
+
+    Attributes:
+        trial_id: Id of the only trial.
+        study_id: Id of the study.
+        states: States of the trials.
+        newer: Only trials with greater ids, and those that are named.
+        named: Ids of further trials.
+    """
+
+    trial_id: int | None = None
+    study_id: int | None = None
+    states: tuple[TrialState, ...] | None = None
+    newer: int | None = None
+    named: tuple[int, ...] | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the values of the parameters that the query has."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+
 class QuickStorage(RDBStorage):
     """`RDBStorage` with faster reads."""
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
         with self.scoped_session() as session:
-            found = _read(session, [models.TrialModel.__table__.c.trial_id == trial_id])
+            found = _read(session, _Condition(trial_id=trial_id))
         if not found:
             raise KeyError(f"there is no trial of the id {trial_id}")
         return found[0]
@@ -52,23 +78,65 @@ class QuickStorage(RDBStorage):
         included_trial_ids: set[int],
         trial_id_greater_than: int,
     ) -> list[FrozenTrial]:
-        table = models.TrialModel.__table__
-        wanted = [table.c.study_id == study_id]
+        wanted = _Condition(study_id=study_id)
         if states is not None:
-            wanted.append(table.c.state.in_([state for state in TrialState if state in states]))
+            wanted = wanted._replace(states=tuple(state for state in TrialState if state in states))
         named = {trial_id for trial_id in included_trial_ids if trial_id <= trial_id_greater_than}
         if trial_id_greater_than > -1 and len(named) <= _MOST_NAMED:
-            newer = table.c.trial_id > trial_id_greater_than
-            wanted.append(sa.or_(table.c.trial_id.in_(named), newer) if named else newer)
+            wanted = wanted._replace(newer=trial_id_greater_than, named=tuple(named) or None)
         with self.scoped_session() as session:
-            models.StudyModel.find_or_raise_by_id(study_id, session)
+            if session.connection().execute(_STUDY, {"study_id": study_id}).first() is None:
+                raise KeyError(f"there is no study of the id {study_id}")
             trials = _read(session, wanted)
         if len(named) > _MOST_NAMED:
             return [each for each in trials if each._trial_id in named or each._trial_id > trial_id_greater_than]
         return trials
 
 
-def _read(session: Session, wanted: Sequence[sa.ColumnElement[bool]]) -> list[FrozenTrial]:
+class _Queries(NamedTuple):
+    """Queries of the trials, and of what belongs to them."""
+
+    trials: sa.Select[Any]
+    params: sa.Select[Any]
+    values: sa.Select[Any]
+    user_attrs: sa.Select[Any]
+    system_attrs: sa.Select[Any]
+    curves: sa.Select[Any]
+
+
+@lru_cache
+def _queries(names: frozenset[str]) -> _Queries:
+    """Return the queries with these parameters of `_Condition`. Building them takes as long as running them."""
+    table = models.TrialModel.__table__
+    wanted: list[sa.ColumnElement[bool]] = []
+    if "trial_id" in names:
+        wanted.append(table.c.trial_id == sa.bindparam("trial_id"))
+    if "study_id" in names:
+        wanted.append(table.c.study_id == sa.bindparam("study_id"))
+    if "states" in names:
+        wanted.append(table.c.state.in_(sa.bindparam("states", expanding=True)))
+    if "newer" in names:
+        newer = table.c.trial_id > sa.bindparam("newer")
+        named = table.c.trial_id.in_(sa.bindparam("named", expanding=True))
+        wanted.append(sa.or_(named, newer) if "named" in names else newer)
+
+    def of_trials(model: Any, *columns: str) -> sa.Select[Any]:
+        child = model.__table__
+        query = sa.select(child.c.trial_id, *(child.c[name] for name in columns))
+        query = query.join(table, table.c.trial_id == child.c.trial_id).where(*wanted)
+        return query.order_by(*child.primary_key.columns)
+
+    return _Queries(
+        trials=sa.select(table).where(*wanted).order_by(table.c.trial_id),
+        params=of_trials(models.TrialParamModel, "param_name", "param_value", "distribution_json"),
+        values=of_trials(models.TrialValueModel, "objective", "value", "value_type"),
+        user_attrs=of_trials(models.TrialUserAttributeModel, "key", "value_json"),
+        system_attrs=of_trials(models.TrialSystemAttributeModel, "key", "value_json"),
+        curves=of_trials(models.TrialIntermediateValueModel, "step", "intermediate_value", "intermediate_value_type"),
+    )
+
+
+def _read(session: Session, wanted: _Condition) -> list[FrozenTrial]:
     """Return trials; raise `DamagedError` for inconsistent rows."""
     try:
         return _read_all(session, wanted)
@@ -79,26 +147,22 @@ def _read(session: Session, wanted: Sequence[sa.ColumnElement[bool]]) -> list[Fr
         raise damaged("a trial of the storage", f"{type(error).__name__}: {message}") from error
 
 
-def _read_all(session: Session, wanted: Sequence[sa.ColumnElement[bool]]) -> list[FrozenTrial]:
-    table = models.TrialModel.__table__
-    rows = session.execute(sa.select(table).where(*wanted).order_by(table.c.trial_id)).all()
+def _read_all(session: Session, wanted: _Condition) -> list[FrozenTrial]:
+    parameters = wanted.parameters()
+    queries = _queries(frozenset(parameters))
+    connection = session.connection()
+    rows = connection.execute(queries.trials, parameters).all()
     if not rows:
         return []
 
-    def of_trials(model: Any, *columns: str) -> _Rows:
-        child = model.__table__
-        query = sa.select(child.c.trial_id, *(child.c[name] for name in columns))
-        query = query.join(table, table.c.trial_id == child.c.trial_id).where(*wanted)
+    def of_trials(query: sa.Select[Any]) -> _Rows:
         found: _Rows = defaultdict(list)
-        for row in session.execute(query.order_by(*child.primary_key.columns)):
+        for row in connection.execute(query, parameters):
             found[row[0]].append(row)
         return found
 
-    params = of_trials(models.TrialParamModel, "param_name", "param_value", "distribution_json")
-    values = of_trials(models.TrialValueModel, "objective", "value", "value_type")
-    user_attrs = of_trials(models.TrialUserAttributeModel, "key", "value_json")
-    system_attrs = of_trials(models.TrialSystemAttributeModel, "key", "value_json")
-    curves = of_trials(models.TrialIntermediateValueModel, "step", "intermediate_value", "intermediate_value_type")
+    params, values, curves = map(of_trials, (queries.params, queries.values, queries.curves))
+    user_attrs, system_attrs = map(of_trials, (queries.user_attrs, queries.system_attrs))
     value_of = models.TrialValueModel.stored_repr_to_value
     point_of = models.TrialIntermediateValueModel.stored_repr_to_intermediate_value
 

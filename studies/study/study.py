@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -65,17 +65,19 @@ class OpenStudy:
     def trials(self, *states: TrialState) -> list[FrozenTrial]:
         """Return the trials of the search in these states (all if none is given), by number.
 
-        They are not copied: do not change them. Confirmations are `confirmation_trials`, trials of other programs are
-        `trials_of_others`.
+        They are not copied: do not change them. Confirmations are `confirmation_trials`; trials of other programs are
+        left out.
         """
-        trials = self.study.get_trials(deepcopy=False, states=states or None)
+        return self.own_among(self.study.get_trials(deepcopy=False, states=states or None))
+
+    def own_among(self, trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
+        """Return those of the given trials of the Optuna study that are trials of the search."""
         names = self.spec.parameter_names
         return [trial for trial in trials if not is_confirmation(trial) and not exclusion_reason(trial, names)]
 
-    def trials_of_others(self) -> list[FrozenTrial]:
-        """Return the trials that other Optuna programs run, or that have other parameters, by number, not copied."""
+    def others_among(self, trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
+        """Return those of the given trials that other Optuna programs run, or that have other parameters."""
         names = self.spec.parameter_names
-        trials = self.study.get_trials(deepcopy=False)
         return [trial for trial in trials if not is_confirmation(trial) and exclusion_reason(trial, names)]
 
     def confirmation_trials(self) -> list[FrozenTrial]:
