@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from agents.config.work import relative_work
 from finder.executors.executor import NextTrial, StudyListener
 from finder.trials.trial import TrialSpec
 
@@ -79,20 +81,29 @@ class Batching:
 
 
 def split_into_batches(trials: list[TrialSpec], n_workers: int) -> list[list[TrialSpec]]:
-    """Split trials into batches with equally many runs, and keep trials of equal structure together.
+    """Split trials into batches that take about equally long, and keep trials of equal structure together.
 
-    If trials of equal structure are split, neighbours go to different workers: neighbours in a plan perform alike, and
-    when the worse half is pruned at a rung, every worker should keep some trials.
+    Workers wait for each other at rungs, so the slowest batch determines the time of all. The slowest structures come
+    first, which leaves the fast ones to fill the gaps. If trials of equal structure are split, neighbours go to
+    different workers: neighbours in a plan perform alike, and when the worse half is pruned at a rung, every worker
+    should keep some trials.
     """
     structures: dict[tuple[object, ...], list[TrialSpec]] = {}
     for trial in trials:
         structures.setdefault(trial.agent.structure(), []).append(trial)
-    ordered = [trial for group in structures.values() for i in range(n_workers) for trial in group[i::n_workers]]
-    total = sum(len(trial.seeds) for trial in ordered)
+    groups = sorted(structures.values(), key=lambda group: -round(math.log2(_seconds(group[0]))))
+    ordered = [trial for group in groups for i in range(n_workers) for trial in group[i::n_workers]]
+    seconds = {trial.number: len(trial.seeds) * _seconds(trial) for trial in ordered}
+    total = sum(seconds.values())
     batches: list[list[TrialSpec]] = [[] for _ in range(n_workers)]
-    before = 0
+    before = 0.0
     for trial in ordered:
-        middle = before + len(trial.seeds) / 2
-        batches[int(middle * n_workers / total)].append(trial)
-        before += len(trial.seeds)
+        middle = before + seconds[trial.number] / 2
+        batches[min(int(middle * n_workers / total), n_workers - 1)].append(trial)
+        before += seconds[trial.number]
     return [batch for batch in batches if batch]
+
+
+def _seconds(trial: TrialSpec) -> float:
+    """Return about how long an environment step of one run takes, in arbitrary units."""
+    return relative_work(trial.agent.config)

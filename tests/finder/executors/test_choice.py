@@ -10,6 +10,7 @@ from fakes import SMALL_DQN, SMALL_PPO
 
 from agents import AgentSpec, ConfigurationError
 from agents.algorithms.ppo import PPO
+from agents.config.work import relative_work
 from finder.executors import choice, choose_executor, machine
 from finder.executors.batches import split_into_batches
 from finder.executors.executor import Executor
@@ -100,7 +101,7 @@ def test_trials_are_split_evenly_and_grouped_by_structure():
 
     trials = [trial(number, hidden=4 + 4 * (number % 2)) for number in range(8)]
     assert [[t.number for t in batch] for batch in split_into_batches(trials, 2)] == [[0, 4, 2, 6], [1, 5, 3, 7]]
-    assert [[t.number for t in batch] for batch in split_into_batches(trials[:3], 2)] == [[0], [2, 1]]
+    assert [[t.number for t in batch] for batch in split_into_batches(trials[:3], 2)] == [[0, 2], [1]]
     assert [[t.number for t in batch] for batch in split_into_batches(trials[:1], 3)] == [[0]]
     alike = [trial(number, hidden=4) for number in range(6)]
     assert [[t.number for t in batch] for batch in split_into_batches(alike, 2)] == [
@@ -108,6 +109,21 @@ def test_trials_are_split_evenly_and_grouped_by_structure():
         [1, 3, 5],
     ]  # neighbours are separated
     assert split_into_batches([], 2) == []
+
+
+def test_batches_take_about_equally_long():
+    def trial(number: int, **params: int) -> TrialSpec:
+        agent = AgentSpec.of("sac", "Pendulum-v1", {"hidden_sizes": [256, 256], **params})
+        return TrialSpec(number=number, agent=agent, seeds=(0, 1), env_steps=10)
+
+    trials = [trial(0), trial(1, batch_size=512), trial(2, batch_size=512, gradient_steps=4), trial(3, batch_size=64)]
+    batches = split_into_batches(trials, 2)
+    assert [[t.number for t in batch] for batch in batches] == [[2], [1, 0, 3]]  # 2048 and 512 + 256 + 64 rows a step
+
+
+@pytest.mark.parametrize("hidden_sizes", [[], [8]])
+def test_every_network_takes_some_time(hidden_sizes: list[int]):
+    assert relative_work(AgentSpec.of("ppo", "CartPole-v1", {"hidden_sizes": hidden_sizes}).config) > 0
 
 
 def test_memory_limits_of_containers_are_respected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
