@@ -139,9 +139,9 @@ def report(names: Sequence[str], told: Told, budgets: Sequence[int], replays: in
         "",
         f"Made by `python benchmarks/pick.py unseen` from the tables of {', '.join(names)} "
         f"({min(n_of.values())} seeds of 44 candidates each). {replays} replays of each policy, the same seeds for "
-        f"all; {N_JUDGES} seeds that a search does not see judge its pick, by runs of the longest length. Budgets are in "
-        "runs of that length; the lengths of the runs in a search are shares of it. Regret is a share of the range of all "
-        f"candidates; *close* is the share of replays with a regret of at most {CLOSE:.0%}. Intervals (95%) are "
+        f"all; {N_JUDGES} seeds that a search does not see judge its pick, by runs of the longest length. Budgets are "
+        "in runs of that length; the lengths of the runs in a search are shares of it. Regret is a share of the range "
+        f"of all candidates; *close* is the share of replays with a regret of at most {CLOSE:.0%}. Intervals (95%) are "
         "bootstraps over cases and replays.",
     ]
     for label, members in groups.items():
