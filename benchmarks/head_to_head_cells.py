@@ -49,8 +49,8 @@ class Cell:
 
 
 PPO_TRIALS, SAC_TRIALS = (50_000, 100_000), (4_000, 8_000)
-"""The zoo's documentation searches PPO with trials of 50,000 steps. Two processes of PPO make about 1.5 million steps in
-5 minutes, and of SAC 40,000: so that at least the 10 trials end after which the zoo's sampler begins to model them."""
+"""The zoo's documentation searches PPO with trials of 50,000 steps. Two processes make about 1.5 million steps of PPO
+in 5 minutes, and 40,000 of SAC: so at least the 10 trials end after which the zoo's sampler begins to model them."""
 
 CELLS = {
     "ppo-acrobot": Cell(agent="ppo", env="Acrobot-v1", env_steps=100_000, threshold=-100.0, trial_steps=PPO_TRIALS),

@@ -74,7 +74,7 @@ UNTRANSLATED = (
     "other values."
 )
 
-_OURS_ONLY = {
+_OURS_ONLY: Json = {
     "share_layers": False, "gru_units": None, "networks": {}, "optimizers": {}, "convolutions": None, "explore": True,
     "noise": None, "n_step": 1, "replay": "uniform",
 }  # fmt: skip
@@ -126,7 +126,8 @@ def to_sb3(agent: str, config: Mapping[str, Any]) -> tuple[Json, list[str]]:
 
 def to_finder(description: Mapping[str, Any]) -> tuple[Json, list[str]]:
     """Return the hyperparameters of Finder's agent for a description, and what they lack."""
-    agent, lost = description["algo"], []
+    agent = description["algo"]
+    lost: list[str] = []
     given = {**SB3_DEFAULTS[agent], **description["kwargs"]}
     policy = dict(description.get("policy_kwargs") or {})
     params: Json = {name: given.pop(name) for name in SAME[agent]}

@@ -52,7 +52,7 @@ class Tanks(gym.Env[Array, Array]):
         return np.array([2.0 * value - 1.0 for value in state], np.float32)
 
 
-class Catch(gym.Env[Array, int]):
+class Catch(gym.Env[Array, Any]):
     """Catch balls, one after another, with a paddle that has inertia.
 
     Actions push left, not at all, and right. A ball falls in about 20 steps, drifts sideways and bounces off the walls.
@@ -62,6 +62,10 @@ class Catch(gym.Env[Array, int]):
 
     observation_space = gym.spaces.Box(-2.0, 2.0, (5,), np.float32)
     action_space = gym.spaces.Discrete(3)
+    _x: float
+    _height: float
+    _drift: float
+    _fall: float
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         super().reset(seed=seed, options=options)
@@ -92,7 +96,7 @@ class Catch(gym.Env[Array, int]):
         return np.array([self._x, self._height, 10.0 * self._drift, self._paddle, 5.0 * self._speed], np.float32)
 
 
-class Inventory(gym.Env[Array, int]):
+class Inventory(gym.Env[Array, Any]):
     """Order goods that arrive two days later, for a demand that has a season.
 
     The action is an order of 0, 5, ..., 30 pieces. Demand is Poisson, with a mean between 4 and 16 over a season of 20
