@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -156,6 +157,8 @@ def main() -> None:
     if arguments.no_judge:
         arguments.library = []
     if not arguments.table:
+        # Under nohup, SIGINT is ignored here and so in children, of which the zoo's are ended by it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         run(arguments)
     from head_to_head_report import picture, report
 

@@ -193,7 +193,8 @@ def _together(
     for command in commands:
         out, log = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")  # noqa: SIM115 - read after the process
         environment = {**os.environ, **paths(), **threads}
-        running.append((subprocess.Popen(command, stdout=out, stderr=log, env=environment), out, log))
+        process = subprocess.Popen(command, stdout=out, stderr=log, env=environment)
+        running.append((process, out, log))
         time.sleep(apart)
     printed = []
     for process, out, log in running:
