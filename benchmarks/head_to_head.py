@@ -33,6 +33,7 @@ from __future__ import annotations
 import argparse
 import json
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -41,7 +42,7 @@ from typing import Any
 
 from head_to_head_cells import CELLS, DEFAULTS, FIRST_SEED, LIBRARIES, N_SEEDS, SEARCHERS, Cell, key_of
 from head_to_head_judge import for_library, long_runs
-from head_to_head_searches import Peers, default_of, search
+from head_to_head_searches import CommandError, Peers, default_of, search
 
 RESULTS = Path(__file__).parent / "results" / "head-to-head.jsonl"
 
@@ -82,11 +83,11 @@ def run(arguments: argparse.Namespace) -> None:
         rows = [row for row in read(arguments.results) if key_of(row) == key_of(asked)]
         found = next((row for row in rows if row["kind"] == "search"), None)
         if found is None:
-            if asked["side"] in DEFAULTS:
-                told = default_of(asked["side"], cell, peers)
-            else:
-                with tempfile.TemporaryDirectory(prefix="versus-", ignore_cleanup_errors=True) as folder:
-                    told = search(asked["side"], cell, asked["minutes"], asked["search"], peers, Path(folder))
+            try:
+                told = searched(asked, cell, peers)
+            except CommandError as error:  # not in the results: the next call tries again
+                print(f"{asked['cell']}, {asked['side']}: {error}", file=sys.stderr, flush=True)
+                continue
             lost = {library: for_library(library, cell, told["pick"])[1] for library in LIBRARIES}
             found = {"kind": "search", **asked, **told, "untranslated": lost}
             write(arguments.results, found)
@@ -103,6 +104,18 @@ def run(arguments: argparse.Namespace) -> None:
                 write(arguments.results, row)
                 finals.append(row["points"][-1][1] if row["points"] and not row["error"] else float("nan"))
             print(f"  long runs in {LIBRARIES[library]}: {' '.join(f'{value:.4g}' for value in finals)}", flush=True)
+
+
+def searched(asked: Json, cell: Cell, peers: Peers) -> Json:
+    """Run a search, or return what a side without one trains.
+
+    Raises:
+        CommandError: It failed.
+    """
+    if asked["side"] in DEFAULTS:
+        return default_of(asked["side"], cell, peers)
+    with tempfile.TemporaryDirectory(prefix="versus-", ignore_cleanup_errors=True) as folder:
+        return search(asked["side"], cell, asked["minutes"], asked["search"], peers, Path(folder))
 
 
 def scaled(cell: Cell, scale: float) -> Cell:

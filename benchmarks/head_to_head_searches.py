@@ -23,6 +23,10 @@ GRACE = 60.0
 Json = dict[str, Any]
 
 
+class CommandError(RuntimeError):
+    """A command of a side failed."""
+
+
 class Peers(NamedTuple):
     """Python interpreters of the peers: of rl-baselines3-zoo with Stable-Baselines3, and of Ray Tune with it."""
 
@@ -65,23 +69,25 @@ def search(  # noqa: PLR0917
 
 
 def _finder(cell: Cell, minutes: float, number: int, folder: Path) -> Json:
-    from studies import load_study
+    """Search as a user does; a search that is refused, because the minutes do not suffice, has found nothing."""
+    from studies import best, load_study
 
     storage, name = f"sqlite:///{folder}/finder.db", "search"
     command = [str(Path(sys.executable).with_name("finder")), "tune", cell.agent, "--env", cell.env]
     command += ["--minutes", f"{minutes:g}", "--storage", storage, "--study-name", name]
     command += ["--seed", str(number), "--seeds", ",".join(str(100 * number + k) for k in range(3))]
-    _together([command], {}, 60.0 * minutes * 1.5 + GRACE)
+    try:
+        _together([command], {}, 60.0 * minutes * 1.5 + GRACE)
+    except CommandError as error:
+        if "too few" not in str(error):
+            raise
+        return {"pick": default_config(cell), "found": False, "refused": str(error)[-400:]}
     ended = time.time()
     study = load_study(name, storage)
     states = [trial.state.name.lower() for trial in study.trials()]
-    try:
-        from studies import best
-
-        pick = best(study)
-        told: Json = {"pick": dict(pick.config), "found": True, "params": dict(pick.params), "value": pick.value}
-    finally:
-        study.close()
+    pick = best(study)
+    told: Json = {"pick": dict(pick.config), "found": True, "params": dict(pick.params), "value": pick.value}
+    study.close()
     return {"ended": ended, **told, "env_steps_of_trial": study.spec.env_steps, "states": _counted(states)}
 
 
@@ -122,7 +128,6 @@ def _ray(cell: Cell, minutes: float, scheduler: str, peers: Peers, folder: Path)
         "began": time.time(),
         "seconds": 60.0 * minutes,
         "folder": str(folder),
-        "benchmarks": str(HERE),
     }
     quiet = {"RAY_AIR_NEW_OUTPUT": "0", "TUNE_FORCE_TRIAL_CLEANUP_S": "5", "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1"}
     command = [peers.ray, str(HERE / "peers" / "ray_search.py"), json.dumps(asked)]
@@ -146,10 +151,16 @@ def default_of(side: str, cell: Cell, peers: Peers) -> Json:
     if side == "zoo-tuned":
         pick = zoo_values(peers.zoo, "base", cell.agent, cell.env_id)
         return {"seconds": 0.0, "pick": pick, "found": bool(pick["is_tuned"])}
+    return {"seconds": 0.0, "pick": default_config(cell), "found": True}
+
+
+def default_config(cell: Cell) -> Json:
+    """Return the configuration of Finder's agent by default."""
     from agents import AgentSpec
 
-    config = AgentSpec.of(cell.agent, cell.env).config
-    return {"seconds": 0.0, "pick": json.loads(json.dumps(_plain(config.to_dict()))), "found": True}
+    sys.path.insert(0, str(HERE))  # for own environments
+    config: Json = _plain(AgentSpec.of(cell.agent, cell.env).config.to_dict())
+    return config
 
 
 def _plain(value: Any) -> Any:
@@ -185,7 +196,7 @@ def _together(
         apart: Seconds between their starts.
 
     Raises:
-        SystemExit: A command fails or does not end; says what it printed last.
+        CommandError: A command fails or does not end; says what it printed last.
     """
     import tempfile
 
@@ -207,7 +218,8 @@ def _together(
         printed.append(out.read())
         told = log.read()
         if process.returncode and not (interrupt and time.time() - began >= limit):
-            raise SystemExit(f"{' '.join(process.args)[:300]} ended with {process.returncode}:\n{told[-3000:]}")  # type: ignore[arg-type]
+            words = " ".join(map(str, process.args))[:300]  # type: ignore[arg-type]
+            raise CommandError(f"{words} ended with {process.returncode}:\n{told[-3000:]}")
     return printed
 
 

@@ -131,12 +131,7 @@ def trial(config: dict, asked: dict) -> None:
 def main(asked: dict) -> None:
     """Search until the time is over; print the description of the pick, and what was tried."""
     ends = asked["began"] + asked["seconds"]
-    paths = [asked["benchmarks"], f"{asked['benchmarks']}/peers"]
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-    ray.init(
-        num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR",
-        runtime_env={"env_vars": {**threads, "PYTHONPATH": ":".join(paths)}},
-    )  # fmt: skip
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     mutable, constant = space(asked["base"]["algo"])
     every = max(1, asked["steps"] // REPORTS)
     if asked["scheduler"] == "asha":
