@@ -25,7 +25,12 @@ environment of their own (`--peer`, and `--ray-peer` if Ray has another one):
     python3 -m venv .peers
     .peers/bin/pip install torch==2.13.0 stable-baselines3==2.9.2 rl_zoo3==2.9.2 "ray[tune]==2.60.0" "gymnasium[box2d]"
 
-HOURS
+How long it takes on two cores, computed from measured speeds (Stable-Baselines3 in two processes: PPO about 5,000 steps
+a second, SAC 150; Finder: PPO about 40,000, SAC 280): 7 hours of searches at 5 minutes and 21 at 15. The long runs of a
+pick take, in both libraries together: `ppo-acrobot`, `ppo-pendulum` and `ppo-tanks` 4 minutes each, `ppo-lunarlander`
+12, `ppo-mountaincar` 2, `sac-pendulum` and `sac-tanks` 17 each. So all cells take 22 hours at 5 minutes (12 picks of
+searches and 3 of sides without one), and 33 more at 15; one cell at 5 minutes takes 2 hours (`ppo-acrobot`) to 5.3
+(`sac-tanks`). `--library finder` leaves three quarters of the long runs out.
 """
 
 from __future__ import annotations
