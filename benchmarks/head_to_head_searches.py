@@ -69,7 +69,10 @@ def search(  # noqa: PLR0917
 
 
 def _finder(cell: Cell, minutes: float, number: int, folder: Path) -> Json:
-    """Search as a user does; a search that is refused, because the minutes do not suffice, has found nothing."""
+    """Search as a user does.
+
+    A search that is refused, because the minutes do not suffice, or in which no trial was completed, has found nothing.
+    """
     from studies import best, load_study
 
     storage, name = f"sqlite:///{folder}/finder.db", "search"
@@ -79,7 +82,7 @@ def _finder(cell: Cell, minutes: float, number: int, folder: Path) -> Json:
     try:
         _together([command], {}, 60.0 * minutes * 1.5 + GRACE)
     except CommandError as error:
-        if "too few" not in str(error):
+        if not any(words in str(error) for words in ("are too few", "is too few", "no trial was completed")):
             raise
         return {"pick": default_config(cell), "found": False, "refused": str(error)[-400:]}
     ended = time.time()

@@ -6,8 +6,8 @@
 
 `unseen` needs the tables of `python benchmarks/tables.py make many`, and takes those that are there. It compares
 policies at budgets in runs of the longest length, with searches over runs of an eighth, a quarter, a half and all of
-that length; picks are judged on 25 seeds that no search saw (`pick_unseen.py`). With all eight cases
-and 200 replays that takes about five hours, most of it for TPE with short runs; `--replays 50` takes a quarter.
+that length; picks are judged on 25 seeds that no search saw (`pick_unseen.py`). With all eight cases and 200 replays
+that takes about five hours on two cores, most of it for TPE with short runs; `--replays 50` takes a quarter.
 
 What is measured once stays in benchmarks/results/pick.jsonl (pick-unseen.jsonl) until a table, the number of replays or
 the code that is replayed changes, so that an interrupted measurement is resumed.
