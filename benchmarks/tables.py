@@ -16,8 +16,8 @@ had ended there: nothing that these agents do depends on the length of the run (
 Every optimizer of a case, and every ten seeds, is one part, trained as one population in a process of its own with one
 thread, and kept in benchmarks/tables/parts/ until all are there: what was interrupted is resumed with the next part.
 
-A table of ten seeds takes minutes to an hour. How long those of 40 seeds take on two cores, computed from the steps that
-110 members make in a second of one core once they are compiled: ppo-cartpole-40 70,600 (a quarter of an hour),
+A table of ten seeds takes minutes to an hour. How long those of 40 seeds take on two cores, computed from the steps
+that 110 members make in a second of one core once they are compiled: ppo-cartpole-40 70,600 (a quarter of an hour),
 dqn-cartpole-40 33,000 (half an hour), ppo-acrobot-40 18,900 (an hour and three quarters). The others were not tried: at
 speeds between these, dqn-acrobot-40, ppo-pendulum-40, ppo-catch-40 and dqn-inventory-40 take about an hour each, and
 ppo-tanks-40 half an hour; all eight some seven hours. Each part prints its own speed.

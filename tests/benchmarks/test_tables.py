@@ -32,6 +32,7 @@ def test_diverged_runs_have_no_value_from_there_on() -> None:
     assert all(math.isnan(value) for mark, value in values.items() if mark > 21)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
 def test_a_shorter_run_is_the_beginning_of_a_longer_one(agent: str) -> None:
     params = {"n_steps": 32, "n_envs": 2} if agent == "ppo" else {"learning_starts": 100, "train_freq": 8}
