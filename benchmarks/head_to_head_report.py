@@ -272,10 +272,11 @@ def picture(rows: Sequence[Row], path: Path) -> None:
                 named.add(side)
             figure.add_hline(y=CELLS[cell].threshold, line={"dash": "dash", "color": "#d1d5db"}, row=i, col=j)
             figure.update_xaxes(title_text="minutes" if i == len(cells) else None, row=i, col=j)
-    height = 90 + 230 * len(cells)
+    height = 140 + 230 * len(cells)
     figure.update_layout(
         width=600 * len(columns) + 100, height=height, template="plotly_white",
-        margin={"t": 80, "l": 50, "r": 20, "b": 50}, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
+        margin={"t": 130, "l": 50, "r": 20, "b": 50},
+        legend={"orientation": "h", "yref": "container", "y": 0.99, "yanchor": "top"},
     )  # fmt: skip
     screenshot(figure, path, 600 * len(columns) + 100, height)
 
