@@ -2,9 +2,15 @@
 
     python benchmarks/pick.py [--replays 200] [--processes 2]     # everything but the last section, from the tables
     python benchmarks/pick.py time                                 # the last section: real searches
+    python benchmarks/pick.py unseen [--budgets 5,10,20,40]        # benchmarks/pick-unseen.md, from tables of 40 seeds
 
-What is measured once stays in benchmarks/results/pick.jsonl until a table, the number of replays or the code that is
-replayed changes, so that an interrupted measurement goes on.
+`unseen` needs the tables of `python benchmarks/tables.py make many`, and takes those that are there. It compares
+policies at budgets in runs of the longest length, with searches over runs of an eighth, a quarter, a half and all of
+that length; picks are judged on 25 seeds that no search saw (`pick_unseen.py`). With all eight cases and 200 replays
+that takes about five hours on two cores, most of it for TPE with short runs; `--replays 50` takes a quarter.
+
+What is measured once stays in benchmarks/results/pick.jsonl (pick-unseen.jsonl) until a table, the number of replays or
+the code that is replayed changes, so that an interrupted measurement is resumed.
 """
 
 from __future__ import annotations
@@ -25,6 +31,7 @@ from studies.simulation.run_table import RunTable
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results" / "pick.jsonl"
+UNSEEN = FOLDER / "results" / "pick-unseen.jsonl"
 REPOSITORY = FOLDER.parent
 DEVELOPED_ON = (
     "dqn-cartpole", "ppo-cartpole", "ppo-cartpole-batch-512", "ppo-cartpole-rewards-0.01", "ppo-cartpole-rewards-100",
@@ -109,12 +116,54 @@ def measured(names: Sequence[str], replays: int, processes: int) -> dict[tuple[A
     return known
 
 
+def unseen(budgets: Sequence[int], replays: int, processes: int) -> str:
+    """Measure what is missing of the picks on unseen seeds, and return the report."""
+    import pick_unseen
+
+    names = pick_unseen.available()
+    if not names:
+        raise SystemExit("There is no table of 40 seeds: make some with `python benchmarks/tables.py make many`.")
+    states = {}
+    for name in names:
+        data = b"".join(path.read_bytes() for path in pick_unseen.files(name))
+        code_of_this = (FOLDER / "pick_unseen.py").read_bytes() + code().encode()
+        states[name] = hashlib.sha256(data + code_of_this).hexdigest()[:12]
+    known: dict[tuple[Any, ...], Json] = {}
+    if UNSEEN.exists():
+        rows = [json.loads(line) for line in UNSEEN.read_text().splitlines()]
+        rows = [row for row in rows if row["state"] == states.get(row["job"][0]) and row["replays"] == replays]
+        known = {tuple(row["job"]): row["told"] for row in rows}
+    jobs_of_all = pick_unseen.jobs(names, budgets)
+    with ProcessPoolExecutor(processes) as pool, UNSEEN.open("a") as file:
+        running = {pool.submit(pick_unseen.measure, *job, replays): job for job in jobs_of_all if job not in known}
+        for n, future in enumerate(as_completed(running), 1):
+            job = running[future]
+            known[job] = {key: [round(value, 4) for value in values] for key, values in future.result().items()}
+            row = {"job": job, "replays": replays, "told": known[job], "state": states[job[0]]}
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            if n % 25 == 0:
+                print(f"{n} of {len(running)}", flush=True)
+    return pick_unseen.report(names, known, budgets, replays)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=["tables", "time"], default="tables")
+    parser.add_argument("what", nargs="?", choices=["tables", "time", "unseen"], default="tables")
     parser.add_argument("--replays", type=int, default=200)
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--budgets", help="of `unseen`, in runs of the longest length (default: 5,10,20,40)")
     arguments = parser.parse_args()
+    if arguments.what == "unseen":
+        from pick_unseen import BUDGETS
+
+        budgets = [int(word) for word in arguments.budgets.split(",")] if arguments.budgets else list(BUDGETS)
+        text = unseen(budgets, arguments.replays, arguments.processes)
+        (FOLDER / "pick-unseen.md").write_text(text)
+        print(text)
+        return
+    if arguments.budgets:
+        parser.error("--budgets is for `pick.py unseen`: leave it out.")
     from pick_report import report, time_searches
 
     if arguments.what == "time":

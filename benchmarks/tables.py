@@ -1,15 +1,26 @@
-"""Tables of finished runs: every optimizer and learning rate of a grid, ten seeds each, for `finder replay`.
+"""Tables of finished runs: every optimizer and learning rate of a grid, on many seeds, for `finder replay`.
 
     python benchmarks/tables.py list                      # the cases, and which of them are there
     python benchmarks/tables.py make CASE ... | all       # makes what is missing, one case after another
+    python benchmarks/tables.py make many                 # the eight tables of 40 seeds and four lengths of runs
 
 A table is benchmarks/tables/CASE.parquet. Its columns are config, optimizer, learning_rate, seed, env_steps and return:
-what a run was worth after so many environment steps, at twenty marks, as a study would judge it: the mean return of the
+the value of a run after so many environment steps, at twenty marks, as a study would judge it: the mean return of the
 episodes that ended in the tenth of the budget before the mark, and at the last mark in the last fifth. A run that
 diverged has no return from then on, and one whose first episode has not ended has none yet.
 
-Every optimizer of a case is one part, made in a process of its own and kept in benchmarks/tables/parts/ until all are
-there, so that what was interrupted goes on.
+Cases of 40 seeds (`tables_cases.MANY_SEEDS`) have a table for each of four lengths of runs, an eighth, a quarter, a
+half and all of the longest: benchmarks/tables/many-seeds/CASE-STEPS.parquet. The runs are the same, judged as if they
+had ended there: nothing that these agents do depends on the length of the run (tests/benchmarks/test_tables.py).
+
+Every optimizer of a case, and every ten seeds, is one part, trained as one population in a process of its own with one
+thread, and kept in benchmarks/tables/parts/ until all are there: what was interrupted is resumed with the next part.
+
+A table of ten seeds takes minutes to an hour. How long those of 40 seeds take on two cores, computed from the steps
+that 110 members make in a second of one core once they are compiled: ppo-cartpole-40 70,600 (a quarter of an hour),
+dqn-cartpole-40 33,000 (half an hour), ppo-acrobot-40 18,900 (an hour and three quarters). The others were not tried: at
+speeds between these, dqn-acrobot-40, ppo-pendulum-40, ppo-catch-40 and dqn-inventory-40 take about an hour each, and
+ppo-tanks-40 half an hour; all eight some seven hours. Each part prints its own speed.
 """
 
 from __future__ import annotations
@@ -19,142 +30,111 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tables_cases import ALL, CASES, MANY_SEEDS, Case, rates_of
+
 FOLDER = Path(__file__).parent / "tables"
-SEEDS = range(10)
+MANY = FOLDER / "many-seeds"
+CHUNK = 10  # seeds of a part
 N_MARKS = 20
-RATES = {"adam": (-6, -1), "rmsprop": (-6, -1), "sgd(momentum=0.9)": (-5, 0), "lion": (-7, -2)}
-"""Optimizer -> the powers of ten between which its rates lie, half a decade apart."""
 
-WITHOUT_MOMENTUM = {"sgd(momentum=0.9)": (-5, 0), "sgd": (-4, 1)}
-"""The same to compare plain SGD with momentum."""
+Curve = list[tuple[int, float]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """One table.
-
-    Attributes:
-        agent: The agent.
-        env: The environment.
-        env_steps: Budget of a run.
-        params: Hyperparameters other than the agent's defaults.
-        rates: Optimizer -> the powers of ten between which its rates lie, half a decade apart.
-        reward_scale: What the agent's rewards are multiplied with; returns are told in the environment's own units.
-    """
-
-    agent: str
-    env: str
-    env_steps: int
-    params: Mapping[str, Any] = field(default_factory=dict)
-    rates: Mapping[str, tuple[int, int]] = field(default_factory=lambda: RATES)
-    reward_scale: float = 1.0
+def paths(name: str) -> list[Path]:
+    """Return the tables of a case, one for each length of runs."""
+    if name in MANY_SEEDS:
+        return [MANY / f"{name}-{budget}.parquet" for budget in ALL[name].budgets]
+    return [FOLDER / f"{name}.parquet"]
 
 
-def _perturbed(name: str, case: Case) -> Iterator[tuple[str, Case]]:
-    """The same with rewards, width or batch so that the usual rates are wrong."""
-
-    def other(params: Mapping[str, Any], reward_scale: float = 1.0) -> Case:
-        own = {**case.params, **params}
-        return Case(agent=case.agent, env=case.env, env_steps=case.env_steps, params=own, reward_scale=reward_scale)
-
-    yield name, case
-    yield f"{name}-rewards-0.01", other({}, 0.01)
-    yield f"{name}-rewards-100", other({}, 100.0)
-    yield f"{name}-width-256", other({"hidden_sizes": [256, 256]})
-    yield f"{name}-batch-512", other({"batch_size": 512})
+def parts_of(name: str) -> list[tuple[str, int]]:
+    """Return the parts of a case: optimizer, and its first seed."""
+    case = ALL[name]
+    return [(optimizer, first) for first in range(0, case.n_seeds, CHUNK) for optimizer in case.rates]
 
 
-CASES: dict[str, Case] = dict(
-    [
-        *_perturbed("ppo-cartpole", Case(agent="ppo", env="CartPole-v1", env_steps=51_200)),
-        *_perturbed("dqn-cartpole", Case(agent="dqn", env="CartPole-v1", env_steps=50_000, params={"train_freq": 4})),
-        *_perturbed("ppo-acrobot", Case(agent="ppo", env="Acrobot-v1", env_steps=81_920)),
-        ("dqn-acrobot", Case(agent="dqn", env="Acrobot-v1", env_steps=50_000, params={"train_freq": 4})),
-        ("ppo-pendulum", Case(agent="ppo", env="Pendulum-v1", env_steps=102_400, params={"gamma": 0.9})),
-        ("ppo-mountaincarcontinuous", Case(agent="ppo", env="MountainCarContinuous-v0", env_steps=51_200)),
-        ("ppo-mountaincar", Case(agent="ppo", env="MountainCar-v0", env_steps=102_400)),
-        ("dqn-mountaincar", Case(agent="dqn", env="MountainCar-v0", env_steps=100_000, params={"train_freq": 4})),
-        ("ppo-cartpole-momentum", Case(agent="ppo", env="CartPole-v1", env_steps=51_200, rates=WITHOUT_MOMENTUM)),
-        ("ppo-acrobot-momentum", Case(agent="ppo", env="Acrobot-v1", env_steps=81_920, rates=WITHOUT_MOMENTUM)),
-        ("ppo-lunarlander", Case(agent="ppo", env="LunarLander-v3", env_steps=204_800, params={"gamma": 0.999})),
-        ("dqn-lunarlander", Case(agent="dqn", env="LunarLander-v3", env_steps=100_000, params={"train_freq": 4})),
-    ]
-)
+def part_path(name: str, optimizer: str, first: int) -> Path:
+    """Return the file of a part."""
+    seeds = f"-seeds-{first}" if ALL[name].n_seeds > CHUNK else ""
+    return FOLDER / "parts" / f"{name}-{optimizer.replace('(', '-').rstrip(')')}{seeds}.parquet"
 
 
-def rates_of(case: Case, optimizer: str) -> list[float]:
-    """Half a decade apart, over five decades."""
-    low, high = case.rates[optimizer]
-    return [float(f"{10 ** (low + i / 2):.4g}") for i in range(2 * (high - low) + 1)]
-
-
-def part_path(name: str, optimizer: str) -> Path:
-    return FOLDER / "parts" / f"{name}-{optimizer.replace('(', '-').rstrip(')')}.parquet"
-
-
-def make_part(name: str, optimizer: str) -> None:
-    """Trains every rate and seed of one optimizer together, and keeps what they were worth."""
+def make_part(name: str, optimizer: str, first: int) -> None:
+    """Train every rate of one optimizer on some seeds together, and write what they were worth."""
     import pandas as pd
 
-    case = CASES[name]
+    case, seeds = ALL[name], range(first, min(first + CHUNK, ALL[name].n_seeds))
     rows = []
     began = time.perf_counter()
-    for (rate, seed), curve in train(case, optimizer).items():
+    for (rate, seed), curves in train(case, optimizer, seeds).items():
         config = f"{optimizer} {rate:g}"
-        rows += [(config, optimizer, rate, seed, step, value) for step, value in curve]
-    frame = pd.DataFrame(rows, columns=["config", "optimizer", "learning_rate", "seed", "env_steps", "return"])
+        for budget, curve in curves.items():
+            rows += [(budget, config, optimizer, rate, seed, step, value) for step, value in curve]
+    columns = ["budget", "config", "optimizer", "learning_rate", "seed", "env_steps", "return"]
+    frame = pd.DataFrame(rows, columns=columns)
     frame["seed"], frame["env_steps"] = frame["seed"].astype("int16"), frame["env_steps"].astype("int32")
-    frame["return"] = frame["return"].astype("float32")
-    path = part_path(name, optimizer)
+    frame["return"], frame["budget"] = frame["return"].astype("float32"), frame["budget"].astype("int32")
+    path = part_path(name, optimizer, first)
     path.parent.mkdir(parents=True, exist_ok=True)
     frame.to_parquet(path.with_suffix(".new"))
     path.with_suffix(".new").rename(path)
     seconds = time.perf_counter() - began
-    steps = case.env_steps * len(rates_of(case, optimizer)) * len(SEEDS)
-    print(f"{name} {optimizer}: {seconds:.0f} s, {steps / seconds:,.0f} steps/s", flush=True)
+    steps = case.env_steps * len(rates_of(case, optimizer)) * len(seeds)
+    print(f"{name} {optimizer} seeds {first}-: {seconds:.0f} s, {steps / seconds:,.0f} steps/s", flush=True)
 
 
-def train(case: Case, optimizer: str) -> dict[tuple[float, int], list[tuple[int, float]]]:
-    """(rate, seed) -> what that run was worth at each mark; nothing from where it diverged on."""
-    import numpy as np
-
+def train(case: Case, optimizer: str, seeds: Sequence[int]) -> dict[tuple[float, int], dict[int, Curve]]:
+    """Return (rate, seed) -> budget -> the value of that run at each mark; NaN from where it diverged on."""
     from agents import AgentSpec, Trainer
     from agents.population import Population
-    from studies.statistics.values import last_part_return, windowed_mean
 
-    members = [(rate, seed) for rate in rates_of(case, optimizer) for seed in SEEDS]
+    members = [(rate, seed) for rate in rates_of(case, optimizer) for seed in seeds]
     spec = AgentSpec.of(scaled(case.agent, case.reward_scale), case.env, {**case.params, "optimizer": optimizer})
     population = Population(spec, [{"seed": seed, "learning_rate": rate} for rate, seed in members])
     with Trainer(population) as trainer:
         trainer.train(env_steps=case.env_steps)
         runs = trainer.runs
-    result = {}
+    result: dict[tuple[float, int], dict[int, Curve]] = {}
     for member, run in zip(members, runs, strict=True):
         steps = [episode.env_steps for episode in run.history.episodes]
         returns = [episode.episode_return for episode in run.history.episodes]
-        curve = []
-        for k in range(1, N_MARKS + 1):
-            mark = case.env_steps * k // N_MARKS
-            past = [value for at, value in zip(steps, returns, strict=True) if at <= mark]
-            if k == N_MARKS:
-                value = last_part_return(steps, returns, case.env_steps)
-            else:
-                value = windowed_mean(steps, returns, mark, case.env_steps // 10)
-            if not np.isfinite(value) and past:
-                value = past[-1]
-            diverged = run.error is not None and run.env_steps < mark
-            curve.append((mark, float("nan") if diverged else value))
-        result[member] = curve
+        ended = run.env_steps if run.error is not None else None
+        result[member] = {budget: curve_of(steps, returns, budget, ended) for budget in case.budgets}
     return result
 
 
+def curve_of(steps: Sequence[int], returns: Sequence[float], budget: int, ended: int | None) -> Curve:
+    """Return the value of a run at each mark of a budget, as a study of runs of that length would judge it.
+
+    Args:
+        steps: Environment steps at which its episodes ended, ascending.
+        returns: Their returns.
+        budget: Environment steps of a run.
+        ended: Environment steps after which it diverged; None if it did not.
+    """
+    import numpy as np
+
+    from studies.statistics.values import last_part_return, windowed_mean
+
+    curve = []
+    for k in range(1, N_MARKS + 1):
+        mark = budget * k // N_MARKS
+        n_past = int(np.searchsorted(steps, mark, side="right"))
+        own = steps[:n_past], returns[:n_past]
+        value = last_part_return(*own, budget) if k == N_MARKS else windowed_mean(*own, mark, budget // 10)
+        if not np.isfinite(value) and n_past:
+            value = returns[n_past - 1]
+        diverged = ended is not None and ended < mark
+        curve.append((mark, float("nan") if diverged else float(value)))
+    return curve
+
+
 def scaled(agent: str, scale: float) -> Any:
-    """The agent, learning from rewards times `scale`."""
+    """Return the agent, learning from rewards times `scale`."""
     from agents.contract.registry import agent_class
 
     base: Any = agent_class(agent)
@@ -171,12 +151,13 @@ def scaled(agent: str, scale: float) -> Any:
 
 
 def merge(name: str) -> None:
-    """Puts the parts of a case together."""
+    """Write the tables of a case from its parts."""
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    case = CASES[name]
-    table = pa.concat_tables([pq.read_table(part_path(name, optimizer)) for optimizer in case.rates])
+    case, parts = ALL[name], parts_of(name)
+    everything = pa.concat_tables([pq.read_table(part_path(name, *part)) for part in parts])
     about = {
         "agent": case.agent,
         "env": case.env,
@@ -184,24 +165,31 @@ def merge(name: str) -> None:
         "reward_scale": str(case.reward_scale),
         "command": f"python benchmarks/tables.py make {name}",
     }
-    pq.write_table(
-        table.replace_schema_metadata({**(table.schema.metadata or {}), **about}), FOLDER / f"{name}.parquet"
-    )
-    for optimizer in case.rates:
-        part_path(name, optimizer).unlink()
+    for budget, path in zip(case.budgets, paths(name), strict=True):
+        table = everything.filter(pc.equal(everything["budget"], budget)).drop_columns(["budget"])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table.replace_schema_metadata({**(table.schema.metadata or {}), **about}), path)
+    for part in parts:
+        part_path(name, *part).unlink()
 
 
 def make(names: list[str], processes: int) -> None:
-    """Makes what is missing, so many parts at a time, one thread each."""
-    todo = [name for name in names if not (FOLDER / f"{name}.parquet").exists()]
-    parts = [(n, o) for n in todo for o in CASES[n].rates if not part_path(n, o).exists()]
+    """Make what is missing, so many parts at a time, one thread each."""
+    todo = [name for name in names if not all(path.exists() for path in paths(name))]
+    parts = [(n, o, first) for n in todo for o, first in parts_of(n) if not part_path(n, o, first).exists()]
+    for name in todo:
+        if all(part[0] != name for part in parts):
+            merge(name)
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1"}
+    folder = str(Path(__file__).parent)
+    path = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])  # of new_environments
     running: list[tuple[subprocess.Popen[bytes], str, str]] = []
     while parts or running:
         while parts and len(running) < processes:
-            name, optimizer = parts.pop(0)
-            command = [sys.executable, __file__, "part", name, optimizer]
-            running.append((subprocess.Popen(command, env={**os.environ, **threads}), name, optimizer))
+            name, optimizer, first = parts.pop(0)
+            command = [sys.executable, __file__, "part", name, optimizer, str(first)]
+            environment = {**os.environ, **threads, "PYTHONPATH": path}
+            running.append((subprocess.Popen(command, env=environment), name, optimizer))
         time.sleep(1)
         for entry in list(running):
             process, name, optimizer = entry
@@ -210,7 +198,7 @@ def make(names: list[str], processes: int) -> None:
             running.remove(entry)
             if process.returncode:
                 raise SystemExit(f"{name} {optimizer} ended with {process.returncode}")
-            if all(part_path(name, each).exists() for each in CASES[name].rates):
+            if all(part_path(name, *part).exists() for part in parts_of(name)):
                 merge(name)
 
 
@@ -221,12 +209,18 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_intermixed_args()
     if arguments.what == "part":
-        make_part(*arguments.words)
+        name, optimizer, first = arguments.words
+        make_part(name, optimizer, int(first))
     elif arguments.what == "make":
-        make(list(CASES) if arguments.words == ["all"] else arguments.words, arguments.processes)
+        groups = {"all": list(CASES), "many": list(MANY_SEEDS)}
+        names = [name for word in arguments.words for name in groups.get(word, [word])]
+        unknown = [name for name in names if name not in ALL]
+        if unknown:
+            parser.error(f"there is no case {unknown[0]!r}: give all, many, or some of {', '.join(ALL)}.")
+        make(names, arguments.processes)
     else:
-        for name in CASES:
-            print(f"{name:32s} {'there' if (FOLDER / f'{name}.parquet').exists() else 'missing'}")
+        for name in ALL:
+            print(f"{name:32s} {'there' if all(path.exists() for path in paths(name)) else 'missing'}")
 
 
 if __name__ == "__main__":
