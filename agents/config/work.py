@@ -32,4 +32,4 @@ def relative_work(config: Config) -> float:
         rows = value("batch_size", 1) * value("gradient_steps", 1) / (value("train_freq", 1) * value("n_envs", 1))
     else:
         rows = float(value("n_epochs", 1))
-    return _STEP + weights * rows
+    return float(_STEP + weights * rows)
