@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 from causal_entropy import OBSTACLES, STEP_REWARDS, TEMPERATURE
-from greedy_returns import JUDGE_SEED, measured, trained
+from greedy_returns import measured, trained
+from judged_episodes import JUDGE_SEED
 from scipy import stats
 
 import agents.environments.grid_world  # noqa: F401 - registers GridWorld-v0

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium
-from greedy_returns import JUDGE_SEED, write_rows
+from greedy_returns import write_rows
 from imitation import RESULTS, specification
 from imitation_cases import CASES, SEEDS
+from judged_episodes import JUDGE_SEED
 from saved_reward import ENV_STEPS, FRESH, N_EPISODES, learners, trained_by
 
 from studies.statistics.values import iqm_of_population

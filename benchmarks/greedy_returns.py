@@ -7,17 +7,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from judged_episodes import JUDGE_SEED
 
 from studies.statistics.values import iqm_of_population
 
 COLUMNS = ("case", "seed", "env_steps", "n_episodes", "greedy_mean", "greedy_std", "train_seconds")
-JUDGE_SEED = 1_000_000
-"""Seed of the environments in which the first member is evaluated; training does not use it."""
-
 Array = np.ndarray[Any, Any]
+_Run = TypeVar("_Run")
 
 
 class Evaluation(NamedTuple):
@@ -51,9 +50,7 @@ def trained(
         An evaluation of each member.
     """
     import agents
-    from agents.backend.variables import assign_all
     from agents.population import Population
-    from agents.population.saved_values import loaded_values
 
     population, judge = Population(spec, [{"seed": seed} for seed in range(n_seeds)]), spec.build()
     assert isinstance(judge, agents.KerasAgent)
@@ -63,16 +60,35 @@ def trained(
             began = time.perf_counter()
             trainer.train(env_steps=max(1, env_steps * tenth // 10 - trainer.env_steps))
             seconds += time.perf_counter() - began
-            state = population.get_state()
-            values_of_members = loaded_values(judge, state["values"])
             evaluations = []
-            for position, run_of_member in enumerate(trainer.runs):
-                assign_all(judge.state_variables(), [values[position] for values in values_of_members])
-                judge.set_extra_state(state["extra"][position % len(state["extra"])])
+            for position, run_of_member in enumerate(loaded_into(judge, population, trainer.runs)):
                 returns = play(judge, n_episodes=n_episodes if tenth == 10 else 20, seed=JUDGE_SEED + position)
                 seed = population.seeds[run_of_member.member]
                 evaluations.append(Evaluation(seed, trainer.env_steps, returns, seconds))
             yield evaluations
+
+
+def loaded_into(judge: Any, population: Any, runs: Sequence[_Run]) -> Iterator[_Run]:
+    """Load the members of a population into an agent, one after the other.
+
+    Args:
+        judge: The agent, of the same spec.
+        population: The population.
+        runs: One for each member that is present, in the order of the members.
+
+    Yields:
+        The run whose member the agent is now.
+    """
+    from agents.backend.variables import assign_all
+    from agents.population.saved_values import loaded_values
+
+    state = population.get_state()
+    values_of_members = loaded_values(judge, state["values"])
+    for position, run in enumerate(runs):
+        assign_all(judge.state_variables(), [values[position] for values in values_of_members])
+        judge.set_extra_state(state["extra"][position % len(state["extra"])])
+        judge.refresh()
+        yield run
 
 
 def measured(case: str, evaluated: Iterator[list[Evaluation]]) -> list[dict[str, Any]]:

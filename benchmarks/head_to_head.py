@@ -36,7 +36,6 @@ searches and 3 of sides without one), and 33 more at 15; one cell at 5 minutes t
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 import tempfile
@@ -48,22 +47,9 @@ from typing import Any
 from head_to_head_cells import CELLS, DEFAULTS, FIRST_SEED, LIBRARIES, N_SEEDS, SEARCHERS, Cell, key_of
 from head_to_head_judge import for_library, long_runs
 from head_to_head_searches import CommandError, Peers, default_of, search
+from result_lines import Json, append_lines, read_lines
 
 RESULTS = Path(__file__).parent / "results" / "head-to-head.jsonl"
-
-Json = dict[str, Any]
-
-
-def read(path: Path) -> list[Json]:
-    """Return the lines of results so far."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def write(path: Path, row: Json) -> None:
-    """Append a line to the results."""
-    path.parent.mkdir(exist_ok=True)
-    with path.open("a") as file:
-        file.write(json.dumps(row) + "\n")
 
 
 def wanted(arguments: argparse.Namespace) -> Iterator[Json]:
@@ -85,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
     peers = Peers(arguments.peer, arguments.ray_peer or arguments.peer)
     for asked in wanted(arguments):
         cell = scaled(CELLS[asked["cell"]], arguments.scale)
-        rows = [row for row in read(arguments.results) if key_of(row) == key_of(asked)]
+        rows = [row for row in read_lines(arguments.results) if key_of(row) == key_of(asked)]
         found = next((row for row in rows if row["kind"] == "search"), None)
         if found is None:
             try:
@@ -95,7 +81,7 @@ def run(arguments: argparse.Namespace) -> None:
                 continue
             lost = {library: for_library(library, cell, told["pick"])[1] for library in LIBRARIES}
             found = {"kind": "search", **asked, **told, "untranslated": lost}
-            write(arguments.results, found)
+            append_lines(arguments.results, found)
             print(_line(found), flush=True)
         for library in arguments.library:
             there = {row["seed"] for row in rows if row["kind"] == "run" and row["library"] == library}
@@ -106,7 +92,7 @@ def run(arguments: argparse.Namespace) -> None:
             for told in long_runs(library, cell, found["pick"], seeds, peers.zoo):
                 told.pop("untranslated")
                 row = {"kind": "run", **asked, "library": library, "env_steps": cell.env_steps, **told}
-                write(arguments.results, row)
+                append_lines(arguments.results, row)
                 finals.append(row["points"][-1][1] if row["points"] and not row["error"] else float("nan"))
             print(f"  long runs in {LIBRARIES[library]}: {' '.join(f'{value:.4g}' for value in finals)}", flush=True)
 
@@ -181,7 +167,7 @@ def main() -> None:
     from head_to_head_report import picture, report
 
     folder = RESULTS.parent.parent if arguments.results == RESULTS else arguments.results.parent
-    rows = read(arguments.results)
+    rows = read_lines(arguments.results)
     text = report(rows)
     (folder / "head-to-head.md").write_text(text)
     print(text)

@@ -20,8 +20,9 @@ from queue import SimpleQueue
 from typing import Any
 
 from head_to_head_cells import N_EPISODES, Cell
-from head_to_head_searches import ONE_THREAD, Json, paths
+from head_to_head_searches import paths
 from head_to_head_translation import to_finder, to_sb3
+from result_lines import ONE_THREAD, Json
 
 HERE = Path(__file__).resolve().parent
 N_PROCESSES = 2
@@ -87,12 +88,11 @@ def _lines(commands: Sequence[Sequence[str]], threads: dict[str, str]) -> Iterat
 
 def train_here(asked: Json) -> None:
     """Train a population in this process; print a line for each seed."""
+    from greedy_returns import loaded_into
     from judged_episodes import judged_returns
 
     import agents
-    from agents.backend.variables import assign_all
     from agents.population import Population
-    from agents.population.saved_values import loaded_values
 
     spec = agents.AgentSpec.of(asked["agent"], asked["env"], asked["params"])
     points: dict[int, list[list[Any]]] = {seed: [] for seed in asked["seeds"]}
@@ -106,13 +106,8 @@ def train_here(asked: Json) -> None:
             if trainer.env_steps < mark:
                 trainer.train(env_steps=mark - trainer.env_steps)
             before = time.perf_counter()
-            state = population.get_state()
-            values_of_members = loaded_values(judge, state["values"])
             present = [run for run in trainer.runs if run.error is None]  # members that diverged have left
-            for position, run in enumerate(present):
-                assign_all(judge.state_variables(), [values[position] for values in values_of_members])
-                judge.set_extra_state(state["extra"][position % len(state["extra"])])
-                judge.refresh()
+            for run in loaded_into(judge, population, present):
                 returns = judged_returns(asked["env"], judge.predict, asked["n_episodes"])
                 told = [trainer.env_steps, float(returns.mean()), float(returns.std())]
                 points[asked["seeds"][run.member]].append([*told, round(before - began - judging, 2)])

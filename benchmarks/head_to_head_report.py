@@ -1,4 +1,4 @@
-"""What `benchmarks/head_to_head.py` has measured: tables, and a picture of returns against time."""
+"""Tables of `benchmarks/head_to_head.py`, and a picture of returns against time."""
 
 from __future__ import annotations
 

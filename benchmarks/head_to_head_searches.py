@@ -14,13 +14,11 @@ from typing import Any, NamedTuple
 
 from head_to_head_cells import Cell
 from head_to_head_translation import SB3_DEFAULTS
+from result_lines import ONE_THREAD, Json, counted
 
 HERE = Path(__file__).resolve().parent
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 GRACE = 60.0
 """Seconds after the limit at which processes that still run are killed."""
-
-Json = dict[str, Any]
 
 
 class CommandError(RuntimeError):
@@ -87,11 +85,11 @@ def _finder(cell: Cell, minutes: float, number: int, folder: Path) -> Json:
         return {"pick": default_config(cell), "found": False, "refused": str(error)[-400:]}
     ended = time.time()
     study = load_study(name, storage)
-    states = [trial.state.name.lower() for trial in study.trials()]
+    states = counted(trial.state.name for trial in study.trials())
     pick = best(study)
     told: Json = {"pick": dict(pick.config), "found": True, "params": dict(pick.params), "value": pick.value}
     study.close()
-    return {"ended": ended, **told, "env_steps_of_trial": study.spec.env_steps, "states": _counted(states)}
+    return {"ended": ended, **told, "env_steps_of_trial": study.spec.env_steps, "states": states}
 
 
 def _zoo(cell: Cell, minutes: float, number: int, python: str, folder: Path) -> Json:
@@ -238,7 +236,3 @@ def _end(processes: Sequence[subprocess.Popen[bytes]], interrupt: bool) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def _counted(states: Sequence[str]) -> dict[str, int]:
-    return {state: states.count(state) for state in sorted(set(states))}

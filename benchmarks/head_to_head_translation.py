@@ -51,7 +51,7 @@ SB3_NETWORKS = {"ppo": ([64, 64], "tanh"), "sac": ([256, 256], "relu")}
 """Units of the hidden layers and activation by default."""
 
 FINDER_OPTIMIZERS = {"ppo": "adam(epsilon=1e-05)", "sac": "adam(epsilon=1e-08)"}
-"""What the optimizer of Stable-Baselines3 is called here, if the policy does not name one."""
+"""Name here of the optimizer of Stable-Baselines3, if the policy does not name one."""
 
 ARGUMENTS = {  # Keras's argument -> PyTorch's
     "adam": {"epsilon": "eps"},  # its weight decay is another one in PyTorch

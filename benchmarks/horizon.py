@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from result_lines import ONE_THREAD, Json, append_lines, read_lines, write_table
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "horizon.jsonl"
@@ -40,10 +41,7 @@ FACTOR = 20
 SEEDS = range(2_000, 2_010)
 CHUNK = 5  # seeds of a population
 RATES = tuple(float(f"{10 ** (-5 + k / 4):.4g}") for k in range(17))
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1"}
 N_BOOTSTRAP = 4_000
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,29 +139,18 @@ def measure(names: Sequence[str], searches: Sequence[int], scale: float, path: P
         case = CASES[name]
         env_steps = max(2_048, round(case.env_steps * scale))
         for number in searches:
-            if not any(row["case"] == name and row.get("search") == number for row in read(path)):
-                write(path, [{"kind": "search", "case": name, "search": number, **search(case, env_steps, number)}])
-        rows = [row for row in read(path) if row["case"] == name]
+            if not any(row["case"] == name and row.get("search") == number for row in read_lines(path)):
+                row = {"kind": "search", "case": name, "search": number, **search(case, env_steps, number)}
+                append_lines(path, row)
+                print(json.dumps(row), flush=True)
+        rows = [row for row in read_lines(path) if row["case"] == name]
         picks = [row[which] for row in rows if row["kind"] == "search" for which in ("suggested", "tested")]
         there = {(row["rate"], row["seed"]) for row in rows if row["kind"] == "run"}
         missing = [(rate, seed) for rate in dict.fromkeys([*RATES, *picks]) for seed in SEEDS]
         missing = [run for run in missing if run not in there]
         if missing:
             told = train(case, FACTOR * env_steps, missing)
-            write(path, [{"kind": "run", "case": name, "env_steps": FACTOR * env_steps, **row} for row in told])
-
-
-def read(path: Path) -> list[Json]:
-    """Return the lines of results so far."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def write(path: Path, rows: Sequence[Json]) -> None:
-    """Append lines to the results."""
-    with path.open("a") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
-    for row in rows if len(rows) < 3 else ():
-        print(json.dumps(row), flush=True)
+            append_lines(path, *({"kind": "run", "case": name, "env_steps": FACTOR * env_steps, **row} for row in told))
 
 
 def regrets(values: np.ndarray[Any, Any], picks: np.ndarray[Any, Any]) -> tuple[float, float, float]:
@@ -195,7 +182,7 @@ def table(path: Path) -> list[str]:
         "without the correction | regret (95%) |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    rows = read(path)
+    rows = read_lines(path)
     for name in CASES:
         runs = [row for row in rows if row["kind"] == "run" and row["case"] == name]
         picks = [row for row in rows if row["kind"] == "search" and row["case"] == name]
@@ -235,9 +222,7 @@ def main() -> None:
         parser.error("--scale is for trying the script: give --results another file.")
     if not arguments.table:
         measure(names, range(1, arguments.searches + 1), arguments.scale, arguments.results)
-    lines = table(arguments.results)
-    arguments.results.with_suffix(".md").write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+    write_table(arguments.results.with_suffix(".md"), table(arguments.results))
 
 
 if __name__ == "__main__":

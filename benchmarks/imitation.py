@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 from greedy_returns import (
-    JUDGE_SEED,
     interval,
     measured,
     random_play,
@@ -33,6 +32,7 @@ from greedy_returns import (
     write_rows,
 )
 from imitation_cases import CASES, EXPERTS, SEEDS, Case
+from judged_episodes import JUDGE_SEED
 
 from studies.statistics.values import iqm_of_population
 

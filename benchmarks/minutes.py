@@ -27,6 +27,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from result_lines import append_lines, counted, read_lines, write_table
+
 RESULTS = Path(__file__).parent / "results" / "minutes.jsonl"
 
 SEARCHES = {
@@ -56,16 +58,10 @@ def measure(name: str, minutes: float) -> dict[str, Any]:
         if ran.returncode:
             return {**row, "refused": (ran.stderr.strip() or ran.stdout.strip())[-500:]}
         study = load_study("search", storage)
-        states = [trial.state.name.lower() for trial in study.trials()]
-        row |= {"states": {state: states.count(state) for state in sorted(set(states))}}
+        row |= {"states": counted(trial.state.name for trial in study.trials())}
         row |= {"env_steps": study.spec.env_steps, "confirmation": len(study.confirmation_trials())}
         study.close()
     return {**row, "ratio": round(seconds / (60.0 * minutes), 3)}
-
-
-def measured() -> list[dict[str, Any]]:
-    """Return the searches so far."""
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
 
 
 def table() -> list[str]:
@@ -74,7 +70,7 @@ def table() -> list[str]:
         "| search | minutes | rounds | seconds, median | ratio, median | ratio, largest | steps of a run | trials |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    rows = measured()
+    rows = read_lines(RESULTS)
     for minutes in sorted({row["minutes"] for row in rows}):
         for name, words in SEARCHES.items():
             own = [row for row in rows if (row["search"], row["minutes"]) == (name, minutes)]
@@ -109,16 +105,13 @@ def main() -> None:
     for k in range(0 if arguments.table else arguments.rounds):
         for minutes in [float(word) for word in arguments.minutes.split(",")]:
             for name in names:
-                own = [row for row in measured() if (row["search"], row["minutes"]) == (name, minutes)]
+                own = [row for row in read_lines(RESULTS) if (row["search"], row["minutes"]) == (name, minutes)]
                 if len(own) > k or any("refused" in row for row in own):
                     continue
                 row = measure(name, minutes)
-                with RESULTS.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
+                append_lines(RESULTS, row)
                 print(json.dumps(row), flush=True)
-    lines = table()
-    RESULTS.with_suffix(".md").write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+    write_table(RESULTS.with_suffix(".md"), table())
 
 
 if __name__ == "__main__":

@@ -19,13 +19,14 @@ import argparse
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 import pick_measures
 from pick_measures import PRUNING, Json
+from result_lines import append_lines, read_lines
 
 from studies.simulation.run_table import RunTable
 
@@ -51,12 +52,17 @@ POLICIES = ("race", "grid", "random", "keep-top", "halving", "hyperband", "tpe-m
 SPENDING = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 """Shares of what all runs of a table cost, at which the race and the design with fixed seeds are compared."""
 
+Job = tuple[str, str, tuple[Any, ...]]
+"""Table, what is measured, and its further arguments."""
+
+Measure = Callable[[str, str, tuple[Any, ...], int], Json]
+
 # Measuring ----------------------------------------------------------------------------------------------------------
 
 
-def jobs(names: Iterable[str]) -> list[tuple[str, str, tuple[Any, ...]]]:
+def jobs(names: Iterable[str]) -> list[Job]:
     """Everything that is measured: table, what, and its further arguments."""
-    found: list[tuple[str, str, tuple[Any, ...]]] = []
+    found: list[Job] = []
     for name in names:
         if name.endswith("-momentum"):
             found += [(name, "momentum", (n_seeds,)) for n_seeds in (3, 5, 8)]
@@ -75,13 +81,18 @@ def jobs(names: Iterable[str]) -> list[tuple[str, str, tuple[Any, ...]]]:
 
 def measure(name: str, what: str, arguments: tuple[Any, ...], replays: int) -> Json:
     """One measurement."""
-    table = RunTable.read(FOLDER / "tables" / f"{name}.parquet")
+    table = RunTable.read(table_of(name))
     return getattr(pick_measures, what)(table, replays, *arguments)
 
 
-def state_of(name: str) -> str:
-    """Changes with the table, with the code that is replayed, and with what is measured."""
-    return hashlib.sha256((FOLDER / "tables" / f"{name}.parquet").read_bytes() + code().encode()).hexdigest()[:12]
+def table_of(name: str) -> Path:
+    """Return the file of a table."""
+    return FOLDER / "tables" / f"{name}.parquet"
+
+
+def state_of(files: Iterable[Path]) -> str:
+    """Changes with these files and with the code that is replayed."""
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files) + code().encode()).hexdigest()[:12]
 
 
 def code() -> str:
@@ -92,27 +103,32 @@ def code() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def measured(names: Sequence[str], replays: int, processes: int) -> dict[tuple[Any, ...], Json]:
-    """All measurements: those that are there already, and those that are missing."""
-    states = {name: state_of(name) for name in names}
-    known: dict[tuple[Any, ...], Json] = {}
-    if RESULTS.exists():
-        rows = [json.loads(line) for line in RESULTS.read_text().splitlines()]
-        rows = [row for row in rows if row["state"] == states.get(row["table"]) and row["replays"] == replays]
-        known = {(row["table"], row["what"], tuple(row["arguments"])): row["told"] for row in rows}
-        RESULTS.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    missing = [job for job in jobs(names) if job not in known]
-    RESULTS.parent.mkdir(exist_ok=True)
-    with ProcessPoolExecutor(processes) as pool, RESULTS.open("a") as file:
-        running = {pool.submit(measure, *job, replays): job for job in missing}
+def measured(
+    path: Path, jobs_of_all: Sequence[Job], states: Mapping[str, str], take: Measure, *, replays: int, processes: int
+) -> dict[Job, Json]:
+    """All measurements: those that are there already, and those that are missing.
+
+    Args:
+        path: The file with those that are there; lines of other states are removed.
+        jobs_of_all: Table, what is measured, and its further arguments.
+        states: Table -> what changes with the table and the code that is replayed.
+        take: Job and replays -> a measurement.
+        replays: Number of replays.
+        processes: Measurements at the same time.
+    """
+    rows = [row for row in read_lines(path) if row["state"] == states.get(row["table"]) and row["replays"] == replays]
+    known = {(row["table"], row["what"], tuple(row["arguments"])): row["told"] for row in rows}
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with ProcessPoolExecutor(processes) as pool:
+        running = {pool.submit(take, *job, replays): job for job in jobs_of_all if job not in known}
         for n, future in enumerate(as_completed(running), 1):
             job = running[future]
             known[job] = future.result()
             row = {"table": job[0], "what": job[1], "arguments": job[2], "replays": replays, "told": known[job]}
-            file.write(json.dumps({**row, "state": states[job[0]]}) + "\n")
-            file.flush()
+            append_lines(path, {**row, "state": states[job[0]]})
             if n % 25 == 0:
-                print(f"{n} of {len(missing)}", flush=True)
+                print(f"{n} of {len(running)}", flush=True)
     return known
 
 
@@ -123,28 +139,12 @@ def unseen(budgets: Sequence[int], replays: int, processes: int) -> str:
     names = pick_unseen.available()
     if not names:
         raise SystemExit("There is no table of 40 seeds: make some with `python benchmarks/tables.py make many`.")
-    states = {}
-    for name in names:
-        data = b"".join(path.read_bytes() for path in pick_unseen.files(name))
-        code_of_this = (FOLDER / "pick_unseen.py").read_bytes() + code().encode()
-        states[name] = hashlib.sha256(data + code_of_this).hexdigest()[:12]
-    known: dict[tuple[Any, ...], Json] = {}
-    if UNSEEN.exists():
-        rows = [json.loads(line) for line in UNSEEN.read_text().splitlines()]
-        rows = [row for row in rows if row["state"] == states.get(row["job"][0]) and row["replays"] == replays]
-        known = {tuple(row["job"]): row["told"] for row in rows}
-    jobs_of_all = pick_unseen.jobs(names, budgets)
-    with ProcessPoolExecutor(processes) as pool, UNSEEN.open("a") as file:
-        running = {pool.submit(pick_unseen.measure, *job, replays): job for job in jobs_of_all if job not in known}
-        for n, future in enumerate(as_completed(running), 1):
-            job = running[future]
-            known[job] = {key: [round(value, 4) for value in values] for key, values in future.result().items()}
-            row = {"job": job, "replays": replays, "told": known[job], "state": states[job[0]]}
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            if n % 25 == 0:
-                print(f"{n} of {len(running)}", flush=True)
-    return pick_unseen.report(names, known, budgets, replays)
+    judges = FOLDER / "pick_unseen.py"
+    states = {name: state_of([*pick_unseen.files(name), judges]) for name in names}
+    told = measured(
+        UNSEEN, pick_unseen.jobs(names, budgets), states, pick_unseen.measure, replays=replays, processes=processes
+    )
+    return pick_unseen.report(names, told, budgets, replays)
 
 
 def main() -> None:
@@ -170,7 +170,8 @@ def main() -> None:
         time_searches()
     began = time.perf_counter()
     names = sorted(path.stem for path in (FOLDER / "tables").glob("*.parquet"))
-    told = measured(names, arguments.replays, arguments.processes)
+    states = {name: state_of([table_of(name)]) for name in names}
+    told = measured(RESULTS, jobs(names), states, measure, replays=arguments.replays, processes=arguments.processes)
     text = report(names, told, arguments.replays)
     (FOLDER / "pick.md").write_text(text)
     print(text)

@@ -31,7 +31,7 @@ COMPARED = tuple(name for name in WANTED if name in POLICIES)
 """Policies that are compared, as far as `studies.simulation` has them."""
 
 BUDGETS = (5, 10, 20, 40)
-"""What a search may spend, in runs of the longest length."""
+"""Budgets of a search, in runs of the longest length."""
 
 BOUND = "all runs"
 """No policy: all runs of the longest length on all seeds that a search may see, and the best mean of them."""
@@ -49,18 +49,19 @@ def files(name: str) -> list[Path]:
     return paths(name)
 
 
-def measure(name: str, policy: str, length: int, budget: int, replays: int) -> dict[str, list[float]]:
+def measure(name: str, policy: str, spending: tuple[int, int], replays: int) -> dict[str, list[float]]:
     """Return the regret of each replay, and their mean cost.
 
     Args:
         name: The case.
         policy: Name of a policy, or `BOUND`.
-        length: Length of the runs of the search, in eighths of the longest.
-        budget: What the search may spend, in runs of the longest length.
+        spending: Length of the runs of the search in eighths of the longest, and the budget in runs of the longest.
         replays: Number of replays; their seeds are the same for all policies.
     """
+    length, budget = spending
     tables = [RunTable.read(path) for path in files(name)]
-    return replayed(tables[LENGTHS.index(length)], tables[-1], policy, budget * LENGTHS[-1] / length, replays)
+    told = replayed(tables[LENGTHS.index(length)], tables[-1], policy, budget * LENGTHS[-1] / length, replays)
+    return {key: [round(value, 4) for value in values] for key, values in told.items()}
 
 
 def replayed(search: RunTable, longest: RunTable, policy: str, budget: float, replays: int) -> dict[str, list[float]]:
@@ -102,11 +103,11 @@ def replayed(search: RunTable, longest: RunTable, policy: str, budget: float, re
     return {"regret": regrets, "cost": [float(np.mean(costs))]}
 
 
-def jobs(names: Sequence[str], budgets: Sequence[int]) -> list[tuple[str, str, int, int]]:
-    """Return all measurements: case, policy, length and budget."""
-    found = [(name, BOUND, LENGTHS[-1], 0) for name in names]
+def jobs(names: Sequence[str], budgets: Sequence[int]) -> list[tuple[str, str, tuple[int, int]]]:
+    """Return all measurements: case, policy, and length and budget."""
+    found = [(name, BOUND, (LENGTHS[-1], 0)) for name in names]
     for name in names:
-        found += [(name, policy, length, b) for policy in COMPARED for length in LENGTHS for b in budgets]
+        found += [(name, policy, (length, b)) for policy in COMPARED for length in LENGTHS for b in budgets]
     return found
 
 
@@ -150,11 +151,11 @@ def report(names: Sequence[str], told: Told, budgets: Sequence[int], replays: in
     lines += ["", "## Each case", "", "The best length of each policy at each budget, by mean regret.", ""]
     lines += [f"| case | budget | {BOUND} | {' | '.join(COMPARED)} |", f"|---|---|---|{'---|' * len(COMPARED)}"]
     for name in names:
-        bound = float(np.mean(told[name, BOUND, LENGTHS[-1], 0]["regret"]))
+        bound = float(np.mean(told[name, BOUND, (LENGTHS[-1], 0)]["regret"]))
         for b in budgets:
             cells = []
             for policy in COMPARED:
-                regrets = {n: float(np.mean(told[name, policy, n, b]["regret"])) for n in LENGTHS}
+                regrets = {n: float(np.mean(told[name, policy, (n, b)]["regret"])) for n in LENGTHS}
                 length = min(regrets, key=regrets.__getitem__)
                 cells.append(f"{regrets[length]:.1%} ({length}/{LENGTHS[-1]})")
             lines.append(f"| {name} | {b} | {bound:.1%} | {' | '.join(cells)} |")
@@ -165,12 +166,12 @@ def _table(members: Sequence[str], told: Told, budgets: Sequence[int]) -> list[s
     lines = [
         "| budget | length of runs | policy | regret | close | spent |",
         "|---|---|---|---|---|---|",
-        _row("", "", BOUND, [told[name, BOUND, LENGTHS[-1], 0] for name in members]),
+        _row("", "", BOUND, [told[name, BOUND, (LENGTHS[-1], 0)] for name in members]),
     ]
     for b in budgets:
         for length in LENGTHS:
             for policy in COMPARED:
-                rows = [told[name, policy, length, b] for name in members]
+                rows = [told[name, policy, (length, b)] for name in members]
                 lines.append(_row(str(b), f"{length}/{LENGTHS[-1]}", policy, rows))
     return lines
 

@@ -29,6 +29,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from result_lines import ONE_THREAD, append_lines, read_lines, write_table
+
 RESULTS = Path(__file__).parent / "results"
 DQN = {"batch_size": 64, "train_freq": 4, "hidden_sizes": [128, 128]}
 DQN_SMALL = {"batch_size": 64, "train_freq": 4, "hidden_sizes": [128]}
@@ -58,7 +60,6 @@ SPEED = {  # kind: environment, trials, seeds, environment steps of a member, en
     "td3-small-long": ("Pendulum-v1", 16, 1, 20_000, 3_000),
 }
 SHORT = 51_200
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 PEER = """
 import json, sys, time, warnings
@@ -89,17 +90,14 @@ print(json.dumps(steps / (time.perf_counter() - began)))
 
 def note(**measured: Any) -> dict[str, Any]:
     """Keeps one measurement."""
-    RESULTS.mkdir(exist_ok=True)
-    with (RESULTS / "population.jsonl").open("a") as file:
-        file.write(json.dumps(measured) + "\n")
+    append_lines(RESULTS / "population.jsonl", measured)
     print(measured, flush=True)
     return measured
 
 
 def write(name: str, lines: Sequence[str]) -> None:
     """Keeps a table."""
-    (RESULTS / f"population-{name}.md").write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+    write_table(RESULTS / f"population-{name}.md", lines)
 
 
 def search(
@@ -180,7 +178,7 @@ def speed(peer: str, rounds: int, kinds: Sequence[str]) -> None:
             done = search(kind, n_trials, n_seeds, env_steps, env=env)
             theirs = peers(peer, kind, peer_steps)
             note(what="speed", kind=kind, ours=done["env_steps"] / done["seconds"], theirs=theirs)
-    measured = [json.loads(line) for line in (RESULTS / "population.jsonl").read_text().splitlines()]
+    measured = read_lines(RESULTS / "population.jsonl")
     lines = [
         "| agent | members | Finder, steps/s | Stable-Baselines3, two processes, steps/s | ratio |",
         "|---|---|---|---|---|",

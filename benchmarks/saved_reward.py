@@ -20,9 +20,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from greedy_returns import JUDGE_SEED, random_play, write_rows
+from greedy_returns import random_play, write_rows
 from imitation import EXPERTS_FILE, RESULTS, experts_known, specification
 from imitation_cases import CASES, SEEDS, Case
+from judged_episodes import JUDGE_SEED
 
 from studies.statistics.values import iqm_of_population
 

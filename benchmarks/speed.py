@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from result_lines import ONE_THREAD, append_lines, read_lines
+
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -160,7 +162,7 @@ CASES = {
 def measure(python: str, script: str, kind: str, params: dict[str, Any], *, anywhere: bool) -> dict[str, float]:
     case = CASES[kind]
     told = json.dumps([kind, case.env, case.steps, case.n_envs, params, not anywhere])
-    threads = {} if anywhere else dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    threads = {} if anywhere else ONE_THREAD
     cores = os.sched_getaffinity(0)
     done = subprocess.run(
         [python, "-c", script, told],
@@ -184,7 +186,7 @@ def main() -> None:
     RESULTS.mkdir(exist_ok=True)
     name, anywhere = "speed-anywhere" if arguments.anywhere else "speed", arguments.anywhere
     rounds = RESULTS / f"{name}.jsonl"
-    done = [json.loads(line) for line in rounds.read_text().splitlines()] if rounds.exists() else []
+    done = read_lines(rounds)
     for _ in range(arguments.rounds):
         for kind in arguments.cases:
             case = CASES[kind]
@@ -193,8 +195,7 @@ def main() -> None:
                 line[peer.name] = measure(arguments.peer, peer.script, kind, case.theirs, anywhere=anywhere)
             done.append(line)
             print(json.dumps(line), flush=True)
-            with rounds.open("a") as file:
-                file.write(json.dumps(line) + "\n")
+            append_lines(rounds, line)
     write_table(done, RESULTS / f"{name}.md")
 
 

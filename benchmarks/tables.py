@@ -34,6 +34,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from result_lines import ONE_THREAD
 from tables_cases import ALL, CASES, MANY_SEEDS, Case, rates_of
 
 FOLDER = Path(__file__).parent / "tables"
@@ -180,7 +181,6 @@ def make(names: list[str], processes: int) -> None:
     for name in todo:
         if all(part[0] != name for part in parts):
             merge(name)
-    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1"}
     folder = str(Path(__file__).parent)
     path = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])  # of new_environments
     running: list[tuple[subprocess.Popen[bytes], str, str]] = []
@@ -188,7 +188,7 @@ def make(names: list[str], processes: int) -> None:
         while parts and len(running) < processes:
             name, optimizer, first = parts.pop(0)
             command = [sys.executable, __file__, "part", name, optimizer, str(first)]
-            environment = {**os.environ, **threads, "PYTHONPATH": path}
+            environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": path}
             running.append((subprocess.Popen(command, env=environment), name, optimizer))
         time.sleep(1)
         for entry in list(running):

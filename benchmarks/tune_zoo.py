@@ -32,6 +32,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from result_lines import ONE_THREAD, append_lines, counted, read_lines, write_table
+
 RESULTS = Path(__file__).parent / "results" / "tune-zoo.jsonl"
 ENV = "Pendulum-v1"
 SIDES = {
@@ -39,7 +41,6 @@ SIDES = {
     "zoo": "rl-baselines3-zoo, one process",
     "zoo-two": "rl-baselines3-zoo, two processes",
 }
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 def finder(n_trials: int, env_steps: int, folder: Path) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def finder(n_trials: int, env_steps: int, folder: Path) -> dict[str, Any]:
         "search_seconds": ended - began,
         "search_steps": seeds * sum(trial.user_attrs.get("env_steps", 0) for trial in trials),
         "further_steps": study.spec.confirm_seeds * sum(trial.user_attrs.get("env_steps", 0) for trial in again),
-        "states": _counted([trial.state.name for trial in trials]),
+        "states": counted(trial.state.name for trial in trials),
     }
 
 
@@ -79,7 +80,7 @@ def zoo(n_trials: int, env_steps: int, folder: Path, peer: str, n_processes: int
         "search_seconds": time.time() - began,
         "search_steps": env_steps * len(trained),
         "further_steps": 0,
-        "states": _counted(states),
+        "states": counted(states),
     }
 
 
@@ -97,10 +98,6 @@ def _run(commands: Sequence[Sequence[str]], threads: dict[str, str] | None = Non
             raise SystemExit(log.read()[-3000:])
 
 
-def _counted(states: Sequence[str]) -> dict[str, int]:
-    return {state.lower(): states.count(state) for state in sorted(set(states))}
-
-
 def measure(side: str, n_trials: int, env_steps: int, peer: str) -> dict[str, Any]:
     """Run the search of one side."""
     with tempfile.TemporaryDirectory() as folder:
@@ -113,11 +110,6 @@ def measure(side: str, n_trials: int, env_steps: int, peer: str) -> dict[str, An
     return {"side": side, "n_trials": n_trials, "env_steps": env_steps, "seconds": seconds, **found}
 
 
-def measured() -> list[dict[str, Any]]:
-    """Return the searches so far."""
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-
-
 def table() -> list[str]:
     """Return the lines of the table: medians, and ratios to Finder's search."""
     lines = [
@@ -125,7 +117,7 @@ def table() -> list[str]:
         "steps/s | seconds beside Finder's |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    rows = measured()
+    rows = read_lines(RESULTS)
     for setting in sorted({(row["n_trials"], row["env_steps"]) for row in rows}):
         own = [row for row in rows if (row["n_trials"], row["env_steps"]) == setting]
         ours = [row["seconds"] for row in own if row["side"] == "finder"]
@@ -156,15 +148,12 @@ def main() -> None:
     for k in range(0 if arguments.table else arguments.rounds):
         for side in arguments.side or SIDES:
             wanted = {"side": side, **setting}
-            if sum(all(row[key] == value for key, value in wanted.items()) for row in measured()) > k:
+            if sum(all(row[key] == value for key, value in wanted.items()) for row in read_lines(RESULTS)) > k:
                 continue
             row = measure(side, peer=arguments.peer, **setting)
-            with RESULTS.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+            append_lines(RESULTS, row)
             print(json.dumps(row), flush=True)
-    lines = table()
-    RESULTS.with_suffix(".md").write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+    write_table(RESULTS.with_suffix(".md"), table())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What rl-baselines3-zoo has or found, as descriptions of `sb3_model.py`; runs in the environment of the peers.
+"""Values that rl-baselines3-zoo has or found, as descriptions of `sb3_model.py`; runs in the environment of the peers.
 
 zoo_values.py base ALGO ID                       the zoo's own values, those under `default` if it has none
 zoo_values.py pick ALGO ID STORAGE STUDY         these, with the best trial of a study of `rl_zoo3.train -optimize`

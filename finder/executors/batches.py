@@ -91,19 +91,14 @@ def split_into_batches(trials: list[TrialSpec], n_workers: int) -> list[list[Tri
     structures: dict[tuple[object, ...], list[TrialSpec]] = {}
     for trial in trials:
         structures.setdefault(trial.agent.structure(), []).append(trial)
-    groups = sorted(structures.values(), key=lambda group: -round(math.log2(_seconds(group[0]))))
+    work = {trial.number: len(trial.seeds) * relative_work(trial.agent.config) for trial in trials}
+    groups = sorted(structures.values(), key=lambda group: -round(math.log2(relative_work(group[0].agent.config))))
     ordered = [trial for group in groups for i in range(n_workers) for trial in group[i::n_workers]]
-    seconds = {trial.number: len(trial.seeds) * _seconds(trial) for trial in ordered}
-    total = sum(seconds.values())
+    total = sum(work.values())
     batches: list[list[TrialSpec]] = [[] for _ in range(n_workers)]
     before = 0.0
     for trial in ordered:
-        middle = before + seconds[trial.number] / 2
+        middle = before + work[trial.number] / 2
         batches[min(int(middle * n_workers / total), n_workers - 1)].append(trial)
-        before += seconds[trial.number]
+        before += work[trial.number]
     return [batch for batch in batches if batch]
-
-
-def _seconds(trial: TrialSpec) -> float:
-    """Return about how long an environment step of one run takes, in arbitrary units."""
-    return relative_work(trial.agent.config)

@@ -40,7 +40,7 @@ for _model in (models.StudyModel, models.TrialModel):
 
 
 class _Condition(NamedTuple):
-    """Which trials are read: the values of a query's parameters, `None` for those that the query has not.
+    """Condition on the trials to read: values of the parameters of a query, `None` for those that it does not have.
 
     Attributes:
         trial_id: Id of the only trial.
