@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from studies.errors import StudyError
 from studies.spec.conditions import condition_text
 from studies.spec.metrics import metric_of
 from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name, is_population_based
-from studies.spec.spaces import Fixed, FloatRange
-
-if TYPE_CHECKING:
-    from studies.spec.spec import StudySpec
+from studies.spec.spaces import Fixed, FloatRange, Json, Space
 
 N_INTERVALS = 10
 """Default number of intervals in the budget of a run."""
@@ -23,7 +21,43 @@ FEWEST = 2
 """Smallest number of members of a population in which one copies another."""
 
 
-def perturb_steps_of(spec: StudySpec) -> int:
+class Settings(Protocol):
+    """What the rules read of a `studies.spec.spec.StudySpec`."""
+
+    @property
+    def agents(self) -> Sequence[str]: ...
+    @property
+    def trials(self) -> Sequence[Any]: ...
+    @property
+    def seeds(self) -> Sequence[int]: ...
+    @property
+    def n_trials(self) -> int: ...
+    @property
+    def env_steps(self) -> int | None: ...
+    @property
+    def episodes(self) -> int | None: ...
+    @property
+    def has_limit(self) -> bool: ...
+    @property
+    def metric(self) -> str: ...
+    @property
+    def sampler(self) -> str: ...
+    @property
+    def pruner(self) -> str: ...
+    @property
+    def pruner_kwargs(self) -> Mapping[str, Json]: ...
+    @property
+    def executor(self) -> str: ...
+    @property
+    def n_jobs(self) -> int | None: ...
+    @property
+    def population(self) -> int | None: ...
+    @property
+    def strategy(self) -> str: ...
+    def search_space(self) -> dict[str, Space]: ...
+
+
+def perturb_steps_of(spec: Settings) -> int:
     """Return the environment steps of an interval; 0 if it has no valid length, which the scheduler refuses."""
     given = spec.pruner_kwargs.get(PERTURB_STEPS)
     if given is None:
@@ -31,7 +65,7 @@ def perturb_steps_of(spec: StudySpec) -> int:
     return given if isinstance(given, int) and not isinstance(given, bool) else 0
 
 
-def exchange_marks(spec: StudySpec) -> range:
+def exchange_marks(spec: Settings) -> range:
     """Return the steps at which members copy each other: the ends of all intervals but the last; often none."""
     if not is_population_based(spec.pruner) or spec.env_steps is None:
         return range(0)
@@ -39,12 +73,12 @@ def exchange_marks(spec: StudySpec) -> range:
     return range(every, spec.env_steps, every) if every > 0 else range(0)
 
 
-def searched_ranges(spec: StudySpec) -> dict[str, FloatRange]:
+def searched_ranges(spec: Settings) -> dict[str, FloatRange]:
     """Return the parameters whose numbers population-based training changes, with their ranges."""
     return {name: space for name, space in spec.search_space().items() if isinstance(space, FloatRange)}
 
 
-def check_population_based(spec: StudySpec) -> None:
+def check_population_based(spec: Settings) -> None:
     """Check a study, if it has population-based training.
 
     Raises:
@@ -81,7 +115,7 @@ def check_population_based(spec: StudySpec) -> None:
         )
 
 
-def _check_places(spec: StudySpec, name: str) -> None:
+def _check_places(spec: Settings, name: str) -> None:
     """Raise `StudyError` if trials are not members of one population in one process."""
     together = f"{name} has all members in one population of one process"
     if spec.executor not in ("auto", "population"):
@@ -98,7 +132,7 @@ def _check_places(spec: StudySpec, name: str) -> None:
         )
 
 
-def _check_spaces(spec: StudySpec, name: str) -> None:
+def _check_spaces(spec: Settings, name: str) -> None:
     """Raise `StudyError` for a parameter that is no plain range of real numbers."""
     for parameter, space in spec.search_space().items():
         if space.when:
