@@ -14,6 +14,7 @@ from agents.callbacks.callback import Callback, find_maker, make_callbacks
 from agents.callbacks.checkpoint import Checkpoint
 from agents.callbacks.evaluate import Evaluate, JudgedBy
 from agents.callbacks.history_file import HistoryFile
+from agents.callbacks.hyperparameter_schedule import HyperparameterSchedule
 from agents.callbacks.plateaus import EarlyStopping, ReduceOnPlateau, refuse_schedules
 from agents.callbacks.signals import REASON as INTERRUPTED
 from agents.checkpoints.file import NewEpisodesWarning, why_new_episodes
@@ -207,6 +208,11 @@ def check_settings(settings: RunSettings) -> None:
             f"After {settings.early_stop} checks without improvement training would stop, before the learning rate is "
             f"ever lowered after {settings.plateau}: let it stop later, or lower the rate sooner."
         )
+    if settings.plateau is not None and settings.schedule:
+        raise ConfigurationError(
+            "The pick follows a schedule, which would raise the learning rate again after a plateau has lowered it: "
+            "leave plateau out."
+        )
     StrategySpec.of(settings.strategy)
     spec = settings.agent_spec()
     if settings.plateau is not None:
@@ -247,6 +253,8 @@ def _callbacks(folder: RunFolder) -> list[Callback]:
     settings = folder.settings
     checks: dict[str, Any] = {"judged_by": _judge(settings), "from_step": settings.patience_from}
     callbacks: list[Callback] = []
+    if settings.schedule:
+        callbacks.append(HyperparameterSchedule(settings.schedule))
     if settings.evaluate_every is not None:
         episodes, most = settings.evaluate_episodes, settings.eval_max_steps
         callbacks.append(Evaluate(settings.evaluate_every, n_episodes=episodes, max_steps=most))

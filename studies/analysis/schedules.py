@@ -8,6 +8,7 @@ from studies.population_based.schedule import Lineage, Member, Schedule, Schedul
 from studies.spec.attributes import EXCHANGED_ATTR, SCHEDULE_ATTR
 from studies.spec.population_rules import searched_ranges
 from studies.spec.scheduler_names import is_population_based
+from studies.words import counted, param_text, params_text
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -48,22 +49,29 @@ def lineage_of(study: OpenStudy, number: int) -> Lineage | None:
     return lineage(number, schedules_of(study))
 
 
-def schedule_text(schedule: Schedule, budget: int | None = None) -> str:
-    """Return a schedule as text, such as `learning_rate 0.001 → 0.0008 at 20,000 → 0.0012 at 40,000`.
+def schedule_text(schedule: Schedule) -> str:
+    """Return a schedule in short: `learning_rate 1e-3 → 4e-4, ent_coef 0.01 → 0.02, in 3 changes`.
+
+    Args:
+        schedule: The schedule; with one entry, its numbers.
+    """
+    first, last = schedule[0].params, schedule[-1].params
+    if len(schedule) == 1:
+        return params_text(dict(first))
+    names = sorted(first, key=lambda name: ("learning_rate" not in name, name))
+    numbers = ", ".join(f"{name} {param_text(name, first[name])} → {param_text(name, last[name])}" for name in names)
+    return f"{numbers}, in {counted(len(schedule) - 1, 'change')}"
+
+
+def schedule_lines(schedule: Schedule, env_steps: int | None) -> str:
+    """Return Python code of a callback that follows a schedule; "" if it has no changes.
 
     Args:
         schedule: The schedule.
-        budget: Environment steps of the run, which are appended; None to leave them out.
+        env_steps: Environment steps of the run that it was recorded in.
     """
-    texts = []
-    for name in schedule[0].params:
-        changes = [(entry.env_steps, entry.params[name]) for entry in schedule]
-        text = f"{name} {changes[0][1]:.3g}"
-        before = changes[0][1]
-        for at, value in changes[1:]:
-            if value != before:
-                text += f" → {value:.3g} at {at:,}"
-            before = value
-        texts.append(text)
-    of = "" if budget is None else f" (of {budget:,} environment steps)"
-    return "; ".join(texts) + of
+    if len(schedule) < 2:
+        return ""
+    of = "" if env_steps is None else f"  # in a run of {env_steps:,} environment steps"
+    changes = "".join(f"    ({each.env_steps}, {dict(each.params)!r}),\n" for each in schedule[1:])
+    return f"schedule = agents.HyperparameterSchedule([{of}\n{changes}])\n"
