@@ -8,6 +8,7 @@ from agents.errors import ConfigurationError, NotMappableError
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor
 from finder.executors.machine import free_memory
+from studies.population_based.choice import population_based_of
 from studies.spec.population_rules import searched_ranges
 
 if TYPE_CHECKING:
@@ -28,12 +29,14 @@ def population_based_executor(spec: StudySpec, agent: AgentSpec, why_alone: str,
         share: Share of the free memory that the population may use.
 
     Raises:
+        StudyError: An argument of the scheduler is unknown or out of range.
         ConfigurationError: The agent cannot be trained in a population, a searched parameter cannot change while it
             trains, or the population does not fit into memory.
     """
     from agents.population import Population, bytes_of_member
     from finder.executors.inline import InlineExecutor
 
+    population_based_of(spec)  # refuses its arguments before the study is created
     ranges = searched_ranges(spec)
     agent = agent.with_params({**spec.fixed, **{name: space.low for name, space in ranges.items()}})
     reason = why_alone or agent.why_alone

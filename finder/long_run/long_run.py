@@ -91,7 +91,8 @@ class LongRun:
             judged_by=_judge(settings),
         )
         # Checkpoints refuse a trainer with fewer steps than the newest one, before the history is truncated.
-        asked = [*make_callbacks(settings.callbacks), *_callbacks(folder)]
+        schedule = [HyperparameterSchedule(settings.schedule)] if settings.schedule else []
+        asked = [*schedule, *make_callbacks(settings.callbacks), *_callbacks(folder)]
         self.watchdog = Watchdog(settings.hang_seconds)
         self._history = HistoryFile(folder.path)
         own = [*asked, WatchdogCallback(self.watchdog), self.checkpoints, self._history]
@@ -253,8 +254,6 @@ def _callbacks(folder: RunFolder) -> list[Callback]:
     settings = folder.settings
     checks: dict[str, Any] = {"judged_by": _judge(settings), "from_step": settings.patience_from}
     callbacks: list[Callback] = []
-    if settings.schedule:
-        callbacks.append(HyperparameterSchedule(settings.schedule))
     if settings.evaluate_every is not None:
         episodes, most = settings.evaluate_episodes, settings.eval_max_steps
         callbacks.append(Evaluate(settings.evaluate_every, n_episodes=episodes, max_steps=most))

@@ -88,7 +88,8 @@ class Group(Callback):
             for member, trial, _ in there
             if trial.spec.schedule
         ]
-        callbacks = [*make_callbacks(spec.callbacks), *schedules, WatchdogCallback(self._watchdog), self]
+        # Callbacks of the user see the present numbers.
+        callbacks = [*schedules, *make_callbacks(spec.callbacks), WatchdogCallback(self._watchdog), self]
         self.trainer: Trainer | FunctionTrainer = (
             learner.trainer(callbacks, waiting=self._heartbeat)
             if isinstance(learner, OwnTraining)
