@@ -40,7 +40,7 @@ from studies.population_based.exchange import Perturbation
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.spec.attributes import LEARNED_ATTR
-from studies.spec.population_rules import exchange_marks
+from studies.spec.population_rules import exchange_marks, value_steps
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
@@ -252,6 +252,7 @@ class Search:
                 callbacks=self._resolver.callbacks,
                 why_alone=self._resolver.why_alone,
                 exchanges=() if ask.confirms is not None else tuple(exchange_marks(self.spec)),
+                value_steps=value_steps(self.spec),
                 schedule=schedule,
                 only_modules=restriction(),
             )

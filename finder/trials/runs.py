@@ -207,6 +207,8 @@ class SeedRun:
         budget = min(self.trial.spec.env_steps or reached, reached)  # a training function may end earlier
         if not self.trial.metric.of_last_part:
             return self._of_whole_curve(budget)
+        if self.trial.spec.value_steps is not None:
+            return self.value_at(budget, self.trial.spec.value_steps)
         value = last_part_return(self._steps, self._values, budget)
         return value if np.isfinite(value) else self._newest(budget)
 

@@ -73,6 +73,18 @@ def exchange_marks(spec: Settings) -> range:
     return range(every, spec.env_steps, every) if every > 0 else range(0)
 
 
+def value_steps(spec: Settings) -> int | None:
+    """Return the last environment steps of a run that its final value is the mean over; None for the usual last part.
+
+    They are the last interval, before which a member may have copied another one: at least a twentieth of the budget,
+    at most a fifth. Confirmations, which copy nothing, are judged by the same part.
+    """
+    marks = exchange_marks(spec)
+    if not marks or spec.env_steps is None:
+        return None
+    return max(spec.env_steps // 20, min(spec.env_steps // 5, spec.env_steps - marks[-1]), 1)
+
+
 def searched_ranges(spec: Settings) -> dict[str, FloatRange]:
     """Return the parameters whose numbers population-based training changes, with their ranges."""
     return {name: space for name, space in spec.search_space().items() if isinstance(space, FloatRange)}

@@ -156,9 +156,9 @@ def test_seeds_of_a_trial_copy_the_same_seeds_of_another(tmp_path: Path) -> None
     ("changes", "error", "message"),
     [
         (
-            {"params": {"optimizer.epsilon": "1e-9:1e-5:log", "hidden_sizes": [[8], [16]]}},
+            {"params": {"learning_rate": None, "gae_lambda": [0.9, 0.95]}},
             StudyError,
-            "hidden_sizes is",
+            "gae_lambda is searched over the val",
         ),
         ({"executor": "process"}, StudyError, "executor is 'process'"),
         ({"scheduler": "median", "perturb_steps": 96}, ConfigurationError, "which only population-based training has"),
@@ -178,10 +178,19 @@ def test_what_excludes_it_is_refused(
 def test_a_parameter_that_cannot_change_during_training_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"exploration_final_eps is none of these: .* Fix it \(--set"):
         finder.tune(
-            "dqn", "CartPole-v1", {"exploration_final_eps": "0.01:0.2"}, scheduler="pbt", n_trials=4, env_steps=200, progress=False,
-            storage=f"sqlite:///{tmp_path / 'pbt.db'}",
+            "dqn", "CartPole-v1", {"exploration_final_eps": "0.01:0.2"}, scheduler="pbt", n_trials=4, env_steps=200,
+            progress=False, storage=f"sqlite:///{tmp_path / 'pbt.db'}",
         )  # fmt: skip
     assert not (tmp_path / "pbt.db").exists()
+
+
+def test_a_warm_start_from_changing_numbers_is_refused(tmp_path: Path) -> None:
+    no_scheduler = {"scheduler": "none", "pruner_kwargs": {}, "perturb_steps": None}
+    with (
+        searched(tmp_path, n_trials=2, env_steps=192, confirm=0) as source,
+        pytest.raises(StudyError, match=r"changed their parameters while they trained \(pbt\)"),
+    ):
+        search(tmp_path, warm_start=source.study, n_trials=2, **no_scheduler)
 
 
 def test_other_questions_than_tune_refuse_it(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from studies.population_based.bandit import PB2
 from studies.population_based.choice import population_based_of
 from studies.population_based.perturbation import PBT
 from studies.spec.compatibility import differences
-from studies.spec.population_rules import exchange_marks
+from studies.spec.population_rules import exchange_marks, value_steps
 from studies.spec.spec import StudySpec
 
 
@@ -32,6 +32,14 @@ def test_members_exchange_after_every_tenth_of_the_budget() -> None:
 def test_trials_report_at_exchanges() -> None:
     assert set(exchange_marks(spec(n_reports=3))) < set(spec(n_reports=3).report_marks)
     assert spec(n_reports=3, pruner="median").report_marks == (333, 667, 1000)
+
+
+def test_final_values_are_of_the_last_interval() -> None:
+    assert value_steps(spec()) == 100
+    assert value_steps(spec(pruner_kwargs={"perturb_steps": 300})) == 100  # from 900 on
+    assert value_steps(spec(pruner_kwargs={"perturb_steps": 600})) == 200  # no more than a fifth
+    assert value_steps(spec(pruner_kwargs={"perturb_steps": 10})) == 50  # no less than a twentieth
+    assert value_steps(spec(pruner="median")) is None
 
 
 def test_the_scheduler_has_the_ranges_and_the_seed_of_the_study() -> None:
