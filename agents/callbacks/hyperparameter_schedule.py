@@ -18,7 +18,7 @@ class HyperparameterSchedule(Callback):
 
     A change takes effect before the first rollout, or the first transition that is collected for a replay, that begins
     at its step or later: between two updates. A training that resumes from a checkpoint has its present numbers, and
-    continues with the next change.
+    continues with the next change, exactly as if it had not been stopped.
 
     Args:
         changes: Pairs of environment steps and the hyperparameters that are set there, by the names of
@@ -37,6 +37,7 @@ class HyperparameterSchedule(Callback):
         self.member = member
         self.n_applied = 0
         """Number of changes that have been made."""
+        self._in_rollout = False  # of a training that was stopped, or saved, before the update that follows
         before = -1
         for env_steps, values in self.changes:
             if env_steps <= before:
@@ -52,6 +53,9 @@ class HyperparameterSchedule(Callback):
                     )
 
     def on_rollout_begin(self, trainer: Trainer) -> None:
+        if self._in_rollout:
+            return  # the rest of a rollout
+        self._in_rollout = True
         due: dict[str, float] = {}
         while self.n_applied < len(self.changes) and self.changes[self.n_applied][0] <= trainer.env_steps:
             due |= self.changes[self.n_applied][1]
@@ -60,8 +64,11 @@ class HyperparameterSchedule(Callback):
             for name, value in due.items():
                 trainer.set_hyperparameter(name, value, self.member)
 
+    def on_rollout_end(self, trainer: Trainer) -> None:
+        self._in_rollout = not trainer.buffer.ready
+
     def get_state(self) -> dict[str, Any]:
-        return {"n_applied": self.n_applied}
+        return {"n_applied": self.n_applied, "in_rollout": self._in_rollout}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        self.n_applied = state["n_applied"]
+        self.n_applied, self._in_rollout = state["n_applied"], state["in_rollout"]

@@ -175,6 +175,22 @@ def test_a_schedule_resumes_in_the_middle() -> None:
     second.close()
 
 
+def test_a_change_waits_for_the_end_of_a_rollout_that_was_stopped() -> None:
+    """Rollouts end at 32, 64, ...: a change at 36 takes effect at 64, also if the training was stopped at 40."""
+    changes = [(36, {"learning_rate": 0.1})]
+    first = Trainer(agents.make("ppo", "CartPole-v1", **PPO), callbacks=[HyperparameterSchedule(changes)])
+    first.train(env_steps=40, progress=False)
+    captured = Captures("learning_rate")
+    second = Trainer(agents.make("ppo", "CartPole-v1", **PPO), callbacks=[HyperparameterSchedule(changes), captured])
+    second.set_state(first.get_state())
+    second.callbacks.set_state(first.callbacks.get_state())
+    second.train(env_steps=56, progress=False)
+    usual = first.agent.config.learning_rate
+    assert captured.seen == [(40, usual), (64, 0.1)]
+    first.close()
+    second.close()
+
+
 def test_a_schedule_changes_one_member_of_a_population() -> None:
     spec = AgentSpec.of("ppo", "CartPole-v1", PPO)
     schedule = HyperparameterSchedule([(32, {"learning_rate": 0.5})], member=1)
