@@ -7,10 +7,11 @@
 Five searches of 16 members in each of three environments. `pbt` and `pb2` exchange members every tenth of the budget;
 `constant` trains members with the same initial numbers, weights and seeds to the end, without exchanges. The best
 member of each search is trained again on five further seeds (the schedule of its weights, or its constant numbers), and
-these values are compared: those of the search are flattered by the choice among 16. `ray` is Ray Tune's PBT at the same
-number of members, steps and exchanges, with the same agent, trained by a `tune.Trainable` with checkpoints as its
-documentation shows; only its time is compared, which the searches of Finder have without the further seeds. Rows go to
-results/pbt.jsonl, the table to results/pbt.md.
+the mean returns in the last tenth of these runs are compared: those of the search are flattered by the choice among 16,
+and are of the last tenth (`constant`: fifth) of the runs. `ray` is Ray Tune's PBT at the same number of members, steps
+and exchanges, with the same agent, trained by a `tune.Trainable` with checkpoints as its documentation shows; only its
+time is compared, with that of Finder's searches without the further seeds. Rows go to results/pbt.jsonl, the table to
+results/pbt.md.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import json
 import os
 import pickle
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,6 +35,8 @@ import agents
 import finder
 from finder.search.observer import Observer
 from studies.analysis.recommendation import best
+from studies.spec.attributes import CONFIRMS_ATTR
+from studies.study.study import OpenStudy
 
 RESULTS = Path(__file__).parent / "results"
 N_SEARCHES, N_FURTHER = 5, 5
@@ -80,7 +84,7 @@ def searched(case: Case, arm: str, search: int) -> dict[str, Any]:
     pick = best(result.study)
     row = {
         "in_search": pick.tuning_value,
-        "on_further_seeds": list(pick.seed_values.values()),
+        "on_further_seeds": further_values(result.study, pick.trial, case),
         "changes": max(0, len(pick.schedule) - 1),
         "seconds": round(ended[0], 2),
     }
@@ -88,14 +92,32 @@ def searched(case: Case, arm: str, search: int) -> dict[str, Any]:
     return row
 
 
+def further_values(study: OpenStudy, trial: int, case: Case) -> list[float]:
+    """Return the mean return in the last tenth of each confirmation run of a trial, the same for all arms."""
+    returns: dict[int, list[float]] = {}
+    for each in study.confirmation_trials():
+        if each.user_attrs[CONFIRMS_ATTR] == trial:
+            for episode in study.storage.episodes.curve(study.episodes_key, each.number):
+                if episode.env_steps > 0.9 * case.env_steps:
+                    returns.setdefault(episode.seed, []).append(episode.episode_return)
+    return [float(np.mean(own)) for _, own in sorted(returns.items())]
+
+
 class Member:
     """One member as a user of Ray Tune trains it: in parts, with a checkpoint between them."""
 
     def __init__(self, case: Case, config: Mapping[str, float], seed: int) -> None:
-        self.every = case.env_steps // 10
+        self.every, self.seed = case.env_steps // 10, seed
         agent = agents.make(case.agent, case.environment, seed=seed, **FIXED, **config)
         self.trainer = agents.Trainer(agent)
         self.config = dict(config)
+
+    def begin_again(self, config: Mapping[str, float]) -> None:
+        """Begin a training with other numbers, keeping what was compiled."""
+        agent = self.trainer.agent
+        self.trainer.close()
+        agent.reset(self.seed, config)
+        self.trainer, self.config = agents.Trainer(agent), dict(config)
 
     def step(self) -> float:
         """Train an interval; return the mean return of the episodes in it."""
@@ -127,6 +149,10 @@ def searched_by_ray(case: Case, search: int) -> dict[str, Any]:
         def setup(self, config: dict[str, float]) -> None:
             self.member = Member(case, config, 1000 * search)
 
+        def reset_config(self, new_config: dict[str, float]) -> bool:
+            self.member.begin_again(new_config)
+            return True
+
         def step(self) -> dict[str, float]:
             return {"value": self.member.step()}
 
@@ -144,6 +170,7 @@ def searched_by_ray(case: Case, search: int) -> dict[str, Any]:
     path = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
     ray.init(num_cpus=os.cpu_count(), include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": path})
     began = time.perf_counter()
+    folder = tempfile.TemporaryDirectory()
     try:
         scheduler = PopulationBasedTraining(
             time_attr="training_iteration", perturbation_interval=1, quantile_fraction=0.25,
@@ -152,15 +179,21 @@ def searched_by_ray(case: Case, search: int) -> dict[str, Any]:
         tuner = tune.Tuner(
             Trainable,
             param_space=space,
-            tune_config=tune.TuneConfig(metric="value", mode="max", num_samples=case.members, scheduler=scheduler),
+            tune_config=tune.TuneConfig(
+                metric="value", mode="max", num_samples=case.members, scheduler=scheduler, reuse_actors=True
+            ),
             run_config=tune.RunConfig(
-                stop={"training_iteration": 10}, verbose=0, checkpoint_config=tune.CheckpointConfig(num_to_keep=4)
+                stop={"training_iteration": 10},
+                verbose=0,
+                storage_path=folder.name,
+                checkpoint_config=tune.CheckpointConfig(num_to_keep=4),
             ),
         )
         found = tuner.fit().get_best_result()
         value = float(found.metrics["value"])
     finally:
         ray.shutdown()
+        folder.cleanup()
     return {"in_search": value, "seconds": round(time.perf_counter() - began, 2)}
 
 
