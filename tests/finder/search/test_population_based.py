@@ -19,6 +19,7 @@ from studies.analysis.schedules import lineage_of, member_of, schedules_of
 from studies.errors import StudyError
 from studies.population_based.choice import population_based_of
 from studies.population_based.schedule import Member
+from studies.reports.explanation import explain
 from studies.reports.schedules import plot_schedules, schedules_data
 from studies.spec.population_rules import exchange_marks
 
@@ -106,6 +107,7 @@ def test_schedules_are_those_that_were_decided_and_the_confirmation_repeats_the_
             for step in range(0, 480, 32)
         }
         assert {step: rate for n, step, rate in SEEN if n == 2} == pytest.approx(expected)
+        assert "neighbours" not in explain(study)
         data = schedules_data(study)
         assert sorted(data.lines) == ["ent_coef", "learning_rate"]
         assert data.lineage["learning_rate"].values[-1] == lineage.schedule[-1].params["learning_rate"]
