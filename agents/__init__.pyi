@@ -33,6 +33,7 @@ from .callbacks.evaluate import Evaluate as Evaluate
 from .callbacks.history_file import HistoryFile as HistoryFile
 from .callbacks.history_file import read_evaluations as read_evaluations
 from .callbacks.history_file import read_history as read_history
+from .callbacks.hyperparameter_schedule import HyperparameterSchedule as HyperparameterSchedule
 from .callbacks.intervals import Every as Every
 from .callbacks.plateaus import EarlyStopping as EarlyStopping
 from .callbacks.plateaus import ReduceOnPlateau as ReduceOnPlateau

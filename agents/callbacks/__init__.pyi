@@ -6,6 +6,7 @@ from .checkpoint import Checkpoint as Checkpoint
 from .curriculum import Curriculum as Curriculum
 from .evaluate import Evaluate as Evaluate
 from .history_file import HistoryFile as HistoryFile
+from .hyperparameter_schedule import HyperparameterSchedule as HyperparameterSchedule
 from .intervals import Every as Every
 from .plateaus import EarlyStopping as EarlyStopping
 from .plateaus import ReduceOnPlateau as ReduceOnPlateau

@@ -13,6 +13,7 @@ from agents.config.agent_config import AgentConfig
 from agents.contract.agent import Agent
 from agents.contract.keras_agent import KerasAgent
 from agents.contract.rows import treats_rows_alone
+from agents.contract.spec import AgentSpec
 from agents.errors import ConfigurationError, NotMappableError
 from agents.networks.forwards import Forwards
 from agents.population.inference import AllMembers, MemberInference
@@ -26,6 +27,15 @@ class MemberSpec(NamedTuple):
 
     seed: int
     config: AgentConfig
+
+
+def member_of(spec: AgentSpec, values: Mapping[str, Any]) -> MemberSpec:
+    """Return a member of an agent, from its hyperparameters and its `seed` (default 0)."""
+    params = dict(values)
+    seed = params.pop("seed", 0)
+    config = spec.config.replace(params)
+    assert isinstance(config, AgentConfig)
+    return MemberSpec(seed, config)
 
 
 class _Unavailable(Mapping[str, Any]):

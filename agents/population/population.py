@@ -33,11 +33,12 @@ from agents.population.members import (
     all_members,
     bind,
     check_same_structure,
+    member_of,
     one_member,
 )
 from agents.population.probes import action_at, agreement, probe_observations
 from agents.population.saved_values import loaded_values, saved_values
-from agents.population.stacks import Values
+from agents.population.stacks import Values, copy_position
 from agents.population.template import CompiledTemplate
 
 Array = np.ndarray[Any, Any]
@@ -67,7 +68,7 @@ class Population:
         if not members:
             raise ConfigurationError("A population needs at least one member.")
         self._spec = spec
-        self._members = [_member(spec, values) for values in members]
+        self._members = [member_of(spec, values) for values in members]
         check_same_structure(self._members)
         own = AgentSpec(spec.agent, spec.environment, self.config)
         self._template = template or CompiledTemplate(own, len(members))
@@ -245,6 +246,16 @@ class Population:
         self._set_values([values[kept] for values in state])
         self._update_actors()
 
+    def copy_member(self, source: int, target: int) -> None:
+        """Give the member at `target` the state and numbers of the one at `source`, except for its random streams."""
+        state = self._values()
+        copy_position(self._template.stacks.variables, state, source, target)
+        self._members[target] = self._members[target]._replace(config=self._members[source].config)
+        if self._all is None:  # the actor of all members has no state that differs between members
+            self._actors[target].set_extra_state(copy.deepcopy(self._actors[source].extra_state()))
+        self._set_values(state)
+        self._update_actors()
+
     # State ----------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
@@ -387,11 +398,3 @@ class Population:
                 "the member's own. Use networks with self.infer(name, observations), and make all other "
                 "parts in start()."
             )
-
-
-def _member(spec: AgentSpec, values: Mapping[str, Any]) -> MemberSpec:
-    params = dict(values)
-    seed = params.pop("seed", 0)
-    config = spec.config.replace(params)
-    assert isinstance(config, AgentConfig)
-    return MemberSpec(seed, config)

@@ -16,6 +16,9 @@ from agents.backend.tensorflow import tf
 from agents.updates.state_layout import StateLayout
 
 Array = np.ndarray[Any, Any]
+SEED_DTYPE = "uint32"
+"""Dtype of the variables with which Keras seeds random layers."""
+
 Values = list[Array]  # one array per variable: [...] of one member, [P, ...] of several
 
 
@@ -55,6 +58,20 @@ class Stacks:
         place = self.layout.place(variable)
         own = self.stacks[place.vector][position, place.begin : place.end]
         return tf.reshape(own, variable.shape)
+
+
+def copy_position(variables: Sequence[Any], values: Values, source: int, target: int) -> None:
+    """Copy the values of the member at `source` to `target`, in place, except for the seeds of random layers.
+
+    Args:
+        variables: The variables.
+        values: The value of each, [P, ...].
+        source: Position of the member that is copied.
+        target: Position of the member that is replaced.
+    """
+    for variable, own in zip(variables, values, strict=True):
+        if variable.dtype != SEED_DTYPE:
+            own[target] = own[source]
 
 
 def padded(values: Array, capacity: int) -> Array:

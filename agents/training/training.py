@@ -169,10 +169,37 @@ class Training:
         return self.present.index(member)
 
     def set_hyperparameter(self, name: str, value: float, member: int | None = None) -> None:
-        """Change a mutable hyperparameter (``learning_rate``, ``actor.learning_rate``, ...) of a member, or of all."""
+        """Change a mutable hyperparameter of a member, or of all.
+
+        Args:
+            name: ``learning_rate``, ``actor.learning_rate``, ``one_minus_gamma``, ...
+            value: Its new value.
+            member: The member. Defaults to None: all current members.
+        """
         position = None if member is None else self.position(member)
+        if name in self.agent.config.complements():
+            ((name, value),) = self.agent.config.field_of(name, value).items()
         self.agent.set_hyperparameter(name, value, position)
         self.buffer.set_hyperparameter(name, value, position)
+
+    def copy_member(self, source: int, target: int) -> None:
+        """Give a member of a population the state of another one. Call it between two steps of the loop.
+
+        The state is what an agent has learned: weights, optimizer slots, learning rates and all other mutable
+        hyperparameters, target networks, normalisation statistics. The member keeps its random generators, its
+        environments with their running episodes, its replay and its history. Nothing is compiled.
+
+        Args:
+            source: The member that is copied.
+            target: The member that gets the copy.
+
+        Raises:
+            ConfigurationError: The trainer has a single agent.
+            ValueError: A member has left.
+        """
+        if isinstance(self.agent, Agent):
+            raise ConfigurationError("Members are copied within a population, and this trainer has a single agent.")
+        self.agent.copy_member(self.position(source), self.position(target))
 
     def fail(self, error: Exception, member: int) -> None:
         """Report the failure of a member. It leaves a population; the error of a single agent is raised."""

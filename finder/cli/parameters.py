@@ -15,6 +15,7 @@ import typer
 from finder.cli import values
 from finder.cli.budget_options import DryRun, Minutes, TotalEnvSteps
 from finder.cli.expert_options import Expert, Pretrain, Reward, from_expert
+from finder.cli.scheduler_options import Scheduler, SchedulerKwargs
 from studies.defaults import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
@@ -244,18 +245,8 @@ class SearchOptions:
         int | None,
         typer.Option(min=1, help="How many further seeds (default 5).", show_default=False, rich_help_panel=_BUDGET),
     ] = None
-    pruner: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Stops trials that perform worse: race (lr, opt), median (tune), hyperband, ..., none (agents).",
-            show_default=False,
-            rich_help_panel=_STUDY,
-        ),
-    ] = None
-    pruner_kwargs: Annotated[
-        str | None, typer.Option(metavar="JSON", help="Arguments of the pruner.", rich_help_panel=_STUDY)
-    ] = None
+    pruner: Scheduler = None
+    pruner_kwargs: SchedulerKwargs = None
     seed: Annotated[
         int | None,
         typer.Option(
@@ -359,7 +350,7 @@ class SearchOptions:
             checkpoint_seconds=self.checkpoint_seconds,
             hang_seconds=self.hang_seconds,
             pruner=self.pruner,
-            pruner_kwargs=values.json_object(self.pruner_kwargs, "--pruner-kwargs") or None,
+            pruner_kwargs=values.json_object(self.pruner_kwargs, "--scheduler-kwargs") or None,
             observer=observer,
         )
 

@@ -12,7 +12,8 @@ from agents.errors import ConfigurationError, NotMappableError, check_at_least, 
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor
 from finder.executors.machine import free_memory
-from studies.spec.scheduler_names import learns_from_results
+from finder.executors.population_based import population_based_executor
+from studies.spec.scheduler_names import is_population_based, learns_from_results
 
 if TYPE_CHECKING:
     from agents.contract.spec import AgentSpec
@@ -74,7 +75,7 @@ def make_executor(
 
 def prepare_for(spec: StudySpec) -> None:
     """Start the fork server for a study that will use processes, while this process checks the agents."""
-    if spec.executor == "ray":
+    if spec.executor == "ray" or is_population_based(spec.pruner):
         return
     needs_one = spec.executor == "process" or spec.strategy != "none"
     n_steps, most = _n_steps(spec), min(cores(), _n_trials(spec))
@@ -99,6 +100,9 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone:
         ConfigurationError: The executor does not support the number of processes.
     """
     name, notes = spec.executor, []
+    if is_population_based(spec.pruner):
+        (agent,) = agents.values()
+        return population_based_executor(spec, agent, why_alone, POPULATION, SHARE_OF_MEMORY)
     if name == "inline":
         return make_executor(name, spec.n_jobs or 1)
     if name == "ray":

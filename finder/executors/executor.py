@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from finder.trials.trial import Outcome, TrialSpec
 from studies.database.records import EpisodeRecord
+from studies.population_based.exchange import Perturbation
 
 NextTrial = Callable[[], TrialSpec | None]
 
@@ -35,6 +36,9 @@ class StudyListener(Protocol):
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> set[int]:
         """Called when all trials have reached a step, with trial -> seed -> value. Returns the trials to prune."""
+
+    def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:
+        """Called when members of a population may copy each other (`CohortListener.exchange`), in this process only."""
 
     def ended(self, number: int, outcome: Outcome) -> None:
         """Called when a trial has ended; the last event of the trial."""

@@ -14,6 +14,7 @@ from finder.trials.execution import with_executor
 from finder.trials.groups import TemplateCache
 from finder.trials.trial import FELL_BEHIND, Outcome
 from studies.database.records import EpisodeRecord
+from studies.population_based.exchange import Perturbation
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,9 @@ class _ForwardingListener:
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
         return dict.fromkeys(self._listener.rung(env_steps, values), FELL_BEHIND)
+
+    def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:
+        return self._listener.exchange(env_steps, values)
 
     def alive(self) -> None:
         """Ignore heartbeats, which only other processes need."""

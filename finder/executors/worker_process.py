@@ -17,6 +17,7 @@ from finder.trials.cohort import run_cohort
 from finder.trials.groups import TemplateCache
 from finder.trials.trial import Outcome, TrialSpec
 from studies.database.records import EpisodeRecord
+from studies.population_based.exchange import Perturbation
 
 import_all()
 
@@ -75,6 +76,9 @@ class _BrokerListener:
         self._broker.post("rung", self._worker, (env_steps, dict(values)))
         self._wakeup.send_bytes(b".")
         return self._broker.await_reply(self._worker) if self._waits else {}
+
+    def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:
+        raise AssertionError("A population that exchanges members is trained in the process of its study.")
 
     def alive(self) -> None:
         self._broker.post("episodes", self._worker, {})

@@ -23,7 +23,7 @@ from finder.range_test.range_test import RangeTestResult, check_sweep, evenly_sp
 from finder.range_test.recording import RangeTestRun, record_range_test
 from finder.search.display import progress_disabled
 from finder.search.object_resolver import ObjectResolver
-from finder.search.options import StudyOptions, default_pruner, make_spec, observer_options, spread_order
+from finder.search.options import StudyOptions, default_pruner, make_spec, observer_options, scheduler_of, spread_order
 from finder.search.results import SearchResult, finder_repr
 from finder.search.search import run_search
 from finder.trials.metric import Metric, MetricName, metric_of
@@ -135,7 +135,7 @@ class LRFinder:
         )
         name = "learning_rate" if optimizer is None else f"{optimizer}.learning_rate"
         agent = self.spec if optimizer is not None else _with_one_rate(self.spec)
-        chosen: StudyOptions = {"pruner": default_pruner(metric, episodes), **options}
+        chosen: StudyOptions = {**options, "pruner": scheduler_of(options) or default_pruner(metric, episodes)}
         spec = make_spec(
             "lr",
             [agent],

@@ -18,7 +18,7 @@ from agents.renamed import renamed_arguments
 from agents.trust.allowed_modules import places_in
 from finder.range_test.range_test import MOST_RATES
 from finder.search.object_resolver import ObjectResolver
-from finder.search.options import StudyOptions, default_pruner, make_spec, observer_options, spread_order
+from finder.search.options import StudyOptions, default_pruner, make_spec, observer_options, scheduler_of, spread_order
 from finder.search.results import OptimizerResult, finder_repr
 from finder.search.search import run_search
 from studies.analysis.range_extension import RangeExtension
@@ -125,7 +125,7 @@ class OptFinder:
             for rate in spread_order(_rates(label, optimizer, learning_rates, n_rates))
         ]
         usual = "race" if default_pruner(metric, episodes) == "race" else "none"
-        chosen: StudyOptions = {"pruner": usual, **options}
+        chosen: StudyOptions = {**options, "pruner": scheduler_of(options) or usual}
         if canonical_pruner_name(chosen["pruner"]) in RACES:
             chosen["pruner_kwargs"] = {"per": "optimizer", **chosen.get("pruner_kwargs", {})}
         spec = make_spec(

@@ -17,7 +17,7 @@ from agents.renamed import renamed_arguments
 from finder.executors.message_broker import MessageBroker
 from finder.executors.process import ProcessExecutor
 from finder.search.object_resolver import ObjectResolver
-from finder.search.options import StudyOptions, make_spec, observer_options
+from finder.search.options import StudyOptions, make_spec, observer_options, scheduler_of
 from finder.search.results import SearchResult, finder_repr
 from finder.search.search import run_search
 from studies.analysis.recommendation import why_no_pick
@@ -106,7 +106,12 @@ class ParallelFinder:
             StudyError: The storage cannot be opened, or has another study of this name.
         """
         labels = list(self.agents)
-        chosen: StudyOptions = {"n_jobs": len(labels), "pruner": "none", "confirm": 0, **options}
+        chosen: StudyOptions = {
+            "n_jobs": len(labels),
+            "confirm": 0,
+            **options,
+            "pruner": scheduler_of(options) or "none",
+        }
         if chosen.get("executor", "process") != "process":
             raise ConfigurationError(
                 f"executor is {chosen['executor']!r}, but agents are compared in a process each: leave it out."

@@ -17,14 +17,15 @@ from finder.finders.tuned_values import with_tuned_values
 from finder.finders.warm_start import with_warm_start
 from finder.search.object_resolver import ObjectResolver, check_plan
 from finder.search.observer import Observer
-from finder.search.options import StudyOptions, make_spec, observer_options
+from finder.search.options import StudyOptions, make_spec, observer_options, scheduler_of
 from finder.search.results import SearchResult
 from finder.search.search import run_search
 from finder.search.study_file import read_study
 from studies.analysis.status import study_status
 from studies.errors import StudyError
 from studies.recording.opening import open_study
-from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name
+from studies.spec.population_rules import PERTURB_STEPS
+from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name, is_population_based
 from studies.spec.space_notation import conditional, parse_space, split_conditions
 from studies.spec.spaces import Fixed, Space
 from studies.spec.spec import StudySpec
@@ -100,6 +101,7 @@ def tune(
     warm_start: str | OpenStudy | None = None,
     warm_start_storage: str | None = None,
     warm_start_trials: int | None = None,
+    perturb_steps: int | None = None,
     **options: Unpack[StudyOptions],
 ) -> SearchResult:
     """Search the hyperparameters of an agent.
@@ -129,6 +131,9 @@ def tune(
             budget and metric, every parameter in the search space. Defaults to None.
         warm_start_storage: Storage of that study. Defaults to that of this study.
         warm_start_trials: Number of trials of that study that are tried first. Defaults to 5, or as many as fit.
+        perturb_steps: With the scheduler ``"pbt"`` or ``"pb2"`` (`studies.population_based`), environment steps after
+            which the worst members copy better ones. Trials then have one seed by default. Defaults to a tenth of the
+            budget of a run.
         **options: See `StudyOptions`; `fixed` are hyperparameters that have the same value in every trial.
 
     Raises:
@@ -136,6 +141,7 @@ def tune(
         StudyError: The storage cannot be opened, or has another study of this name.
     """
     spec = AgentSpec.of(agent, environment)
+    _set_population_options(options, perturb_steps)
     fixed = options.get("fixed", {})
     as_fixed = spec.with_params(fixed)
     searched = params or default_space(as_fixed, fixed)
@@ -173,6 +179,21 @@ def tune(
     agents, callbacks = {spec.label: spec}, options.get("callbacks")
     resolver = ObjectResolver.of(study, agents=agents, environment=spec.environment, callbacks=callbacks)
     return SearchResult(*run_search(study, resolver=resolver, notes=notes, **observer_options(options)))
+
+
+def _set_population_options(options: StudyOptions, perturb_steps: int | None) -> None:
+    """Set the options of population-based training, if it is the scheduler."""
+    scheduler = scheduler_of(options)
+    if scheduler is None or not is_population_based(scheduler):
+        if perturb_steps is not None:
+            raise ConfigurationError(
+                f"perturb_steps is {perturb_steps}, which only population-based training has: give the scheduler 'pbt' "
+                "or 'pb2' (--scheduler), or leave it out."
+            )
+        return
+    options.setdefault("seeds", 1)
+    if perturb_steps is not None:
+        options["pruner_kwargs"] = {**options.get("pruner_kwargs", {}), PERTURB_STEPS: perturb_steps}
 
 
 def _started(study: StudySpec, source: str | OpenStudy | None, storage: str | None, n_best: int | None) -> StudySpec:

@@ -14,6 +14,7 @@ from agents.callbacks.callback import Callback, find_maker, make_callbacks
 from agents.callbacks.checkpoint import Checkpoint
 from agents.callbacks.evaluate import Evaluate, JudgedBy
 from agents.callbacks.history_file import HistoryFile
+from agents.callbacks.hyperparameter_schedule import HyperparameterSchedule
 from agents.callbacks.plateaus import EarlyStopping, ReduceOnPlateau, refuse_schedules
 from agents.callbacks.signals import REASON as INTERRUPTED
 from agents.checkpoints.file import NewEpisodesWarning, why_new_episodes
@@ -90,7 +91,8 @@ class LongRun:
             judged_by=_judge(settings),
         )
         # Checkpoints refuse a trainer with fewer steps than the newest one, before the history is truncated.
-        asked = [*make_callbacks(settings.callbacks), *_callbacks(folder)]
+        schedule = [HyperparameterSchedule(settings.schedule)] if settings.schedule else []
+        asked = [*schedule, *make_callbacks(settings.callbacks), *_callbacks(folder)]
         self.watchdog = Watchdog(settings.hang_seconds)
         self._history = HistoryFile(folder.path)
         own = [*asked, WatchdogCallback(self.watchdog), self.checkpoints, self._history]
@@ -206,6 +208,11 @@ def check_settings(settings: RunSettings) -> None:
         raise ConfigurationError(
             f"After {settings.early_stop} checks without improvement training would stop, before the learning rate is "
             f"ever lowered after {settings.plateau}: let it stop later, or lower the rate sooner."
+        )
+    if settings.plateau is not None and settings.schedule:
+        raise ConfigurationError(
+            "The pick follows a schedule, which would raise the learning rate again after a plateau has lowered it: "
+            "leave plateau out."
         )
     StrategySpec.of(settings.strategy)
     spec = settings.agent_spec()

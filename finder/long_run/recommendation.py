@@ -15,6 +15,7 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from finder.search.options import weights_digest
 from studies.analysis.recommendation import Recommendation
+from studies.population_based.schedule import scaled
 from studies.study.study import OpenStudy
 
 
@@ -87,3 +88,20 @@ def recommended_callbacks(study: OpenStudy, given: Sequence[str] | None = None) 
                 f"places (--callback for each, in that order)."
             ) from error
     return places
+
+
+def schedule_of_run(
+    pick: Recommendation, env_steps: int | None, budget: int | None
+) -> tuple[tuple[int, dict[str, float]], ...]:
+    """Return the changes of hyperparameters that a long run of a pick makes: steps, and what is set there.
+
+    A schedule is stretched to the budget of the run, as what it did at the beginning and at the end of a training
+    belongs there. Without a budget in environment steps it keeps its steps.
+
+    Args:
+        pick: The pick.
+        env_steps: Environment steps of the runs of the study.
+        budget: Environment steps of the long run, or None.
+    """
+    whole = pick.schedule if env_steps is None or budget is None else scaled(pick.schedule, env_steps, budget)
+    return tuple((each.env_steps, dict(each.params)) for each in whole if each.env_steps > 0)

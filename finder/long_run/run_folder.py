@@ -63,6 +63,8 @@ class RunSettings:
         pool: Number of processes that step the environments; None for the process of the run.
         hang_seconds: Time limit of an environment step and of an update; 0 for no limit.
         study: Name, storage and trial of the pick that is trained; or None.
+        schedule: Pairs of environment steps and the hyperparameters that are set there
+            (`agents.HyperparameterSchedule`).
     """
 
     agent: str
@@ -94,6 +96,7 @@ class RunSettings:
     pool: int | None = None
     hang_seconds: float = 600.0
     study: dict[str, Any] | None = None
+    schedule: tuple[tuple[int, dict[str, float]], ...] = ()
 
     def agent_spec(self) -> AgentSpec:
         """Return the agent, without initial weights.

@@ -17,6 +17,7 @@ from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.spec.converters import MOST_SEEDS
 from studies.spec.metrics import metric_of
+from studies.spec.scheduler_names import is_population_based
 from studies.spec.spaces import check_json
 from studies.spec.spec import StudySpec, default_name
 
@@ -38,6 +39,7 @@ _OWN_ARGUMENTS = {
         "warm_start",
         "warm_start_storage",
         "warm_start_trials",
+        "perturb_steps",
     ),
 }
 """Question -> arguments of its finder beside the shared options, for errors about unknown options."""
@@ -68,7 +70,9 @@ class StudyOptions(TypedDict, total=False):
             strategy of these kinds. Runs with a strategy have processes of their own. Defaults to ``"none"``.
         n_jobs: Number of processes. Defaults to as many as the cores, fewer for little work.
         population: Runs that a process trains at the same time. Defaults to as many as fit into memory, up to 64.
-        pruner: Name of a pruner; ``"none"`` prunes no trial.
+        scheduler: Name of a pruner; ``"none"`` prunes no trial. Or ``"pbt"`` or ``"pb2"``, for `tune`:
+            population-based training.
+        pruner: The same under its other name.
         pruner_kwargs: Arguments of the pruner.
         n_reports: Number of intermediate values of a trial.
         confirm: Number of the best trials that are repeated on further seeds after the search. Defaults to 3.
@@ -101,6 +105,7 @@ class StudyOptions(TypedDict, total=False):
     strategy: Any
     n_jobs: int
     population: int
+    scheduler: str
     pruner: str
     pruner_kwargs: Mapping[str, Any]
     n_reports: int
@@ -116,7 +121,7 @@ class StudyOptions(TypedDict, total=False):
     observer: Observer | None
 
 
-_NOT_OF_THE_STUDY = {"fixed", "observer", "progress", "seeds", "study_name"}
+_NOT_OF_THE_STUDY = {"fixed", "observer", "progress", "scheduler", "seeds", "study_name"}
 """Options that are not a field of the study, or have another name there."""
 
 
@@ -155,6 +160,10 @@ def make_spec(
     name = options.get("study_name") or default_name(kind, labels, environment.label)
     chosen["storage"] = chosen.get("storage", DEFAULT_STORAGE) or IN_MEMORY
     chosen["callbacks"] = tuple(place_of(maker) for maker in options.get("callbacks") or ())
+    if (scheduler := scheduler_of(options)) is not None:
+        chosen["pruner"] = scheduler
+    if kind != "tune" and is_population_based(str(chosen.get("pruner"))):
+        raise ConfigurationError(f"{chosen['pruner']} changes numbers during training: use it with tune, not {kind}.")
     if "strategy" in chosen:
         chosen["strategy"] = str(StrategySpec.of(chosen["strategy"]))
     varied = {
@@ -179,6 +188,18 @@ def make_spec(
         fixed=dict(options.get("fixed") or {}),
         **{"name": name, **chosen, **fields},
     )
+
+
+def scheduler_of(options: StudyOptions) -> str | None:
+    """Return the scheduler or pruner of the options; None if they have none.
+
+    Raises:
+        ConfigurationError: Both were given, and differ.
+    """
+    scheduler, pruner = options.get("scheduler"), options.get("pruner")
+    if scheduler is not None and pruner is not None and scheduler != pruner:
+        raise ConfigurationError(f"scheduler is {scheduler!r} and pruner is {pruner!r}, which are one: give scheduler.")
+    return pruner if scheduler is None else scheduler
 
 
 def _refuse_adversarial_losses(named: Sequence[tuple[str, AgentSpec]], fixed: Mapping[str, Any]) -> None:

@@ -24,8 +24,10 @@ from finder.budgets.limit import BudgetSpent, Limit
 from finder.executors import Executor, choose_executor, prepare_for
 from finder.search.changed_defaults import changed_defaults
 from finder.search.display import open_display, uses_builtin_display
+from finder.search.interrupts import interrupt_message
 from finder.search.object_resolver import ObjectResolver, check_plan
 from finder.search.observer import GuardedObserver, Observer
+from finder.search.repeated_schedule import repeated_schedule
 from finder.search.trusted_code import BY_ENVIRONMENT, trusted_code_only
 from finder.trials.checkpoints import remove_ended, remove_unneeded
 from finder.trials.trial import Outcome, TrialSpec
@@ -34,9 +36,11 @@ from studies.analysis.status import study_status
 from studies.database.fencing import LeaseLostError
 from studies.database.records import Ask, EpisodeRecord
 from studies.database.retries import StorageAwayError
+from studies.population_based.exchange import Perturbation
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.spec.attributes import LEARNED_ATTR
+from studies.spec.population_rules import exchange_marks, value_steps
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
@@ -124,7 +128,7 @@ class Search:
             raise StorageAwayError(f"{error} {self._saved_text(error)}") from error
         except KeyboardInterrupt:
             if self._report_interrupts:
-                print(_interrupt_message(self.study), file=sys.stderr)
+                print(interrupt_message(self.study), file=sys.stderr)
             raise
         finally:
             gc.unfreeze()
@@ -221,8 +225,9 @@ class Search:
 
     def _next(self, next_ask: Callable[[], Ask | None]) -> TrialSpec | None:
         while (ask := next_ask()) is not None:
+            params, schedule = repeated_schedule(self.study, ask)
             try:
-                agent = self._resolver.agent(ask.params, self.spec.agents[0])
+                agent = self._resolver.agent(params, self.spec.agents[0])
             except ConfigurationError as error:
                 # A combination that cannot be built fails its trial, not the study.
                 self.recorder.failed(ask.number, str(error), traceback.format_exc())
@@ -246,6 +251,9 @@ class Search:
                 strategy=self.spec.strategy,
                 callbacks=self._resolver.callbacks,
                 why_alone=self._resolver.why_alone,
+                exchanges=() if ask.confirms is not None else tuple(exchange_marks(self.spec)),
+                value_steps=value_steps(self.spec),
+                schedule=schedule,
                 only_modules=restriction(),
             )
             if self._limit is not None:
@@ -289,6 +297,9 @@ class Search:
         self._limit.check()
         return pruned | self._limit.rung(env_steps, values, pruned)
 
+    def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:
+        return self.recorder.exchange(env_steps, values)
+
     def ended(self, number: int, outcome: Outcome) -> None:
         env_steps, seconds = outcome.env_steps, outcome.wall_seconds
         newest = self._newest.pop(number, {}).values()
@@ -318,17 +329,6 @@ class Search:
         if self._checkpoints is not None and due and not self.recorder.is_cut_off:
             self._tidied = time.monotonic()
             remove_ended(self._checkpoints, self.recorder.open_trials)
-
-
-def _interrupt_message(study: OpenStudy) -> str:
-    how_far = study_status(study)
-    if study.storage.url == "memory":
-        return (
-            f"Interrupted after {how_far.n_ended} of {how_far.n_total} trials; nothing is recorded without a storage."
-        )
-    done = f"{how_far.n_ended} of {how_far.n_total} trials"
-    where = f"{study.storage.label} as {study.name}"
-    return f"Interrupted: {done} are recorded in {where}; the same call resumes the study."
 
 
 @renamed_arguments(ingredients="resolver", further="extend_plan")

@@ -19,6 +19,7 @@ import numpy as np
 
 from agents.trust.allowed_modules import restricted
 from finder.trials.checkpoints import Checkpoints, SavedGroup, load, remove
+from finder.trials.exchange import exchange
 from finder.trials.execution import KEY as EXECUTION
 from finder.trials.execution import execution_of
 from finder.trials.failures import failure_of
@@ -26,6 +27,7 @@ from finder.trials.groups import Group, TemplateCache, group_by_structure, make_
 from finder.trials.runs import SeededTrial, TrialRun
 from finder.trials.trial import INTERRUPTED, Outcome, State, TrialSpec, configuration_of
 from studies.database.records import EpisodeRecord
+from studies.population_based.exchange import Perturbation
 from studies.spec.attributes import FailureKind
 from studies.statistics.values import mean_of_seeds
 
@@ -46,6 +48,12 @@ class CohortListener(Protocol):
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
         """Called when all trials have reached a step, with trial -> seed -> value. Returns trial -> reason to stop."""
+
+    def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:
+        """Called at a step of `TrialSpec.exchanges`, with trial -> seed -> value in the interval before it.
+
+        Returns the trials that copy others there, with their new hyperparameters.
+        """
 
     def alive(self) -> None:
         """Called by another thread while the thread that runs trials is busy within its time limit."""
@@ -116,6 +124,9 @@ class _Cohort:
         left = [(trial, seed) for trial in trials for seed in trial.spec.seeds]
         while left and (saved := self._newest_checkpoint(left)):
             found, runs = saved
+            if trials[0].spec.exchanges and len(runs) < len(left):
+                log.warning("The checkpoint %s lacks members of the population, which restarts.", found.path)
+                break
             if self._restore(found, runs):
                 left = [run for run in left if run not in runs]
             else:
@@ -204,6 +215,7 @@ class _Cohort:
             trial = self._trials[number]
             if not trial.finished:  # a finished trial cannot be pruned
                 self._end_stopped(number, reason, mark, float(mean_of_seeds(list(known[number].values()))))
+        exchange(mark, dict(self._running()), self._listener)
         for number, trial in self._running():
             if trial.finished:
                 self._complete(number, trial)
@@ -219,6 +231,8 @@ class _Cohort:
 
     def _split_into_single_runs(self, group: Group) -> list[Group]:
         """Restart the runs of a group, each by itself, because the agent cannot be a member of a population."""
+        if any(run.trial.spec.exchanges for run in group.runs.values()):
+            return []  # its members end with the error of the group
         log.warning("The agent cannot be trained in a population, so each run is trained by itself: %s", group.error)
         runs = [(run.trial, run.seed) for run in group.runs.values() if not run.trial.ended]
         for trial, seed in runs:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from agents.callbacks.callback import Callback, make_callbacks
+from agents.callbacks.hyperparameter_schedule import HyperparameterSchedule
 from agents.contract.agent import Agent
 from agents.contract.spec import AgentSpec
 from agents.errors import NotMappableError
@@ -82,7 +83,13 @@ class Group(Callback):
         spec = there[0][1].spec
         self.info_metrics = (there[0][1].metric.name,) if there[0][1].metric.name else ()
         self._watchdog = Watchdog(spec.hang_seconds, self._hangs, self._heartbeat_meanwhile)
-        callbacks = [*make_callbacks(spec.callbacks), WatchdogCallback(self._watchdog), self]
+        schedules = [
+            HyperparameterSchedule(trial.spec.schedule, member=None if len(runs) == 1 else member)
+            for member, trial, _ in there
+            if trial.spec.schedule
+        ]
+        # Callbacks of the user see the present numbers.
+        callbacks = [*schedules, *make_callbacks(spec.callbacks), WatchdogCallback(self._watchdog), self]
         self.trainer: Trainer | FunctionTrainer = (
             learner.trainer(callbacks, waiting=self._heartbeat)
             if isinstance(learner, OwnTraining)
@@ -104,6 +111,8 @@ class Group(Callback):
         cause and a message."""
         self.alive_meanwhile: Callable[[], None] = lambda: None
         """Called regularly by another thread while this one may be busy."""
+        self.exchanged_at = 0
+        """Environment steps of the newest exchange between the members (`copy_member`); 0 before the first."""
         self._ended = False
         self._described: dict[int, Agent | OwnTraining] = {}
 
@@ -186,6 +195,19 @@ class Group(Callback):
         """Stop a member whose trial has ended."""
         if not self.finished and not self.trainer.runs[member].over:
             self.trainer.stop(reason, member)
+
+    def copy_member(self, source: int, target: int, values: Mapping[str, float]) -> None:
+        """Give a member the state of another one, and set its hyperparameters."""
+        assert isinstance(self.trainer, Trainer)
+        self.trainer.copy_member(source, target)
+        for name, value in values.items():
+            self.trainer.set_hyperparameter(name, value, target)
+
+    def get_state(self) -> dict[str, Any]:
+        return {"exchanged_at": self.exchanged_at} if self.exchanged_at else {}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        self.exchanged_at = state["exchanged_at"]
 
     def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
         self.runs[episode.member].add_episode(episode)

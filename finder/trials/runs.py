@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -68,9 +69,9 @@ class TrialRun:
         """Return the episodes since the last call."""
         return [record for run in self.runs for record in run.take_new_episodes()]
 
-    def values_at(self, env_steps: int) -> dict[int, float]:
-        """Return the value of each seed at an environment step."""
-        return {run.seed: run.value_at(env_steps) for run in self.runs}
+    def values_at(self, env_steps: int, width: int | None = None) -> dict[int, float]:
+        """Return the value of each seed at an environment step; see `SeedRun.value_at`."""
+        return {run.seed: run.value_at(env_steps, width) for run in self.runs}
 
     def final_values(self) -> dict[int, float]:
         """Return the value of each seed over the last part of training."""
@@ -90,6 +91,7 @@ class RunGroup(Protocol):
 
     trainer: Trainer | FunctionTrainer
     error: Exception | None
+    exchanged_at: int
 
     @property
     def vectorization(self) -> str:
@@ -108,6 +110,9 @@ class RunGroup(Protocol):
 
     def describe(self, member: int) -> Agent | OwnTraining:
         """Return an agent with the hyperparameters of a member."""
+
+    def copy_member(self, source: int, target: int, values: Mapping[str, float]) -> None:
+        """Give a member the state of another one, and set its hyperparameters."""
 
     def remove_member(self, member: int, reason: str) -> None:
         """Stop a member whose trial has ended."""
@@ -180,12 +185,16 @@ class SeedRun:
         fresh, self._fresh = self._fresh, []
         return fresh
 
-    def value_at(self, env_steps: int) -> float:
+    def value_at(self, env_steps: int, width: int | None = None) -> float:
         """Return the value at a step: the mean over the episodes that ended shortly before it, or over all so far.
 
         NaN before the first episode.
+
+        Args:
+            env_steps: The step.
+            width: Environment steps before it that count. Defaults to a tenth of the budget.
         """
-        width = max(1, (self.trial.spec.env_steps or env_steps) // 10)
+        width = width or max(1, (self.trial.spec.env_steps or env_steps) // 10)
         at = min(env_steps, self.env_steps) if self.was_stopped else env_steps
         if not self.trial.metric.of_last_part:
             return self._of_whole_curve(at)
@@ -198,6 +207,8 @@ class SeedRun:
         budget = min(self.trial.spec.env_steps or reached, reached)  # a training function may end earlier
         if not self.trial.metric.of_last_part:
             return self._of_whole_curve(budget)
+        if self.trial.spec.value_steps is not None:
+            return self.value_at(budget, self.trial.spec.value_steps)
         value = last_part_return(self._steps, self._values, budget)
         return value if np.isfinite(value) else self._newest(budget)
 

@@ -56,6 +56,12 @@ class TrialSpec:
         only_modules: Modules that text in the trial may name (`agents.trust.allowed_modules.restriction`); None for
             all.
         why_alone: Why the runs cannot be members of a population, if the reason is not the agent; else empty.
+        exchanges: Environment steps at which the trials of a cohort may copy each other, as members of one population
+            (`studies.population_based`); none for trials that are trained independently.
+        value_steps: The last environment steps of a run that its final value is the mean over; None for the usual last
+            part.
+        schedule: Pairs of environment steps and hyperparameters that are set there, of the schedule that a trial
+            repeats.
         hang_seconds: Time limit for a step of the environments and for an update, after which the trial has failed; 0
             for no limit.
     """
@@ -77,6 +83,9 @@ class TrialSpec:
     strategy: str = "none"
     callbacks: tuple[Any, ...] = ()
     why_alone: str = ""
+    exchanges: tuple[int, ...] = ()
+    value_steps: int | None = None
+    schedule: tuple[tuple[int, dict[str, float]], ...] = ()
     only_modules: str | None = None
 
     @property

@@ -166,7 +166,7 @@ def _pick_line(study: OpenStudy, pick: Recommendation) -> str:
     settings = params_text({name: value for name, value in pick.params.items() if name != "agent" or several})
     rate = pick.rate
     if rate is None:
-        return settings
+        return pick.settings_text if pick.schedule else settings
     between = f"the best rate lies between {rate_text(rate.low)} and {rate_text(rate.high)} (95%)"
     if rate.corrected and rate.horizon is not None:
         longer = f"for {rate.horizon:,} environment steps {rate.name} {rate_text(rate.suggested)}"

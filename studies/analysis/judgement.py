@@ -95,7 +95,7 @@ class Verdict:
 def finalists(history: SearchHistory) -> list[Ranked]:
     """Return the trials that are to be confirmed, the recommended one first, then the best of the others."""
     ranked = [each for each in rank(_candidates(history), history.direction) if not math.isnan(each.value)]
-    first = recommended(ranked, history.direction, pruned_estimates(history))
+    first = _recommended(history, ranked, pruned_estimates(history))
     if first is None or len(ranked) < 2:  # there was nothing to choose
         return []
     return [first, *(each for each in ranked if each is not first)][: history.n_finalists]
@@ -125,6 +125,19 @@ def unconfirmed(history: SearchHistory, verdict: Callable[[], Verdict]) -> list[
     ):
         return _missing(history, [found.ranked[0].number], runs, refuted)
     return []
+
+
+def _recommended(
+    history: SearchHistory,
+    ranked: Sequence[Ranked],
+    left: Sequence[PrunedEstimate],
+    among: Collection[int] | None = None,
+) -> Ranked | None:
+    """Return the trial to use; see `recommended`. Where parameters changed during training, it is the best one."""
+    if history.constant_params:
+        return recommended(ranked, history.direction, left, among=among)
+    allowed = [each for each in ranked if (among is None or each.number in among) and not math.isnan(each.value)]
+    return allowed[0] if allowed else None
 
 
 def _missing(
@@ -169,7 +182,7 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS) -> Verdict:
     ranked = rank(together, direction)
     held_out = [each for each in rank(alone, direction) if each.number in further] if further else []
     among = {each.number for each in sound} & set(further)
-    best = recommended(ranked, direction, left, among=among or None)
+    best = _recommended(history, ranked, left, among or None)
     pick = None if best is None else next(each for each in tuning if each.number == best.number)
     searched = {each.number: each for each in tuning}
     confirmed = [
@@ -177,7 +190,7 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS) -> Verdict:
     ]
     confirmed.sort(key=lambda each: pick is None or each.number != pick.number)
     rate = None
-    if best is not None:
+    if best is not None and history.constant_params:
         rate = estimate_learning_rate(
             ranked, left, best, direction,
             env_steps=history.env_steps, horizon=history.horizon, drift_known=history.of(best.number).drift_known,

@@ -15,7 +15,9 @@ from studies.analysis.learning_rate_estimate import LearningRateEstimate
 from studies.analysis.named_modules import check_modules
 from studies.analysis.ranking import Ranked, seeds_to_settle
 from studies.analysis.return_bounds import constant_return
+from studies.analysis.schedules import lineage_of, schedule_text
 from studies.errors import StudyError, nearest
+from studies.population_based.schedule import Schedule
 from studies.spec.attributes import failure_kind, seed_values
 from studies.spec.metrics import metric_of
 from studies.spec.spaces import Json
@@ -63,6 +65,8 @@ class Recommendation:
         direction: Direction in which values are better.
         rate: Estimate of the best learning rate; None if no rate was searched, or only one was tried.
         configuration: Everything needed to run the trial again.
+        schedule: Numbers with which its weights were trained, from which step on, with population-based training; the
+            parameters and the configuration are those that these weights began with. Empty for constant numbers.
     """
 
     study: str
@@ -91,6 +95,7 @@ class Recommendation:
     direction: Direction
     rate: LearningRateEstimate | None
     configuration: dict[str, Json]
+    schedule: Schedule = ()
 
     def __repr__(self) -> str:
         where = f"(trial #{self.trial} of {self.study})"
@@ -100,7 +105,12 @@ class Recommendation:
         value = f"{measured} over {self.seeds_text}"
         interval = interval_text(self.low, self.high)
         expected = f"; expected {interval} (95%)" if interval else ""
-        return f"{params_text(self.params)}: {value}{expected} {where}"
+        return f"{self.settings_text}: {value}{expected} {where}"
+
+    @property
+    def settings_text(self) -> str:
+        """The parameters, or in short their schedule."""
+        return schedule_text(self.schedule) if self.schedule else params_text(self.params)
 
     @property
     def seeds_text(self) -> str:
@@ -122,6 +132,7 @@ class Recommendation:
         numbers = ("value", "spread", "low", "high", "probability_best", "tuning_value")
         data |= {name: None if math.isnan(data[name]) else data[name] for name in numbers}
         data["rate"] = None if self.rate is None else self.rate.to_json()
+        data["schedule"] = [entry.to_json() for entry in self.schedule]
         data["seed_values"] = {str(seed): value for seed, value in self.seed_values.items()}
         return {**data, **rest}
 
@@ -151,7 +162,9 @@ def best(study: OpenStudy) -> Recommendation:
         trial = next(each for each in _complete(study) if each.number == winner.number)
         params = dict(winner.params)
         values = seed_values(trial) if confirmation is None else confirmation.seed_values
-    configuration: dict[str, Any] = dict(trial.user_attrs.get("configuration", {}))
+    began, schedule = _beginning(study, trial)
+    params |= schedule[0].params if schedule else {}
+    configuration: dict[str, Any] = dict(began.user_attrs.get("configuration", {}))
     return Recommendation(
         study=study.name,
         kind=study.spec.kind,
@@ -179,7 +192,16 @@ def best(study: OpenStudy) -> Recommendation:
         direction=study.direction,
         rate=rate,
         configuration=configuration,
+        schedule=schedule,
     )
+
+
+def _beginning(study: OpenStudy, trial: FrozenTrial) -> tuple[FrozenTrial, Schedule]:
+    """Return the trial with whose configuration the weights of a trial began, and their schedule; () if constant."""
+    lineage = lineage_of(study, trial.number)
+    if lineage is None:
+        return trial, ()
+    return next(each for each in study.trials() if each.number == lineage.root), lineage.schedule
 
 
 def _at_rate(config: dict[str, Any], rate: LearningRateEstimate | None) -> dict[str, Any]:

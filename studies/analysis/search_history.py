@@ -17,6 +17,7 @@ from studies.spec.attributes import (
     never_learned,
     seed_values,
 )
+from studies.spec.scheduler_names import is_population_based
 from studies.spec.spaces import Json, Space, decode_params
 from studies.spec.spec import Direction
 from studies.statistics.drift import measured
@@ -74,6 +75,8 @@ class SearchHistory:
         further_seeds: Seeds on which they are confirmed.
         env_steps: Budget of each run in environment steps; None if it is in episodes.
         horizon: Environment steps of the long run; None: the budget.
+        constant_params: Whether every trial kept its parameters to its end. With population-based training they are
+            what it began with, which says nothing about neighbouring values.
     """
 
     trials: Sequence[TrialResult]
@@ -83,6 +86,7 @@ class SearchHistory:
     further_seeds: tuple[int, ...]
     env_steps: int | None = None
     horizon: int | None = None
+    constant_params: bool = True
 
     def in_state(self, state: ResultState) -> list[TrialResult]:
         """Return the trials of the search in a state, by number."""
@@ -110,6 +114,7 @@ def history_of(study: OpenStudy) -> SearchHistory:
         further_seeds=held_out_seeds(spec),
         env_steps=spec.env_steps,
         horizon=spec.horizon,
+        constant_params=not is_population_based(spec.pruner),
     )
 
 

@@ -13,7 +13,7 @@ from studies.analysis.recommendation import best, why_no_pick
 from studies.errors import StudyError
 from studies.spec.compatibility import differences
 from studies.spec.conditions import exists, in_order
-from studies.spec.scheduler_names import PRIOR_SAMPLERS, canonical_sampler_name
+from studies.spec.scheduler_names import PRIOR_SAMPLERS, canonical_sampler_name, is_population_based
 from studies.spec.spaces import Json, Space, settle
 from studies.spec.spec import StudySpec
 from studies.spec.warm_start import MOST_PRIOR_TRIALS, PriorTrial, WarmStart
@@ -59,6 +59,11 @@ def start_from(source: OpenStudy, target: StudySpec, n_best: int, opposites: Map
     """
     if reason := why_no_pick(source):
         raise StudyError(f"there is nothing to start from: the study {source.name!r} has no pick: {reason}")
+    if is_population_based(source.spec.pruner):
+        raise StudyError(
+            f"there is nothing to start from: trials of the study {source.name!r} changed their parameters while they "
+            f"trained ({source.spec.pruner}). Give the last values of its schedule (finder best) as a trial: --first."
+        )
     _require_common(source, target, opposites)
     made_of = [_values(source, trial, params, opposites) for trial, params in _best_first(source)]
     first: list[Row] = []

@@ -36,6 +36,7 @@ from studies.spec.compatibility import (
     merge_plans,
     merge_warm_starts,
 )
+from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec, default_name
 from studies.spec.stored_spec import is_finder_study, read_spec
 from studies.storage.commands import delete_command
@@ -142,6 +143,11 @@ def join_study(study_name: str, storage: StudyStorage | str) -> OpenStudy:
         check_trials(opened.optuna.get_all_trials(study_id, deepcopy=False), study_name)
         if spec.kind == "range-test":
             raise StudyError(f"the study {study_name!r} is a range test, which one process makes in one run.")
+        if is_population_based(spec.pruner):
+            raise StudyError(
+                f"the study {study_name!r} trains all its members in one population of one process ({spec.pruner}): "
+                "workers cannot help. Resume it with the call or the command that started it."
+            )
         key, owns = _episodes_key(opened, study_id, study_name), storage is not opened
         leases = LeaseManager(opened.leases, key) if opened.shared else _lead(opened, study_id, study_name)
         on_error.enter_context(leases)

@@ -16,6 +16,8 @@ from studies.coordination.running_trials import RunningTrials
 from studies.database.fencing import LeaseLostError
 from studies.database.records import Ask, EpisodeRecord
 from studies.errors import StudyError
+from studies.population_based.exchange import Perturbation
+from studies.recording.exchanges import Exchanges
 from studies.recording.failure_streak import FailureStreak
 from studies.recording.trial_endings import TrialEnding, completion, failure, pruning
 from studies.recording.trial_queue import TakenTrial, TrialQueue
@@ -46,6 +48,7 @@ class Recorder:
         self._lock = threading.RLock()
         self._study = study
         self._writer = Writer(study, study.leases)
+        self._exchanges = Exchanges(study, self._writer)
         self._trials = RunningTrials(self._writer.drop)
         self._failures = FailureStreak()
         self._closed = False
@@ -194,9 +197,6 @@ class Recorder:
 
         Returns:
             True if the trial is to stop: it is pruned, or has ended already.
-
-        Raises:
-            StudyError: If this recorder never handed out the trial, or `env_steps` is negative.
         """
         return number in self.rung(env_steps, {number: {self._study.spec.seeds[0]: value}})
 
@@ -207,8 +207,7 @@ class Recorder:
 
         Args:
             env_steps: Environment steps that each seed of each trial has taken; see `report`.
-            values: Trial -> seed -> value. The mean over seeds is reported; NaN and infinities are not
-                recorded.
+            values: Trial -> seed -> value. The mean over seeds is reported; NaN and infinities are not recorded.
 
         Returns:
             The trials to stop: pruned ones, and those that have ended already.
@@ -231,6 +230,13 @@ class Recorder:
                     stopped |= {trial.number} if trial.should_prune() else set()
             return stopped | {number for number in values if self._trials.is_taken(number)}
 
+    def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> list[Perturbation]:
+        """Record the values of the members of a population in an interval, and return who copies whom."""
+        with self._exclusive():
+            numbers = [number for number in sorted(values) if not self._trials.is_over(number)]
+            trials = [self._trials.running_trial(number) for number in numbers]
+            return self._exchanges.at(env_steps, trials, values, self._trials.unless_lost)
+
     def completed(
         self,
         number: int,
@@ -248,12 +254,9 @@ class Recorder:
             value: Value over seeds.
             seed_values: Value of each seed.
             extra: Small JSON attributes, such as `wall_seconds` and `env_steps`.
-
-        Raises:
-            StudyError: If the trial is not running or `extra` is not JSON.
         """
         with self._exclusive():
-            self._end(number, completion(value, seed_values, extra))
+            self._end(number, completion(value, seed_values, {**(extra or {}), **self._exchanges.attrs(number)}))
 
     def pruned(
         self,
@@ -303,17 +306,11 @@ class Recorder:
             extra: Small JSON attributes.
             kind: Kind of the failure. A divergence does not count towards `max_failures_in_a_row` once a trial worked.
             diverged: True is the same as `kind="diverged"`.
-
-        Raises:
-            StudyError: If the trial is not running, the kind is unknown, or `extra` is not JSON.
         """
         kind = "diverged" if diverged else kind
         with self._exclusive():
-            ending = failure(reason, traceback, extra, kind=kind)
-            self._end(number, ending, counts=not (kind == "diverged" and self._something_works()))
-
-    def _something_works(self) -> bool:
-        return any(trial.state in (TrialState.COMPLETE, TrialState.PRUNED) for trial in self._study.trials())
+            works = any(each.state in (TrialState.COMPLETE, TrialState.PRUNED) for each in self._study.trials())
+            self._end(number, failure(reason, traceback, extra, kind=kind), counts=not (kind == "diverged" and works))
 
     def interrupted(self, number: int) -> None:
         """Requeue a trial that was interrupted (Ctrl-C), so that it is resumed with the study.

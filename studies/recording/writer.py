@@ -153,6 +153,15 @@ class Writer:
             lambda: self._spool_report(trial.number, env_steps, _mean(seed_values), seed_values),
         )
 
+    def attrs(self, trial: Trial, attrs: Mapping[str, Json]) -> None:
+        """Store attributes of a running trial. During an outage nothing is stored: the end of the trial has them."""
+
+        def write() -> None:
+            with fenced(self._leases.fence((trial.number,))):
+                self._study.storage.trial_writes.set_user_attrs(trial._trial_id, attrs)
+
+        self._write_or(write, lambda: None)
+
     def last_report(self, trial: Trial, env_steps: int, value: float) -> None:
         """Store the last value of a trial, if it is finite and there is none at this step."""
         self._write_or(

@@ -17,6 +17,7 @@ from studies.reports.range_tests import range_tests_data
 from studies.reports.ranking import LABEL_PARAMS
 from studies.reports.trials import states_data
 from studies.spec.metrics import metric_of
+from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import Direction
 from studies.statistics.objectives import N_EPISODES
 from studies.words import counted, failures_text, number_text, params_text, rate_text, spread_text
@@ -53,7 +54,13 @@ def explain(study: OpenStudy) -> str:
             _horizon_sentence(pick),
             _bias_sentence(found),
             counts,
-            tie_sentence(found.ranked, study.direction, pick.trial, concluded.status),
+            tie_sentence(
+                found.ranked,
+                study.direction,
+                pick.trial,
+                concluded.status,
+                constant_params=not is_population_based(study.spec.pruner),
+            ),
             _refuted_sentence(found),
             choice_sentence(found.ranked, study.spec.search_space()),
             _luck_sentence(found),
@@ -164,7 +171,9 @@ _STATE_WORDS = (
 )
 
 
-def tie_sentence(ranked: list[Ranked], direction: Direction, pick: int, status: Status) -> str:
+def tie_sentence(
+    ranked: list[Ranked], direction: Direction, pick: int, status: Status, *, constant_params: bool = True
+) -> str:
     """Return a sentence on the trials that are tied with the best, unless it is part of the conclusion.
 
     Args:
@@ -172,6 +181,7 @@ def tie_sentence(ranked: list[Ranked], direction: Direction, pick: int, status: 
         direction: Direction in which values are better.
         pick: Number of the recommended trial.
         status: Status of the conclusion.
+        constant_params: Whether trials kept their parameters, so that neighbours took part in the choice.
     """
     chosen = next(each for each in ranked if each.number == pick)
     others = [each for each in ranked if each.tied and each.number != pick]
@@ -189,7 +199,7 @@ def tie_sentence(ranked: list[Ranked], direction: Direction, pick: int, status: 
     rest = "" if len(others) == 1 else f"; so {'is' if len(others) == 2 else 'are'} {counted(len(others) - 1, 'other')}"
     level = f"Trial #{first.number}, {params_text(dict(first.params))}, is level with the pick: {value}, {own}{rest}."
     best = max(ranked, key=lambda each: each.value if direction == "maximize" else -each.value)
-    by_rate = rate_name(ranked) is not None
+    by_rate = constant_params and rate_name(ranked) is not None
     if chosen.value == best.value:
         chosen_for = "the best of them so far" + by_rate * ", its neighbours counted too"
     elif by_rate:

@@ -12,8 +12,10 @@ from studies.reports.learning_rate import learning_rate_params, plot_learning_ra
 from studies.reports.optimizers import plot_optimizers
 from studies.reports.parallel_coordinates import plot_parallel_coordinates
 from studies.reports.range_tests import plot_range_tests, range_tests_data
+from studies.reports.schedules import plot_schedules
 from studies.reports.theme import legend_below, thin
 from studies.reports.trials import plot_trials
+from studies.spec.scheduler_names import is_population_based
 
 if TYPE_CHECKING:
     from studies.study.study import OpenStudy
@@ -28,6 +30,7 @@ MOST_POINTS_OF_A_CARD = 400
 _ORDER = (
     "finder-range-test",
     "finder-learning-rate",
+    "finder-schedules",
     "finder-ranking",
     "finder-importances",
     "finder-parallel-coordinates",
@@ -46,7 +49,8 @@ def study_figures(study: OpenStudy, compact: bool = False) -> dict[str, go.Figur
     """Return the figures of a study in reading order, by stable ids such as `finder-learning-rate`.
 
     There is a learning-rate figure for each searched learning rate, range tests if there are any, importances and
-    parallel coordinates if several parameters were searched, and always the ranking, the learning curves and the trials
+    parallel coordinates if several parameters were searched (with population-based training the schedules in place of
+    these, as parameters change), and always the ranking, the learning curves and the trials
     in order.
 
     Args:
@@ -58,13 +62,16 @@ def study_figures(study: OpenStudy, compact: bool = False) -> dict[str, go.Figur
     tests = range_tests_data(study)
     if tests:
         figures["finder-range-test"] = plot_range_tests(tests)
-    for name in learning_rate_params(study):
+    changes = is_population_based(study.spec.pruner)  # figures of constant parameters would mislead
+    if changes:
+        figures["finder-schedules"] = plot_schedules(study)
+    for name in () if changes else learning_rate_params(study):
         suffix = name.removesuffix("learning_rate").rstrip(".").replace(".", "-")
         figures[f"finder-learning-rate{'-' + suffix if suffix else ''}"] = plot_learning_rate(study, name)
     if tests and study.spec.kind == "range-test":
         return figures  # one sweep per trial: there is nothing to rank, and its curve is the figure above
     figures["finder-ranking"] = plot_optimizers(study, max_rows=5 if compact else 10, max_lines=1 if compact else 3)
-    if len(searched_params(study)) > 1:
+    if len(searched_params(study)) > 1 and not changes:
         figures["finder-importances"] = plot_importances(study, max_rows=6 if compact else 10)
         sizes = {"max_params": 4, "max_lines": 80} if compact else {}
         figures["finder-parallel-coordinates"] = plot_parallel_coordinates(study, **sizes)

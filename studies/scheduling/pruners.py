@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from studies.errors import StudyError
+from studies.population_based.choice import population_based_of
 from studies.scheduling.arguments import check_arguments, chosen_by_name
 from studies.scheduling.schedulers import SCHEDULERS, make_scheduler
-from studies.spec.scheduler_names import RACES, canonical_pruner_name, check_pruner_name
+from studies.spec.scheduler_names import POPULATION_BASED, RACES, canonical_pruner_name, check_pruner_name
 from studies.spec.spaces import Json
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BaseP
     - `patient`: when the best of the last `patience` + 1 (5 + 1) reports is worse than the best before them by more
       than `min_delta`, it consults the pruner named in `wrapped` (none: it prunes). A level curve is not pruned.
     - `threshold` (`lower`, `upper`): as in Optuna.
+    - `pbt`, `pb2`: prune nothing. Trials are members of one population that copy each other
+      (`studies.population_based`).
 
     Args:
         name: A name in `PRUNERS`, or a class name of Optuna, in any case.
@@ -79,6 +82,9 @@ def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> Ba
     if name == "none":
         if kwargs:
             raise StudyError(f"{what} takes no arguments, but {sorted(kwargs)} was given: leave it out.")
+        return pruners.NopPruner()
+    if name in POPULATION_BASED:  # Optuna is asked nothing: members are compared by the process that trains them
+        population_based_of(spec.model_copy(update={"pruner": name, "pruner_kwargs": kwargs}))
         return pruners.NopPruner()
     if name == "threshold":
         check_arguments(pruners.ThresholdPruner, kwargs, what, taken=set())

@@ -48,6 +48,12 @@ Only a divergence says something about the parameters of a trial. All other fail
 LEARNED_ATTR = "learned"
 """False on a trial without an episode that ended after a gradient step: its value is that of the untrained agent."""
 
+SCHEDULE_ATTR = "schedule"
+"""Entries of the schedule of a member of population-based training (`studies.population_based.schedule`)."""
+
+EXCHANGED_ATTR = "values at exchanges"
+"""Environment steps at which members could copy each other -> value of the member in the interval before."""
+
 REASON_ATTR = "reason"
 """Reason why a trial was pruned or failed, a sentence for users."""
 

@@ -12,6 +12,7 @@ from optuna.distributions import check_distribution_compatibility
 from studies.errors import StudyError
 from studies.spec.conditions import condition_text
 from studies.spec.plan import pending_rows
+from studies.spec.scheduler_names import is_population_based
 from studies.spec.spaces import Choice, Fixed, FloatRange, IntRange, Space, distribution
 from studies.spec.spec import IDENTITY_FIELDS, StudySpec
 from studies.words import plural
@@ -55,6 +56,9 @@ def differences(old: StudySpec, new: StudySpec) -> list[tuple[str, str]]:
             continue
         by_budget = field in ("env_steps", "episodes")
         found += [(_budget(old), _budget(new))] if by_budget else _pairs(field, before, after)
+    if is_population_based(old.pruner) or is_population_based(new.pruner):  # schedules are made of all intervals
+        before, after = (f"the scheduler {_chosen(spec, 'pruner')}" for spec in (old, new))
+        found += [(before, after)] if before != after else []
     return found
 
 

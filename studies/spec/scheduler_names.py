@@ -27,11 +27,16 @@ PRUNERS = (
     "keep-top",
     "patient",
     "threshold",
+    "pbt",
+    "pb2",
 )
 """Names that `studies.make_pruner` accepts, beside class names of Optuna such as `MedianPruner`."""
 
 RACES = ("race", "sequential-test")
 """Pruners that race: they compare single seeds at rungs, and can race the values of a parameter separately."""
+
+POPULATION_BASED = ("pbt", "pb2")
+"""Schedulers that prune nothing: members of one population copy each other (`studies.population_based`)."""
 
 _NAMES = {name.replace("-", ""): name for name in PRUNERS} | {
     "nop": "none",
@@ -65,6 +70,11 @@ def learns_from_results(name: str) -> bool:
 def canonical_pruner_name(name: str) -> str | None:
     """Return the short name of a pruner (`SuccessiveHalvingPruner` and `sha` are the same), None if unknown."""
     return _NAMES.get(name.lower().replace("-", "").replace("_", "").removesuffix("pruner"))
+
+
+def is_population_based(name: str) -> bool:
+    """Return whether a scheduler is population-based training."""
+    return canonical_pruner_name(name) in POPULATION_BASED
 
 
 def check_pruner_name(name: Any) -> str:

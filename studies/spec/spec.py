@@ -15,6 +15,7 @@ from studies.spec.conditions import checked_conditions
 from studies.spec.converters import MOST_SEEDS, as_one_spelling, as_seeds, as_tuple
 from studies.spec.metrics import check_metric, metric_of
 from studies.spec.plan import grid_rows, inferred_spaces, settled_rows
+from studies.spec.population_rules import check_population_based, exchange_marks
 from studies.spec.redaction import redacted
 from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name, check_pruner_name, check_sampler_name
 from studies.spec.space_notation import SpaceField
@@ -113,7 +114,7 @@ class StudySpec(CheckedModel):
             `custom:NAME` or `loss`. Defaults to `return`.
         sampler: Name of a sampler (`studies.SAMPLERS`). Defaults to `tpe`.
         sampler_kwargs: Arguments of the sampler. Defaults to none.
-        pruner: Name of a pruner (`studies.PRUNERS`). Defaults to `median`.
+        pruner: Name of a pruner (`studies.PRUNERS`), or `pbt` or `pb2`. Defaults to `median`.
         pruner_kwargs: Arguments of the pruner. Defaults to none.
         confirm: Number of best trials that are run again on further seeds after the search, from 0. Defaults to `3`.
         confirm_seeds: Number of further seeds, 1 to 10,000. Defaults to `5`.
@@ -237,6 +238,7 @@ class StudySpec(CheckedModel):
         if self.trials and self.n_trials != len(self.trials):
             raise StudyError(f"n_trials is {self.n_trials} with a plan of {len(self.trials)} trials: leave it out.")
         self._check_first()
+        check_population_based(self)
         if canonical_sampler_name(self.sampler) in GRID_SAMPLERS:
             self.plan()  # an impossible grid is refused here, where it was written
         return self
@@ -335,10 +337,12 @@ class StudySpec(CheckedModel):
     def report_marks(self) -> tuple[int, ...]:
         """Points at which a trial reports: up to `n_reports`, evenly spaced, the end of the budget included.
 
+        With population-based training, also the steps at which members copy each other.
+
         Trials that report at these marks are compared at equal points whatever their rollout lengths.
         """
         marks = {round(self.budget * (index + 1) / self.n_reports) for index in range(self.n_reports)}
-        return tuple(sorted(marks - {0}))
+        return tuple(sorted((marks | set(exchange_marks(self))) - {0}))
 
     def search_space(self) -> dict[str, Space]:
         """Return the spaces of all searched parameters: `params`, the plan, and `agent` if there are several."""

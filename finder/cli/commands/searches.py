@@ -18,6 +18,7 @@ from finder.cli.parameters import (
     drop_none,
     with_search_options,
 )
+from finder.cli.scheduler_options import PerturbSteps
 from finder.cli.session import run_range_test, run_search
 from finder.cli.start_options import First, WarmStart, WarmStartStorage, WarmStartTrials
 from finder.progress.console import print_error
@@ -263,6 +264,7 @@ def tune(
     sampler_kwargs: Annotated[
         str | None, typer.Option(metavar="JSON", help="Arguments of the sampler.", rich_help_panel="The study")
     ] = None,
+    perturb_steps: PerturbSteps = None,
     options: SearchOptions,
 ) -> int:
     """Which hyperparameters? Any of them, including the optimizer and its arguments.
@@ -282,7 +284,7 @@ def tune(
             options.agent(agent),
             params=params,
             first=sets,
-            **drop_none(n_trials=n_trials, sampler=sampler, sampler_kwargs=arguments),
+            **drop_none(n_trials=n_trials, sampler=sampler, sampler_kwargs=arguments, perturb_steps=perturb_steps),
             **drop_none(
                 warm_start=warm_start, warm_start_storage=warm_start_storage, warm_start_trials=warm_start_trials
             ),

@@ -169,6 +169,7 @@ def dashboard(
 def python_lines(pick: Recommendation, study: OpenStudy) -> str:
     """Return the lines of Python that start the long run with the pick."""
     from agents.contract.registry import is_built_in
+    from studies.analysis.schedules import schedule_lines
     from studies.words import call_lines, environment_code
 
     if pick.own_training:
@@ -196,7 +197,10 @@ def python_lines(pick: Recommendation, study: OpenStudy) -> str:
         if dotted:
             arguments.append(f"**{dotted!r}")
         lines.append(f"agent = agents.make({', '.join(arguments)})")
-        lines.append("agents.Trainer(agent).train(env_steps=1_000_000)")
+        if followed := schedule_lines(pick.schedule, study.spec.env_steps):
+            lines += [*followed.splitlines(), "agents.Trainer(agent, callbacks=[schedule]).train(env_steps=1_000_000)"]
+        else:
+            lines.append("agents.Trainer(agent).train(env_steps=1_000_000)")
     modules = [name for name in ("agents", "studies") if any(f"{name}." in line for line in lines)]
     return "\n".join([f"import {', '.join(modules)}", "", *lines])
 

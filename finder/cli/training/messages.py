@@ -45,6 +45,9 @@ def print_resumed(header: CheckpointHeader, why_new_episodes: str) -> None:
 def print_pick(pick: Recommendation, settings: RunSettings) -> None:
     """Print the pick that is trained, and the doubts about its learning rate."""
     errors().print(Text.assemble(("The pick ", "bold"), repr(pick)))
+    if settings.schedule:
+        at = ", ".join(f"{changed_at:,}" for changed_at, _ in settings.schedule)
+        errors().print(Text(f"The schedule changes at {at} environment steps of this run", "dim"))
     rate = pick.rate
     if rate is not None and rate.corrected and rate.horizon is not None:
         text = f"learning rate {rate_text(rate.suggested)}, corrected for {rate.horizon:,} environment steps"

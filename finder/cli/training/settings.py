@@ -66,7 +66,7 @@ def settings_of_pick(
         quiet: Whether to print nothing.
     """
     from agents.trust.allowed_modules import places_in
-    from finder.long_run.recommendation import recommended_agent, recommended_callbacks
+    from finder.long_run.recommendation import recommended_agent, recommended_callbacks, schedule_of_run
     from finder.long_run.run_folder import RunSettings
     from finder.search.trusted_code import trusted_code_only
     from studies.analysis.recommendation import best, why_no_pick
@@ -83,14 +83,16 @@ def settings_of_pick(
         pick = best(opened)
         spec = recommended_agent(opened, pick, agent, weights)
         callbacks = tuple(map(with_absolute_path, recommended_callbacks(opened, chosen["callbacks"])))
+        limited = _with_limit({**chosen, "callbacks": callbacks}, opened.spec.horizon or DEFAULT_STEPS)
         settings = RunSettings(
             agent=with_absolute_path(agent or pick.agent),
             config=spec.config.to_dict(),
+            schedule=schedule_of_run(pick, opened.spec.env_steps, limited["env_steps"]),
             **environment_settings(spec.environment),
             vectorization=spec.environment.vectorization,
             strategy=opened.spec.strategy,
             study={"name": opened.name, "storage": opened.storage.label, "trial": pick.trial},
-            **_with_limit({**chosen, "callbacks": callbacks}, opened.spec.horizon or DEFAULT_STEPS),
+            **limited,
         )
         if not quiet:
             print_pick(pick, settings)

@@ -105,6 +105,8 @@ NEVER = [None, None, None]
 PRUNED_AT = {
     "none": NEVER,
     "nop": NEVER,
+    "pbt": NEVER,
+    "pb2": NEVER,
     "NopPruner": NEVER,
     "race": [200, 200, 300],
     "sequential-test": NEVER,  # needs several seeds: see test_sequential_test.py

@@ -1,0 +1,43 @@
+"""The flags of the scheduler of a search."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+_STUDY = "The study"
+
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        "--pruner",
+        metavar="NAME",
+        help="Stops trials that perform worse: race (lr, opt), median (tune), hyperband, ..., none (agents); or pbt, "
+        "pb2 (tune): population-based training.",
+        show_default=False,
+        rich_help_panel=_STUDY,
+    ),
+]
+SchedulerKwargs = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler-kwargs",
+        "--pruner-kwargs",
+        metavar="JSON",
+        help="Arguments of the scheduler.",
+        rich_help_panel=_STUDY,
+    ),
+]
+PerturbSteps = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="STEPS",
+        help="With --scheduler pbt or pb2: environment steps after which members copy better ones (default: a tenth of "
+        "--env-steps).",
+        show_default=False,
+        rich_help_panel=_STUDY,
+    ),
+]

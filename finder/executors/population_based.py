@@ -1,0 +1,76 @@
+"""The executor of population-based training: all members in one population of this process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agents.errors import ConfigurationError, NotMappableError
+from finder.executors.batches import Batching
+from finder.executors.executor import Executor
+from finder.executors.machine import free_memory
+from studies.population_based.choice import population_based_of
+from studies.spec.population_rules import searched_ranges
+
+if TYPE_CHECKING:
+    from agents.contract.spec import AgentSpec
+    from studies.spec.spec import StudySpec
+
+_TOGETHER = "Population-based training has all members in one population"
+
+
+def population_based_executor(spec: StudySpec, agent: AgentSpec, why_alone: str, most: int, share: float) -> Executor:
+    """Return the executor of a study with population-based training.
+
+    Args:
+        spec: The study.
+        agent: Its agent.
+        why_alone: Why no run can be a member of a population, whatever the agent; empty if runs can.
+        most: Runs that are trained at the same time where there are more than the members of the population.
+        share: Share of the free memory that the population may use.
+
+    Raises:
+        StudyError: An argument of the scheduler is unknown or out of range.
+        ConfigurationError: The agent cannot be trained in a population, a searched parameter cannot change while it
+            trains, or the population does not fit into memory.
+    """
+    from agents.population import Population, bytes_of_member
+    from finder.executors.inline import InlineExecutor
+
+    population_based_of(spec)  # refuses its arguments before the study is created
+    ranges = searched_ranges(spec)
+    agent = agent.with_params({**spec.fixed, **{name: space.low for name, space in ranges.items()}})
+    reason = why_alone or agent.why_alone
+    try:
+        if reason:
+            raise NotMappableError(reason)
+        population = Population(agent, [{}])
+    except NotMappableError as error:
+        raise ConfigurationError(f"{_TOGETHER}, and {spec.agents[0]} cannot be a member: {error}") from error
+    for name, space in ranges.items():
+        _check_mutable(population, name, space.high)
+    n_runs, n_bytes, free = spec.n_trials * len(spec.seeds), bytes_of_member(population.agent), free_memory()
+    if free is not None and n_bytes and n_runs * n_bytes > share * free:
+        raise ConfigurationError(
+            f"{_TOGETHER}, and a run takes about {n_bytes / 1e6:,.0f} MB, so that {n_runs} do not fit into memory: "
+            "give fewer trials (--n-trials), or a smaller replay (buffer_size) or network."
+        )
+    members = spec.population or (n_runs if n_bytes and free and most * n_bytes > share * free else max(most, n_runs))
+    executor = InlineExecutor(Batching(members=members))
+    executor.notes = [f"{spec.n_trials} trials are members of one population in this process, and copy each other"]
+    return executor
+
+
+def _check_mutable(population: object, name: str, value: float) -> None:
+    """Raise `ConfigurationError` for a parameter that cannot change while an agent trains."""
+    from agents.population import Population
+
+    assert isinstance(population, Population)
+    complements = population.config.complements()
+    plain, number = (complements[name], 1.0 - value) if name in complements else (name, value)
+    try:
+        population.set_hyperparameter(plain, number)
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            f"Population-based training changes numbers while agents train, and {name} is none of these: {error} Fix "
+            f"it (--set {name}=VALUE; in Python fixed), and choose its value by a search with another scheduler first."
+        ) from error

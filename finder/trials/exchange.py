@@ -1,0 +1,53 @@
+"""Exchanges between the trials of a cohort: members of its population copy others, and get other hyperparameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from studies.population_based.exchange import Perturbation
+
+if TYPE_CHECKING:
+    from finder.trials.runs import RunGroup, SeedRun, TrialRun
+
+
+class ExchangeListener(Protocol):
+    """Decides and records exchanges (`finder.trials.cohort.CohortListener`)."""
+
+    def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:
+        """Return the trials that copy others, given trial -> seed -> value in the interval before a step."""
+
+
+def exchange(mark: int, trials: Mapping[int, TrialRun], listener: ExchangeListener) -> None:
+    """Let the trials that have reached a step copy each other, if it is a step of their exchanges.
+
+    A run copies the run of the other trial with the same seed. A population that resumed from a checkpoint passes the
+    steps before it again: exchanges that its state contains are not repeated.
+
+    Args:
+        mark: Environment steps.
+        trials: The trials that are trained, by number: members of one population.
+        listener: Decides who copies whom, and records it.
+    """
+    some = next(iter(trials.values()), None)
+    if some is None or mark not in some.spec.exchanges:
+        return
+    groups: dict[int, RunGroup] = {id(run.group): run.group for trial in trials.values() for run in trial.runs}
+    (group,) = groups.values()  # agents that cannot be members were refused before
+    if group.exchanged_at >= mark:
+        return
+    marks = some.spec.exchanges
+    width = mark - max((at for at in marks if at < mark), default=0)
+    values = {number: trial.values_at(mark, width) for number, trial in trials.items() if not trial.finished}
+    known = {number: own for number, own in values.items() if np.isfinite(list(own.values())).all()}
+    for number, copied_from, params in listener.exchange(mark, known) if known else ():
+        sources = _by_seed(trials[copied_from])
+        for seed, run in _by_seed(trials[number]).items():
+            group.copy_member(sources[seed].member, run.member, params)
+    group.exchanged_at = mark
+
+
+def _by_seed(trial: TrialRun) -> dict[int, SeedRun]:
+    return {run.seed: run for run in trial.runs}

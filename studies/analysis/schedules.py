@@ -1,0 +1,77 @@
+"""Schedules of the trials of a study with population-based training, as they are recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from studies.population_based.schedule import Lineage, Member, Schedule, ScheduleEntry, entry_of, lineage
+from studies.spec.attributes import EXCHANGED_ATTR, SCHEDULE_ATTR
+from studies.spec.population_rules import searched_ranges
+from studies.spec.scheduler_names import is_population_based
+from studies.words import counted, param_text, params_text
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+    from studies.spec.spec import StudySpec
+    from studies.study.study import OpenStudy
+
+
+def schedule_of(spec: StudySpec, trial: FrozenTrial) -> Schedule:
+    """Return the schedule of a trial: that of its parameters where nothing else is recorded."""
+    recorded = trial.user_attrs.get(SCHEDULE_ATTR)
+    if recorded:
+        return tuple(entry_of(each) for each in recorded)
+    params = {name: float(trial.params[name]) for name in searched_ranges(spec) if name in trial.params}
+    return (ScheduleEntry(env_steps=0, params=params),)
+
+
+def member_of(spec: StudySpec, trial: FrozenTrial) -> Member:
+    """Return a trial as a member of its population."""
+    sign = 1.0 if spec.direction == "maximize" else -1.0
+    values = {int(step): sign * value for step, value in trial.user_attrs.get(EXCHANGED_ATTR, {}).items()}
+    return Member(number=trial.number, schedule=schedule_of(spec, trial), values=values)
+
+
+def schedules_of(study: OpenStudy) -> dict[int, Schedule]:
+    """Return the schedule of every trial of the search, by number."""
+    return {trial.number: schedule_of(study.spec, trial) for trial in study.trials()}
+
+
+def lineage_of(study: OpenStudy, number: int) -> Lineage | None:
+    """Return the schedule of the weights of a trial; None if the study is no population-based training.
+
+    Raises:
+        StudyError: A trial that it was copied from does not exist any more.
+    """
+    if not is_population_based(study.spec.pruner):
+        return None
+    return lineage(number, schedules_of(study))
+
+
+def schedule_text(schedule: Schedule) -> str:
+    """Return a schedule in short: `learning_rate 1e-3 → 4e-4, ent_coef 0.01 → 0.02, in 3 changes`.
+
+    Args:
+        schedule: The schedule; with one entry, its numbers.
+    """
+    first, last = schedule[0].params, schedule[-1].params
+    if len(schedule) == 1:
+        return params_text(dict(first))
+    names = sorted(first, key=lambda name: ("learning_rate" not in name, name))
+    numbers = ", ".join(f"{name} {param_text(name, first[name])} → {param_text(name, last[name])}" for name in names)
+    return f"{numbers}, in {counted(len(schedule) - 1, 'change')}"
+
+
+def schedule_lines(schedule: Schedule, env_steps: int | None) -> str:
+    """Return Python code of a callback that follows a schedule; "" if it has no changes.
+
+    Args:
+        schedule: The schedule.
+        env_steps: Environment steps of the run that it was recorded in.
+    """
+    if len(schedule) < 2:
+        return ""
+    of = "" if env_steps is None else f"  # in a run of {env_steps:,} environment steps"
+    changes = "".join(f"    ({each.env_steps}, {dict(each.params)!r}),\n" for each in schedule[1:])
+    return f"schedule = agents.HyperparameterSchedule([{of}\n{changes}])\n"

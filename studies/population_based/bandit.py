@@ -1,0 +1,121 @@
+"""PB2's exploration: a time-varying bandit proposes the numbers with which a copy continues."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from studies.population_based.exchange import Perturbation, PopulationBased
+from studies.population_based.gaussian_process import Array, Observations, fitted, posterior
+from studies.population_based.perturbation import from_unit, to_unit
+from studies.population_based.schedule import Member
+from studies.spec.spaces import FloatRange
+
+
+class Change(NamedTuple):
+    """How much the value of a member grew in an interval.
+
+    Attributes:
+        interval: Number of the interval, from 1.
+        params: Its numbers during the interval.
+        growth: Growth of its value, or of that of the member it copied at the beginning.
+    """
+
+    interval: int
+    params: Mapping[str, float]
+    growth: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PB2(PopulationBased):
+    """Population-based bandits: Parker-Holder et al. 2020, arXiv 2002.02518.
+
+    A Gaussian process over numbers and time predicts the growth of a value in the next interval; a copy continues with
+    the numbers of the largest upper confidence bound among random ones. Copies of one step are chosen one after the
+    other: those chosen before reduce the uncertainty around them. The bound's width is the paper's, sqrt(0.2 + log(0.4
+    t)) deviations for interval t, where the logarithm is left out while it is negative. Here the kernel is chosen by
+    its likelihood among a grid, and the bound is maximized over random numbers instead of by gradients.
+
+    Attributes:
+        n_candidates: Random numbers among which the bound is maximized, >= 1.
+        memory: Newest observations that the process learns from, >= 2.
+
+    Raises:
+        ValueError: A number is out of range.
+    """
+
+    n_candidates: int = 1000
+    memory: int = 300
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_candidates < 1 or self.memory < 2:
+            raise ValueError(
+                f"n_candidates is {self.n_candidates} and memory is {self.memory}: they must be at least 1 and 2."
+            )
+
+    def explore(
+        self, env_steps: int, donor: Member, members: Sequence[Member], before: Sequence[Perturbation]
+    ) -> dict[str, float]:
+        names = sorted(self.spaces)
+        candidates = self._generator(env_steps, len(before) + 1).random((self.n_candidates, len(names)))
+        seen = changes(members, self.perturb_steps, env_steps)[-self.memory :]
+        best = 0
+        if len(seen) >= 2:
+            interval = env_steps // self.perturb_steps + 1
+            best = int(np.argmax(self._bounds(seen, candidates, before, interval)))
+        row = zip(names, candidates[best], strict=True)
+        return {name: from_unit(self.spaces[name], float(position)) for name, position in row}
+
+    def _bounds(
+        self, seen: Sequence[Change], candidates: Array, before: Sequence[Perturbation], interval: int
+    ) -> Array:
+        """Return the upper confidence bound of the growth for each candidate."""
+        observed = Observations(
+            np.array([scaled_params(self.spaces, each.params) for each in seen]),
+            np.array([each.interval for each in seen], float),
+            normalised([each.growth for each in seen]),
+        )
+        pending = np.array([scaled_params(self.spaces, each.params) for each in before]).reshape(-1, len(self.spaces))
+        mean, deviation = posterior(fitted(observed), observed, candidates, interval, pending)
+        bounds: Array = mean + math.sqrt(confidence(interval)) * deviation
+        return bounds
+
+
+def confidence(interval: int) -> float:
+    """Return the square of the width of the bound in an interval; see `PB2`."""
+    return 0.2 + max(0.0, math.log(0.4 * interval))
+
+
+def normalised(values: Sequence[float]) -> Array:
+    """Return values with mean 0 and variance 1; zeros if they are equal."""
+    given = np.array(values, float)
+    deviation = given.std()
+    return (given - given.mean()) / deviation if deviation > 0.0 else np.zeros_like(given)
+
+
+def scaled_params(spaces: Mapping[str, FloatRange], params: Mapping[str, float]) -> list[float]:
+    """Return numbers as positions in their ranges, by name."""
+    return [to_unit(spaces[name], params[name]) for name in sorted(spaces)]
+
+
+def changes(members: Sequence[Member], perturb_steps: int, until: int) -> list[Change]:
+    """Return the growth of every member in every interval up to a step, oldest first.
+
+    An interval at whose end, or at whose beginning, the value is unknown is left out; so is the first one, before which
+    there are no values.
+    """
+    values = {member.number: member.values for member in members}
+    found = []
+    for member in members:
+        copied = {entry.env_steps: entry.copied_from for entry in member.schedule if entry.copied_from is not None}
+        for end, value in member.values.items():
+            begin = end - perturb_steps
+            start = values.get(copied.get(begin, member.number), {}).get(begin)
+            if start is not None and end <= until:
+                found.append(Change(end // perturb_steps, member.params_at(end), value - start))
+    return sorted(found, key=lambda each: each.interval)

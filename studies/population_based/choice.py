@@ -1,0 +1,42 @@
+"""The population-based training of a study, from its name and arguments."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING
+
+from studies.errors import StudyError, nearest
+from studies.population_based.bandit import PB2
+from studies.population_based.exchange import PopulationBased
+from studies.population_based.perturbation import PBT
+from studies.spec.population_rules import perturb_steps_of, searched_ranges
+from studies.spec.scheduler_names import canonical_pruner_name, is_population_based
+
+if TYPE_CHECKING:
+    from studies.spec.spec import StudySpec
+
+_CLASSES: dict[str, type[PopulationBased]] = {"pbt": PBT, "pb2": PB2}
+
+_OF_THE_STUDY = ("spaces", "seed")
+
+
+def population_based_of(spec: StudySpec) -> PopulationBased | None:
+    """Return the population-based training of a study; None if its trials are not trained so.
+
+    Its seed is that of the study.
+
+    Raises:
+        StudyError: An argument is unknown or out of range.
+    """
+    if not is_population_based(spec.pruner):
+        return None
+    own = _CLASSES[str(canonical_pruner_name(spec.pruner))]
+    allowed = [name for name in inspect.signature(own).parameters if name not in _OF_THE_STUDY]
+    for key in spec.pruner_kwargs:
+        if key not in allowed:
+            raise StudyError(f"the scheduler {spec.pruner!r} has no argument {key!r}. {nearest(key, allowed)}")
+    arguments = {**spec.pruner_kwargs, "perturb_steps": perturb_steps_of(spec)}
+    try:
+        return own(spaces=searched_ranges(spec), seed=spec.seed, **arguments)
+    except (TypeError, ValueError) as error:
+        raise StudyError(f"the scheduler {spec.pruner!r} refused {dict(spec.pruner_kwargs)!r}: {error}") from error

@@ -1,0 +1,110 @@
+"""Exchanges between the members of a population: the worst copy the best, and continue with other numbers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from studies.population_based.schedule import Member
+from studies.spec.spaces import FloatRange
+
+
+class Perturbation(NamedTuple):
+    """A member copies the state of another one, and continues with other numbers.
+
+    Attributes:
+        number: Number of the trial that copies.
+        copied_from: Number of the trial that is copied.
+        params: Numbers with which it continues.
+    """
+
+    number: int
+    copied_from: int
+    params: dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PopulationBased(ABC):
+    """Base class for population-based training: Jaderberg et al. 2017, arXiv 1711.09846.
+
+    At the end of every interval the members in the lowest quantile of values copy the state of members in the highest
+    one, drawn at random (truncation selection), and continue with other numbers. A member never copies one whose value
+    is not higher than its own. Members without a value neither copy nor are copied.
+
+    A decision depends on the recorded members, the step and the seed, and on nothing else.
+
+    Attributes:
+        spaces: Range of each searched parameter.
+        perturb_steps: Environment steps of an interval, >= 1.
+        quantile: Share of the members that copies, and share that is copied, above 0 up to 0.5.
+        seed: Seed of the random choices, >= 0.
+
+    Raises:
+        ValueError: A number is out of range.
+    """
+
+    spaces: Mapping[str, FloatRange]
+    perturb_steps: int
+    quantile: float = 0.25
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.perturb_steps < 1:
+            raise ValueError(f"perturb_steps is {self.perturb_steps}: it must be at least 1.")
+        if not 0.0 < self.quantile <= 0.5:
+            raise ValueError(f"quantile is {self.quantile}: it must be above 0 and at most 0.5.")
+
+    def decide(self, env_steps: int, members: Sequence[Member]) -> list[Perturbation]:
+        """Return the members that copy others at a step, worst first.
+
+        Args:
+            env_steps: The step, the end of an interval.
+            members: All members of the population, with their values at the step.
+        """
+        found: list[Perturbation] = []
+        by_number = {member.number: member for member in members}
+        values = {member.number: member.values[env_steps] for member in members if env_steps in member.values}
+        for number, donor in truncation(values, self.quantile, self._generator(env_steps)):
+            params = self.explore(env_steps, by_number[donor], members, found)
+            found.append(Perturbation(number, donor, params))
+        return found
+
+    @abstractmethod
+    def explore(
+        self, env_steps: int, donor: Member, members: Sequence[Member], before: Sequence[Perturbation]
+    ) -> dict[str, float]:
+        """Return the numbers with which a copy of a member continues.
+
+        Args:
+            env_steps: The step.
+            donor: The member that is copied.
+            members: All members.
+            before: What was decided at this step before.
+        """
+
+    def _generator(self, env_steps: int, *key: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, env_steps, *key])
+
+
+def truncation(values: Mapping[int, float], quantile: float, rng: np.random.Generator) -> list[tuple[int, int]]:
+    """Return pairs of a member of the lowest quantile and one of the highest that it copies, lowest first.
+
+    The quantiles are rounded down to whole members, but have at least one, and do not overlap. Of equal members the
+    one with the lower number counts as better.
+
+    Args:
+        values: Number of a member -> its value, higher is better.
+        quantile: Share of the members in each quantile.
+        rng: Generator for the choice among the highest.
+    """
+    ordered = sorted(values, key=lambda number: (values[number], -number))
+    size = min(max(1, int(len(ordered) * quantile)), len(ordered) // 2)
+    if not size:
+        return []
+    highest = ordered[-size:][::-1]  # best first
+    pairs = [(number, highest[int(rng.integers(size))]) for number in ordered[:size]]
+    return [(number, donor) for number, donor in pairs if values[donor] > values[number]]
