@@ -190,8 +190,8 @@ class SearchOptions:
         str,
         typer.Option(
             metavar="METRIC",
-            help="What runs are compared by: return (default), auc, steps-to:RETURN, success-rate, custom:NAME, or "
-            "loss (default for a range test of a built-in agent).",
+            help="What runs are compared by: return (default), greedy-return, auc, steps-to:RETURN, success-rate, "
+            "custom:NAME, or loss (default for a range test of a built-in agent).",
             show_default=False,
             rich_help_panel=_WHAT,
         ),

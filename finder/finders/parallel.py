@@ -95,9 +95,10 @@ class ParallelFinder:
         Args:
             episodes: Budget of each run in episodes.
             env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
-            metric: What runs are compared by: ``"return"``, ``"auc"`` (mean return over the whole training),
-                ``"steps-to:475"`` (environment steps to a return), ``"success-rate"``, ``"custom:NAME"`` or ``"loss"``
-                (`studies.spec.metrics`). Losses of different algorithms are hard to compare. Defaults to ``"return"``.
+            metric: What runs are compared by: ``"return"``, ``"greedy-return"`` (of episodes without exploration),
+                ``"auc"`` (mean return over the whole training), ``"steps-to:475"`` (environment steps to a return),
+                ``"success-rate"``, ``"custom:NAME"`` or ``"loss"`` (`studies.spec.metrics`).
+                Losses of different algorithms are hard to compare. Defaults to ``"return"``.
             **options: See `StudyOptions`. `n_jobs` defaults to one process for each agent, `pruner` to none, and
                 `confirm` to 0, because the selection bias among a few agents is small.
 

@@ -178,7 +178,7 @@ class _Cohort:
 
     def _advance(self, mark: int) -> None:
         """Train all runs up to an environment step, and compare the trials there."""
-        groups = deque(group for group in self._groups if not group.finished)
+        groups = deque(self._groups)
         while groups:
             group = groups.popleft()
             group.alive, group.alive_meanwhile = self._heartbeat, self._listener.alive
@@ -189,6 +189,7 @@ class _Cohort:
                     self._checkpoints.save(self._groups)
                 if time.monotonic() - self._flushed > FLUSH_SECONDS and not self._flush():
                     return
+            group.evaluate(mark)
             if group.not_mappable:
                 groups.extend(self._split_into_single_runs(group))
         if not self._flush():

@@ -155,7 +155,9 @@ class SeedRun:
         self.trial.learned = self.trial.learned or record.loss is not None
         self._n_episodes += 1
         measured, metric = metrics_of(episode), self.trial.metric
-        if metric.name:
+        if metric.n_episodes:
+            value = None  # evaluations count, not episodes
+        elif metric.name:
             value = measured.get(metric.name)
         else:
             value = record.loss if metric.kind == "loss" else record.episode_return
@@ -164,6 +166,20 @@ class SeedRun:
             self._values.append(value)
         if measured:
             self._measured.append(episode)
+
+    def add_evaluation(self, env_steps: int, value: float) -> None:
+        """Add the mean return of an evaluation after some environment steps."""
+        self._steps.append(env_steps)
+        self._values.append(value)
+
+    def is_evaluated(self, env_steps: int) -> bool:
+        """Return whether there is an evaluation after exactly so many environment steps."""
+        return env_steps in self._steps
+
+    @property
+    def evaluations(self) -> list[tuple[int, float]]:
+        """Environment steps and mean return of each evaluation, for metrics of evaluations."""
+        return list(zip(self._steps, self._values, strict=True))
 
     @property
     def lacks_metric(self) -> bool:
@@ -183,7 +199,7 @@ class SeedRun:
     def value_at(self, env_steps: int) -> float:
         """Return the value at a step: the mean over the episodes that ended shortly before it, or over all so far.
 
-        NaN before the first episode.
+        If the study is judged by evaluations, these count in place of episodes. NaN before the first.
         """
         width = max(1, (self.trial.spec.env_steps or env_steps) // 10)
         at = min(env_steps, self.env_steps) if self.was_stopped else env_steps

@@ -87,6 +87,11 @@ def _measured_sentence(study: OpenStudy, pick: Recommendation) -> str:
         )
     if metric.kind == "auc":
         return f"{begin} mean {text} on {pick.env}, {budget_text(study)} each."
+    if metric.kind == "greedy-return":
+        return (
+            f"{begin} mean {text} on {pick.env}: {counted(metric.n_episodes, 'episode')} without exploration at each "
+            f"report in the last part of training, {budget_text(study)} each, in environments of their own."
+        )
     return f"{begin} mean {text} on {pick.env} over the last part of training, {budget_text(study)} each."
 
 

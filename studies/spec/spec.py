@@ -109,8 +109,8 @@ class StudySpec(CheckedModel):
         total_env_steps: Environment steps of all runs together, confirmation included, at least 1; the search chooses
             as for `minutes`, which it excludes. Defaults to `None`.
         n_reports: Intermediate values that a trial reports, 1 to 1000. Defaults to `20`.
-        metric: What a run is judged by (`studies.spec.metrics`): `return`, `auc`, `steps-to:THRESHOLD`, `success-rate`,
-            `custom:NAME` or `loss`. Defaults to `return`.
+        metric: What a run is judged by (`studies.spec.metrics`): `return`, `greedy-return`, `auc`,
+            `steps-to:THRESHOLD`, `success-rate`, `custom:NAME` or `loss`. Defaults to `return`.
         sampler: Name of a sampler (`studies.SAMPLERS`). Defaults to `tpe`.
         sampler_kwargs: Arguments of the sampler. Defaults to none.
         pruner: Name of a pruner (`studies.PRUNERS`). Defaults to `median`.
