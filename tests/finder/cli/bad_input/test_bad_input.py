@@ -27,6 +27,15 @@ MISTAKES = {
     "unknown pruner": (("lr", *PPO, "--pruner", "medain"), "Did you mean 'median'"),
     "unknown executor": (("lr", *PPO, "--executor", "proces"), "process"),
     "unknown metric": (("lr", *PPO, "--metric", "rewards"), "there is no metric 'rewards'"),
+    "greedy episodes": (("lr", *PPO, "--metric", "greedy-return:0"), "a number of episodes from 1 to 1,000"),
+    "greedy episodes without an end": (
+        ("lr", "ppo", "--env", "fakes:TwoStep-v0", "--metric", "greedy-return"),
+        "give it one with --max-episode-steps N",
+    ),
+    "a range test by greedy returns": (
+        ("lr", *PPO, "--range-test", "--metric", "greedy-return"),
+        "metric must be 'return' (or 'reward') or 'loss', got 'greedy-return'",
+    ),
     "action space": (("lr", "dqn", "--env", "Pendulum-v1"), "discrete actions"),
     "unknown hyperparameter": (("lr", *PPO, "--set", "gama=0.9"), "Did you mean gamma"),
     "hyperparameter out of range": (("lr", *PPO, "--set", "gamma=2"), "gamma must be"),
