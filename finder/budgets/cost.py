@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from studies.scheduling.expected_pruning import Course
-from studies.spec.metrics import metric_of
+from studies.spec.objectives import greedy_episodes_of
 
 if TYPE_CHECKING:
     from finder.trials.speed import Speed
@@ -127,5 +127,5 @@ class Costs:
 
     def of_study(self, spec: StudySpec) -> Costs:
         """Return the costs with the evaluations of the runs of a study."""
-        evaluates = metric_of(spec.metric).n_episodes and spec.env_steps is not None
+        evaluates = greedy_episodes_of(spec) and spec.env_steps is not None
         return replace(self, evaluation_interval=(spec.env_steps or 0) / spec.n_reports) if evaluates else self

@@ -106,6 +106,7 @@ def first_trials(spec: StudySpec, agent_of: AgentOf, executor: Executor, why_alo
             seeds=spec.seeds,
             env_steps=_LONG,
             metric=spec.metric,
+            metrics=spec.metrics,
             name=str(row.get("agent", spec.agents[0])),
             hang_seconds=spec.hang_seconds,
             strategy=spec.strategy,

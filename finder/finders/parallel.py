@@ -87,7 +87,7 @@ class ParallelFinder:
         *,
         episodes: int | None = None,
         env_steps: int | None = None,
-        metric: str = "return",
+        metric: str | Sequence[str] = "return",
         **options: Unpack[StudyOptions],
     ) -> SearchResult:
         """Train and compare all agents.
@@ -98,7 +98,8 @@ class ParallelFinder:
             metric: What runs are compared by: ``"return"``, ``"greedy-return"`` (of episodes without exploration),
                 ``"auc"`` (mean return over the whole training), ``"steps-to:475"`` (environment steps to a return),
                 ``"success-rate"``, ``"custom:NAME"`` or ``"loss"`` (`studies.spec.metrics`).
-                Losses of different algorithms are hard to compare. Defaults to ``"return"``.
+                Losses of different algorithms are hard to compare. Defaults to ``"return"``. Several, in a
+                list, give a Pareto front (`studies.analysis.pareto_front`).
             **options: See `StudyOptions`. `n_jobs` defaults to one process for each agent, `pruner` to none, and
                 `confirm` to 0, because the selection bias among a few agents is small.
 

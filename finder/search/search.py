@@ -36,7 +36,7 @@ from studies.database.records import Ask, EpisodeRecord
 from studies.database.retries import StorageAwayError
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
-from studies.spec.attributes import LEARNED_ATTR
+from studies.spec.attributes import LEARNED_ATTR, OBJECTIVES_ATTR
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
@@ -236,6 +236,7 @@ class Search:
                 episodes=self.spec.episodes,
                 report_marks=self.spec.report_marks if self.spec.env_steps is not None else (),
                 metric=self.spec.metric,
+                metrics=self.spec.metrics,
                 name=ask.params.get("agent", ""),
                 confirms=ask.confirms,
                 epoch=ask.epoch,
@@ -298,6 +299,10 @@ class Search:
         extra: dict[str, Any] = {"wall_seconds": round(seconds, 3), "env_steps": env_steps}
         if outcome.custom_metrics:
             extra["custom_metrics"] = {name: own._asdict() for name, own in outcome.custom_metrics.items()}
+        if outcome.objectives:
+            extra[OBJECTIVES_ATTR] = {
+                name: {str(seed): value for seed, value in own.items()} for name, own in outcome.objectives.items()
+            }
         if not outcome.learned:
             extra[LEARNED_ATTR] = False
         value = float("nan") if outcome.value is None else outcome.value

@@ -254,6 +254,11 @@ class _Cohort:
             trial.error = ValueError(trial.spec.no_value_message())
             self._end_failed(number)
             return
+        for name, values in trial.objectives().items():
+            if not np.isfinite(list(values.values())).all():
+                trial.error = ValueError(trial.spec.no_value_message(name))
+                self._end_failed(number)
+                return
         value = float(mean_of_seeds(list(seed_values.values())))
         self._end(number, "complete", value, trial.env_steps, seed_values)
 
@@ -300,6 +305,7 @@ class _Cohort:
             reason=reason,
             traceback=traceback,
             failure=failure,
+            objectives=trial.objectives() if state == "complete" else {},
             custom_metrics=trial.custom_metrics(),
             learned=trial.learned,
         )

@@ -81,7 +81,7 @@ class Group(Callback):
     ) -> None:
         there = [(member, *run) for member, run in enumerate(runs) if run is not None]
         spec = there[0][1].spec
-        self.info_metrics = (there[0][1].metric.name,) if there[0][1].metric.name else ()
+        self.info_metrics = tuple(metric.name for metric in there[0][1].metrics if metric.name)
         self._watchdog = Watchdog(spec.hang_seconds, self._hangs, self._heartbeat_meanwhile)
         callbacks = [*make_callbacks(spec.callbacks), WatchdogCallback(self._watchdog), self]
         self.trainer: Trainer | FunctionTrainer = (
@@ -107,8 +107,8 @@ class Group(Callback):
         """Called regularly by another thread while this one may be busy."""
         self.evaluations: GreedyEvaluations | None = None
         """The evaluations of the runs, if the study is judged by them."""
-        if there[0][1].metric.n_episodes and isinstance(self.trainer, Trainer):
-            self.evaluations = GreedyEvaluations(self.trainer, there[0][1].metric.n_episodes, self._evaluated_step)
+        if there[0][1].n_greedy_episodes and isinstance(self.trainer, Trainer):
+            self.evaluations = GreedyEvaluations(self.trainer, there[0][1].n_greedy_episodes, self._evaluated_step)
         self._ended = False
         self._described: dict[int, Agent | OwnTraining] = {}
 

@@ -13,6 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 from studies.analysis.confirmation import verdict
 from studies.analysis.learning_rate_estimate import LearningRateEstimate
 from studies.analysis.named_modules import check_modules
+from studies.analysis.pareto_front import no_single_pick
 from studies.analysis.ranking import Ranked, seeds_to_settle
 from studies.analysis.return_bounds import constant_return
 from studies.errors import StudyError, nearest
@@ -126,36 +127,46 @@ class Recommendation:
         return {**data, **rest}
 
 
-def best(study: OpenStudy) -> Recommendation:
+def best(study: OpenStudy, trial: int | None = None) -> Recommendation:
     """Return the recommended trial: the best complete one, or the most robust of those that are tied with it.
+
+    Args:
+        study: The study.
+        trial: Number of a complete trial that is taken in place of it, with its value in the search; in a study with
+            several objectives, with that of the first one. Defaults to `None`.
 
     Raises:
         StudyError: If there is none; see `why_no_pick`.
     """
-    reason = why_no_pick(study)
-    if reason:
+    if trial is not None:
+        study = _with_complete(study, trial)
+    elif reason := why_no_pick(study):
         raise StudyError(f"the study {study.name!r} has no pick: {reason}")
     tested = _suggestions(study)
     params: dict[str, Json]
-    if study.spec.kind == "range-test":
-        trial, params = tested[-1]
+    if study.spec.kind == "range-test" and trial is None:
+        ran, params = tested[-1]
         winner, judged_on, judged, confirmation, rate = _NOTHING_KNOWN, _NOTHING_KNOWN, list[Ranked](), None, None
         values = {}
     else:
         found = verdict(study)
         judged, confirmation, rate = found.ranked, found.confirmation, found.rate
-        assert found.pick is not None  # `why_no_pick` has found complete trials
-        winner = judged_on = found.pick
+        if trial is None:
+            assert found.pick is not None  # `why_no_pick` has found complete trials
+            winner = judged_on = found.pick
+        else:  # as it was in the search
+            judged, confirmation, rate = found.tuning, None, None
+            winner = judged_on = next(each for each in judged if each.number == trial)
         if confirmation is not None:
             judged_on = confirmation.held_out
-        trial = next(each for each in _complete(study) if each.number == winner.number)
+        ran = next(each for each in _complete(study) if each.number == winner.number)
         params = dict(winner.params)
-        values = seed_values(trial) if confirmation is None else confirmation.seed_values
-    configuration: dict[str, Any] = dict(trial.user_attrs.get("configuration", {}))
+        values = seed_values(ran) if confirmation is None else confirmation.seed_values
+    configuration: dict[str, Any] = dict(ran.user_attrs.get("configuration", {}))
     return Recommendation(
         study=study.name,
         kind=study.spec.kind,
-        trial=trial.number,
+        trial=ran.number,
         params=params,
         agent=configuration.get("agent") or params.get("agent") or study.spec.agents[0],
         env=configuration.get("env", study.spec.env),
@@ -169,8 +180,8 @@ def best(study: OpenStudy) -> Recommendation:
         spread=judged_on.spread,
         low=judged_on.low,
         high=judged_on.high,
-        probability_best=next((each.probability_best for each in judged if each.number == trial.number), math.nan),
-        tied=[each.number for each in judged if each.tied and each.number != trial.number],
+        probability_best=next((each.probability_best for each in judged if each.number == ran.number), math.nan),
+        tied=[each.number for each in judged if each.tied and each.number != ran.number],
         seeds_to_settle=seeds_to_settle(judged, study.direction),
         seed_values=values,
         n_seeds=judged_on.n_seeds or 1,
@@ -180,6 +191,20 @@ def best(study: OpenStudy) -> Recommendation:
         rate=rate,
         configuration=configuration,
     )
+
+
+def _with_complete(study: OpenStudy, number: int) -> OpenStudy:
+    """Return the study, by its first objective if it has several, if it has this complete trial.
+
+    Raises:
+        StudyError: If it has not.
+    """
+    study = study.by_objective(study.spec.metric) if study.spec.metrics else study
+    complete = [trial.number for trial in _complete(study)]
+    if number not in complete:
+        known = f"complete are {', '.join(map(str, complete))}" if complete else "no trial is complete"
+        raise StudyError(f"the study {study.name!r} has no complete trial {number}: {known}.")
+    return study
 
 
 def _at_rate(config: dict[str, Any], rate: LearningRateEstimate | None) -> dict[str, Any]:
@@ -227,6 +252,8 @@ def why_no_pick(study: OpenStudy) -> str:
     complete = _complete(study)
     if not complete:
         return _nothing_is_complete(study)
+    if study.spec.metrics:
+        return no_single_pick(study.name, study.spec.metrics)
     if study.spec.kind == "range-test":
         if _suggestions(study):
             return ""

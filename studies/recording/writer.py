@@ -19,6 +19,7 @@ from studies.database.retries import StorageAwayError
 from studies.recording.intermediate_values import IntermediateValues
 from studies.recording.spool import EndedTrial, Report, Spool
 from studies.recording.trial_states import resume
+from studies.spec.attributes import objective_seeds
 from studies.statistics.values import mean_of_seeds
 
 if TYPE_CHECKING:
@@ -186,7 +187,15 @@ class Writer:
     def _write_ending(self, trial: Trial, ending: TrialEnding) -> None:
         with fenced(self._leases.fence((trial.number,))):
             self._study.storage.trial_writes.set_user_attrs(trial._trial_id, ending.attrs)
-        self._study.study.tell(trial, ending.value, state=ending.state)
+        self._study.study.tell(trial, self._values(ending), state=ending.state)
+
+    def _values(self, ending: TrialEnding) -> float | list[float] | None:
+        """Return the value of an ending, or that of each objective of the study."""
+        names = self._study.spec.metrics
+        if ending.value is None or not names:
+            return ending.value
+        by_name = objective_seeds(ending.attrs)
+        return [_mean(by_name[name]) for name in names]
 
     def _keep(self, number: int, ending: TrialEnding) -> None:
         episodes = [record for each, record in self._buffer if each == number]

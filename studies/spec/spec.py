@@ -14,6 +14,7 @@ from studies.spec.checked_model import CheckedModel
 from studies.spec.conditions import checked_conditions
 from studies.spec.converters import MOST_SEEDS, as_one_spelling, as_seeds, as_tuple
 from studies.spec.metrics import check_metric, metric_of
+from studies.spec.objectives import check_objectives, with_objectives
 from studies.spec.plan import grid_rows, inferred_spaces, settled_rows
 from studies.spec.redaction import redacted
 from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name, check_pruner_name, check_sampler_name
@@ -45,7 +46,7 @@ _Minutes = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 def _is_none(value: Any) -> bool:
     """Return whether a field of a later version is left out of what is stored, so that earlier versions read it."""
-    return value is None
+    return value is None or value == ()
 
 
 IDENTITY_FIELDS = (
@@ -63,6 +64,7 @@ IDENTITY_FIELDS = (
     "env_steps",
     "episodes",
     "metric",
+    "metrics",
     "callbacks",
 )
 """Fields that make trials comparable. A study is continued only if all of them are unchanged."""
@@ -110,7 +112,8 @@ class StudySpec(CheckedModel):
             as for `minutes`, which it excludes. Defaults to `None`.
         n_reports: Intermediate values that a trial reports, 1 to 1000. Defaults to `20`.
         metric: What a run is judged by (`studies.spec.metrics`): `return`, `greedy-return`, `auc`,
-            `steps-to:THRESHOLD`, `success-rate`, `custom:NAME` or `loss`. Defaults to `return`.
+            `steps-to:THRESHOLD`, `success-rate`, `custom:NAME` or `loss`. A list gives `metrics`. Defaults to `return`.
+        metrics: Several objectives (`studies.spec.objectives`), of which `metric` is the first. Defaults to none.
         sampler: Name of a sampler (`studies.SAMPLERS`). Defaults to `tpe`.
         sampler_kwargs: Arguments of the sampler. Defaults to none.
         pruner: Name of a pruner (`studies.PRUNERS`). Defaults to `median`.
@@ -170,6 +173,7 @@ class StudySpec(CheckedModel):
     total_env_steps: Annotated[Count | None, Field(exclude_if=_is_none)] = None
     n_reports: Annotated[int, Field(strict=True, ge=1, le=1000)] = 20
     metric: Annotated[str, BeforeValidator(check_metric)] = "return"
+    metrics: Annotated[tuple[str, ...], Field(exclude_if=_is_none)] = ()
     sampler: Annotated[str, BeforeValidator(check_sampler_name)] = "tpe"
     sampler_kwargs: dict[str, Json] = Field(default_factory=dict)
     pruner: Annotated[str, BeforeValidator(check_pruner_name)] = "median"
@@ -197,6 +201,7 @@ class StudySpec(CheckedModel):
     @model_validator(mode="before")
     @classmethod
     def _count_planned_trials(cls, data: Any) -> Any:
+        data = with_objectives(data)
         if isinstance(data, dict) and data.get("trials") and "n_trials" not in data:
             return {**data, "n_trials": len(data["trials"])}
         return data
@@ -204,6 +209,7 @@ class StudySpec(CheckedModel):
     @model_validator(mode="after")
     def _check(self) -> StudySpec:
         self._check_budget()
+        check_objectives(self)
         if self.horizon is not None and self.env_steps is None and not self.chooses_budget:
             raise StudyError(
                 f"horizon is {self.horizon} environment steps, but the budget is in episodes: give env_steps instead."
