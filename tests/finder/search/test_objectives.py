@@ -40,7 +40,8 @@ def search(storage: str | None, metric: Any = METRICS[:2], **fields: Any) -> Any
 
 def test_the_result_is_a_pareto_front_in_optuna_too(tmp_path: Path) -> None:
     storage = str(tmp_path / "some.db")
-    with search(storage).study as study:
+    found = search(storage)
+    with found.study as study:
         raw = study.study
         assert [each.name for each in raw.directions] == ["MAXIMIZE", "MINIMIZE"]
         by_course = {trial.params["course"]: trial.values for trial in raw.trials}
@@ -48,7 +49,8 @@ def test_the_result_is_a_pareto_front_in_optuna_too(tmp_path: Path) -> None:
         assert by_course["300 10"] == pytest.approx([10.05, 360.0])
         assert by_course["500 12"] == pytest.approx([12.05, 550.0])
         assert by_course["800 11"] == pytest.approx([11.05, 860.0])
-        front = pareto_front(study)
+        front = found.front
+        assert front == pareto_front(study)
         assert [trial.params["course"] for trial in front.front] == ["500 12", "300 10"]
         assert {trial.number for trial in front.front} == {trial.number for trial in raw.best_trials}
         assert [each.n_seeds for each in front.front[0].values] == [2, 2]
@@ -107,6 +109,11 @@ def test_a_trial_without_one_of_its_objectives_fails() -> None:
     found = search(None, ["return", "custom:speed"])
     assert {trial.state.name for trial in found.study.trials()} == {"FAIL"}
     assert "No episode reported the metric 'speed'" in found.study.trials()[0].user_attrs["reason"]
+
+
+def test_a_study_with_one_metric_has_no_front() -> None:
+    with pytest.raises(StudyError, match="has one metric, return"):
+        _ = search(None, "return", confirm=0).front
 
 
 def test_rates_and_optimizers_are_picked_by_one_metric() -> None:
