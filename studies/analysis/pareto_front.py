@@ -79,6 +79,8 @@ class ParetoFront:
         head = f"Pareto front of {' and '.join(self.texts)}: {n} of {of} {are} on it"
         if all(math.isnan(value.low) for trial in self.trials for value in trial.values):
             return head, "with one seed each, nothing tells luck apart: give more seeds"
+        if n == len(self.trials):
+            return head, "no trial is beaten by another one in all of them"
         if not self.undecided:
             return head, "all other trials are told apart from it by their 95% intervals"
         n_others = len(self.undecided)

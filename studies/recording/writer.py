@@ -16,6 +16,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from studies.database.fencing import LeaseLostError, fenced
 from studies.database.retries import StorageAwayError
+from studies.errors import StudyError
 from studies.recording.intermediate_values import IntermediateValues
 from studies.recording.spool import EndedTrial, Report, Spool
 from studies.recording.trial_states import resume
@@ -195,6 +196,11 @@ class Writer:
         if ending.value is None or not names:
             return ending.value
         by_name = objective_seeds(ending.attrs)
+        if missing := [name for name in names if not by_name.get(name)]:
+            raise StudyError(
+                f"the study {self._study.name!r} has the objectives {', '.join(names)}, and a complete trial has no "
+                f"values of {missing[0]!r}: pass extra={{'objectives': {{metric: {{seed: value}}}}}} with all of them."
+            )
         return [_mean(by_name[name]) for name in names]
 
     def _keep(self, number: int, ending: TrialEnding) -> None:
