@@ -68,19 +68,20 @@ def searched(case: Case, arm: str, search: int) -> dict[str, Any]:
         "fixed": FIXED, "n_trials": case.members, "env_steps": case.env_steps, "sampler": "random", "seed": search,
         "seeds": [1000 * search], "storage": None, "progress": False,
     }  # fmt: skip
-    schedulers = {"constant": {"scheduler": "none", "executor": "population", "population": case.members, "n_jobs": 1}}
+    if arm == "constant":
+        common |= {"scheduler": "none", "executor": "population", "population": case.members, "n_jobs": 1}
+    else:
+        common |= {"scheduler": arm}
     ended: list[float] = []
 
-    class Clock(Observer):
+    class Clock(Observer):  # its other methods do nothing
         """Notes when the search has ended and its confirmation begins."""
 
         def confirmation_begins(self, n_trials: int) -> None:
             ended.append(time.perf_counter() - began)
 
-    common |= {"confirm": 1, "confirm_seeds": N_FURTHER, "observer": Clock()}
-    result = finder.tune(
-        case.agent, case.environment, SPACES, **common, **schedulers.get(arm, {"scheduler": arm})
-    )  # fmt: skip
+    common |= {"confirm": 1, "confirm_seeds": N_FURTHER, "observer": Clock()}  # type: ignore[abstract]
+    result = finder.tune(case.agent, case.environment, SPACES, **common)
     pick = best(result.study)
     row = {
         "in_search": pick.tuning_value,
@@ -108,7 +109,7 @@ class Member:
 
     def __init__(self, case: Case, config: Mapping[str, float], seed: int) -> None:
         self.every, self.seed = case.env_steps // 10, seed
-        agent = agents.make(case.agent, case.environment, seed=seed, **FIXED, **config)
+        agent = agents.make(case.agent, case.environment, seed=seed, **{**FIXED, **config})
         self.trainer = agents.Trainer(agent)
         self.config = dict(config)
 

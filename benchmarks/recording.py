@@ -13,7 +13,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,9 @@ class Nobody:
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> set[int]:
         return set()
+
+    def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Any]:
+        return ()
 
     def ended(self, number: int, outcome: Outcome) -> None: ...
 

@@ -79,7 +79,7 @@ class Population:
         self._extra = None if spec.state is None else spec.state["extra"]
         self._member_axis = 0
         self._all: KerasAgent | None = None  # acts for all members
-        self._actors: list[KerasAgent] = []
+        self.actors: list[KerasAgent] = []  # one for all members, or one for each
         self.gradient_steps = 0
         probes = probe_observations(self.observation_space, self.config.n_envs, self.memory_size)
         expected = self._draw_members(probes)
@@ -124,7 +124,7 @@ class Population:
         """Memories of all members after the newest `act`, [P * N, M]."""
         if not self.memory_size:
             return None
-        return np.concatenate([cast("Array", actor.memory) for actor in self._actors])
+        return np.concatenate([cast("Array", actor.memory) for actor in self.actors])
 
     @property
     def updates_as_function(self) -> bool:
@@ -147,7 +147,7 @@ class Population:
 
     def extract(self, position: int) -> KerasAgent:
         """Return the member at a position as a single agent in the member's current state."""
-        member, actor = self._members[position], self._actors[0 if self._all is not None else position]
+        member, actor = self._members[position], self.actors[0 if self._all is not None else position]
         with restoring():
             alone = AgentSpec(self._spec.agent, self._spec.environment, member.config).build(member.seed)
         assert isinstance(alone, KerasAgent)
@@ -164,8 +164,8 @@ class Population:
         """Return an action for each row, [P * N, ...]; see `Agent.act`."""
         if self._all is not None:
             return self._all.act(observations, explore)
-        rows = np.split(observations, len(self._actors))
-        actions = self._one_by_one(lambda i: self._actors[i].act(rows[i], explore))
+        rows = np.split(observations, len(self.actors))
+        actions = self._one_by_one(lambda i: self.actors[i].act(rows[i], explore))
         return np.concatenate(actions)
 
     def new_buffer(self, n_envs: int, seeds: Sequence[int]) -> Buffer:
@@ -181,14 +181,14 @@ class Population:
         if self._all is not None:
             if axis == 1:  # [T, P * N]: the rows of acting
                 return self._all.preprocess_batch(data)
-            with self._rows_of_members(len(next(iter(data.values()))) // len(self._members)):
+            with self.rows_of_members(len(next(iter(data.values()))) // len(self._members)):
                 return self._all.preprocess_batch(data)
-        parts = split(data, len(self._actors), axis)
-        before = [(copy.deepcopy(actor.extra_state()), actor.rng.bit_generator.state) for actor in self._actors]
+        parts = split(data, len(self.actors), axis)
+        before = [(copy.deepcopy(actor.extra_state()), actor.rng.bit_generator.state) for actor in self.actors]
         try:
-            return concatenate(self._one_by_one(lambda i: self._actors[i].preprocess_batch(parts[i])), axis)
+            return concatenate(self._one_by_one(lambda i: self.actors[i].preprocess_batch(parts[i])), axis)
         except MembersFailedError:  # the remaining members preprocess the same data again
-            for actor, (extra, stream) in zip(self._actors, before, strict=True):
+            for actor, (extra, stream) in zip(self.actors, before, strict=True):
                 actor.set_extra_state(extra)
                 actor.rng.bit_generator.state = stream
             raise
@@ -197,7 +197,7 @@ class Population:
         """Make the gradient steps of all members."""
         values, watched = self._template.update(len(self._members), batches)
         self.gradient_steps += batches.indices.shape[-2]
-        for actor in self._actors:
+        for actor in self.actors:
             actor.gradient_steps = self.gradient_steps
         self._load(watched)
         if self._all is None:
@@ -206,14 +206,14 @@ class Population:
 
     def restart(self, environments: Array | None) -> None:
         """Reset the exploration of the environments in which new episodes begin, [P * N] bool, or None for all."""
-        n = len(self._actors)
+        n = len(self.actors)
         own = [None] * n if environments is None else np.split(environments, n)
-        for actor, copies in zip(self._actors, own, strict=True):
+        for actor, copies in zip(self.actors, own, strict=True):
             actor.restart(copies)
 
     def advance(self, env_steps: int) -> None:
         """Count `env_steps` further environment steps of each member."""
-        for actor in self._actors:
+        for actor in self.actors:
             actor.advance(env_steps)
 
     def refresh(self) -> None:
@@ -240,7 +240,7 @@ class Population:
         generators = [self._generators()[i] for i in kept]
         self._members = [self._members[i] for i in kept]
         if self._all is None:
-            self._actors = [self._actors[i] for i in kept]
+            self.actors = [self.actors[i] for i in kept]
         else:
             self._all.rng = seeding.MemberStreams(generators)  # type: ignore[assignment]
         self._set_values([values[kept] for values in state])
@@ -252,7 +252,7 @@ class Population:
         copy_position(self._template.stacks.variables, state, source, target)
         self._members[target] = self._members[target]._replace(config=self._members[source].config)
         if self._all is None:  # the actor of all members has no state that differs between members
-            self._actors[target].set_extra_state(copy.deepcopy(self._actors[source].extra_state()))
+            self.actors[target].set_extra_state(copy.deepcopy(self.actors[source].extra_state()))
         self._set_values(state)
         self._update_actors()
 
@@ -264,8 +264,8 @@ class Population:
             "values": saved_values(self.agent, self._values()),
             "members": [(member.seed, member.config.to_dict()) for member in self._members],
             "generators": [generator.bit_generator.state for generator in self._generators()],
-            "extra": [actor.extra_state() for actor in self._actors],
-            "env_steps": self._actors[0].env_steps,
+            "extra": [actor.extra_state() for actor in self.actors],
+            "env_steps": self.actors[0].env_steps,
             "gradient_steps": self.gradient_steps,
         }
 
@@ -278,7 +278,7 @@ class Population:
         self._make_actors()
         for generator, own in zip(self._generators(), state["generators"], strict=True):
             generator.bit_generator.state = own
-        for actor, extra in zip(self._actors, state["extra"], strict=True):
+        for actor, extra in zip(self.actors, state["extra"], strict=True):
             actor.set_extra_state(extra)
             actor.env_steps, actor.gradient_steps = state["env_steps"], state["gradient_steps"]
         self.gradient_steps = state["gradient_steps"]
@@ -325,7 +325,7 @@ class Population:
     def _make_actors(self) -> None:
         """Make the actors: one for all members if possible, else one per member."""
         self._all = all_members(self.agent, self._members, self._extra)
-        self._actors = [self._all] if self._all is not None else self._each()
+        self.actors = [self._all] if self._all is not None else self._each()
         self._update_actors()
 
     def _each(self) -> list[KerasAgent]:
@@ -337,21 +337,21 @@ class Population:
         if self._all is not None:
             self._all.number = RowNumbers(self._members, n_envs)  # type: ignore[method-assign]
         else:
-            for actor, member in zip(self._actors, self._members, strict=True):
+            for actor, member in zip(self.actors, self._members, strict=True):
                 actor.config = member.config
         self._bind()
 
     def _bind(self) -> None:
         """Set the actors' forward passes, with the newest weights."""
-        for position, actor in enumerate(self._actors):
+        for position, actor in enumerate(self.actors):
             bind(actor, self._template.inference, None if self._all is not None else position)
 
     @contextmanager
-    def _rows_of_members(self, n_rows: int) -> Generator[None]:
-        """Let the actor of all members take `n_rows` rows of each member, member after member, within the block."""
-        assert self._all is not None
-        self._all.number = RowNumbers(self._members, n_rows)  # type: ignore[method-assign]
-        bind(self._all, self._template.inference, None, n_rows)
+    def rows_of_members(self, n_rows: int) -> Generator[None]:
+        """Let the actors take `n_rows` rows of each member, member after member, within the block."""
+        if self._all is not None:
+            self._all.number = RowNumbers(self._members, n_rows)  # type: ignore[method-assign]
+            bind(self._all, self._template.inference, None, n_rows)
         try:
             yield
         finally:
@@ -362,7 +362,7 @@ class Population:
         if self._all is not None:
             streams: Any = self._all.rng
             return list(streams.generators)
-        return [actor.rng for actor in self._actors]
+        return [actor.rng for actor in self.actors]
 
     def _one_by_one(self, call: Callable[[int], Any]) -> list[Any]:
         """Return the result of a call for each member.
@@ -371,7 +371,7 @@ class Population:
             MembersFailedError: The call raised an error for some members.
         """
         results, errors = [], {}
-        for position in range(len(self._actors)):
+        for position in range(len(self.actors)):
             try:
                 results.append(call(position))
             except NotMappableError:
@@ -390,7 +390,7 @@ class Population:
             together = [action_at(self._all, row) for row in rows]
             seen = [[None if each is None else np.split(each, n)[i] for each in together] for i in range(n)]
         else:
-            seen = [[action_at(actor, probe) for probe in probes] for actor in self._actors]
+            seen = [[action_at(actor, probe) for probe in probes] for actor in self.actors]
         agrees = [agreement(one, alone) for one, alone in zip(seen, expected, strict=True)]
         if min(agrees) < _AGREES:
             raise NotMappableError(

@@ -220,15 +220,11 @@ class Trainer(Training):
                 prepared: dict[str, Any] = self.agent.preprocess_batch(data)
                 break
             except MembersFailedError as failure:
-                self._failed(failure.errors)
-                staying = [i for i in range(len(self._present)) if i not in failure.errors]
-                if not staying:
-                    return None
                 parts = split(data, len(self._present), self.buffer.member_axis)
-                data = concatenate([parts[i] for i in staying], self.buffer.member_axis)
-                for position in failure.errors:
-                    self.callbacks.call("on_run_end", self, self._present[position])
-                self._select(staying)
+                if not self.remove_failed(failure.errors):
+                    return None
+                staying = [part for position, part in enumerate(parts) if position not in failure.errors]
+                data = concatenate(staying, self.buffer.member_axis)
         if not isinstance(prepared, Mapping):
             raise ConfigurationError(
                 f"preprocess_batch() must return the data of the update, arrays by name; it returned {prepared!r}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -260,6 +260,22 @@ class Training:
                 raise error
             if not self._present[position].over:
                 self._present[position].error = error
+
+    def remove_failed(self, errors: Mapping[int, Exception]) -> bool:
+        """Remove members of a population that cannot act or learn any more; return whether others are left.
+
+        If none is left, they stay, as failed members, until the loop ends their runs.
+
+        Args:
+            errors: Position of a member -> its error.
+        """
+        self._failed(dict(errors))
+        staying = [position for position in range(len(self._present)) if position not in errors]
+        if staying:
+            for position in errors:
+                self.callbacks.call("on_run_end", self, self._present[position])
+            self._select(staying)
+        return bool(staying)
 
     def _rewrite(self, trajectory: Trajectory) -> None:
         """Let callbacks rewrite a trajectory. A member with a reward that is not finite afterwards fails."""

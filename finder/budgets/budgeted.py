@@ -83,7 +83,7 @@ class BudgetedSearch:
             assert spec.minutes is not None
             assert self.measured is not None
             before, costs = 0.0 if earlier is None else earlier.seconds, self.measured.costs
-            meter = TimeMeter(60 * spec.minutes, costs, before=before, began=self.began)
+            meter = TimeMeter(60 * spec.minutes, costs.of_study(spec), before=before, began=self.began)
             together = costs.together
         return Limit(
             spec,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from studies.scheduling.expected_pruning import Course
+from studies.spec.objectives import greedy_episodes_of
 
 if TYPE_CHECKING:
     from finder.trials.speed import Speed
+    from studies.spec.spec import StudySpec
 
 LOST_AT_RUNGS = 0.05
 """Share of the time that processes lose by waiting for each other (`docs/guides/speed.md`)."""
@@ -33,6 +35,8 @@ class Costs:
         together: Whether a process trains many trials at the same time; otherwise one trial a process.
         own_processes: Whether trials run in other processes than this one, which are started for the search and again
             for the confirmation.
+        evaluation_interval: Environment steps of a run between its evaluations, for studies that are judged by these; 0
+            for none.
         n_structures: Different structures of agents among the trials, each of which is compiled in each process.
     """
 
@@ -42,6 +46,7 @@ class Costs:
     together: bool
     own_processes: bool
     n_structures: int = 1
+    evaluation_interval: float = 0.0
 
     @property
     def first_update(self) -> int:
@@ -110,6 +115,17 @@ class Costs:
                 each = structures * speed.shared_seconds + math.ceil(n_trials / busy) * n_seeds * speed.run_seconds
             else:
                 each = math.ceil(n_trials / busy) * speed.step_seconds(n_seeds)
-            per_label.append(steps * each)
+            n_evaluations = self._n_evaluations(last) - self._n_evaluations(first)
+            evaluating = n_evaluations * math.ceil(n_trials / busy) * n_seeds * speed.evaluation_seconds
+            per_label.append(steps * each + evaluating)
         # Agents in processes of their own end when the slowest does; in a population they are trained in turns.
         return slower * (sum(per_label) / len(per_label) if self.together else max(per_label))
+
+    def _n_evaluations(self, env_steps: int) -> int:
+        """Return the evaluations of a run up to an environment step."""
+        return math.floor(env_steps / self.evaluation_interval + 1e-9) if self.evaluation_interval else 0
+
+    def of_study(self, spec: StudySpec) -> Costs:
+        """Return the costs with the evaluations of the runs of a study."""
+        evaluates = greedy_episodes_of(spec) and spec.env_steps is not None
+        return replace(self, evaluation_interval=(spec.env_steps or 0) / spec.n_reports) if evaluates else self

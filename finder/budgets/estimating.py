@@ -106,6 +106,7 @@ def first_trials(spec: StudySpec, agent_of: AgentOf, executor: Executor, why_alo
             seeds=spec.seeds,
             env_steps=_LONG,
             metric=spec.metric,
+            metrics=spec.metrics,
             name=str(row.get("agent", spec.agents[0])),
             hang_seconds=spec.hang_seconds,
             strategy=spec.strategy,
@@ -215,7 +216,10 @@ def _memory(executor: Executor, measured: Measured | None, n_trials: int, n_seed
 def _sentence(label: str, speed: Speed) -> str:
     runs = counted(speed.n_runs, "run")
     how = f"{runs} of {label}" + (" together" if speed.n_runs > 1 else "")
+    evaluating = (
+        f"; an evaluation of a run at most {speed.evaluation_seconds:.2g} s" if speed.evaluation_seconds else ""
+    )
     return (
         f"{how} for {speed.measured_seconds:.1f} s after {speed.start_seconds:.1f} s of compilation: "
-        f"{speed.steps_per_second:,.0f} environment steps/s in a process"
+        f"{speed.steps_per_second:,.0f} environment steps/s in a process{evaluating}"
     )

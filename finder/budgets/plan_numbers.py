@@ -44,7 +44,7 @@ def with_budget(spec: StudySpec, env_steps: int, n_trials: int | None = None) ->
 
 def estimated_time(spec: StudySpec, costs: Costs, n_trials: int, at_once: int | None) -> TimeEstimate:
     """Estimate the time of a search with a budget in environment steps."""
-    courses = expected_courses(spec, n_trials, at_once)
+    courses, costs = expected_courses(spec, n_trials, at_once), costs.of_study(spec)
     seconds = sum(costs.batch_seconds(course, len(spec.seeds)) for course in courses)
     n_confirmed = n_finalists(spec, n_trials)
     return TimeEstimate(

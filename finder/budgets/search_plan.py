@@ -7,6 +7,7 @@ from typing import Any
 
 from finder.progress.search_progress import seconds_text
 from studies.scheduling.expected_pruning import Stage
+from studies.spec.objectives import greedy_episodes_of
 from studies.spec.spec import StudySpec
 from studies.words import counted, the_best
 
@@ -180,8 +181,16 @@ def _trials(plan: SearchPlan) -> str:
 
 def _run(plan: SearchPlan) -> str:
     if plan.env_steps is not None:
-        return counted(plan.env_steps, "environment step")
-    return counted(plan.spec.episodes or 0, "episode")
+        return counted(plan.env_steps, "environment step") + _evaluations(plan.spec)
+    return counted(plan.spec.episodes or 0, "episode") + _evaluations(plan.spec)
+
+
+def _evaluations(spec: StudySpec) -> str:
+    """Return what is played beside the training, whose steps are not counted; empty if nothing is."""
+    if not (n_episodes := greedy_episodes_of(spec)):
+        return ""
+    how_often = f"each of {counted(len(spec.report_marks), 'report')}" if spec.env_steps is not None else "each report"
+    return f", and {counted(n_episodes, 'greedy episode')} at {how_often} (their steps are not counted, their time is)"
 
 
 def _pruning(plan: SearchPlan) -> str:

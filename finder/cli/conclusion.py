@@ -46,8 +46,10 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
     Returns:
         The exit code: 1 if the study was stopped or has no pick.
     """
+    from finder.cli.front import print_front
     from studies.analysis.conclusion import conclusion, pick_json
-    from studies.analysis.recommendation import why_no_pick
+    from studies.analysis.missing_pick import why_no_pick
+    from studies.analysis.pareto_front import pareto_front
     from studies.analysis.status import study_status
 
     pick, counts, reason, found = pick_of(study), count_states(study), why_no_pick(study), conclusion(study)
@@ -57,6 +59,7 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
                 "study": study.name,
                 "storage": study.storage.label,
                 **found.to_json(),
+                **(pareto_front(study).to_json() if study.spec.metrics else {}),
                 "pick": None if pick is None else pick_json(study, pick),
                 "why_no_pick": reason or None,
                 "complete": study_status(study).complete,
@@ -66,25 +69,31 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
         )
     elif pick is not None:
         print_conclusion(found)
+    elif study.spec.metrics and counts["complete"]:
+        print_front(study, pareto_front(study))
     see = _resume_hint(study)
     if not output.quiet:
         _print_counts(study, counts)
         if pick is not None:
             print_next(study, pick, found)
+        elif study.spec.metrics and counts["complete"]:
+            print_commands("Next", front_commands(study))
     if stopped is not None:
         head, _, rest = stopped.partition("\n")
         last = headline(rest)
         print_error(f"the study was stopped: {head}{f' … {last}' if last else ''}", see)
     elif counts["complete"] == 0:
         print_error(f"no trial was completed, so there is no pick ({_counts_text(counts)}).", see)
-    elif pick is None:
+    elif pick is None and not study.spec.metrics:
         print_error(f"there is no pick: {reason}")
-    return 1 if stopped is not None or pick is None else 0
+    has_result = pick is not None or (study.spec.metrics and counts["complete"])
+    return 0 if has_result and stopped is None else 1
 
 
 def pick_of(study: OpenStudy) -> Recommendation | None:
     """Return the pick, or None; `studies.analysis.recommendation.why_no_pick` has the reason."""
-    from studies.analysis.recommendation import best, why_no_pick
+    from studies.analysis.missing_pick import why_no_pick
+    from studies.analysis.recommendation import best
 
     return None if why_no_pick(study) else best(study)
 
@@ -138,6 +147,20 @@ def next_commands(study: OpenStudy, pick: Recommendation, found: Conclusion) -> 
         (f"finder report {name}{flag}", "curves, ranking and failures in one HTML file"),
         (f"finder dashboard{flag}", "every trial, in the browser"),
     ]
+
+
+def front_commands(study: OpenStudy, *, shown: str = "") -> list[tuple[str, str]]:
+    """Return the next commands for a study with several objectives, without those that begin with `finder {shown}`."""
+    if study.storage.url == "memory":
+        return [("give --storage finder.db", "keeps the study, for reports and the dashboard")]
+    name, flag = shlex.quote(study.name), storage_flag(study.storage.label)
+    commands = [
+        (f"finder train --from {name} --trial N{flag}", "the long run, with a trial of the front"),
+        (f"finder best {name} --metric {study.spec.metrics[0]}{flag}", "the pick by one objective"),
+        (f"finder report {name}{flag}", "the front, curves and failures in one HTML file"),
+        (f"finder dashboard{flag}", "every trial, in the browser"),
+    ]
+    return [each for each in commands if not shown or not each[0].startswith(f"finder {shown} {name}{flag}")]
 
 
 def conclude_range_test(result: RangeTestResult, spec: AgentSpec, name: str | None, options: SearchOptions) -> int:

@@ -188,15 +188,15 @@ class SearchOptions:
         ),
     ] = None
     metric: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
             metavar="METRIC",
-            help="What runs are compared by: return (default), auc, steps-to:RETURN, success-rate, custom:NAME, or "
-            "loss (default for a range test of a built-in agent).",
+            help="What runs are compared by: return (default), greedy-return, auc, steps-to:RETURN, success-rate, "
+            "custom:NAME, or loss (default for a range test of a built-in agent). Up to three give a Pareto front.",
             show_default=False,
             rich_help_panel=_WHAT,
         ),
-    ] = "return"
+    ] = None
     env_steps: Annotated[
         int | None,
         typer.Option(
@@ -334,7 +334,7 @@ class SearchOptions:
             minutes=self.minutes,
             total_env_steps=self.total_env_steps,
             horizon=self.horizon,
-            metric=self.metric,
+            metric=values.one_or_all(self.metric),
             storage=self.storage or DEFAULT_STORAGE,
             study_name=self.study_name,
             executor=self.executor,

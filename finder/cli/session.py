@@ -104,7 +104,7 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
 
         open_storage(storage).close()  # reports an unusable storage before the run
         spec = AgentSpec.of(options.agent(agent), params=values.settings(options.set_))
-        finder, metric = LRFinder(spec, seed=options.seed or 0), metric_of(options.metric)
+        finder, metric = LRFinder(spec, seed=options.seed or 0), metric_of(values.one_metric(options.metric))
         seeds = 3 if options.seeds is None else values.seeds(options.seeds)
         assert seeds is not None
         finder.check_find(**{name: arguments[name] for name in arguments if name != "optimizer"}, seeds=seeds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from agents.errors import ConfigurationError
@@ -165,3 +165,21 @@ def limited_threads(n: int | None) -> int | None:
 
         set_num_threads(n)
     return n
+
+
+def one_or_all(given: Sequence[str] | None) -> str | list[str] | None:
+    """Return the value of a flag that was given once, all of them if it was repeated, None if it was not given."""
+    names = list(given or ())
+    return names[0] if len(names) == 1 else names or None
+
+
+def one_metric(given: Sequence[str] | None) -> str:
+    """Return the metric of a command that takes only one.
+
+    Raises:
+        ConfigurationError: It was given more than once.
+    """
+    names = list(given or ("return",))
+    if len(names) > 1:
+        raise ConfigurationError(f"--metric was given {len(names)} times ({', '.join(names)}): give one metric here.")
+    return names[0]

@@ -117,9 +117,10 @@ class LRFinder:
             n_rates: Rates, evenly spaced on a log axis, >= 2. Defaults to 16: a quarter of a decade apart.
             env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
             episodes: Budget of each run in episodes, instead.
-            metric: What runs are compared by: ``"return"``, ``"auc"`` (mean return over the whole training),
-                ``"steps-to:475"`` (environment steps to a return), ``"success-rate"``, ``"custom:NAME"`` or ``"loss"``
-                (`studies.spec.metrics`). Losses at different rates are hard to compare. Defaults to ``"return"``.
+            metric: What runs are compared by: ``"return"``, ``"greedy-return"`` (of episodes without exploration),
+                ``"auc"`` (mean return over the whole training), ``"steps-to:475"`` (environment steps to a return),
+                ``"success-rate"``, ``"custom:NAME"`` or ``"loss"`` (`studies.spec.metrics`).
+                Losses at different rates are hard to compare. Defaults to ``"return"``.
             rates: The rates, instead of `start_lr`, `end_lr` and `n_rates`.
             optimizer: Name of one of the optimizers of the agent; None for all.
             extend: Whether the range is extended by up to two decades if the best rate is at its edge

@@ -21,8 +21,8 @@ from finder.search.object_resolver import ObjectResolver
 from finder.search.options import StudyOptions, default_pruner, make_spec, observer_options, scheduler_of, spread_order
 from finder.search.results import OptimizerResult, finder_repr
 from finder.search.search import run_search
+from studies.analysis.missing_pick import why_no_pick
 from studies.analysis.range_extension import RangeExtension
-from studies.analysis.recommendation import why_no_pick
 from studies.spec.scheduler_names import RACES, canonical_pruner_name
 
 if TYPE_CHECKING:
@@ -103,9 +103,10 @@ class OptFinder:
         Args:
             episodes: Budget of each run in episodes.
             env_steps: Budget of each run in environment steps. Defaults to 30,000 where `episodes` is not given.
-            metric: What runs are compared by: ``"return"``, ``"auc"`` (mean return over the whole training),
-                ``"steps-to:475"`` (environment steps to a return), ``"success-rate"``, ``"custom:NAME"`` or ``"loss"``
-                (`studies.spec.metrics`). Losses at different rates are hard to compare. Defaults to ``"return"``.
+            metric: What runs are compared by: ``"return"``, ``"greedy-return"`` (of episodes without exploration),
+                ``"auc"`` (mean return over the whole training), ``"steps-to:475"`` (environment steps to a return),
+                ``"success-rate"``, ``"custom:NAME"`` or ``"loss"`` (`studies.spec.metrics`).
+                Losses at different rates are hard to compare. Defaults to ``"return"``.
             learning_rates: ``"search"``: `n_rates` rates over the usual range of each optimizer. ``"own"``: only the
                 rate of each optimizer itself. A list: these rates for all. A mapping: label -> rates. Defaults to
                 ``"search"``.

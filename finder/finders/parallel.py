@@ -20,7 +20,7 @@ from finder.search.object_resolver import ObjectResolver
 from finder.search.options import StudyOptions, make_spec, observer_options, scheduler_of
 from finder.search.results import SearchResult, finder_repr
 from finder.search.search import run_search
-from studies.analysis.recommendation import why_no_pick
+from studies.analysis.missing_pick import why_no_pick
 from studies.database.records import EpisodeRecord
 from studies.statistics.values import last_part_return, mean_of_seeds
 from studies.study.study import OpenStudy
@@ -87,7 +87,7 @@ class ParallelFinder:
         *,
         episodes: int | None = None,
         env_steps: int | None = None,
-        metric: str = "return",
+        metric: str | Sequence[str] = "return",
         **options: Unpack[StudyOptions],
     ) -> SearchResult:
         """Train and compare all agents.
@@ -95,9 +95,11 @@ class ParallelFinder:
         Args:
             episodes: Budget of each run in episodes.
             env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
-            metric: What runs are compared by: ``"return"``, ``"auc"`` (mean return over the whole training),
-                ``"steps-to:475"`` (environment steps to a return), ``"success-rate"``, ``"custom:NAME"`` or ``"loss"``
-                (`studies.spec.metrics`). Losses of different algorithms are hard to compare. Defaults to ``"return"``.
+            metric: What runs are compared by: ``"return"``, ``"greedy-return"`` (of episodes without exploration),
+                ``"auc"`` (mean return over the whole training), ``"steps-to:475"`` (environment steps to a return),
+                ``"success-rate"``, ``"custom:NAME"`` or ``"loss"`` (`studies.spec.metrics`).
+                Losses of different algorithms are hard to compare. Defaults to ``"return"``. Several, in a
+                list, give a Pareto front (`studies.analysis.pareto_front`).
             **options: See `StudyOptions`. `n_jobs` defaults to one process for each agent, `pruner` to none, and
                 `confirm` to 0, because the selection bias among a few agents is small.
 

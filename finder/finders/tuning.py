@@ -93,7 +93,7 @@ def tune(
     *,
     env_steps: int | None = None,
     episodes: int | None = None,
-    metric: str = "return",
+    metric: str | Sequence[str] = "return",
     n_trials: int | None = None,
     sampler: str = "tpe",
     sampler_kwargs: Mapping[str, Any] | None = None,
@@ -115,9 +115,11 @@ def tune(
             to all hyperparameters with a declared range.
         env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
         episodes: Budget of each run in episodes.
-        metric: What runs are compared by: ``"return"``, ``"auc"`` (mean return over the whole training),
-            ``"steps-to:475"`` (environment steps to a return), ``"success-rate"``, ``"custom:NAME"`` or ``"loss"``
-            (`studies.spec.metrics`). Losses at different rates are hard to compare. Defaults to ``"return"``.
+        metric: What runs are compared by: ``"return"``, ``"greedy-return"`` (of episodes without exploration),
+            ``"auc"`` (mean return over the whole training), ``"steps-to:475"`` (environment steps to a return),
+            ``"success-rate"``, ``"custom:NAME"`` or ``"loss"`` (`studies.spec.metrics`).
+            Losses at different rates are hard to compare. Defaults to ``"return"``. Several, in a
+            list, give a Pareto front (`studies.analysis.pareto_front`).
         n_trials: Trials in total, including those of a resumed study. Defaults to 20, or with
             `minutes` (or `total_env_steps`) and `env_steps` to as many as it suffices for.
         sampler: Name of a sampler. Defaults to ``"tpe"``.

@@ -196,7 +196,8 @@ class Tracker:
     # Events --------------------------------------------------------------------------------------------
 
     def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
-        from studies.analysis.recommendation import best, why_no_pick
+        from studies.analysis.missing_pick import why_no_pick
+        from studies.analysis.recommendation import best
         from studies.analysis.status import study_status
 
         self.study = study

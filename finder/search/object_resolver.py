@@ -13,10 +13,12 @@ from agents.config.optimizers import OptimizerSpec
 from agents.contract.spec import AgentSpec
 from agents.distributed.strategies import StrategySpec
 from agents.environments import EnvironmentSpec
+from agents.environments.time_limits import time_limit
 from agents.errors import ConfigurationError
 from agents.training.function_trainer import check_callbacks
 from finder.search.changed_defaults import ChangedDefaults
 from studies.spec.conditions import assignments
+from studies.spec.metrics import metric_of
 from studies.spec.spec import StudySpec
 
 
@@ -90,6 +92,9 @@ def check_plan(spec: StudySpec, resolver: ObjectResolver) -> None:
     StrategySpec.of(spec.strategy)
     for label in spec.agents:
         _check_buildable(resolver.agent({**spec.fixed, "agent": label}, label), spec.strategy)
+    greedy = [name for name in spec.metrics or (spec.metric,) if metric_of(name).n_episodes]
+    if greedy:
+        _check_evaluable(greedy[0], resolver)
     spaces = spec.search_space()
     for name, space in spaces.items():
         if name == "agent":
@@ -99,6 +104,22 @@ def check_plan(spec: StudySpec, resolver: ObjectResolver) -> None:
         ]
         for value, others in itertools.product(values, assignments(name, spaces)):
             _check_value(name, value, others, spec, resolver)
+
+
+def _check_evaluable(metric: str, resolver: ObjectResolver) -> None:
+    """Check that greedy episodes of all agents can be played, and that these end."""
+    for agent in resolver.agents.values():
+        agent.refuse_functions(
+            f"the metric {metric} plays episodes with the agent at every report, and a training function has no "
+            "agent that could act outside of it: judge by metric='return' (--metric return), or report the return of "
+            "an evaluation of its own as a custom metric (custom:NAME)."
+        )
+    if time_limit(resolver.environment) is None:
+        raise ConfigurationError(
+            f"the metric {metric} plays episodes without exploration, and in {resolver.environment.label}, which "
+            "has no time limit, these may never end: give it one with --max-episode-steps N "
+            "(EnvironmentSpec(..., max_episode_steps=N))."
+        )
 
 
 def _check_buildable(agent: AgentSpec, strategy: str = "none") -> None:

@@ -12,7 +12,7 @@ from agents.distributed.strategies import StrategySpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.trust.loading import place_of
 from finder.search.observer import Observer, ObserverOptions
-from finder.trials.metric import study_metric
+from finder.trials.metric import study_metrics
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.spec.converters import MOST_SEEDS
@@ -138,7 +138,7 @@ def make_spec(
     env_steps: int | None,
     episodes: int | None,
     default_env_steps: int,
-    metric: str,
+    metric: str | Sequence[str],
     labels: Sequence[str] = (),
     **fields: Any,
 ) -> StudySpec:
@@ -171,8 +171,8 @@ def make_spec(
         *(options.get("fixed") or {}),
         *(k for row in fields.get("trials", ()) for k in row),
     }
-    named, metric = list(zip(labels, agents, strict=True)), study_metric(metric)
-    if metric_of(metric).kind == "loss":
+    named, metrics = list(zip(labels, agents, strict=True)), study_metrics(metric)
+    if any(metric_of("".join(name.split())).kind == "loss" for name in metrics):
         _refuse_adversarial_losses(named, options.get("fixed") or {})
     return StudySpec(
         kind=kind,
@@ -184,7 +184,7 @@ def make_spec(
         seeds=_seeds(options.get("seeds", 3)),
         env_steps=_steps(options, default_env_steps) if env_steps is episodes is None else env_steps,
         episodes=episodes,
-        metric=metric,
+        metric=metrics if len(metrics) > 1 else metrics[0],  # type: ignore[arg-type]
         fixed=dict(options.get("fixed") or {}),
         **{"name": name, **chosen, **fields},
     )
@@ -236,13 +236,16 @@ def spread_order(values: Sequence[_T]) -> list[_T]:
     return [values[i] for i in order if i < len(values)]
 
 
-def default_pruner(metric: str, episodes: int | None) -> str:
+def default_pruner(metric: str | Sequence[str], episodes: int | None) -> str:
     """Return the default pruner of a plan of candidates.
 
     Candidates race by returns, unless the budget is in episodes, as rungs are in environment steps. By other metrics
-    they do not: the race expects learning curves as those of returns are.
+    they do not: the race expects learning curves as those of returns are. Several metrics have no pruner.
     """
-    return "race" if metric_of(study_metric(metric)).kind == "return" and episodes is None else "median"
+    names = study_metrics(metric)
+    if len(names) > 1:
+        return "none"
+    return "race" if metric_of(names[0]).kind == "return" and episodes is None else "median"
 
 
 def _steps(options: StudyOptions, default: int) -> int | None:

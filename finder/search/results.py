@@ -6,8 +6,11 @@ import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from studies.analysis.missing_pick import why_no_pick
 from studies.analysis.no_recommendation import NoRecommendation
-from studies.analysis.recommendation import Recommendation, best, best_optimizer, why_no_pick
+from studies.analysis.pareto_front import ParetoFront, pareto_front
+from studies.analysis.recommendation import Recommendation, best, best_optimizer
+from studies.errors import StudyError
 from studies.study.study import OpenStudy
 
 if TYPE_CHECKING:
@@ -56,6 +59,19 @@ class SearchResult:
         reason = why_no_pick(self.study)
         return NoRecommendation(self.study.name, reason) if reason else best(self.study)
 
+    @property
+    def front(self) -> ParetoFront:
+        """The Pareto front of a study with several objectives.
+
+        Raises:
+            StudyError: The study has one metric.
+        """
+        if not self.study.spec.metrics:
+            raise StudyError(
+                f"the study {self.study.name!r} has one metric, {self.study.spec.metric}: its pick is `best`."
+            )
+        return pareto_front(self.study)
+
     def best_optimizer(self, name: str = "default", *, allow_modules: Sequence[str] = ()) -> Any:
         """Return a fresh Keras optimizer with the settings of the pick; with a horizon, its learning rate is corrected.
 
@@ -72,9 +88,16 @@ class SearchResult:
         return trial_table(self.study)
 
     def plot(self) -> go.Figure:
-        """Draw the value of every trial: over the learning rate if it was searched, else as a ranking."""
+        """Draw the value of every trial: over the learning rate if it was searched, else as a ranking.
+
+        Of several objectives, the Pareto front is drawn.
+        """
         from studies.reports import plot_learning_rate, plot_trials
 
+        if self.study.spec.metrics:
+            from studies.reports.pareto import plot_pareto_front
+
+            return plot_pareto_front(self.study)
         has_rates = any(name.endswith("learning_rate") for name in self.study.spec.search_space())
         return plot_learning_rate(self.study) if has_rates else plot_trials(self.study)
 

@@ -31,7 +31,7 @@ from finder.search.repeated_schedule import repeated_schedule
 from finder.search.trusted_code import BY_ENVIRONMENT, trusted_code_only
 from finder.trials.checkpoints import remove_ended, remove_unneeded
 from finder.trials.trial import Outcome, TrialSpec
-from studies.analysis.recommendation import why_no_pick
+from studies.analysis.missing_pick import why_no_pick
 from studies.analysis.status import study_status
 from studies.database.fencing import LeaseLostError
 from studies.database.records import Ask, EpisodeRecord
@@ -39,7 +39,7 @@ from studies.database.retries import StorageAwayError
 from studies.population_based.exchange import Perturbation
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
-from studies.spec.attributes import LEARNED_ATTR
+from studies.spec.attributes import LEARNED_ATTR, OBJECTIVES_ATTR
 from studies.spec.population_rules import exchange_marks, value_steps
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec
@@ -241,6 +241,7 @@ class Search:
                 episodes=self.spec.episodes,
                 report_marks=self.spec.report_marks if self.spec.env_steps is not None else (),
                 metric=self.spec.metric,
+                metrics=self.spec.metrics,
                 name=ask.params.get("agent", ""),
                 confirms=ask.confirms,
                 epoch=ask.epoch,
@@ -309,6 +310,10 @@ class Search:
         extra: dict[str, Any] = {"wall_seconds": round(seconds, 3), "env_steps": env_steps}
         if outcome.custom_metrics:
             extra["custom_metrics"] = {name: own._asdict() for name, own in outcome.custom_metrics.items()}
+        if outcome.objectives:
+            extra[OBJECTIVES_ATTR] = {
+                name: {str(seed): value for seed, value in own.items()} for name, own in outcome.objectives.items()
+            }
         if not outcome.learned:
             extra[LEARNED_ATTR] = False
         value = float("nan") if outcome.value is None else outcome.value

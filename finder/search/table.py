@@ -9,9 +9,11 @@ from typing import Any
 import pandas as pd
 
 from studies.analysis.confirmation import candidate
+from studies.analysis.missing_pick import why_no_pick
 from studies.analysis.ranking import rank
-from studies.analysis.recommendation import best, why_no_pick
-from studies.spec.attributes import failure_kind
+from studies.analysis.recommendation import best
+from studies.spec.attributes import failure_kind, objective_seeds
+from studies.statistics.values import mean_of_seeds
 from studies.study.study import OpenStudy
 from studies.words import number_text, param_text
 
@@ -38,8 +40,9 @@ class TrialTable(pd.DataFrame):
 def trial_table(study: OpenStudy) -> TrialTable:
     """Return a table of the trials of a study.
 
-    Columns: the pick, number, parameters, value, spread over seeds, seeds, state, steps, seconds, kind and reason of a
-    failure, and the mean of each custom metric over the last part of training (`custom_metrics.NAME`).
+    Columns: the pick, number, parameters, value, that of each objective if there are several, spread over seeds, seeds,
+    state, steps, seconds, kind and reason of a failure, and the mean of each custom metric over the last part of
+    training (`custom_metrics.NAME`).
     """
     pick = None if why_no_pick(study) else best(study).trial
     rows = []
@@ -52,6 +55,10 @@ def trial_table(study: OpenStudy) -> TrialTable:
                 "trial": trial.number,
                 **study.params(trial),
                 "value": trial.value,
+                **{
+                    name: float(mean_of_seeds(list(own.values())))
+                    for name, own in objective_seeds(trial.user_attrs).items()
+                },
                 "spread": ranked.spread if ranked else None,
                 "n_seeds": len(trial.user_attrs.get("seed_values", {})),
                 "state": trial.state.name,

@@ -189,7 +189,7 @@ class _Cohort:
 
     def _advance(self, mark: int) -> None:
         """Train all runs up to an environment step, and compare the trials there."""
-        groups = deque(group for group in self._groups if not group.finished)
+        groups = deque(self._groups)
         while groups:
             group = groups.popleft()
             group.alive, group.alive_meanwhile = self._heartbeat, self._listener.alive
@@ -200,6 +200,7 @@ class _Cohort:
                     self._checkpoints.save(self._groups)
                 if time.monotonic() - self._flushed > FLUSH_SECONDS and not self._flush():
                     return
+            group.evaluate(mark)
             if group.not_mappable:
                 groups.extend(self._split_into_single_runs(group))
         if not self._flush():
@@ -267,6 +268,11 @@ class _Cohort:
             trial.error = ValueError(trial.spec.no_value_message())
             self._end_failed(number)
             return
+        for name, values in trial.objectives().items():
+            if not np.isfinite(list(values.values())).all():
+                trial.error = ValueError(trial.spec.no_value_message(name))
+                self._end_failed(number)
+                return
         value = float(mean_of_seeds(list(seed_values.values())))
         self._end(number, "complete", value, trial.env_steps, seed_values)
 
@@ -313,6 +319,7 @@ class _Cohort:
             reason=reason,
             traceback=traceback,
             failure=failure,
+            objectives=trial.objectives() if state == "complete" else {},
             custom_metrics=trial.custom_metrics(),
             learned=trial.learned,
         )

@@ -17,9 +17,10 @@ from agents.training.function_trainer import FunctionTrainer, OwnTraining, learn
 from agents.training.records import Episode
 from agents.training.run import Budget
 from agents.training.trainer import Trainer
+from finder.trials.evaluations import GreedyEvaluations
 from finder.trials.execution import jit_compile_of
 from finder.trials.runs import Key, SeededTrial, SeedRun, TrialRun
-from finder.trials.watchdog import Watchdog, WatchdogCallback
+from finder.trials.watchdog import COMPILING_SECONDS, Watchdog, WatchdogCallback
 
 ALIVE_SECONDS = 5.0
 """Seconds between heartbeats of a group within a step of its loop."""
@@ -81,7 +82,7 @@ class Group(Callback):
     ) -> None:
         there = [(member, *run) for member, run in enumerate(runs) if run is not None]
         spec = there[0][1].spec
-        self.info_metrics = (there[0][1].metric.name,) if there[0][1].metric.name else ()
+        self.info_metrics = tuple(metric.name for metric in there[0][1].metrics if metric.name)
         self._watchdog = Watchdog(spec.hang_seconds, self._hangs, self._heartbeat_meanwhile)
         schedules = [
             HyperparameterSchedule(trial.spec.schedule, member=None if len(runs) == 1 else member)
@@ -113,6 +114,10 @@ class Group(Callback):
         """Called regularly by another thread while this one may be busy."""
         self.exchanged_at = 0
         """Environment steps of the newest exchange between the members (`copy_member`); 0 before the first."""
+        self.evaluations: GreedyEvaluations | None = None
+        """The evaluations of the runs, if the study is judged by them."""
+        if there[0][1].n_greedy_episodes and isinstance(self.trainer, Trainer):
+            self.evaluations = GreedyEvaluations(self.trainer, there[0][1].n_greedy_episodes, self._evaluated_step)
         self._ended = False
         self._described: dict[int, Agent | OwnTraining] = {}
 
@@ -158,11 +163,44 @@ class Group(Callback):
 
     def step(self) -> None:
         """Run one step of the training loop. An exception ends all runs of the group."""
+        if self.evaluations is not None:
+            over = {member for member, run in enumerate(self.trainer.runs) if self._budget.is_over(run)}
+            self._evaluate(over.intersection(self.trainer.present), self.trainer.env_steps)  # before they leave
+        if self.error is not None:
+            return
         try:
             with self._watchdog.watching():
                 self._ended = next(self._loop, None) is None
         except Exception as error:  # noqa: BLE001 - whatever a user's agent or environment raises is a trial's failure
             self.error = error
+
+    def evaluate(self, mark: int) -> None:
+        """Evaluate the members at a report, if the study is judged by evaluations. An exception ends all runs."""
+        if self.evaluations is not None and self.trainer.env_steps >= mark:
+            self._evaluate(self.trainer.present, mark)
+
+    def _evaluate(self, members: Collection[int], at: int) -> None:
+        """Evaluate those members that need a value at an environment step, with all others that are present."""
+        runs = {member: self.runs[member] for member in members if member in self.runs}
+        due = {
+            member: run for member, run in runs.items() if not (run.trial.ended or run.error or run.is_evaluated(at))
+        }
+        if not due or self.evaluations is None:
+            return
+        try:
+            with self._watchdog.watching():
+                self._watchdog.feed(COMPILING_SECONDS)
+                values = self.evaluations.values()
+        except Exception as error:  # noqa: BLE001 - see `step`
+            self.error = error
+            return
+        for member, run in due.items():
+            if member in values:
+                run.add_evaluation(at, values[member])
+
+    def _evaluated_step(self) -> None:
+        self._watchdog.feed()
+        self._heartbeat()
 
     @property
     def active_members(self) -> list[int]:
@@ -203,12 +241,6 @@ class Group(Callback):
         for name, value in values.items():
             self.trainer.set_hyperparameter(name, value, target)
 
-    def get_state(self) -> dict[str, Any]:
-        return {"exchanged_at": self.exchanged_at} if self.exchanged_at else {}
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        self.exchanged_at = state["exchanged_at"]
-
     def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
         self.runs[episode.member].add_episode(episode)
 
@@ -235,6 +267,19 @@ class Group(Callback):
         else:
             suspects = [trial for trial in self.trials if not trial.ended]
         self.hangs([trial.spec.number for trial in suspects], reason)
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the step of the newest exchange, and the evaluations so far: member, environment step, value."""
+        evaluated = [(member, *own) for member, run in self.runs.items() for own in run.evaluations]
+        state = {"exchanged_at": self.exchanged_at, "evaluations": evaluated}
+        return {name: value for name, value in state.items() if value}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Restore what `get_state` returned, as far as it is of members that run here."""
+        self.exchanged_at = state.get("exchanged_at", 0)
+        for member, at, value in state.get("evaluations", ()):
+            if member in self.runs:
+                self.runs[member].add_evaluation(at, value)
 
     def load(self, state: dict[str, Any]) -> None:
         """Resume from the trainer state of a group with the same members. Call it before the first step."""

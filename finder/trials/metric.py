@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from agents.errors import ConfigurationError
@@ -16,6 +17,18 @@ MetricName = Literal["return", "reward", "loss"]
 def study_metric(name: str) -> str:
     """Return the metric of a study as specs name it (`studies.spec.metrics`): ``"reward"`` means ``"return"``."""
     return "return" if name == "reward" else name
+
+
+def study_metrics(metric: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the metrics of a study as specs name them, one or several.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    names = (metric,) if isinstance(metric, str) else tuple(metric)
+    if not names:
+        raise ConfigurationError("metric is empty: give one metric, or several, such as ['return', 'steps-to:475'].")
+    return tuple(study_metric(name) for name in names)
 
 
 def metric_of(name: str) -> Metric:

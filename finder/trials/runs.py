@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from agents.training.records import Episode, MetricSummary, metrics_of, summarie
 from agents.training.trainer import Trainer
 from finder.trials.trial import TrialSpec, episode_record
 from studies.database.records import EpisodeRecord
-from studies.spec.metrics import metric_of
+from studies.spec.metrics import Metric, metric_of
 from studies.statistics.objectives import area_under_curve, steps_to_threshold
 from studies.statistics.values import LAST_PART, last_part_return, windowed_mean
 
@@ -30,7 +30,8 @@ class TrialRun:
 
     def __init__(self, spec: TrialSpec) -> None:
         self.spec = spec
-        self.metric = metric_of(spec.metric)
+        self.metrics = [metric_of(name) for name in spec.metrics or (spec.metric,)]
+        self.metric = self.metrics[0]
         self.runs: list[SeedRun] = []
         self.error: Exception | None = None
         self.ended = False
@@ -76,6 +77,16 @@ class TrialRun:
     def final_values(self) -> dict[int, float]:
         """Return the value of each seed over the last part of training."""
         return {run.seed: run.final_value() for run in self.runs}
+
+    def objectives(self) -> dict[str, dict[int, float]]:
+        """Return the final values of each objective by its name; empty if there is one only."""
+        named = zip(self.spec.metrics, self.metrics, strict=False)
+        return {name: {run.seed: run.final_value(metric) for run in self.runs} for name, metric in named}
+
+    @property
+    def n_greedy_episodes(self) -> int:
+        """Episodes of each greedy evaluation; 0 without evaluations."""
+        return max(metric.n_episodes for metric in self.metrics)
 
     def custom_metrics(self) -> dict[str, MetricSummary]:
         """Return a summary of the custom metrics over the last part of training, over all seeds."""
@@ -128,8 +139,7 @@ class SeedRun:
         self.member = member
         trial.runs.append(self)
         self._n_episodes = 0
-        self._steps: list[int] = []
-        self._values: list[float] = []
+        self._series: dict[Metric, _Series] = {metric: _Series([], []) for metric in trial.metrics}
         self._measured: list[Episode] = []
         self._fresh: list[EpisodeRecord] = []
 
@@ -159,21 +169,40 @@ class SeedRun:
         self._fresh.append(record)
         self.trial.learned = self.trial.learned or record.loss is not None
         self._n_episodes += 1
-        measured, metric = metrics_of(episode), self.trial.metric
-        if metric.name:
-            value = measured.get(metric.name)
-        else:
-            value = record.loss if metric.kind == "loss" else record.episode_return
-        if value is not None:
-            self._steps.append(episode.env_steps)
-            self._values.append(value)
+        measured = metrics_of(episode)
+        for metric, series in self._series.items():
+            if metric.n_episodes:
+                continue  # evaluations count, not episodes
+            if metric.name:
+                value = measured.get(metric.name)
+            else:
+                value = record.loss if metric.kind == "loss" else record.episode_return
+            if value is not None:
+                series.add(episode.env_steps, value)
         if measured:
             self._measured.append(episode)
+
+    def add_evaluation(self, env_steps: int, value: float) -> None:
+        """Add the mean return of an evaluation after some environment steps."""
+        self._evaluated.add(env_steps, value)
+
+    def is_evaluated(self, env_steps: int) -> bool:
+        """Return whether there is an evaluation after exactly so many environment steps."""
+        return env_steps in self._evaluated.steps
+
+    @property
+    def evaluations(self) -> list[tuple[int, float]]:
+        """Environment steps and mean return of each evaluation, for metrics of evaluations."""
+        return list(zip(self._evaluated.steps, self._evaluated.values, strict=True))
+
+    @property
+    def _evaluated(self) -> _Series:
+        return next(series for metric, series in self._series.items() if metric.n_episodes)
 
     @property
     def lacks_metric(self) -> bool:
         """Return whether many episodes have ended, and none of them reported the metric of the study."""
-        return self._n_episodes >= PATIENCE and not self._values
+        return self._n_episodes >= PATIENCE and not self._series[self.trial.metric].values
 
     def recently_measured(self) -> list[Episode]:
         """Return the episodes of the last part of training that have custom metrics."""
@@ -188,7 +217,7 @@ class SeedRun:
     def value_at(self, env_steps: int, width: int | None = None) -> float:
         """Return the value at a step: the mean over the episodes that ended shortly before it, or over all so far.
 
-        NaN before the first episode.
+        If the study is judged by evaluations, these count in place of episodes. NaN before the first.
 
         Args:
             env_steps: The step.
@@ -196,32 +225,55 @@ class SeedRun:
         """
         width = width or max(1, (self.trial.spec.env_steps or env_steps) // 10)
         at = min(env_steps, self.env_steps) if self.was_stopped else env_steps
-        if not self.trial.metric.of_last_part:
-            return self._of_whole_curve(at)
-        value = windowed_mean(self._steps, self._values, at, width)
-        return value if np.isfinite(value) else self._newest(at)
+        metric, series = self.trial.metric, self._series[self.trial.metric]
+        if not metric.of_last_part:
+            return self._of_whole_curve(metric, at)
+        return series.mean_before(at, width)
 
-    def final_value(self) -> float:
-        """Return the value of the run: the mean over the last part of training, or a number of its whole curve."""
+    def final_value(self, metric: Metric | None = None) -> float:
+        """Return the value of the run: the mean over the last part of training, or a number of its whole curve.
+
+        Args:
+            metric: The objective. Defaults to the metric of the study, or its first one.
+        """
+        metric = metric or self.trial.metric
+        series = self._series[metric]
         reached = max(1, self.env_steps)
         budget = min(self.trial.spec.env_steps or reached, reached)  # a training function may end earlier
-        if not self.trial.metric.of_last_part:
-            return self._of_whole_curve(budget)
+        if not metric.of_last_part:
+            return self._of_whole_curve(metric, budget)
         if self.trial.spec.value_steps is not None:
-            return self.value_at(budget, self.trial.spec.value_steps)
-        value = last_part_return(self._steps, self._values, budget)
-        return value if np.isfinite(value) else self._newest(budget)
+            return series.mean_before(budget, self.trial.spec.value_steps)
+        value = last_part_return(series.steps, series.values, budget)
+        return value if np.isfinite(value) else series.newest(budget)
 
-    def _of_whole_curve(self, env_steps: int) -> float:
+    def _of_whole_curve(self, metric: Metric, env_steps: int) -> float:
         """Return the area under the curve, or the steps to the threshold, as far as known after some steps."""
-        metric, budget = self.trial.metric, self.trial.spec.env_steps or env_steps
+        series, budget = self._series[metric], self.trial.spec.env_steps or env_steps
         if metric.kind == "auc":
-            return area_under_curve(self._steps, self._values, env_steps)
+            return area_under_curve(series.steps, series.values, env_steps)
         # Trials that have not reached the threshold count as if they reached it at the end of the budget.
         end = max(budget, env_steps)
-        return steps_to_threshold(self._steps, self._values, metric.threshold, env_steps, unreached=end)
+        return steps_to_threshold(series.steps, series.values, metric.threshold, env_steps, unreached=end)
 
-    def _newest(self, env_steps: int) -> float:
-        """Return the value of the last episode up to a step, for episodes that are longer than the averaged window."""
-        past = [value for at, value in zip(self._steps, self._values, strict=True) if at <= env_steps]
+
+class _Series(NamedTuple):
+    """Values of a run by environment steps, of one metric."""
+
+    steps: list[int]
+    values: list[float]
+
+    def add(self, env_steps: int, value: float) -> None:
+        """Append a value."""
+        self.steps.append(env_steps)
+        self.values.append(value)
+
+    def mean_before(self, env_steps: int, width: int) -> float:
+        """Return the mean of the values of the last steps before a step, or the newest one up to it."""
+        value = windowed_mean(self.steps, self.values, env_steps, width)
+        return value if np.isfinite(value) else self.newest(env_steps)
+
+    def newest(self, env_steps: int) -> float:
+        """Return the newest value up to a step, where none is in the averaged window; NaN before the first."""
+        past = [value for at, value in zip(self.steps, self.values, strict=True) if at <= env_steps]
         return past[-1] if past else float("nan")

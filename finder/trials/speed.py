@@ -21,6 +21,7 @@ class Speed:
         run_bytes: Approximate memory of a run with a full buffer; 0 if unknown.
         measured_seconds: Seconds of training that were measured, without `start_seconds`.
         measured_steps: Environment steps of all runs in that time.
+        evaluation_seconds: Seconds of an evaluation of one run at most, where studies are judged by them; else 0.
         population: Whether the runs are members of a population; otherwise they are trained one after another.
     """
 
@@ -33,6 +34,7 @@ class Speed:
     run_bytes: int = 0
     measured_seconds: float = 0.0
     measured_steps: int = 0
+    evaluation_seconds: float = 0.0
     population: bool = True
 
     @property

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 ALL_SECONDS, FEW_SECONDS = 2.0, 1.0
 """Seconds of the measurement with all runs, and with a third of them."""
 
+EVALUATION_SECONDS = 1.0
+"""Seconds of the measurement of an evaluation."""
+
 PART = 0.1
 """Share of the measurement for which one speed is computed."""
 
@@ -81,6 +84,9 @@ def _speed_of(group: Group, agent: AgentSpec, watch: _StepWatch, start_seconds: 
     collected = watch.seconds_per_step or 0.0
     _step(group)  # further shapes of data are compiled here
     each, seconds, steps = _timed(group, ALL_SECONDS, clock)
+    evaluating = 0.0
+    if group.evaluations is not None:
+        evaluating = group.evaluations.seconds_at_most(clock, EVALUATION_SECONDS)
     n_runs = max(1, len(group.trainer.present))
     shared, own = 0.0, each / n_runs
     if not group.alone and n_runs >= FEWEST:
@@ -103,6 +109,7 @@ def _speed_of(group: Group, agent: AgentSpec, watch: _StepWatch, start_seconds: 
         run_bytes=_bytes_of(group),
         measured_seconds=seconds,
         measured_steps=steps * n_runs,
+        evaluation_seconds=evaluating,
         population=not group.alone,
     )
 

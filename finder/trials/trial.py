@@ -44,6 +44,7 @@ class TrialSpec:
         report_marks: Environment steps at which a value is reported, the same for every trial of a study. May be
             empty for a budget in episodes, because the number of steps of a run is not known then.
         metric: Name of the metric of the study (`studies.spec.metrics`).
+        metrics: Names of all objectives, `metric` first, if the study has several; else empty.
         name: Name of the agent in the study, if it differs from the label of the agent.
         confirms: Number of the trial that is repeated on further seeds; None for a trial of the search.
         epoch: How often the trial was started or resumed, in any process. Checkpoints of the newest epoch are loaded.
@@ -73,6 +74,7 @@ class TrialSpec:
     episodes: int | None = None
     report_marks: tuple[int, ...] = ()
     metric: str = "return"
+    metrics: tuple[str, ...] = ()
     name: str = ""
     confirms: int | None = None
     epoch: int = 1
@@ -93,9 +95,9 @@ class TrialSpec:
         """Name of the agent in the study."""
         return self.name or self.agent.label
 
-    def no_value_message(self) -> str:
-        """Return the error message for a trial that ended without a value."""
-        metric = metric_of(self.metric)
+    def no_value_message(self, name: str = "") -> str:
+        """Return the error message for a trial that ended without a value, of its metric or of another objective."""
+        metric = metric_of(name or self.metric)
         if metric.name:
             return (
                 f"No episode reported the metric {metric.name!r}, so the trial has no value. An environment reports it "
@@ -136,6 +138,7 @@ class Outcome:
     wall_seconds: float = 0.0
     reason: str = ""
     traceback: str = ""
+    objectives: dict[str, dict[int, float]] = field(default_factory=dict)  # metric -> seed -> value, for several
     custom_metrics: dict[str, MetricSummary] = field(default_factory=dict)  # of the last part of training
     failure: FailureKind = "error"  # of a failed trial
     learned: bool = (

@@ -17,10 +17,14 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from optuna.trial import TrialState
+
 from studies.analysis.confirmation import Verdict, pruned_estimates, verdict
 from studies.analysis.learning_rate_estimate import LITTLE, cost_of_choice, cost_text
+from studies.analysis.missing_pick import why_no_pick
+from studies.analysis.pareto_front import pareto_front
 from studies.analysis.ranking import Ranked
-from studies.analysis.recommendation import Recommendation, best, why_no_pick
+from studies.analysis.recommendation import Recommendation, best
 from studies.analysis.remedies import (
     Remedy,
     for_rate,
@@ -119,6 +123,9 @@ class Conclusion:
 def conclusion(study: OpenStudy) -> Conclusion:
     """Return the conclusion of a study, which may still be running."""
     reason = why_no_pick(study)
+    if study.spec.metrics and study.trials(TrialState.COMPLETE):
+        head, certainty = pareto_front(study).lines
+        return Conclusion(status="no pick", pick=head, value=certainty, certainty=_plain(reason))
     if reason:
         place = f"{' and '.join(study.spec.agents)} on {study.spec.env}"
         return Conclusion(status="no pick", pick=f"no pick for {place}", value="", certainty=_plain(reason))
@@ -149,7 +156,11 @@ def _conclusion(
     study: OpenStudy, pick: Recommendation, status: Status, certainty: str, reasons: tuple[Reason, ...]
 ) -> Conclusion:
     with_limit = tuple(
-        reason if reason.remedy is None else replace(reason, remedy=within_limit(study.spec, reason.remedy))
+        replace(reason, remedy=None)  # remedies repeat the search, which has several objectives
+        if study.objective
+        else reason
+        if reason.remedy is None
+        else replace(reason, remedy=within_limit(study.spec, reason.remedy))
         for reason in reasons
     )
     return Conclusion(

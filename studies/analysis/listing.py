@@ -30,7 +30,7 @@ class StudySummary:
         kind: Question that it answers.
         agents: Labels of its agents.
         env: Environment.
-        metric: `return` or `loss`.
+        metric: Name of the metric; of several objectives the first one.
         direction: `maximize` or `minimize`.
         n_trials: Trials of the whole study.
         n_ended: Trials that were completed, pruned or failed; a retried one counts once.
@@ -95,7 +95,8 @@ def _summary(name: str, attributes: Mapping[str, Any], trials: Sequence[FrozenTr
     names = spec.parameter_names
     own = [trial for trial in own if not exclusion_reason(trial, names)]
     study_status = status_of(spec, own)
-    values = [trial.value for trial in own if trial.state == TrialState.COMPLETE and trial.value is not None]
+    complete = [trial for trial in own if trial.state == TrialState.COMPLETE and trial.values is not None]
+    values = [] if spec.metrics else [trial.values[0] for trial in complete]  # of several objectives none is the best
     return StudySummary(
         name=name,
         kind=spec.kind,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from studies.analysis.confirmation import verdict
 from studies.analysis.judgement import Verdict, pruned_estimates
 from studies.analysis.learning_rate_estimate import LearningRateEstimate, estimate_learning_rate
+from studies.analysis.missing_pick import why_no_pick
 from studies.analysis.ranking import rank
-from studies.analysis.recommendation import why_no_pick
 from studies.analysis.robust_choice import rate_name, recommended
 from studies.analysis.search_history import SearchHistory, history_of
 from studies.spec.spaces import Json

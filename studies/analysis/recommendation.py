@@ -8,21 +8,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial
 
 from studies.analysis.confirmation import verdict
 from studies.analysis.learning_rate_estimate import LearningRateEstimate
+from studies.analysis.missing_pick import complete_trials, rate_suggestions, why_no_pick
 from studies.analysis.named_modules import check_modules
 from studies.analysis.ranking import Ranked, seeds_to_settle
-from studies.analysis.return_bounds import constant_return
 from studies.analysis.schedules import lineage_of, schedule_text
 from studies.errors import StudyError, nearest
 from studies.population_based.schedule import Schedule
-from studies.spec.attributes import failure_kind, seed_values
+from studies.spec.attributes import seed_values
 from studies.spec.metrics import metric_of
 from studies.spec.spaces import Json
 from studies.spec.spec import Direction
-from studies.words import counted, failures_text, interval_text, number_text, params_text, spread_text, with_value
+from studies.words import counted, interval_text, params_text, spread_text, with_value
 
 if TYPE_CHECKING:
     from studies.storage.storage import StudyStorage
@@ -137,38 +137,48 @@ class Recommendation:
         return {**data, **rest}
 
 
-def best(study: OpenStudy) -> Recommendation:
+def best(study: OpenStudy, trial: int | None = None) -> Recommendation:
     """Return the recommended trial: the best complete one, or the most robust of those that are tied with it.
+
+    Args:
+        study: The study.
+        trial: Number of a complete trial that is taken in place of it, with its value in the search; in a study with
+            several objectives, with that of the first one. Defaults to `None`.
 
     Raises:
         StudyError: If there is none; see `why_no_pick`.
     """
-    reason = why_no_pick(study)
-    if reason:
+    if trial is not None:
+        study = _with_complete(study, trial)
+    elif reason := why_no_pick(study):
         raise StudyError(f"the study {study.name!r} has no pick: {reason}")
-    tested = _suggestions(study)
+    tested = rate_suggestions(study)
     params: dict[str, Json]
-    if study.spec.kind == "range-test":
-        trial, params = tested[-1]
+    if study.spec.kind == "range-test" and trial is None:
+        ran, params = tested[-1]
         winner, judged_on, judged, confirmation, rate = _NOTHING_KNOWN, _NOTHING_KNOWN, list[Ranked](), None, None
         values = {}
     else:
         found = verdict(study)
         judged, confirmation, rate = found.ranked, found.confirmation, found.rate
-        assert found.pick is not None  # `why_no_pick` has found complete trials
-        winner = judged_on = found.pick
+        if trial is None:
+            assert found.pick is not None  # `why_no_pick` has found complete trials
+            winner = judged_on = found.pick
+        else:  # as it was in the search
+            judged, confirmation, rate = found.tuning, None, None
+            winner = judged_on = next(each for each in judged if each.number == trial)
         if confirmation is not None:
             judged_on = confirmation.held_out
-        trial = next(each for each in _complete(study) if each.number == winner.number)
+        ran = next(each for each in complete_trials(study) if each.number == winner.number)
         params = dict(winner.params)
-        values = seed_values(trial) if confirmation is None else confirmation.seed_values
-    began, schedule = _beginning(study, trial)
+        values = seed_values(ran) if confirmation is None else confirmation.seed_values
+    began, schedule = _beginning(study, ran)
     params |= schedule[0].params if schedule else {}
     configuration: dict[str, Any] = dict(began.user_attrs.get("configuration", {}))
     return Recommendation(
         study=study.name,
         kind=study.spec.kind,
-        trial=trial.number,
+        trial=ran.number,
         params=params,
         agent=configuration.get("agent") or params.get("agent") or study.spec.agents[0],
         env=configuration.get("env", study.spec.env),
@@ -182,8 +192,8 @@ def best(study: OpenStudy) -> Recommendation:
         spread=judged_on.spread,
         low=judged_on.low,
         high=judged_on.high,
-        probability_best=next((each.probability_best for each in judged if each.number == trial.number), math.nan),
-        tied=[each.number for each in judged if each.tied and each.number != trial.number],
+        probability_best=next((each.probability_best for each in judged if each.number == ran.number), math.nan),
+        tied=[each.number for each in judged if each.tied and each.number != ran.number],
         seeds_to_settle=seeds_to_settle(judged, study.direction),
         seed_values=values,
         n_seeds=judged_on.n_seeds or 1,
@@ -202,6 +212,20 @@ def _beginning(study: OpenStudy, trial: FrozenTrial) -> tuple[FrozenTrial, Sched
     if lineage is None:
         return trial, ()
     return next(each for each in study.trials() if each.number == lineage.root), lineage.schedule
+
+
+def _with_complete(study: OpenStudy, number: int) -> OpenStudy:
+    """Return the study, by its first objective if it has several, if it has this complete trial.
+
+    Raises:
+        StudyError: If it has not.
+    """
+    study = study.by_objective(study.spec.metric) if study.spec.metrics else study
+    complete = [trial.number for trial in complete_trials(study)]
+    if number not in complete:
+        known = f"complete are {', '.join(map(str, complete))}" if complete else "no trial is complete"
+        raise StudyError(f"the study {study.name!r} has no complete trial {number}: {known}.")
+    return study
 
 
 def _at_rate(config: dict[str, Any], rate: LearningRateEstimate | None) -> dict[str, Any]:
@@ -237,111 +261,6 @@ _NOTHING_KNOWN = Ranked(
     label="", params={}, seed_values=(), number=0, value=math.nan, spread=math.nan, low=math.nan, high=math.nan,
     probability_best=math.nan, tied=False, n_seeds=0,
 )  # fmt: skip
-
-
-def why_no_pick(study: OpenStudy) -> str:
-    """Return the reason why no trial can be recommended, "" if one can.
-
-    There is none if no trial is complete; if no complete trial learned anything before its last episode ended, so that
-    its value is that of the untrained agent; if all complete trials are equal, episode by episode, so that the
-    searched parameters had no effect; or if all episodes of all trials have the same return.
-    """
-    complete = _complete(study)
-    if not complete:
-        return _nothing_is_complete(study)
-    if study.spec.kind == "range-test":
-        if _suggestions(study):
-            return ""
-        return "the range test suggests no learning rate: its curve does not show one. Search a grid instead."
-    more = f"give each run more {'environment steps' if study.spec.env_steps is not None else 'episodes'}."
-    if _is_unlearned(study, complete):
-        return f"no gradient step was made within this budget, or only after the last episode had ended: {more}"
-    return _why_indistinguishable(study, complete, more)
-
-
-def _why_indistinguishable(study: OpenStudy, complete: list[FrozenTrial], more: str) -> str:
-    """Return why nothing tells the complete trials apart, "" if something does."""
-    if _are_runs_identical(study, complete):
-        varied = ", ".join(sorted({name for trial in complete for name in trial.params}))
-        return (
-            f"all trials gave exactly the same: what was varied{f' ({varied})' if varied else ''} had no effect within "
-            f"this budget. If it needs longer to show one, {more}"
-        )
-    values = [trial.value for trial in complete if trial.value is not None]
-    metric = metric_of(study.spec.metric)
-    if metric.kind == "steps-to" and study.spec.env_steps is not None and min(values) >= study.spec.env_steps:
-        return (
-            f"no run reached a return of {metric.threshold:g} within {study.spec.env_steps:,} environment steps: give "
-            f"a lower threshold, or {more}"
-        )
-    if len(complete) < 2 or min(values) < max(values):  # looking at all episodes takes time
-        return ""
-    constant = constant_return(study)
-    if constant is None:
-        return ""
-    text = f"every episode had the return {number_text(constant)}, so that nothing tells the trials apart: {more}"
-    if study.spec.learns_from_experts:
-        text += " Without a reward, judge by demonstrations that are held out (metric=loss, held_out_episodes=2)."
-    return text
-
-
-def _nothing_is_complete(study: OpenStudy) -> str:
-    pruned = study.trials(TrialState.PRUNED)
-    failed = study.trials(TrialState.FAIL)
-    kinds = [failure_kind(trial) for trial in failed]
-    by_kind = f": {failures_text(kinds)}" if set(kinds) - {"error"} else ""
-    counts = f"no trial is complete ({len(pruned)} pruned, {len(failed)} failed{by_kind})."
-    if not failed:
-        return f"{counts} Run its search further."
-    reason = str(failed[-1].user_attrs.get("reason", "no reason was recorded")).rstrip(".")
-    return f"{counts} The last failure: {reason}. Mend its cause, then run the search again."
-
-
-def _is_unlearned(study: OpenStudy, complete: list[FrozenTrial]) -> bool:
-    """Return whether no episode ended after a gradient step; episodes have the loss of the latest update."""
-    seen = False
-    for trial in complete:
-        if trial.user_attrs.get("configuration", {}).get("own_training"):
-            return False  # training functions may not report losses
-        episodes = study.storage.episodes.curve(study.episodes_key, trial.number)
-        if any(episode.loss is not None for episode in episodes):
-            return False
-        seen = seen or bool(episodes)
-    return seen
-
-
-def _are_runs_identical(study: OpenStudy, complete: list[FrozenTrial]) -> bool:
-    """Return whether all trials are equal, episode by episode; equal values alone may be the highest return."""
-    values = [(trial.value, seed_values(trial)) for trial in complete]
-    if len(values) < 2 or any(each != values[0] for each in values):
-        return False
-    first = _course(study, complete[0])
-    return all(_course(study, trial) == first for trial in complete[1:])
-
-
-def _course(study: OpenStudy, trial: FrozenTrial) -> list[tuple[Any, ...]]:
-    """Return the course of a trial: return and length of every episode, and its loss if the metric is the loss."""
-    with_loss = study.spec.metric == "loss"
-    return [
-        (each.seed, each.episode, each.episode_return, each.length, each.loss if with_loss else None)
-        for each in study.storage.episodes.curve(study.episodes_key, trial.number)
-    ]
-
-
-def _suggestions(study: OpenStudy) -> list[tuple[FrozenTrial, dict[str, Json]]]:
-    """Return the range tests that suggest a learning rate, oldest first, each with the suggested parameter."""
-    found = []
-    for trial in _complete(study):
-        test = trial.user_attrs.get("range_test", {})
-        if test.get("suggestion") is not None:
-            one_of_several = test.get("optimizer", "all") not in ("all", "default")
-            name = f"{test['optimizer']}.learning_rate" if one_of_several else "learning_rate"
-            found.append((trial, {name: test["suggestion"]}))
-    return found
-
-
-def _complete(study: OpenStudy) -> list[FrozenTrial]:
-    return study.trials(TrialState.COMPLETE)
 
 
 def best_optimizer(

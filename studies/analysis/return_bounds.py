@@ -18,17 +18,22 @@ _OF_RETURNS = ("return", "auc")
 
 
 def return_bounds(study: OpenStudy) -> Bounds:
-    """Return the bounds of the values of a study; `NO_BOUNDS` for losses and custom metrics."""
+    """Return the bounds of the values of a study; `NO_BOUNDS` for losses and custom metrics.
+
+    Greedy returns are bounded by the step limit where every step has the same reward.
+    """
     kind = metric_of(study.spec.metric).kind
     if kind == "success-rate":
         return Bounds(0.0, 1.0)
     if kind == "steps-to":
         return Bounds(0.0, math.inf if study.spec.env_steps is None else study.spec.env_steps)
-    if kind not in _OF_RETURNS:
+    if kind not in (*_OF_RETURNS, "greedy-return"):
         return NO_BOUNDS
     seen = study.storage.episodes.return_extremes(study.episodes_key)
     if seen is None:
         return NO_BOUNDS
+    if kind == "greedy-return":  # extremes of training episodes, which explore, are none of greedy ones
+        seen = seen._replace(n_lowest=0, n_highest=0)
     known = _limits(study)
     steps: list[Any] = [each.get("max_episode_steps") for each in known]
     thresholds = _thresholds(known)

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.analysis.confirmation import verdict
-from studies.analysis.recommendation import best, why_no_pick
+from studies.analysis.missing_pick import why_no_pick
+from studies.analysis.recommendation import best
 from studies.errors import StudyError
 from studies.spec.compatibility import differences
 from studies.spec.conditions import exists, in_order

@@ -36,6 +36,8 @@ from studies.spec.compatibility import (
     merge_plans,
     merge_warm_starts,
 )
+from studies.spec.metrics import metric_of
+from studies.spec.objectives import directions_of
 from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec, default_name
 from studies.spec.stored_spec import is_finder_study, read_spec
@@ -232,11 +234,13 @@ def _create(spec: StudySpec, storage: StudyStorage) -> int:
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # the command line reports the creation itself
     try:
-        study = optuna.create_study(study_name=spec.name, storage=storage.optuna, direction=spec.direction)
+        directions = directions_of(spec)
+        study = optuna.create_study(study_name=spec.name, storage=storage.optuna, directions=directions)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             # The axes of the dashboard show this name in place of "Objective 0".
-            study.set_metric_names([f"{spec.metric_text} in the search, {over_seeds_text(len(spec.seeds))}"])
+            texts = [metric_of(name).text for name in spec.metrics] or [spec.metric_text]
+            study.set_metric_names([f"{text} in the search, {over_seeds_text(len(spec.seeds))}" for text in texts])
         return study._study_id
     finally:
         optuna.logging.set_verbosity(verbosity)

@@ -225,7 +225,7 @@ class Recorder:
             for trial in asked:
                 with self._trials.unless_lost(trial):
                     self._writer.report_seeds(trial, env_steps, values[trial.number])
-            for trial in asked:
+            for trial in asked if not self._study.spec.metrics else ():  # several values have no pruner
                 with self._trials.unless_lost(trial):
                     stopped |= {trial.number} if trial.should_prune() else set()
             return stopped | {number for number in values if self._trials.is_taken(number)}

@@ -16,9 +16,11 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from studies.database.fencing import LeaseLostError, fenced
 from studies.database.retries import StorageAwayError
+from studies.errors import StudyError
 from studies.recording.intermediate_values import IntermediateValues
 from studies.recording.spool import EndedTrial, Report, Spool
 from studies.recording.trial_states import resume
+from studies.spec.attributes import objective_seeds
 from studies.statistics.values import mean_of_seeds
 
 if TYPE_CHECKING:
@@ -195,7 +197,20 @@ class Writer:
     def _write_ending(self, trial: Trial, ending: TrialEnding) -> None:
         with fenced(self._leases.fence((trial.number,))):
             self._study.storage.trial_writes.set_user_attrs(trial._trial_id, ending.attrs)
-        self._study.study.tell(trial, ending.value, state=ending.state)
+        self._study.study.tell(trial, self._values(ending), state=ending.state)
+
+    def _values(self, ending: TrialEnding) -> float | list[float] | None:
+        """Return the value of an ending, or that of each objective of the study."""
+        names = self._study.spec.metrics
+        if ending.value is None or not names:
+            return ending.value
+        by_name = objective_seeds(ending.attrs)
+        if missing := [name for name in names if not by_name.get(name)]:
+            raise StudyError(
+                f"the study {self._study.name!r} has the objectives {', '.join(names)}, and a complete trial has no "
+                f"values of {missing[0]!r}: pass extra={{'objectives': {{metric: {{seed: value}}}}}} with all of them."
+            )
+        return [_mean(by_name[name]) for name in names]
 
     def _keep(self, number: int, ending: TrialEnding) -> None:
         episodes = [record for each, record in self._buffer if each == number]

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from studies.analysis.conclusion import FEW, Status, conclusion
 from studies.analysis.confirmation import Verdict, verdict
 from studies.analysis.learning_rate_estimate import LITTLE
+from studies.analysis.missing_pick import why_no_pick
 from studies.analysis.ranking import Ranked, seeds_to_settle, worst_choice
-from studies.analysis.recommendation import Recommendation, best, why_no_pick
+from studies.analysis.recommendation import Recommendation, best
 from studies.analysis.robust_choice import rate_name
 from studies.reports.range_tests import range_tests_data
 from studies.reports.ranking import LABEL_PARAMS
@@ -94,6 +95,11 @@ def _measured_sentence(study: OpenStudy, pick: Recommendation) -> str:
         )
     if metric.kind == "auc":
         return f"{begin} mean {text} on {pick.env}, {budget_text(study)} each."
+    if metric.kind == "greedy-return":
+        return (
+            f"{begin} mean {text} on {pick.env}: {counted(metric.n_episodes, 'episode')} without exploration at each "
+            f"report in the last part of training, {budget_text(study)} each, in environments of their own."
+        )
     return f"{begin} mean {text} on {pick.env} over the last part of training, {budget_text(study)} each."
 
 

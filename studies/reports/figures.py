@@ -11,6 +11,7 @@ from studies.reports.learning_curves import plot_learning_curves
 from studies.reports.learning_rate import learning_rate_params, plot_learning_rate
 from studies.reports.optimizers import plot_optimizers
 from studies.reports.parallel_coordinates import plot_parallel_coordinates
+from studies.reports.pareto import plot_pareto_front
 from studies.reports.range_tests import plot_range_tests, range_tests_data
 from studies.reports.schedules import plot_schedules
 from studies.reports.theme import legend_below, thin
@@ -29,6 +30,7 @@ MOST_POINTS_OF_A_CARD = 400
 
 _ORDER = (
     "finder-range-test",
+    "finder-pareto-front",
     "finder-learning-rate",
     "finder-schedules",
     "finder-ranking",
@@ -70,6 +72,8 @@ def study_figures(study: OpenStudy, compact: bool = False) -> dict[str, go.Figur
         figures[f"finder-learning-rate{'-' + suffix if suffix else ''}"] = plot_learning_rate(study, name)
     if tests and study.spec.kind == "range-test":
         return figures  # one sweep per trial: there is nothing to rank, and its curve is the figure above
+    if study.spec.metrics:
+        figures["finder-pareto-front"] = plot_pareto_front(study)
     figures["finder-ranking"] = plot_optimizers(study, max_rows=5 if compact else 10, max_lines=1 if compact else 3)
     if len(searched_params(study)) > 1 and not changes:
         figures["finder-importances"] = plot_importances(study, max_rows=6 if compact else 10)

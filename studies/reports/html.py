@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from studies.analysis.conclusion import conclusion, pick_json
+from studies.analysis.pareto_front import pareto_front
 from studies.analysis.ranking import Ranked
 from studies.analysis.recommendation import Recommendation
 from studies.reports.explanation import best_command, budget_text, explain, pick_or_none
@@ -67,6 +68,7 @@ def report_html(study: OpenStudy) -> str:
         _conclusion(study),
         f'<p class="detail">{_text(explain(study))}</p>',
         *(f'<div class="figure"><div id="{_text(name)}"></div></div>' for name in figures),
+        _front_table(study),
         _confirmation_table(study, facts),
         _ranking_table(study, facts),
         _failure_table(states_data(study).of("FAIL")),
@@ -89,6 +91,29 @@ def _conclusion(study: OpenStudy) -> str:
         f'<div class="answer {kind}"><p><strong>{_text(found.pick)}</strong></p>{value}'
         f'<p><strong class="status">{_text(found.status)}</strong>: {_text(found.certainty)}.</p>'
         f"{''.join(f'<p>{_text(sentence)}</p>' for sentence in found.remedy_sentences)}</div>"
+    )
+
+
+def _front_table(study: OpenStudy) -> str:
+    """Return the table of a Pareto front, and of the trials that cannot be told apart from it; "" for one metric."""
+    if not study.spec.metrics:
+        return ""
+    data = pareto_front(study)
+    rows = "".join(
+        f"<tr{' class=pick' * trial.on_front}><td>{'front' if trial.on_front else 'not told apart'}</td>"
+        f'<td class="number">#{trial.number}</td><td>{_text(params_text(dict(trial.params)))}</td>'
+        + "".join(
+            f'<td class="number">{_text(spread_text(each.value, each.spread))}</td>'
+            f'<td class="number">{_text(interval_text(each.low, each.high))}</td>'
+            for each in trial.values
+        )
+        + f'<td class="number">{trial.values[0].n_seeds}</td></tr>'
+        for trial in (*data.front, *data.undecided)
+    )
+    heads = "".join(f"<th>{_text(text)} ± spread</th><th>95% interval</th>" for text in data.texts)
+    return (
+        '<h2>Pareto front</h2><div class="scroll"><table><tr><th></th><th>trial</th><th>parameters</th>'
+        f"{heads}<th>seeds</th></tr>{rows}</table></div>"
     )
 
 

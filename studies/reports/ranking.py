@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from optuna.trial import FrozenTrial
 
 from studies.analysis.confirmation import Verdict, verdict
+from studies.analysis.missing_pick import why_no_pick
 from studies.analysis.ranking import Ranked
-from studies.analysis.recommendation import why_no_pick
 from studies.words import params_text
 
 if TYPE_CHECKING:

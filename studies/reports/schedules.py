@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import plotly.graph_objects as go
 
-from studies.analysis.recommendation import best, why_no_pick
+from studies.analysis.missing_pick import why_no_pick
+from studies.analysis.recommendation import best
 from studies.analysis.schedules import schedules_of
 from studies.population_based.schedule import Schedule, ScheduleEntry
 from studies.reports.theme import ACCENT, QUIET, annotate_empty, log_axis, new_figure, plain, rgba

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Literal, get_args
+from collections.abc import Collection, Mapping
+from typing import Any, Literal, get_args
 
 from optuna.trial import FrozenTrial, TrialState
 
@@ -133,6 +133,16 @@ def failure_kind(trial: FrozenTrial) -> FailureKind | None:
 def never_learned(trial: FrozenTrial) -> bool:
     """Return whether the value of a trial is that of an untrained agent, so that it carries no information."""
     return trial.user_attrs.get(LEARNED_ATTR) is False
+
+
+OBJECTIVES_ATTR = "objectives"
+"""Trial attribute, in studies with several objectives: name of a metric -> seed -> value."""
+
+
+def objective_seeds(attributes: Mapping[str, Any]) -> dict[str, dict[int, float]]:
+    """Return the values of the seeds for each objective, from the attributes of a trial; empty without several."""
+    stored = attributes.get(OBJECTIVES_ATTR, {})
+    return {name: {int(seed): float(value) for seed, value in own.items()} for name, own in stored.items()}
 
 
 def seed_values(trial: FrozenTrial) -> dict[int, float]:

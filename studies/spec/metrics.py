@@ -1,6 +1,9 @@
 """Metrics of a study by name: what a run is judged by, in which direction, and how it is called in texts.
 
 - `return`: mean return of the episodes in the last part of training.
+- `greedy-return`: mean return of greedy episodes, which are played at every report with the agent as it is then, in
+  environments of their own; the reports in the last part of training count. `greedy-return:20` plays 20 episodes at
+  each report instead of 10.
 - `auc`: mean return over the whole of training, the area under the learning curve divided by the budget. It prefers
   runs that learn early.
 - `steps-to:THRESHOLD`: environment steps after which the return reaches a threshold.
@@ -19,13 +22,19 @@ from typing import Any, Literal
 
 from studies.errors import StudyError, nearest
 
-Kind = Literal["return", "loss", "auc", "steps-to", "success-rate", "custom"]
+Kind = Literal["return", "greedy-return", "loss", "auc", "steps-to", "success-rate", "custom"]
 
 SUCCESS = "is_success"
 """Number in the `info` of the last step of an episode that says whether it succeeded, as Gymnasium-Robotics and
 Stable-Baselines3 name it."""
 
-_KINDS: tuple[Kind, ...] = ("return", "loss", "auc", "steps-to", "success-rate", "custom")
+GREEDY_EPISODES = 10
+"""Default number of episodes of a greedy evaluation."""
+
+MOST_GREEDY_EPISODES = 1_000
+"""Largest number of episodes of a greedy evaluation."""
+
+_KINDS: tuple[Kind, ...] = ("return", "greedy-return", "loss", "auc", "steps-to", "success-rate", "custom")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,17 +46,24 @@ class Metric:
         threshold: Return to reach, for `steps-to`; else NaN.
         name: Name of the custom metric, or of the number of `info`; else empty.
         minimize: Whether small values are better.
+        n_episodes: Episodes of each evaluation, for `greedy-return`; else 0.
     """
 
     kind: Kind
     threshold: float = math.nan
     name: str = ""
     minimize: bool = False
+    n_episodes: int = 0
 
     @property
     def text(self) -> str:
         """Name of the metric in texts, such as "environment steps to a return of 475"."""
-        texts = {"auc": "return over the whole training", "success-rate": "success rate", "custom": self.name}
+        texts = {
+            "auc": "return over the whole training",
+            "success-rate": "success rate",
+            "custom": self.name,
+            "greedy-return": "greedy return",
+        }
         if self.kind == "steps-to":
             return f"environment steps to a return of {self.threshold:g}"
         return texts.get(self.kind, self.kind)
@@ -72,6 +88,8 @@ def metric_of(name: str) -> Metric:
         raise StudyError(f"there is no metric {name!r}. {nearest(kind, _KINDS)}")
     if kind == "steps-to":
         return Metric(kind="steps-to", threshold=_threshold(name, rest), minimize=True)
+    if kind == "greedy-return":
+        return Metric(kind="greedy-return", n_episodes=_n_episodes(name, rest) if separator else GREEDY_EPISODES)
     if kind == "custom":
         own, _, direction = rest.partition(":")
         if not own.strip() or direction not in ("", "minimize", "maximize"):
@@ -97,9 +115,21 @@ def check_metric(name: Any) -> Any:
     metric = metric_of(compact)
     if metric.kind == "steps-to":
         return f"steps-to:{metric.threshold:g}"
+    if metric.kind == "greedy-return":
+        return metric.kind if metric.n_episodes == GREEDY_EPISODES else f"greedy-return:{metric.n_episodes}"
     if metric.kind == "custom":
         return f"custom:{metric.name}:minimize" if metric.minimize else f"custom:{metric.name}"
     return metric.kind
+
+
+def _n_episodes(name: str, text: str) -> int:
+    n = int(text) if text.isdecimal() else 0
+    if not 1 <= n <= MOST_GREEDY_EPISODES:
+        raise StudyError(
+            f"the metric {name!r} needs a number of episodes from 1 to {MOST_GREEDY_EPISODES:,} after the colon: write "
+            "greedy-return:20, for example, or greedy-return for 10."
+        )
+    return n
 
 
 def _threshold(name: str, text: str) -> float:

@@ -14,6 +14,7 @@ from studies.spec.checked_model import CheckedModel
 from studies.spec.conditions import checked_conditions
 from studies.spec.converters import MOST_SEEDS, as_one_spelling, as_seeds, as_tuple
 from studies.spec.metrics import check_metric, metric_of
+from studies.spec.objectives import check_objectives, with_objectives
 from studies.spec.plan import grid_rows, inferred_spaces, settled_rows
 from studies.spec.population_rules import check_population_based, exchange_marks
 from studies.spec.redaction import redacted
@@ -46,7 +47,7 @@ _Minutes = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 def _is_none(value: Any) -> bool:
     """Return whether a field of a later version is left out of what is stored, so that earlier versions read it."""
-    return value is None
+    return value is None or value == ()
 
 
 IDENTITY_FIELDS = (
@@ -64,6 +65,7 @@ IDENTITY_FIELDS = (
     "env_steps",
     "episodes",
     "metric",
+    "metrics",
     "callbacks",
 )
 """Fields that make trials comparable. A study is continued only if all of them are unchanged."""
@@ -110,11 +112,12 @@ class StudySpec(CheckedModel):
         total_env_steps: Environment steps of all runs together, confirmation included, at least 1; the search chooses
             as for `minutes`, which it excludes. Defaults to `None`.
         n_reports: Intermediate values that a trial reports, 1 to 1000. Defaults to `20`.
-        metric: What a run is judged by (`studies.spec.metrics`): `return`, `auc`, `steps-to:THRESHOLD`, `success-rate`,
-            `custom:NAME` or `loss`. Defaults to `return`.
+        metric: What a run is judged by (`studies.spec.metrics`): `return`, `greedy-return`, `auc`,
+            `steps-to:THRESHOLD`, `success-rate`, `custom:NAME` or `loss`. A list gives `metrics`. Defaults to `return`.
+        metrics: Several objectives (`studies.spec.objectives`), of which `metric` is the first. Defaults to none.
         sampler: Name of a sampler (`studies.SAMPLERS`). Defaults to `tpe`.
         sampler_kwargs: Arguments of the sampler. Defaults to none.
-        pruner: Name of a pruner (`studies.PRUNERS`), or `pbt` or `pb2`. Defaults to `median`.
+        pruner: Name of a pruner (`studies.PRUNERS`), `pbt` or `pb2`. Defaults to `median`.
         pruner_kwargs: Arguments of the pruner. Defaults to none.
         confirm: Number of best trials that are run again on further seeds after the search, from 0. Defaults to `3`.
         confirm_seeds: Number of further seeds, 1 to 10,000. Defaults to `5`.
@@ -127,7 +130,7 @@ class StudySpec(CheckedModel):
         population: Runs (trials times seeds) that a process trains at the same time, at least 1. Defaults to `None`: as
             many as fit into memory, up to 64.
         strategy: Distribution of each run over devices or processes (`agents.distributed.strategies`): `none`,
-            `one-device`, `mirrored`, `multi-worker-mirrored` or `parameter-server`; `mirrored:4` for four replicas.
+            `one-device`, `mirrored` (`mirrored:4` for four replicas), `multi-worker-mirrored` or `parameter-server`.
             Runs with a strategy have their own processes. Defaults to `none`.
         seed: Seed of the sampler, from 0 to 2^32 - 1. Defaults to `0`.
         max_failures_in_a_row: Consecutive failed trials after which the study stops. Defaults to `3`.
@@ -171,6 +174,7 @@ class StudySpec(CheckedModel):
     total_env_steps: Annotated[Count | None, Field(exclude_if=_is_none)] = None
     n_reports: Annotated[int, Field(strict=True, ge=1, le=1000)] = 20
     metric: Annotated[str, BeforeValidator(check_metric)] = "return"
+    metrics: Annotated[tuple[str, ...], Field(exclude_if=_is_none)] = ()
     sampler: Annotated[str, BeforeValidator(check_sampler_name)] = "tpe"
     sampler_kwargs: dict[str, Json] = Field(default_factory=dict)
     pruner: Annotated[str, BeforeValidator(check_pruner_name)] = "median"
@@ -198,6 +202,7 @@ class StudySpec(CheckedModel):
     @model_validator(mode="before")
     @classmethod
     def _count_planned_trials(cls, data: Any) -> Any:
+        data = with_objectives(data)
         if isinstance(data, dict) and data.get("trials") and "n_trials" not in data:
             return {**data, "n_trials": len(data["trials"])}
         return data
@@ -205,6 +210,7 @@ class StudySpec(CheckedModel):
     @model_validator(mode="after")
     def _check(self) -> StudySpec:
         self._check_budget()
+        check_objectives(self)
         if self.horizon is not None and self.env_steps is None and not self.chooses_budget:
             raise StudyError(
                 f"horizon is {self.horizon} environment steps, but the budget is in episodes: give env_steps instead."

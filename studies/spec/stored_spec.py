@@ -18,8 +18,8 @@ VERSION_ATTR = "finder_spec_version"
 SPEC_VERSION = 2
 """Current version of specs. It is incremented when a field is added, removed or changes its meaning.
 
-Version 2 has conditional parameters, warm starts, budgets of the whole search, and metrics beside return and loss.
-Specs without any are stored as version 1, which earlier versions of Finder read.
+Version 2 has conditional parameters, warm starts, budgets of the whole search, several objectives, and metrics beside
+return and loss. Specs without any are stored as version 1, which earlier versions of Finder read.
 """
 
 _MOVED_CALLBACKS = {
@@ -45,7 +45,13 @@ def stored_attributes(spec: StudySpec, label: str) -> dict[str, Json]:
 def _has_later_features(spec: StudySpec) -> bool:
     """Return whether a spec cannot be read by versions of Finder that know version 1 only."""
     is_conditional = any(space.when for space in spec.params.values())
-    return is_conditional or spec.warm_start is not None or spec.has_limit or spec.metric not in ("return", "loss")
+    return (
+        is_conditional
+        or spec.warm_start is not None
+        or spec.has_limit
+        or bool(spec.metrics)
+        or spec.metric not in ("return", "loss")
+    )
 
 
 def is_finder_study(attributes: Mapping[str, Any]) -> bool:

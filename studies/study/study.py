@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -13,10 +14,12 @@ from optuna.trial import FrozenTrial, TrialState
 
 from studies.database.damage import check_trials
 from studies.errors import StudyError, nearest
-from studies.spec.attributes import exclusion_reason, is_confirmation
+from studies.spec.attributes import exclusion_reason, is_confirmation, objective_seeds
+from studies.spec.metrics import check_metric
 from studies.spec.spaces import Json, decode_params
 from studies.spec.spec import Direction, StudySpec
 from studies.spec.stored_spec import is_finder_study, read_spec, stored_attributes
+from studies.statistics.values import mean_of_seeds
 from studies.storage.storage import StudyStorage, open_storage
 from studies.study.argument_order import study_name_first
 
@@ -39,6 +42,7 @@ class OpenStudy:
         owns_storage: Whether closing the study closes the storage.
         leases: Leases of this process; None if the study is open for reading only.
         notes: Sentences for users on what opening the study changed.
+        objective: The metric by which a study with several objectives is seen (`by_objective`); "" for all.
     """
 
     spec: StudySpec
@@ -48,6 +52,7 @@ class OpenStudy:
     owns_storage: bool
     leases: LeaseManager | None = None
     notes: tuple[str, ...] = ()
+    objective: str = ""
 
     def __repr__(self) -> str:
         return f"OpenStudy({self.name!r} in {self.storage.label})"
@@ -68,7 +73,7 @@ class OpenStudy:
         They are not copied: do not change them. Confirmations are `confirmation_trials`; trials of other programs are
         left out.
         """
-        return self.own_among(self.study.get_trials(deepcopy=False, states=states or None))
+        return self.own_among(self._get_trials(*states))
 
     def own_among(self, trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
         """Return those of the given trials of the Optuna study that are trials of the search."""
@@ -82,11 +87,29 @@ class OpenStudy:
 
     def confirmation_trials(self) -> list[FrozenTrial]:
         """Return the trials that confirm others on further seeds, by number, not copied."""
-        return [trial for trial in self.study.get_trials(deepcopy=False) if is_confirmation(trial)]
+        return [trial for trial in self._get_trials() if is_confirmation(trial)]
 
     def all_trials(self) -> list[FrozenTrial]:
         """Return all trials of the study, by number, not copied."""
-        return self.study.get_trials(deepcopy=False)
+        return self._get_trials()
+
+    def _get_trials(self, *states: TrialState) -> list[FrozenTrial]:
+        """Return trials with a single value: with several objectives, that of the objective, or of the first one."""
+        trials = self.study.get_trials(deepcopy=False, states=states or None)
+        names = [self.objective] if self.objective else self.spec.metrics
+        return [by_objective(trial, names[0]) for trial in trials] if names else trials
+
+    def by_objective(self, metric: str) -> OpenStudy:
+        """Return a view of a study with several objectives as a study by one of them, for reading.
+
+        Raises:
+            StudyError: If it has no such objective.
+        """
+        name = check_metric(metric)
+        if name not in self.spec.metrics:
+            known = self.spec.metrics or (self.spec.metric,)
+            raise StudyError(f"the study {self.name!r} has no objective {metric!r}. {nearest(name, known)}")
+        return replace(self, spec=self.spec.model_copy(update={"metric": name, "metrics": ()}), objective=name)
 
     @property
     def vectorization(self) -> str:
@@ -117,6 +140,17 @@ class OpenStudy:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def by_objective(trial: FrozenTrial, metric: str) -> FrozenTrial:
+    """Return a trial of a study with several objectives with the values of one of them."""
+    seeds = objective_seeds(trial.user_attrs).get(metric)
+    if seeds is None:
+        return trial
+    own = copy.copy(trial)
+    own.user_attrs = {**trial.user_attrs, "seed_values": {str(seed): value for seed, value in seeds.items()}}
+    own.values = [float(mean_of_seeds(list(seeds.values())))] if trial.state == TrialState.COMPLETE else None
+    return own
 
 
 @study_name_first

@@ -125,8 +125,8 @@ def _range_test(agent: str, options: SearchOptions, arguments: dict[str, Any]) -
     if not options.given("metric"):
         plain = not options.expert and options.reward is None
         falls = agent.lower() == "bc" or (agent.lower() in ALGORITHMS and plain)
-        options = dataclasses.replace(options, metric="loss" if falls else "return")
-    if options.metric == "loss":
+        options = dataclasses.replace(options, metric=["loss" if falls else "return"])
+    if options.metric == ["loss"]:
         arguments = {"N": _N_OF_LOSSES, **arguments}
     try:
         return run_range_test(agent, options, arguments)

@@ -74,8 +74,9 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
         suggestions = {each.number: each.user_attrs.get("range_test", {}).get("suggestion") for each in trials}
         params_of = {number: {"suggested learning_rate": rate or "none"} for number, rate in suggestions.items()}
     names = list(dict.fromkeys(name for params in params_of.values() for name in params))
-    columns = ("#", *names, spec.metric, "state", "steps", "seconds", "reason")
-    listed = table(*columns, numbers=("#", spec.metric, "steps", "seconds"))
+    metrics = spec.metrics or (spec.metric,)
+    columns = ("#", *names, *metrics, "state", "steps", "seconds", "reason")
+    listed = table(*columns, numbers=("#", *metrics, "steps", "seconds"))
     for each in trials:
         params, attrs, state = params_of[each.number], each.user_attrs, each.state.name
         picked = pick is not None and each.number == pick.trial and spec.kind != "range-test"
@@ -86,6 +87,7 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
             str(each.number),
             *(param_text(name, params[name]) if name in params else "" for name in names),
             Text(value + (" ←" if picked else ""), "bold green" if picked else ""),
+            *(_value_of(each, name) for name in metrics[1:]),
             Text("interrupted", "dim") if is_interrupted(each) else Text(_state_word(each), _STYLES[state]),
             "" if steps is None else f"{steps:,}",
             "" if seconds is None else f"{seconds:.1f}",
@@ -103,6 +105,15 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
     if failed is not None:
         flag = storage_flag(study.storage.label)
         errors().print(Text(f"A failure in full: finder show {shlex.quote(study.name)} --trial {failed}{flag}", "dim"))
+
+
+def _value_of(trial: FrozenTrial, metric: str) -> str:
+    """Return the value of a trial for one of several objectives, with its spread; "" if it has none."""
+    from studies.study.study import by_objective
+    from studies.words import spread_text
+
+    own = by_objective(trial, metric)
+    return "" if own.value is None or own is trial else spread_text(own.value, _spread(own))
 
 
 def _show_trial(study: OpenStudy, trial: FrozenTrial, json: bool) -> None:
@@ -130,6 +141,7 @@ def _as_json(study: OpenStudy, trial: FrozenTrial) -> dict[str, Any]:
         "params": study.params(trial),
         "value": trial.value,
         "seed_values": attrs.get("seed_values", {}),
+        **({"objectives": attrs["objectives"]} if "objectives" in attrs else {}),
         "env_steps": attrs.get("env_steps"),
         "wall_seconds": attrs.get("wall_seconds"),
         "custom_metrics": attrs.get("custom_metrics", {}),

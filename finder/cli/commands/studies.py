@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from agents.errors import ConfigurationError
-from finder.cli.conclusion import pick_of, print_conclusion, print_next
+from finder.cli.conclusion import front_commands, pick_of, print_conclusion, print_next
 from finder.cli.parameters import Json, Storage, StudyName
 from finder.cli.server_options import Host, Insecure, NewToken, TlsCert, TlsKey, page_commands, print_access
 from finder.progress.console import errors, print_commands, print_error, print_json, print_note, results, table
@@ -69,15 +69,32 @@ def studies(storage: Storage = None, json: Json = False) -> int:
     return 0
 
 
-def best(study: StudyName, storage: Storage = None, json: Json = False) -> int:
+def best(
+    study: StudyName,
+    storage: Storage = None,
+    json: Json = False,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METRIC",
+            help="Of a study with several objectives: the pick by this one. Otherwise its Pareto front is printed.",
+            show_default=False,
+        ),
+    ] = None,
+) -> int:
     """Print the pick of a study and how to use it."""
+    from optuna.trial import TrialState
+
     from studies.analysis.conclusion import conclusion, pick_json
-    from studies.analysis.recommendation import why_no_pick
+    from studies.analysis.missing_pick import why_no_pick
     from studies.study.study import load_study
 
-    with load_study(study, storage or DEFAULT_STORAGE) as opened:
-        if opened.spec.kind == "range-test":
-            return _show_range_test(opened, json)
+    with load_study(study, storage or DEFAULT_STORAGE) as whole:
+        if whole.spec.kind == "range-test":
+            return _show_range_test(whole, json)
+        opened = whole if metric is None else whole.by_objective(metric)
+        if opened.spec.metrics and opened.trials(TrialState.COMPLETE):
+            return _show_front(opened, json)
         pick = pick_of(opened)
         if pick is None:
             see = f"See finder show {shlex.quote(study)}{storage_flag(opened.storage.label)}"
@@ -90,6 +107,20 @@ def best(study: StudyName, storage: Storage = None, json: Json = False) -> int:
         print_conclusion(found)
         results().print("\n" + python_lines(pick, opened), soft_wrap=True)
         print_next(opened, pick, found, shown="best")
+    return 0
+
+
+def _show_front(study: OpenStudy, json: bool) -> int:
+    from finder.cli.front import print_front
+    from studies.analysis.pareto_front import pareto_front
+    from studies.analysis.status import study_status
+
+    front = pareto_front(study)
+    if json:
+        print_json({"study": study.name, **front.to_json(), "complete": study_status(study).complete})
+        return 0
+    print_front(study, front)
+    print_commands("Next", front_commands(study, shown="best"))
     return 0
 
 

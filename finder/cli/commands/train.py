@@ -81,6 +81,16 @@ def train(
             rich_help_panel=_WHAT,
         ),
     ] = None,
+    trial: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="With --from: a complete trial of the study, such as one of its Pareto front, in place of the pick.",
+            show_default=False,
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
     storage: Storage = None,
     resume: Annotated[
         Path | None,
@@ -294,7 +304,7 @@ def train(
             chosen = {**budget, **kept, "callbacks": callback}
             settings = settings_of_pick(
                 from_, storage or DEFAULT_STORAGE, agent, state, chosen,
-                allow_modules=allow_module or (), until=until, quiet=quiet,
+                allow_modules=allow_module or (), until=until, quiet=quiet, trial=trial,
             )  # fmt: skip
         else:
             if agent is None or env is None:
@@ -340,7 +350,8 @@ def _refuse(flags: set[str], reason: str) -> None:
 def _refuse_without_effect(given: set[str]) -> None:
     """Refuse flags without effect, because the flags that they modify were not given."""
     needs = {
-        "storage": {"from_"}, "evaluate_episodes": {"evaluate_every"}, "eval_max_steps": {"evaluate_every"},
+        "storage": {"from_"}, "trial": {"from_"},
+        "evaluate_episodes": {"evaluate_every"}, "eval_max_steps": {"evaluate_every"},
         "plateau_factor": {"plateau"}, "trust": {"start_from"}, "allow_module": {"from_"},
         "min_learning_rate": {"plateau"}, "patience_from": {"plateau", "early_stop"},
     }  # fmt: skip

@@ -42,9 +42,9 @@ def print_resumed(header: CheckpointHeader, why_new_episodes: str) -> None:
         print_note(f"{why_new_episodes} Everything else is restored.")
 
 
-def print_pick(pick: Recommendation, settings: RunSettings) -> None:
-    """Print the pick that is trained, and the doubts about its learning rate."""
-    errors().print(Text.assemble(("The pick ", "bold"), repr(pick)))
+def print_pick(pick: Recommendation, settings: RunSettings, *, chosen: bool = False) -> None:
+    """Print the pick that is trained, or the trial that was chosen, and the doubts about its learning rate."""
+    errors().print(Text.assemble(("The trial " if chosen else "The pick ", "bold"), repr(pick)))
     if settings.schedule:
         at = ", ".join(f"{changed_at:,}" for changed_at, _ in settings.schedule)
         errors().print(Text(f"The schedule changes at {at} environment steps of this run", "dim"))

@@ -52,6 +52,7 @@ def settings_of_pick(
     allow_modules: Sequence[str],
     until: ExitStack,
     quiet: bool,
+    trial: int | None = None,
 ) -> RunSettings:
     """Return the settings of a run of the pick of a study; print the pick and the doubts about it.
 
@@ -64,23 +65,25 @@ def settings_of_pick(
         allow_modules: Modules that a study of other users may name.
         until: Stack that restricts modules until it is closed.
         quiet: Whether to print nothing.
+        trial: Number of a complete trial in place of the pick. Defaults to None.
     """
     from agents.trust.allowed_modules import places_in
     from finder.long_run.recommendation import recommended_agent, recommended_callbacks, schedule_of_run
     from finder.long_run.run_folder import RunSettings
     from finder.search.trusted_code import trusted_code_only
-    from studies.analysis.recommendation import best, why_no_pick
+    from studies.analysis.missing_pick import why_no_pick
+    from studies.analysis.recommendation import best
     from studies.study.study import load_study
 
     with load_study(study, storage) as opened:
         own = places_in(agent or "", list(chosen["callbacks"] or ()))
         until.enter_context(trusted_code_only(opened, [*allow_modules, *own]))
-        reason = why_no_pick(opened)
+        reason = why_no_pick(opened) if trial is None else ""
         if reason:
             see = f"See finder show {shlex.quote(study)}{storage_flag(opened.storage.label)}"
             print_error(f"the study {study!r} has no pick to train: {reason}", see)
             raise typer.Exit(1)
-        pick = best(opened)
+        pick = best(opened, trial)
         spec = recommended_agent(opened, pick, agent, weights)
         callbacks = tuple(map(with_absolute_path, recommended_callbacks(opened, chosen["callbacks"])))
         limited = _with_limit({**chosen, "callbacks": callbacks}, opened.spec.horizon or DEFAULT_STEPS)
@@ -95,8 +98,9 @@ def settings_of_pick(
             **limited,
         )
         if not quiet:
-            print_pick(pick, settings)
-            print_doubts(opened, pick)
+            print_pick(pick, settings, chosen=trial is not None)
+            if trial is None:
+                print_doubts(opened, pick)
     return settings
 
 

@@ -9,6 +9,7 @@ import pytest
 from finder.budgets.cost import LOST_AT_RUNGS, PROCESS_SECONDS, RECORDING, Costs
 from finder.trials.speed import Speed
 from studies.scheduling.expected_pruning import Stage
+from studies.spec.spec import StudySpec
 
 
 def speed(**fields: Any) -> Speed:
@@ -37,6 +38,25 @@ def test_steps_before_the_first_update_cost_less() -> None:
     own = costs(speed(first_update=50, start_share=0.2))
     assert own.batch_seconds((Stage(100, 2),), 3) == pytest.approx(60 * 0.004 * (1 + RECORDING))
     assert own.rest_seconds((Stage(100, 2),), 3, 40) == pytest.approx((10 * 0.2 + 50) * 0.004 * (1 + RECORDING))
+
+
+def test_evaluations_cost_beside_the_steps() -> None:
+    own = costs(speed(evaluation_seconds=0.2), evaluation_interval=25.0)
+    steps = 100 * (0.001 + 6 * 0.0005)
+    assert own.batch_seconds((Stage(100, 2),), 3) == pytest.approx((steps + 4 * 6 * 0.2) * (1 + RECORDING))
+    # After 60 of 100 steps, two of four evaluations are left.
+    rest = 40 * (0.001 + 6 * 0.0005) + 2 * 6 * 0.2
+    assert own.rest_seconds((Stage(100, 2),), 3, 60) == pytest.approx(rest * (1 + RECORDING))
+    assert costs(speed(evaluation_seconds=0.2)).batch_seconds((Stage(100, 2),), 3) == pytest.approx(
+        steps * (1 + RECORDING)
+    )
+
+
+def test_evaluations_of_a_study_are_as_many_as_its_reports() -> None:
+    study = StudySpec(name="s", agents="ppo", env="CartPole-v1", env_steps=1_000, n_reports=5, metric="greedy-return")
+    assert costs().of_study(study).evaluation_interval == 200
+    by_return = StudySpec(name="s", agents="ppo", env="CartPole-v1", env_steps=1_000, n_reports=5)
+    assert costs().of_study(by_return).evaluation_interval == 0
 
 
 def test_two_processes_take_half_of_the_runs_each() -> None:

@@ -15,7 +15,7 @@ import finder
 from agents import TrainingRun
 from finder.search.results import SearchResult
 from studies import StudyError
-from studies.analysis.recommendation import why_no_pick
+from studies.analysis.missing_pick import why_no_pick
 from studies.analysis.return_bounds import return_bounds
 from studies.reports.explanation import explain
 from studies.reports.learning_curves import learning_curves_data
@@ -149,3 +149,36 @@ def test_info_metrics_reach_the_callbacks_of_a_single_run() -> None:
     assert [cell == 4 for cell in keeps.cells] == [value == 1.0 for value in returns]
     with pytest.raises(agents.ConfigurationError, match="the metric 'cell' of a callback needs the info"):
         agents.Trainer(agent, callbacks=[Keeps()], pool=2)
+
+
+def test_greedy_returns_are_the_same_wherever_trials_run() -> None:
+    values = {}
+    for executor in ("inline", "process", "population"):
+        found = finder.tune(
+            "ppo", "CartPole-v1", {"learning_rate": [1e-9, 1e-2]}, env_steps=600, metric="greedy-return:3",
+            sampler="grid", fixed={**SMALL_PPO, "jit_compile": False},
+            **{**QUICK, "executor": executor, "seeds": 2, "confirm": 1, "confirm_seeds": 2, "n_reports": 4},
+        )  # fmt: skip
+        trials = found.study.trials()
+        assert all(list(trial.intermediate_values) == [150, 300, 450, 600] for trial in trials)
+        values[executor] = [trial.user_attrs["seed_values"] for trial in found.study.all_trials()]
+    assert values["inline"] == values["process"] == values["population"]
+    assert len(values["inline"]) == 3
+    assert found.study.spec.metric == "greedy-return:3"
+    assert "greedy return " in str(found)
+    assert "confirmed over 2 further seeds" in str(found)
+    assert "greedy return on CartPole-v1: 3 episodes without exploration at each report" in explain(found.study)
+    assert return_bounds(found.study).most == 500
+
+
+def test_greedy_returns_need_an_agent_and_a_time_limit() -> None:
+    with pytest.raises(agents.ConfigurationError, match=r"learns is a training function.*greedy-return plays episodes"):
+        search("greedy-return", energy=[1.0])
+    with pytest.raises(agents.ConfigurationError, match=r"Corridor, which has no time limit.*--max-episode-steps N"):
+        finder.tune("ppo", Corridor, {"gamma": [0.9]}, env_steps=500, metric="greedy-return", sampler="grid", **QUICK)
+    limited = agents.EnvironmentSpec(Corridor, max_episode_steps=5)
+    found = finder.tune(
+        "ppo", limited, {"gamma": [0.9]}, env_steps=200, metric="greedy-return:2", sampler="grid",
+        fixed={**SMALL_PPO, "jit_compile": False}, **{**QUICK, "n_reports": 2},
+    )  # fmt: skip
+    assert found.study.trials()[0].value in (0.0, 0.5, 1.0)

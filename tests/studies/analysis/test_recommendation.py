@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from studies.analysis.recommendation import best, best_optimizer, why_no_pick
+from studies.analysis.missing_pick import why_no_pick
+from studies.analysis.recommendation import best, best_optimizer
 from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
 from studies.recording.opening import open_study

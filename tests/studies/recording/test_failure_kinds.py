@@ -9,7 +9,7 @@ import pytest
 from optuna.trial import TrialState, create_trial
 
 from studies import open_study
-from studies.analysis.recommendation import why_no_pick
+from studies.analysis.missing_pick import why_no_pick
 from studies.errors import StudyError
 from studies.recording.recorder import Recorder
 from studies.reports.explanation import counts_text

@@ -13,6 +13,9 @@ from studies.spec.metrics import check_metric, metric_of
     [
         ("return", "return", "maximize", "return"),
         ("loss", "loss", "minimize", "loss"),
+        ("greedy-return", "greedy-return", "maximize", "greedy return"),
+        ("greedy-return:10", "greedy-return", "maximize", "greedy return"),
+        ("greedy-return: 25", "greedy-return:25", "maximize", "greedy return"),
         ("auc", "auc", "maximize", "return over the whole training"),
         ("steps-to: 475.0", "steps-to:475", "minimize", "environment steps to a return of 475"),
         ("steps-to:-90", "steps-to:-90", "minimize", "environment steps to a return of -90"),
@@ -39,6 +42,11 @@ def test_names(name: str, canonical: str, direction: str, text: str) -> None:
         ("custom", "custom:NAME"),
         ("custom:", "custom:NAME"),
         ("custom:energy:down", "custom:energy:down.*custom:NAME:minimize"),
+        ("greedy-return:", "greedy-return:' needs a number of episodes from 1 to 1,000.*greedy-return:20"),
+        ("greedy-return:0", "greedy-return:0' needs a number of episodes from 1 to 1,000"),
+        ("greedy-return:1001", "greedy-return:1001' needs a number of episodes from 1 to 1,000"),
+        ("greedy-return:2.5", "greedy-return:2.5' needs a number of episodes"),
+        ("greedy", "there is no metric 'greedy'.*greedy-return"),
         ("auc:3", "'auc' takes nothing after a colon, but '3' was given"),
     ],
 )

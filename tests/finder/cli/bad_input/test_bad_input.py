@@ -27,6 +27,36 @@ MISTAKES = {
     "unknown pruner": (("lr", *PPO, "--pruner", "medain"), "Did you mean 'median'"),
     "unknown executor": (("lr", *PPO, "--executor", "proces"), "process"),
     "unknown metric": (("lr", *PPO, "--metric", "rewards"), "there is no metric 'rewards'"),
+    "greedy episodes": (("lr", *PPO, "--metric", "greedy-return:0"), "a number of episodes from 1 to 1,000"),
+    "greedy episodes without an end": (
+        ("lr", "ppo", "--env", "fakes:TwoStep-v0", "--metric", "greedy-return"),
+        "give it one with --max-episode-steps N",
+    ),
+    "a range test by greedy returns": (
+        ("lr", *PPO, "--range-test", "--metric", "greedy-return"),
+        "metric must be 'return' (or 'reward') or 'loss', got 'greedy-return'",
+    ),
+    "a metric twice": (("tune", *PPO, "--metric", "auc", "--metric", "auc"), "'auc' was given more than once"),
+    "four metrics": (
+        ("tune", *PPO, *(f"--metric={name}" for name in ("return", "auc", "loss", "steps-to:9"))),
+        "4 metrics were given (return, auc, loss, steps-to:9): give at most 3",
+    ),
+    "an unknown second metric": (("tune", *PPO, "--metric=auc", "--metric=retrun"), "there is no metric 'retrun'"),
+    "a pruner with several metrics": (
+        ("tune", *PPO, "--metric=auc", "--metric=return", "--pruner=median"),
+        "pruner is 'median' with several metrics (auc, return)",
+    ),
+    "confirmation with several metrics": (
+        ("tune", *PPO, "--metric=auc", "--metric=return", "--confirm=2"),
+        "confirm is 2 with several metrics (auc, return)",
+    ),
+    "rates by several metrics": (("lr", *PPO, "--metric=auc", "--metric=return"), "finder lr picks by one"),
+    "optimizers by several metrics": (("opt", *PPO, "--metric=auc", "--metric=return"), "finder opt picks by one"),
+    "a range test by several metrics": (
+        ("lr", *PPO, "--range-test", "--metric=loss", "--metric=return"),
+        "--metric was given 2 times (loss, return): give one metric here",
+    ),
+    "a trial to train without a study": (("train", *PPO, "--trial", "3"), "--trial"),
     "action space": (("lr", "dqn", "--env", "Pendulum-v1"), "discrete actions"),
     "unknown hyperparameter": (("lr", *PPO, "--set", "gama=0.9"), "Did you mean gamma"),
     "hyperparameter out of range": (("lr", *PPO, "--set", "gamma=2"), "gamma must be"),

@@ -1,0 +1,54 @@
+"""Pareto fronts. Pure functions over numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from studies.errors import StudyError
+
+Array = np.ndarray[Any, Any]
+
+
+def dominated_by(values: ArrayLike, signs: ArrayLike) -> Array:
+    """Return which points dominate which: those that are as good in every objective, and better in one.
+
+    Args:
+        values: Finite values, [n, k].
+        signs: 1 for an objective that is maximized, -1 for one that is minimized, [k].
+
+    Returns:
+        [n, n] bool: whether the point of the column dominates that of the row.
+
+    Raises:
+        StudyError: If the shapes do not fit.
+    """
+    points, directions = np.asarray(values, np.float64), np.asarray(signs, np.float64)
+    if points.ndim != 2 or points.shape[1:] != directions.shape:
+        raise StudyError(f"values has shape {points.shape} and signs {directions.shape}: give [n, k] and [k].")
+    better = points * directions
+    others, own = better[None, :, :], better[:, None, :]  # [1, n, k], [n, 1, k]
+    as_good, better_in_one = (others >= own).all(axis=-1), (others > own).any(axis=-1)
+    return np.logical_and(as_good, better_in_one)  # [n, n]
+
+
+def surely_dominated(lows: ArrayLike, highs: ArrayLike, values: ArrayLike, signs: ArrayLike) -> Array:
+    """Return which points are dominated by one that their intervals tell apart from them in an objective.
+
+    Args:
+        lows: Lower ends of the intervals of the values, [n, k]; NaN where unknown.
+        highs: Upper ends, [n, k].
+        values: Finite values, [n, k].
+        signs: See `dominated_by`.
+
+    Returns:
+        [n] bool.
+    """
+    directions = np.asarray(signs, np.float64)
+    ends = np.stack([np.asarray(lows, np.float64) * directions, np.asarray(highs, np.float64) * directions])
+    worst, most = ends.min(axis=0), ends.max(axis=0)  # [n, k]: where higher is better
+    apart = (worst[None, :, :] > most[:, None, :]).any(axis=-1)  # [n, n]: the column's interval lies above the row's
+    sure: Array = np.logical_and(dominated_by(values, directions), apart).any(axis=1)
+    return sure
