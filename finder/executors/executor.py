@@ -17,7 +17,7 @@ class StudyListener(Protocol):
 
     @property
     def prunes(self) -> bool:
-        """True if `rung` may stop trials. If False, workers do not wait for its result."""
+        """True if `rung` may stop or pause trials. If False, workers do not wait for its result."""
 
     @property
     def share(self) -> int | None:
@@ -33,8 +33,8 @@ class StudyListener(Protocol):
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
         """Called when episodes have ended, or without episodes as a heartbeat."""
 
-    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> set[int]:
-        """Called when all trials have reached a step, with trial -> seed -> value. Returns the trials to prune."""
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
+        """Called when all trials have reached a step, with trial -> seed -> value. Returns trial -> reason to stop."""
 
     def ended(self, number: int, outcome: Outcome) -> None:
         """Called when a trial has ended; the last event of the trial."""

@@ -12,7 +12,7 @@ from finder.executors.executor import Executor, NextTrial, StudyListener
 from finder.trials.cohort import run_cohort
 from finder.trials.execution import with_executor
 from finder.trials.groups import TemplateCache
-from finder.trials.trial import FELL_BEHIND, Outcome
+from finder.trials.trial import Outcome
 from studies.database.records import EpisodeRecord
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class _ForwardingListener:
         return None
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
-        return dict.fromkeys(self._listener.rung(env_steps, values), FELL_BEHIND)
+        return self._listener.rung(env_steps, values)
 
     def alive(self) -> None:
         """Ignore heartbeats, which only other processes need."""

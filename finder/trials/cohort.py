@@ -18,13 +18,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from agents.trust.allowed_modules import restricted
-from finder.trials.checkpoints import Checkpoints, SavedGroup, load, remove
+from finder.trials.checkpoints import CannotPauseError, Checkpoints, SavedGroup, load, remove
 from finder.trials.execution import KEY as EXECUTION
 from finder.trials.execution import execution_of
 from finder.trials.failures import failure_of
 from finder.trials.groups import Group, TemplateCache, group_by_structure, make_groups, restore_group, single_run_groups
 from finder.trials.runs import SeededTrial, TrialRun
-from finder.trials.trial import INTERRUPTED, Outcome, State, TrialSpec, configuration_of
+from finder.trials.trial import INTERRUPTED, PAUSED, Outcome, State, TrialSpec, configuration_of
 from studies.database.records import EpisodeRecord
 from studies.spec.attributes import FailureKind
 from studies.statistics.values import mean_of_seeds
@@ -200,13 +200,31 @@ class _Cohort:
         values = {number: trial.values_at(mark) for number, trial in self._running()}
         known = {number: own for number, own in values.items() if np.isfinite(list(own.values())).all()}
         verdicts = self._listener.rung(mark, known) if known else {}
+        # A finished trial cannot be pruned.
+        verdicts = {number: reason for number, reason in verdicts.items() if not self._trials[number].finished}
+        self._save_paused([self._trials[number] for number, reason in verdicts.items() if reason == PAUSED])
         for number, reason in verdicts.items():
-            trial = self._trials[number]
-            if not trial.finished:  # a finished trial cannot be pruned
+            if self._trials[number].failed:
+                self._end_failed(number)
+            else:
                 self._end_stopped(number, reason, mark, float(mean_of_seeds(list(known[number].values()))))
         for number, trial in self._running():
             if trial.finished:
                 self._complete(number, trial)
+
+    def _save_paused(self, paused: Sequence[TrialRun]) -> None:
+        """Save the states of trials that are paused; those that cannot be saved fail."""
+        for group in self._groups:
+            runs = [run for run in group.runs.values() if run.trial in paused and not run.trial.ended]
+            if not runs:
+                continue
+            try:
+                if self._checkpoints is None:
+                    raise CannotPauseError("There is no folder for checkpoints, so trials cannot be paused.")
+                self._checkpoints.save_paused(group, [run.member for run in runs])
+            except CannotPauseError as error:
+                for run in runs:
+                    run.trial.error = error
 
     def _heartbeat(self) -> str | None:
         return self._listener.episodes({})
@@ -271,7 +289,8 @@ class _Cohort:
         trial = self._trials[number]
         reached = trial.env_steps if env_steps is None else env_steps
         seed_values = {seed: value for seed, value in trial.values_at(reached).items() if np.isfinite(value)}
-        state: State = "interrupted" if reason == INTERRUPTED else "pruned"
+        states: Mapping[str, State] = {INTERRUPTED: "interrupted", PAUSED: "paused"}
+        state = states.get(reason, "pruned")
         self._end(number, state, value, reached, seed_values, reason=reason)
 
     def _end(

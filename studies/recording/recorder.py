@@ -64,7 +64,9 @@ class Recorder(RunningStudy):
         number, params = taken.trial.number, self._queue.params(taken.trial)
         resumed = taken.resumed and "configuration" in taken.trial.user_attrs
         epoch = self._leases.epoch(number)
-        return Ask(number, params, taken.seeds, taken.confirms, epoch, resumed=resumed, promoted=taken.promoted)
+        return Ask(
+            number, params, taken.seeds, taken.confirms, epoch, resumed=resumed, promoted_from=taken.promoted_from
+        )
 
     def started(self, number: int, configuration: Mapping[str, Json]) -> None:
         """Store the configuration from which a trial can be run again, as its attribute `configuration`.

@@ -35,14 +35,14 @@ class TakenTrial(NamedTuple):
         seeds: Seeds to train with.
         confirms: Number of the trial that it confirms, None for a trial of the search.
         resumed: Whether it was resumed.
-        promoted: Whether it was paused until now.
+        promoted_from: Environment steps after which it was paused until now; None if it was not.
     """
 
     trial: Trial
     seeds: tuple[int, ...]
     confirms: int | None
     resumed: bool
-    promoted: bool = False
+    promoted_from: int | None = None
 
 
 class TrialQueue:
@@ -144,7 +144,7 @@ class TrialQueue:
             # Samplers may be slow: they run without the planning lease.
             with contextlib.suppress(LeaseLostError):
                 trial = suggest_parameters(self._study.study, started.trial, started.distributions, started.conditions)
-                return TakenTrial(trial, started.seeds, started.confirms, started.resumed, started.promoted)
+                return TakenTrial(trial, started.seeds, started.confirms, started.resumed, started.promoted_from)
             self._leases.release(started.trial.number)
             self.requeue(started.trial.number)
 

@@ -11,7 +11,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from studies.analysis.status import planned_row, remaining_first_trials, rows_left
 from studies.recording.trial_states import StartedTrial, promote, resume, start_trial
 from studies.scheduling.scheduler_pruner import pausing_pruner
-from studies.spec.attributes import is_interrupted, is_paused
+from studies.spec.attributes import PAUSED_ATTR, is_interrupted, is_paused
 from studies.spec.conditions import encoded_conditions, in_order
 from studies.spec.plan import pending_rows
 from studies.spec.spaces import Fixed, Json, decode_params, distribution
@@ -104,7 +104,7 @@ class TrialSource:
         for number in self._promotable(trials, is_last=is_last):
             if number not in busy and number in by_number and promote(self._study.study, by_number[number]):
                 started = self._started_trial(by_number[number], planned_row(by_number[number]), resumed=True)
-                return started._replace(promoted=True)
+                return started._replace(promoted_from=by_number[number].user_attrs[PAUSED_ATTR])
         return None
 
     def _promotable(self, trials: Sequence[FrozenTrial], *, is_last: bool) -> list[int]:

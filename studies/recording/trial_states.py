@@ -33,7 +33,7 @@ class StartedTrial(NamedTuple):
         resumed: Whether it was resumed.
         distributions: Parameters that it sets, as far as they exist.
         conditions: Conditional parameter -> values of others under which it exists. Defaults to none.
-        promoted: Whether it was paused until now. Defaults to False.
+        promoted_from: Environment steps after which it was paused until now; None if it was not.
     """
 
     trial: FrozenTrial
@@ -42,7 +42,7 @@ class StartedTrial(NamedTuple):
     resumed: bool
     distributions: Mapping[str, BaseDistribution]
     conditions: Mapping[str, Mapping[str, tuple[Json, ...]]] = {}
-    promoted: bool = False
+    promoted_from: int | None = None
 
 
 def requeue_abandoned(study: optuna.Study, leases: LeaseManager) -> None:
