@@ -197,6 +197,13 @@ class _Cohort:
             trial.check_metric()
             if trial.failed:
                 self._end_failed(number)
+        self._judge(mark)
+        for number, trial in self._running():
+            if trial.finished:
+                self._complete(number, trial)
+
+    def _judge(self, mark: int) -> None:
+        """Report the values of all trials at an environment step, and stop and pause those that do not continue."""
         values = {number: trial.values_at(mark) for number, trial in self._running()}
         known = {number: own for number, own in values.items() if np.isfinite(list(own.values())).all()}
         verdicts = self._listener.rung(mark, known) if known else {}
@@ -208,9 +215,6 @@ class _Cohort:
                 self._end_failed(number)
             else:
                 self._end_stopped(number, reason, mark, float(mean_of_seeds(list(known[number].values()))))
-        for number, trial in self._running():
-            if trial.finished:
-                self._complete(number, trial)
 
     def _save_paused(self, paused: Sequence[TrialRun]) -> None:
         """Save the states of trials that are paused; those that cannot be saved fail."""
