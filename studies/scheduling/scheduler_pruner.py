@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optuna.pruners import BasePruner
@@ -51,15 +52,21 @@ class SchedulerPruner(BasePruner):
         self._judged: tuple[Any, Mapping[int, Action]] = (None, {})
 
     def prune(self, study: Study, trial: FrozenTrial) -> bool:
-        """Return whether a trial does not go on after its last report: it is stopped, or paused where that is possible.
+        """Return whether the scheduler stops a trial at its last report.
 
-        Only Finder pauses trials (`action`): in another Optuna program they are pruned instead.
+        Only Finder pauses trials (`action`). In another Optuna program, trials that would be paused are pruned, except
+        those that would be promoted if there were no further trials.
         """
-        return not self.action(study, trial).continues
+        action = self.action(study, trial)
+        if action == Action.PAUSE:
+            views = self._trials(study, _sign(study))
+            paused = [replace(each, state="paused") if each.number == trial.number else each for each in views]
+            return trial.number not in self.scheduler.promotable(paused, is_last=True)
+        return action == Action.STOP
 
     def action(self, study: Study, trial: FrozenTrial) -> Action:
         """Return the decision of the scheduler on a trial at its last report."""
-        sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
+        sign = _sign(study)
         own = view_of(trial, sign)
         if not self.scheduler.is_due(own):
             return Action.CONTINUE
@@ -70,8 +77,7 @@ class SchedulerPruner(BasePruner):
 
     def promotable(self, study: Study, *, is_last: bool) -> list[int]:
         """Return the numbers of the paused trials of a study that may continue; see `Scheduler.promotable`."""
-        sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
-        return self.scheduler.promotable(self._trials(study, sign), is_last=is_last)
+        return self.scheduler.promotable(self._trials(study, _sign(study)), is_last=is_last)
 
     def _trials(self, study: Study, sign: float) -> list[TrialView]:
         return [self._view_of(each, sign) for each in study.get_trials(deepcopy=False) if not is_confirmation(each)]
@@ -101,6 +107,10 @@ class SchedulerPruner(BasePruner):
             known = _Known(copy.deepcopy(parts), view_of(trial, sign))
             self._views[trial._trial_id] = known
         return known.view
+
+
+def _sign(study: Study) -> float:
+    return -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
 
 
 class _Known(NamedTuple):

@@ -153,9 +153,7 @@ def test_failed_trials_do_not_count_and_interrupted_ones_are_not_promoted() -> N
     paused = [trial(0, {10: 1.0}, "paused"), trial(1, {10: 2.0}, "paused")]
     assert ASHA(10, 40, 2).promotable(paused) == [1]
     assert ASHA(10, 40, 2).promotable([*paused, trial(2, {10: 3.0}, "failed")]) == [1]
-    assert (
-        ASHA(10, 40, 2).promotable([*paused, trial(2, {10: 3.0}, "waiting")]) == []
-    )  # the best one waits
+    assert ASHA(10, 40, 2).promotable([*paused, trial(2, {10: 3.0}, "waiting")]) == []  # the best one waits
 
 
 def test_last_report_of_a_run_is_not_a_rung() -> None:
@@ -203,11 +201,12 @@ def test_patient_cannot_wrap_it() -> None:
 def test_in_a_plain_optuna_study_it_prunes_where_it_would_pause() -> None:
     study = optuna.create_study(direction="minimize", pruner=SchedulerPruner(ASHA(10, 40, 2)))
     assert pausing_pruner(study) is study.pruner
-    first, second = study.ask(), study.ask()
-    first.report(1.0, 10)
-    assert first.should_prune()
-    second.report(0.5, 10)
-    assert not second.should_prune()
+    trials = [study.ask() for _ in range(4)]
+    pruned = []
+    for trial_, value in zip(trials, (1.0, 2.0, 0.5, 3.0), strict=True):
+        trial_.report(value, 10)
+        pruned.append(trial_.should_prune())
+    assert pruned == [False, True, False, True]  # the first one is the best so far
 
 
 def test_view_of_a_paused_trial() -> None:
