@@ -102,7 +102,7 @@ class TrialSource:
         """Start the first paused trial that is promoted."""
         by_number = {trial.number: trial for trial in trials}
         for number in self._promotable(trials, is_last=is_last):
-            if number not in busy and number in by_number and promote(self._study.study, by_number[number]):
+            if number not in busy and promote(self._study.study, by_number[number]):
                 started = self._started_trial(by_number[number], planned_row(by_number[number]), resumed=True)
                 return started._replace(promoted_from=by_number[number].user_attrs[PAUSED_ATTR])
         return None
@@ -110,7 +110,8 @@ class TrialSource:
     def _promotable(self, trials: Sequence[FrozenTrial], *, is_last: bool) -> list[int]:
         if self._pruner is None or not any(map(is_paused, trials)):
             return []
-        return self._pruner.promotable(self._study.study, is_last=is_last)
+        own = {trial.number for trial in trials}  # without those of other programs
+        return [number for number in self._pruner.promotable(self._study.study, is_last=is_last) if number in own]
 
     def _new(self) -> StartedTrial:
         """Start the next trial of the plan, or one that the sampler proposes."""

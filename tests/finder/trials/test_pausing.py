@@ -14,6 +14,7 @@ from fakes import SMALL_DQN, SMALL_PPO, RecordingListener
 from agents import AgentSpec, Callback
 from finder.trials.checkpoints import list_saved
 from finder.trials.cohort import run_cohort
+from finder.trials.groups import make_groups
 from finder.trials.trial import PAUSED, TrialSpec
 
 
@@ -45,7 +46,9 @@ def promoted(folder: Path, number: int, agent: str, epoch: int) -> TrialSpec:
 
 
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
-def test_paused_members_join_other_populations_with_identical_results(tmp_path: Path, agent: str) -> None:
+def test_paused_members_join_other_populations_with_identical_results(
+    tmp_path: Path, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole, first, second, third = RecordingListener(), Pausing({0, 1, 2}, 160), Pausing({2}, 320), RecordingListener()
     run_cohort([make_trial(None, number, agent) for number in range(5)], whole)
     run_cohort([make_trial(tmp_path, number, agent) for number in range(4)], first)
@@ -56,11 +59,19 @@ def test_paused_members_join_other_populations_with_identical_results(tmp_path: 
     [saved] = list_saved(tmp_path)
     assert sorted(saved.runs) == [(number, seed) for number in range(3) for seed in (0, 1)]
     # Two of the three continue in one population, beside a new trial.
+    begun: list[set[int]] = []
+
+    def make_groups_of_new_runs(runs: Any, templates: Any) -> Any:
+        begun.append({trial.spec.number for trial, _ in runs})
+        return make_groups(runs, templates)
+
+    monkeypatch.setattr("finder.trials.cohort.make_groups", make_groups_of_new_runs)
     run_cohort([promoted(tmp_path, 2, agent, 2), promoted(tmp_path, 0, agent, 2), make_trial(None, 4, agent)], second)
     assert second.outcomes[2].state == "paused"
     assert second.reports[2] == whole.reports[2][:2]
     assert sorted(saved.runs[0] for saved in list_saved(tmp_path)) == [(0, 0), (2, 0)]
     run_cohort([promoted(tmp_path, 2, agent, 3)], third)
+    assert begun == [{4}], "the others continue from their checkpoints"
     for listener, number in ((second, 0), (third, 2), (second, 4)):
         assert listener.outcomes[number].state == "complete"
         assert listener.outcomes[number].seed_values == whole.outcomes[number].seed_values
