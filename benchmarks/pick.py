@@ -48,7 +48,7 @@ LOOKED_AT = (
 """Tables whose results were known before the race was changed the last time. All others were made later."""
 
 SHARE = 0.1
-POLICIES = ("race", "grid", "random", "keep-top", "halving", "hyperband", "tpe-median")
+POLICIES = ("race", "grid", "random", "keep-top", "halving", "hyperband", "asha", "tpe-median")
 SPENDING = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 """Shares of what all runs of a table cost, at which the race and the design with fixed seeds are compared."""
 

@@ -41,8 +41,8 @@ class Nobody:
 
     def episodes(self, records: Mapping[int, list[Any]]) -> None: ...
 
-    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> set[int]:
-        return set()
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
+        return {}
 
     def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Any]:
         return ()

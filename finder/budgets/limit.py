@@ -52,6 +52,7 @@ class Limit:
         self.chose_trials = chose_trials
         self._together, self._adjusts_seeds = together, adjusts_seeds
         self._running: dict[int, int] = {}  # trial -> number of its seeds
+        self._counted: dict[int, int] = {}  # trial -> environment steps that are recorded already
         self._n_begun = 0
         self._confirming = False
         self._refused = False
@@ -106,8 +107,9 @@ class Limit:
             fits = n
         return fits
 
-    def begun(self, number: int, n_seeds: int) -> None:
-        """Record that a trial with so many seeds has begun."""
+    def begun(self, number: int, n_seeds: int, counted: int = 0) -> None:
+        """Record that a trial with so many seeds has begun, or continues after so many recorded environment steps."""
+        self._counted[number] = counted
         self._n_of_batch = self._n_of_batch + 1 if self._running else 1
         self._running[number] = n_seeds
         self._n_begun += 1
@@ -118,7 +120,8 @@ class Limit:
         n_seeds = self._running.pop(number, 0)
         if n_seeds:
             # A run may end its last rollout beyond its budget.
-            self._meter.ended(min(env_steps, self._spec.env_steps or env_steps), n_seeds)
+            reached = min(env_steps, self._spec.env_steps or env_steps)
+            self._meter.ended(max(0, reached - self._counted.get(number, 0)), n_seeds)
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]], pruned: set[int]) -> set[int]:
         """Return the further trials to prune at a rung, so that the others can reach their end.
@@ -131,7 +134,9 @@ class Limit:
         n_seeds = len(next(iter(values.values()), ())) or 1
         if not self._together or self._confirming:
             return set()
-        self._meter.advanced(self._reached, env_steps, len(self._running), n_seeds)
+        # Promoted trials have made their first steps before.
+        counted = [own for number in self._running if (own := self._counted.get(number, 0)) < env_steps]
+        self._meter.advanced(self._reached, env_steps, len(counted), n_seeds, sum(counted))
         self._reached = env_steps
         left = [number for number in values if number not in pruned and number in self._running]
         if not self.prunes or len(left) < 2 or self._spec.env_steps == env_steps:

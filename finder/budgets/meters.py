@@ -52,8 +52,17 @@ class Meter(ABC):
         """Return the cost of the rest of a batch, whose runs have made so many environment steps."""
 
     @abstractmethod
-    def advanced(self, first: int, last: int, n_trials: int, n_seeds: int) -> None:
-        """Record that the runs of running trials went from one environment step to another since the last call."""
+    def advanced(self, first: int, last: int, n_trials: int, n_seeds: int, counted: int = 0) -> None:
+        """Record that the runs of running trials went from one environment step to another since the last call.
+
+        Args:
+            first: Environment steps at the last call.
+            last: Environment steps now.
+            n_trials: Running trials.
+            n_seeds: Seeds of each.
+            counted: Environment steps of these trials, for one seed each, that were recorded before they began.
+                Defaults to 0.
+        """
 
     @abstractmethod
     def ended(self, env_steps: int, n_seeds: int) -> None:
@@ -103,7 +112,7 @@ class TimeMeter(Meter):
     def rest(self, course: Course, n_seeds: int, reached: int) -> float:
         return self.correction * self._costs.rest_seconds(course, n_seeds, reached)
 
-    def advanced(self, first: int, last: int, n_trials: int, n_seeds: int) -> None:
+    def advanced(self, first: int, last: int, n_trials: int, n_seeds: int, counted: int = 0) -> None:
         now = self._clock()
         if self._last is not None and first:  # the first part of the runs contains the compilation
             self._taken += now - self._last
@@ -142,8 +151,8 @@ class StepMeter(Meter):
             before = max(before, stage.until)
         return n_seeds * steps
 
-    def advanced(self, first: int, last: int, n_trials: int, n_seeds: int) -> None:
-        self._running = last * n_trials * n_seeds
+    def advanced(self, first: int, last: int, n_trials: int, n_seeds: int, counted: int = 0) -> None:
+        self._running = (last * n_trials - counted) * n_seeds
 
     def ended(self, env_steps: int, n_seeds: int) -> None:
         self._ended += env_steps * n_seeds

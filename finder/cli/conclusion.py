@@ -100,10 +100,9 @@ def pick_of(study: OpenStudy) -> Recommendation | None:
 
 def count_states(study: OpenStudy) -> Counter[str]:
     """Return the number of trials in each state; interrupted trials do not count as failed."""
-    from studies.spec.attributes import is_interrupted
+    from studies.spec.attributes import state_word
 
-    names = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running", "WAITING": "waiting"}
-    return Counter("interrupted" if is_interrupted(trial) else names[trial.state.name] for trial in study.trials())
+    return Counter(map(state_word, study.trials()))
 
 
 def print_conclusion(found: Conclusion) -> None:
@@ -262,6 +261,5 @@ def _resume_hint(study: OpenStudy) -> str:
 
 def _counts_text(counts: Counter[str]) -> str:
     shown: list[Any] = [f"{counts[state]} {state}" for state in _STATES]
-    if counts["interrupted"]:
-        shown.append(f"{counts['interrupted']} interrupted")
+    shown += [f"{counts[state]} {state}" for state in ("paused", "interrupted") if counts[state]]
     return ", ".join(shown)

@@ -67,7 +67,8 @@ class Batching:
         New trials would be compared with it and proposed before its results are known, unlike without the interruption.
         """
         matters = self.members is not None and (self.trials is not None or listener.prunes)
-        return matters and any(trial.resumed for trial in trials) and not listener.n_to_resume
+        interrupted = any(trial.resumed and trial.promoted_from is None for trial in trials)
+        return matters and interrupted and not listener.n_to_resume
 
     def _limits(self, n_workers: int, listener: StudyListener) -> tuple[int | None, float]:
         """Return the limits of trials (None for no limit) and of runs over all batches."""

@@ -18,7 +18,7 @@ class StudyListener(Protocol):
 
     @property
     def prunes(self) -> bool:
-        """True if `rung` may stop trials. If False, workers do not wait for its result."""
+        """True if `rung` may stop or pause trials. If False, workers do not wait for its result."""
 
     @property
     def share(self) -> int | None:
@@ -34,8 +34,8 @@ class StudyListener(Protocol):
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
         """Called when episodes have ended, or without episodes as a heartbeat."""
 
-    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> set[int]:
-        """Called when all trials have reached a step, with trial -> seed -> value. Returns the trials to prune."""
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
+        """Called when all trials have reached a step, with trial -> seed -> value. Returns trial -> reason to stop."""
 
     def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:
         """Called when members of a population may copy each other (`CohortListener.exchange`), in this process only."""

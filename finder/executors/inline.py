@@ -12,7 +12,7 @@ from finder.executors.executor import Executor, NextTrial, StudyListener
 from finder.trials.cohort import run_cohort
 from finder.trials.execution import with_executor
 from finder.trials.groups import TemplateCache
-from finder.trials.trial import FELL_BEHIND, Outcome
+from finder.trials.trial import Outcome
 from studies.database.records import EpisodeRecord
 from studies.population_based.exchange import Perturbation
 
@@ -61,7 +61,7 @@ class _ForwardingListener:
         return None
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
-        return dict.fromkeys(self._listener.rung(env_steps, values), FELL_BEHIND)
+        return self._listener.rung(env_steps, values)
 
     def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:
         return self._listener.exchange(env_steps, values)

@@ -19,7 +19,7 @@ from finder.executors.executor import NextTrial, StudyListener
 from finder.executors.message_broker import Event, MessageBroker
 from finder.executors.signals import defer_interrupts
 from finder.trials.execution import with_executor
-from finder.trials.trial import FELL_BEHIND, INTERRUPTED, Outcome, TrialSpec
+from finder.trials.trial import INTERRUPTED, Outcome, TrialSpec
 from studies.spec.attributes import FailureKind
 
 log = logging.getLogger(__name__)
@@ -260,10 +260,10 @@ class TrialDispatcher:
             assert worker.rung is not None
             env_steps = worker.rung[0]
             values |= worker.rung[1]
-        pruned = self.listener.rung(env_steps, values)
+        reasons = self.listener.rung(env_steps, values)
         for number, worker in workers.items():
             assert worker.rung is not None
-            self.broker.reply(number, {trial: FELL_BEHIND for trial in pruned if trial in worker.rung[1]})
+            self.broker.reply(number, {trial: why for trial, why in reasons.items() if trial in worker.rung[1]})
             worker.rung, worker.last_contact = None, time.monotonic()
 
     # How trials and workers end -------------------------------------------------------------------------------
@@ -274,6 +274,8 @@ class TrialDispatcher:
             return
         running.remove(number)
         self.listener.ended(number, outcome)
+        if outcome.state == "paused":  # one of the paused trials may be promoted now
+            self.exhausted = False
 
     def _kill_hung(self) -> None:
         """Kill the workers that were silent for so long that they hang in compiled code (see `watchdog`)."""

@@ -44,6 +44,7 @@ _LINE_SECONDS = 5.0
 _MARKS = {
     "complete": ("✓", "green"),
     "pruned": ("◦", "yellow"),
+    "paused": ("‖", "dim"),
     "failed": ("✗", "red"),
     "interrupted": ("·", "dim"),
 }
@@ -245,6 +246,8 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
     now = study_status(study)
     if n_left == 0 and now.complete:
         lines.append(Text("All trials have ended; this is the result."))
+    elif n_left == 0 and now.n_paused and not now.n_running:
+        lines.append(Text(f"No trials are left to start; {counted(now.n_paused, 'paused trial')} will end."))
     elif n_left == 0 and not now.all_ended:
         lines.append(Text(f"No trials are left to start; other processes run {counted(now.n_running, 'trial')}."))
     elif n_left == 0:
@@ -274,9 +277,9 @@ def end_line(number: int, trial: RunningTrial | None, outcome: Outcome, width: i
     took = f"  {seconds_text(outcome.wall_seconds)}" if outcome.wall_seconds else ""
     if outcome.state == "complete" and outcome.value is not None:
         line.append(_value(outcome.value, spread_of(outcome)), "bold")
-    elif outcome.state == "pruned":
+    elif outcome.state in ("pruned", "paused"):
         at = f" at {_value(outcome.value)}" if outcome.value is not None else ""
-        line.append(f"pruned{at} after {counted(outcome.env_steps, 'step')}", "yellow")
+        line.append(f"{outcome.state}{at} after {counted(outcome.env_steps, 'step')}", style)
     elif outcome.state == "failed":
         reason, room = headline(outcome.reason), width - line.cell_len - len(": ") - len(took)
         word = failure_word(outcome.failure)

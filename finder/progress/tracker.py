@@ -112,10 +112,10 @@ class Tracker:
 
     Attributes:
         study: The study, once it is open.
-        states: Number of trials of this process by their final state.
+        states: Number of trials of this process by their state after they ran; a promoted trial is in none.
         running: Running trials by number.
         best: The best complete trial so far, including earlier processes.
-        n_before: Number of trials that had ended before.
+        n_before: Number of trials that had ended before, or were paused.
         n_again: Number of failed trials that are retried.
         n_total: Number of trials of the complete study.
         n_places: Approximate number of trials that run at the same time.
@@ -127,6 +127,7 @@ class Tracker:
         self.study: OpenStudy | None = None
         self.states: Counter[str] = Counter()
         self.running: dict[int, RunningTrial] = {}
+        self._paused: set[int] = set()  # paused by this process
         self.best: Best | None = None
         self.n_before = 0
         self.n_again = 0
@@ -143,7 +144,7 @@ class Tracker:
 
     @property
     def n_done(self) -> int:
-        """Number of trials of this process that have ended."""
+        """Number of trials of this process that have ended or are paused."""
         states = dict(self.states)  # a copy: the display reads while the search writes
         return sum(count for state, count in states.items() if state != "interrupted")
 
@@ -204,7 +205,7 @@ class Tracker:
         self.n_places = executor.trials_at_once(len(study.spec.seeds))
         before = study_status(study)
         self.n_again = before.n_again
-        self.n_before = before.n_ended - before.n_again
+        self.n_before = before.n_ended - before.n_again + before.n_paused
         self.n_total = self.n_before + n_left
         if not why_no_pick(study):
             pick = best(study)
@@ -229,10 +230,12 @@ class Tracker:
 
         if self.study is not None and self.study.storage.shared:
             now = status_of(self.study.spec, self.study.trials())
-            self.n_before, self.n_total = max(0, now.n_ended - self.n_done), now.n_total
+            self.n_before, self.n_total = max(0, now.n_ended + now.n_paused - self.n_done), now.n_total
 
     def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
         self.n_elsewhere = 0
+        if trial.promoted_from is not None:
+            self._promoted(trial.number)
         self.running[trial.number] = RunningTrial(
             number=trial.number,
             params=self.searched(params),
@@ -243,6 +246,14 @@ class Tracker:
             began=self._clock(),
             confirms=trial.confirms,
         )
+
+    def _promoted(self, number: int) -> None:
+        """Count a trial that was paused, here or by another process, as a running one."""
+        if number in self._paused:
+            self._paused.remove(number)
+            self.states["paused"] -= 1
+        else:
+            self.n_before = max(0, self.n_before - 1)
 
     def trial_built(self, number: int) -> None:
         if self.phase == "starting" and number in self.running:
@@ -267,6 +278,8 @@ class Tracker:
     def trial_ended(self, number: int, outcome: Outcome) -> None:
         trial = self.running.pop(number, None)
         self.states[outcome.state] += 1
+        if outcome.state == "paused":
+            self._paused.add(number)
         self.phase = "" if self.phase in _BEFORE_STEPS else self.phase
         self._count_elsewhere()
         if trial is None:
@@ -278,6 +291,10 @@ class Tracker:
             return
         if outcome.state == "complete" and outcome.value is not None and self._is_best(outcome.value):
             self.best = Best(number, trial.params, outcome.value, spread_of(outcome))
+
+    def paused_ended(self) -> None:
+        self.states["pruned"] += self.states.pop("paused", 0)
+        self._paused.clear()
 
     def _remaining_of(self, trial: RunningTrial, now: float) -> float | None:
         """Return the remaining seconds by the speed of the trial, or by its total time if no trial has ended."""

@@ -10,7 +10,7 @@ from typing import Any
 from agents.callbacks.callback import make_callbacks, why_alone
 from agents.config.agent_config import AgentConfig
 from agents.config.optimizers import OptimizerSpec
-from agents.contract.spec import AgentSpec
+from agents.contract.spec import AgentSpec, FunctionSpec
 from agents.distributed.strategies import StrategySpec
 from agents.environments import EnvironmentSpec
 from agents.environments.time_limits import time_limit
@@ -19,6 +19,7 @@ from agents.training.function_trainer import check_callbacks
 from finder.search.changed_defaults import ChangedDefaults
 from studies.spec.conditions import assignments
 from studies.spec.metrics import metric_of
+from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec
 
 
@@ -91,7 +92,13 @@ def check_plan(spec: StudySpec, resolver: ObjectResolver) -> None:
     """Build the configuration of every value of a study, to report mistakes before the study starts."""
     StrategySpec.of(spec.strategy)
     for label in spec.agents:
-        _check_buildable(resolver.agent({**spec.fixed, "agent": label}, label), spec.strategy)
+        agent = resolver.agent({**spec.fixed, "agent": label}, label)
+        _check_buildable(agent, spec.strategy)
+        if isinstance(agent, FunctionSpec) and canonical_pruner_name(spec.pruner) == "asha":
+            raise ConfigurationError(
+                f"The pruner {spec.pruner!r} pauses trials, and the training function {label!r} cannot be paused: use "
+                "a pruner that stops trials, such as 'successive-halving'."
+            )
     greedy = [name for name in spec.metrics or (spec.metric,) if metric_of(name).n_episodes]
     if greedy:
         _check_evaluable(greedy[0], resolver)

@@ -17,7 +17,7 @@ from studies.study.study import OpenStudy
 log = logging.getLogger(__name__)
 
 
-_OPTIONAL = {"trial_built", "budget_chosen", "budget_spent"}
+_OPTIONAL = {"trial_built", "paused_ended", "budget_chosen", "budget_spent"}
 """Events that an observer may lack."""
 
 
@@ -52,7 +52,10 @@ class Observer(Protocol):
         """Called when episodes of a trial have ended."""
 
     def trial_ended(self, number: int, outcome: Outcome) -> None:
-        """Called when a trial has ended."""
+        """Called when a trial has ended, or was paused: it is started again when it is promoted."""
+
+    def paused_ended(self) -> None:
+        """Called when all paused trials have ended as pruned, because none of them is promoted any more. Optional."""
 
 
 class ObserverOptions(TypedDict):

@@ -24,13 +24,13 @@ from finder.budgets.limit import BudgetSpent, Limit
 from finder.executors import Executor, choose_executor, prepare_for
 from finder.search.changed_defaults import changed_defaults
 from finder.search.display import open_display, uses_builtin_display
-from finder.search.interrupts import interrupt_message
+from finder.search.interruption_messages import interrupt_message, outage_message
 from finder.search.object_resolver import ObjectResolver, check_plan
 from finder.search.observer import GuardedObserver, Observer
 from finder.search.repeated_schedule import repeated_schedule
+from finder.search.search_checkpoints import SearchCheckpoints
 from finder.search.trusted_code import BY_ENVIRONMENT, trusted_code_only
-from finder.trials.checkpoints import remove_ended, remove_unneeded
-from finder.trials.trial import Outcome, TrialSpec
+from finder.trials.trial import FELL_BEHIND, PAUSED, Outcome, TrialSpec
 from studies.analysis.missing_pick import why_no_pick
 from studies.analysis.status import study_status
 from studies.database.fencing import LeaseLostError
@@ -39,22 +39,24 @@ from studies.database.retries import StorageAwayError
 from studies.population_based.exchange import Perturbation
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
+from studies.scheduling.scheduler import Action
 from studies.spec.attributes import LEARNED_ATTR, OBJECTIVES_ATTR
 from studies.spec.population_rules import exchange_marks, value_steps
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
-from studies.storage.watched_file import FileReplacedError
-from studies.study.checkpoint_folder import checkpoint_folder
 from studies.study.study import OpenStudy, with_counts
 from studies.study.time_spent import store_seconds
 
-TIDY_SECONDS = 30.0
-"""Seconds between removals of the checkpoints of ended trials."""
+STORE_SECONDS = 30.0
+"""Seconds between records of the time that a study with a budget in minutes has taken."""
 
 LOOK_SECONDS = 1.0
 """Seconds between polls of the study while other processes run trials."""
 
+
+_REASONS = {Action.STOP: FELL_BEHIND, Action.PAUSE: PAUSED}
+"""Decision of the scheduler -> reason to stop a trial."""
 
 PlanExtension = Callable[[OpenStudy], Sequence[Mapping[str, Any]]]
 """Called when all planned trials have ended; returns the parameters of further trials, or nothing."""
@@ -96,10 +98,9 @@ class Search:
         self._observer = cast("Observer", GuardedObserver(observer))
         self._extend_plan = extend_plan
         self._report_interrupts = report_interrupts
-        self._tidied = self._stored = time.monotonic()
+        self._stored = time.monotonic()
         self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the running trials
-        folder = checkpoint_folder(study.storage.url, study.episodes_key)
-        self._checkpoints = str(folder) if folder is not None and study.spec.checkpoint_seconds > 0 else None
+        self._checkpoints = SearchCheckpoints(study)
 
     @property
     def spec(self) -> StudySpec:
@@ -125,7 +126,7 @@ class Search:
             self._report_limit()
         except StorageAwayError as error:
             self.recorder.close()
-            raise StorageAwayError(f"{error} {self._saved_text(error)}") from error
+            raise StorageAwayError(f"{error} {outage_message(self.recorder.spool_path, error)}") from error
         except KeyboardInterrupt:
             if self._report_interrupts:
                 print(interrupt_message(self.study), file=sys.stderr)
@@ -134,27 +135,32 @@ class Search:
             gc.unfreeze()
             self._store_seconds()
             self.recorder.close()
-        if self._checkpoints is not None:
-            still_open = self.recorder.open_trials
-            others_run = self.study.storage.shared and (self.recorder.stop_reason is not None or still_open)
-            (remove_ended if others_run else remove_unneeded)(self._checkpoints, still_open)
+            self._checkpoints.close()
+        self._checkpoints.remove_unneeded(self.recorder, shared=self.study.storage.shared)
         return self.recorder.stop_reason
 
     def _continue(self) -> bool:
         """Run the next phase of the study or wait for other processes; return whether there was a phase."""
         self.study = self.recorder.refresh()
         if self._limit is not None and self._limit.ended_search:
-            return not self.recorder.n_elsewhere and self._confirm()
+            return not self.recorder.n_elsewhere and (self._end_paused(is_over=True) or self._confirm())
         if self.recorder.n_left:
             self._executor.run(self._next_trial, self)
             return True
         if not study_status(self.study).all_ended:
-            return self._wait()
+            return self._end_paused() or self._wait()
         if rows := self._further_rows():
             self.study = self.recorder.extend_plan(rows)
             self._observer.plan_grows(rows)
             return True
         return self._confirm()
+
+    def _end_paused(self, *, is_over: bool = False) -> bool:
+        """End the paused trials if none of them can be promoted any more; return whether there were any."""
+        ended = self.recorder.end_paused(is_over=is_over)
+        if ended:
+            self._observer.paused_ended()
+        return ended
 
     def _further_rows(self) -> Sequence[Mapping[str, Any]]:
         """Return further trials; none after the confirmation has begun, which ends the search."""
@@ -185,19 +191,6 @@ class Search:
         self._observer.others_run(self.recorder.n_elsewhere)
         time.sleep(LOOK_SECONDS)
         return True
-
-    def _saved_text(self, error: StorageAwayError) -> str:
-        """Return the message about results that are not in the storage."""
-        path = self.recorder.spool_path
-        if isinstance(error.__cause__, FileReplacedError):
-            meanwhile = "" if path is None else f"Trials that have ended since are in {path}. "
-            return f"{meanwhile}Restore the file, and start the study again here."
-        kept = "All trials that had ended before are recorded"
-        if path is None:
-            return f"{kept}: start the study again when the storage is back."
-        return (
-            f"{kept}, those that have ended since are in {path}: start the study again here when the storage is back."
-        )
 
     def _report_limit(self) -> None:
         """Report the trials that were not run because of the budget of the whole search."""
@@ -246,8 +239,9 @@ class Search:
                 confirms=ask.confirms,
                 epoch=ask.epoch,
                 resumed=ask.resumed,
-                checkpoints=self._checkpoints,
-                checkpoint_seconds=self.spec.checkpoint_seconds,
+                promoted_from=ask.promoted_from,
+                checkpoints=self._checkpoints.folder,
+                checkpoint_seconds=self._checkpoints.seconds,
                 hang_seconds=self.spec.hang_seconds,
                 strategy=self.spec.strategy,
                 callbacks=self._resolver.callbacks,
@@ -258,7 +252,7 @@ class Search:
                 only_modules=restriction(),
             )
             if self._limit is not None:
-                self._limit.begun(trial.number, len(trial.seeds))
+                self._limit.begun(trial.number, len(trial.seeds), trial.promoted_from or 0)
             self._observer.trial_started(trial, ask.params)
             return trial
         return None
@@ -291,12 +285,13 @@ class Search:
             self._newest.setdefault(number, {}).update((record.seed, record) for record in own)
             self._observer.trial_episodes(number, own)
 
-    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> set[int]:
-        pruned = self.recorder.rung(env_steps, values)
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
+        decided = self.recorder.decide(env_steps, values)
+        reasons = {number: _REASONS[action] for number, action in decided.items() if action in _REASONS}
         if self._limit is None:
-            return pruned
+            return reasons
         self._limit.check()
-        return pruned | self._limit.rung(env_steps, values, pruned)
+        return reasons | dict.fromkeys(self._limit.rung(env_steps, values, set(reasons)), FELL_BEHIND)
 
     def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:
         return self.recorder.exchange(env_steps, values)
@@ -321,6 +316,8 @@ class Search:
             self.recorder.completed(number, value, outcome.seed_values, extra)
         elif outcome.state == "pruned":
             self.recorder.pruned(number, outcome.env_steps, value, outcome.seed_values, extra)
+        elif outcome.state == "paused":
+            self.recorder.paused(number, outcome.env_steps, outcome.seed_values, extra)
         elif outcome.state == "failed":
             self.recorder.failed(number, outcome.reason, outcome.traceback, extra, kind=outcome.failure)
         else:
@@ -328,12 +325,9 @@ class Search:
         self._observer.trial_ended(number, outcome)
         if self._limit is not None:
             self._limit.ended(number, env_steps)
-            if time.monotonic() - self._stored > TIDY_SECONDS:
+            if time.monotonic() - self._stored > STORE_SECONDS:
                 self._store_seconds()
-        due = time.monotonic() - self._tidied > TIDY_SECONDS
-        if self._checkpoints is not None and due and not self.recorder.is_cut_off:
-            self._tidied = time.monotonic()
-            remove_ended(self._checkpoints, self.recorder.open_trials)
+        self._checkpoints.tidy(self.recorder)
 
 
 @renamed_arguments(ingredients="resolver", further="extend_plan")

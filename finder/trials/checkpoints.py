@@ -1,4 +1,4 @@
-"""Checkpoints of running trials, from which trials resume after their process was killed.
+"""Checkpoints of running trials, from which trials resume after a pause or after their process was killed.
 
 A file holds a group of `finder.trials.groups`: weights, optimizer slots, replay, environments, counters and random
 generators of all members, and every episode so far. A file is replaced atomically. Its header can be read without the
@@ -34,8 +34,14 @@ log = logging.getLogger(__name__)
 MAX_COST = 0.02
 """Largest share of the time that is spent on checkpoints; slow checkpoints are written less often."""
 
+_HINT = "Use a pruner that stops trials instead of pausing them, such as successive-halving."
+
 _FORMAT = 2
 _FORMATS = (1, _FORMAT)
+
+
+class CannotPauseError(RuntimeError):
+    """The state of a trial cannot be saved, so that it cannot be paused."""
 
 
 class SavedGroup(NamedTuple):
@@ -113,14 +119,33 @@ class Checkpoints:
             log.warning("Checkpoints of trials cannot be written: %s: %s", type(error).__name__, error)
         else:
             if path not in self._steps:
-                self._remove_older(group)
+                self._remove_older(group.keys, _epochs(group))
         self._steps[path] = group.trainer.env_steps
 
-    def _remove_older(self, group: Group) -> None:
-        """Remove the files whose runs are all in this group, in later epochs."""
-        runs, epochs = set(group.keys), _epochs(group)
+    def save_paused(self, group: Group, members: Collection[int]) -> None:
+        """Write the state of members that are paused, to a file of their own; call it before they leave the group.
+
+        Raises:
+            CannotPauseError: The state cannot be saved.
+        """
+        if not group.can_checkpoint:
+            raise CannotPauseError(f"A training function cannot be paused. {_HINT}")
+        keys = [group.keys[member] for member in members]
+        epochs = {number: epoch for number, epoch in _epochs(group).items() if int(number) in {key[0] for key in keys}}
+        path = self._folder / _name(keys, epochs, what="paused")
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_with_environments(lambda environments: _write(path, group, environments=environments, runs=keys))
+        except Exception as error:  # pickling an agent of the user may raise anything
+            raise CannotPauseError(
+                f"The trial cannot be paused, as its state cannot be saved ({type(error).__name__}: {error}). {_HINT}"
+            ) from error
+        self._remove_older(keys, epochs)
+
+    def _remove_older(self, keys: Collection[Key], epochs: Mapping[str, int]) -> None:
+        """Remove the files whose runs are all among these, in later epochs."""
         for found in list_saved(self._folder):
-            older = (key in runs and found.progress(key[0])[0] < epochs.get(str(key[0]), 0) for key in found.runs)
+            older = (key in keys and found.progress(key[0])[0] < epochs.get(str(key[0]), 0) for key in found.runs)
             if found.runs and all(older):
                 remove(found.path)
 
@@ -232,12 +257,19 @@ def identity(trial: TrialSpec) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=name_of).encode()).hexdigest()
 
 
-def _write(path: Path, group: Group, *, environments: bool) -> None:
-    """Write a group; see `agents.state_files.state_file.write`."""
+def _write(path: Path, group: Group, *, environments: bool, runs: Collection[Key] | None = None) -> None:
+    """Write a group; see `agents.state_files.state_file.write`.
+
+    Args:
+        path: The file.
+        group: The group.
+        environments: Whether copies of the environments are included.
+        runs: The runs that can resume from the file. Defaults to all that are trained.
+    """
     about = {
         "format": _FORMAT,
         "keys": group.keys,
-        "runs": [group.keys[member] for member in group.active_members],
+        "runs": [group.keys[member] for member in group.active_members] if runs is None else list(runs),
         "identities": {str(trial.spec.number): identity(trial.spec) for trial in group.trials},
         "epochs": _epochs(group),
         "env_steps": group.trainer.env_steps,
@@ -261,6 +293,6 @@ def _epochs(group: Group) -> dict[str, int]:
     return {str(trial.spec.number): trial.spec.epoch for trial in group.trials}
 
 
-def _name(keys: Sequence[Key], epochs: Mapping[str, int]) -> str:
-    digest = hashlib.sha256(repr((keys, sorted(epochs.items()))).encode()).hexdigest()[:12]
+def _name(keys: Sequence[Key], epochs: Mapping[str, int], what: str = "") -> str:
+    digest = hashlib.sha256(f"{(keys, sorted(epochs.items()))!r}{what}".encode()).hexdigest()[:12]
     return f"{keys[0][0]}-{digest}{SUFFIX}"

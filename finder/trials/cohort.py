@@ -18,14 +18,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from agents.trust.allowed_modules import restricted
-from finder.trials.checkpoints import Checkpoints, SavedGroup, load, remove
+from finder.trials.checkpoints import CannotPauseError, Checkpoints, SavedGroup, load, remove
 from finder.trials.exchange import exchange
 from finder.trials.execution import KEY as EXECUTION
 from finder.trials.execution import execution_of
 from finder.trials.failures import failure_of
 from finder.trials.groups import Group, TemplateCache, group_by_structure, make_groups, restore_group, single_run_groups
 from finder.trials.runs import SeededTrial, TrialRun
-from finder.trials.trial import INTERRUPTED, Outcome, State, TrialSpec, configuration_of
+from finder.trials.trial import INTERRUPTED, PAUSED, Outcome, State, TrialSpec, configuration_of
 from studies.database.records import EpisodeRecord
 from studies.population_based.exchange import Perturbation
 from studies.spec.attributes import FailureKind
@@ -209,17 +209,39 @@ class _Cohort:
             trial.check_metric()
             if trial.failed:
                 self._end_failed(number)
-        values = {number: trial.values_at(mark) for number, trial in self._running()}
-        known = {number: own for number, own in values.items() if np.isfinite(list(own.values())).all()}
-        verdicts = self._listener.rung(mark, known) if known else {}
-        for number, reason in verdicts.items():
-            trial = self._trials[number]
-            if not trial.finished:  # a finished trial cannot be pruned
-                self._end_stopped(number, reason, mark, float(mean_of_seeds(list(known[number].values()))))
+        self._judge(mark)
         exchange(mark, dict(self._running()), self._listener)
         for number, trial in self._running():
             if trial.finished:
                 self._complete(number, trial)
+
+    def _judge(self, mark: int) -> None:
+        """Report the values of all trials at an environment step, and stop and pause those that do not continue."""
+        values = {number: trial.values_at(mark) for number, trial in self._running()}
+        known = {number: own for number, own in values.items() if np.isfinite(list(own.values())).all()}
+        verdicts = self._listener.rung(mark, known) if known else {}
+        # A finished trial cannot be pruned.
+        verdicts = {number: reason for number, reason in verdicts.items() if not self._trials[number].finished}
+        self._save_paused([self._trials[number] for number, reason in verdicts.items() if reason == PAUSED])
+        for number, reason in verdicts.items():
+            if self._trials[number].failed:
+                self._end_failed(number)
+            else:
+                self._end_stopped(number, reason, mark, float(mean_of_seeds(list(known[number].values()))))
+
+    def _save_paused(self, paused: Sequence[TrialRun]) -> None:
+        """Save the states of trials that are paused; those that cannot be saved fail."""
+        for group in self._groups:
+            runs = [run for run in group.runs.values() if run.trial in paused and not run.trial.ended]
+            if not runs:
+                continue
+            try:
+                if self._checkpoints is None:
+                    raise CannotPauseError("There is no folder for checkpoints, so trials cannot be paused.")
+                self._checkpoints.save_paused(group, [run.member for run in runs])
+            except CannotPauseError as error:
+                for run in runs:
+                    run.trial.error = error
 
     def _heartbeat(self) -> str | None:
         return self._listener.episodes({})
@@ -291,7 +313,8 @@ class _Cohort:
         trial = self._trials[number]
         reached = trial.env_steps if env_steps is None else env_steps
         seed_values = {seed: value for seed, value in trial.values_at(reached).items() if np.isfinite(value)}
-        state: State = "interrupted" if reason == INTERRUPTED else "pruned"
+        states: Mapping[str, State] = {INTERRUPTED: "interrupted", PAUSED: "paused"}
+        state = states.get(reason, "pruned")
         self._end(number, state, value, reached, seed_values, reason=reason)
 
     def _end(

@@ -22,13 +22,16 @@ from studies.spec.attributes import LIMITS_KEY, FailureKind
 from studies.spec.metrics import metric_of
 from studies.spec.spaces import check_json
 
-State = Literal["complete", "pruned", "failed", "interrupted"]
+State = Literal["complete", "pruned", "paused", "failed", "interrupted"]
 
 INTERRUPTED = "interrupted"
 """The reason to stop when the whole study is being stopped."""
 
 FELL_BEHIND = "pruned: it fell behind"
 """The reason to stop when the pruner stops a trial."""
+
+PAUSED = "paused at a rung"
+"""The reason to stop when the pruner pauses a trial, whose state is saved until it is promoted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +52,7 @@ class TrialSpec:
         confirms: Number of the trial that is repeated on further seeds; None for a trial of the search.
         epoch: How often the trial was started or resumed, in any process. Checkpoints of the newest epoch are loaded.
         resumed: Whether the trial was trained before and continues.
+        promoted_from: Environment steps after which it was paused until now; None if it was not.
         checkpoints: Folder of the checkpoints while the trial runs (`finder.trials.checkpoints`); None for no
             checkpoints.
         checkpoint_seconds: Seconds between checkpoints.
@@ -79,6 +83,7 @@ class TrialSpec:
     confirms: int | None = None
     epoch: int = 1
     resumed: bool = False
+    promoted_from: int | None = None
     checkpoints: str | None = None
     checkpoint_seconds: float = 60.0
     hang_seconds: float = 0.0

@@ -218,7 +218,8 @@ def _unfinished(study: OpenStudy) -> Reason | None:
         text = f"{the_best(now.n_unconfirmed)} {are} not confirmed on further seeds yet: this may change"
         return Reason(text=text, remedy=repeat_search("confirms them"))
     running = f", {now.n_running} running" if now.n_running else ""
-    text = f"{now.n_ended} of {counted(now.n_total, 'trial')} done{running}: this may change"
+    paused = f", {now.n_paused} paused" if now.n_paused else ""
+    text = f"{now.n_ended} of {counted(now.n_total, 'trial')} done{running}{paused}: this may change"
     return Reason(text=text, remedy=None if now.n_running else repeat_search("runs the rest"))
 
 

@@ -13,7 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 from studies.analysis.status import status_of
 from studies.database.damage import DamagedError, check_trials
 from studies.errors import StudyError
-from studies.spec.attributes import exclusion_reason, is_confirmation
+from studies.spec.attributes import exclusion_reason, is_confirmation, is_paused
 from studies.spec.stored_spec import is_finder_study, read_spec
 from studies.storage.storage import StudyStorage, open_storage
 
@@ -38,6 +38,7 @@ class StudySummary:
         n_pruned: Pruned trials.
         n_failed: Trials that raised or diverged; interrupted ones are not counted.
         n_running: Trials that are running, or were running when their process died.
+        n_paused: Trials that are paused at a rung.
         n_confirmed: Ended confirmations, which are in none of the numbers above.
         best_value: Value of the best complete trial, None if there is none.
         started: Start of the first trial, None if none was started.
@@ -61,6 +62,7 @@ class StudySummary:
     best_value: float | None
     started: datetime | None
     unreadable: str = ""
+    n_paused: int = 0
 
 
 def list_studies(storage: StudyStorage | str) -> list[StudySummary]:
@@ -138,5 +140,6 @@ def _counted(trials: Sequence[FrozenTrial]) -> dict[str, Any]:
         "n_pruned": counts[TrialState.PRUNED],
         "n_failed": counts[TrialState.FAIL],
         "n_running": counts[TrialState.RUNNING],
+        "n_paused": sum(map(is_paused, trials)),
         "started": min(starts) if starts else None,
     }

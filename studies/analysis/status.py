@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.analysis.confirmation import unconfirmed
+from studies.spec.attributes import is_paused
 from studies.spec.plan import pending_rows
 from studies.spec.spaces import Json, encode
 
@@ -29,6 +30,7 @@ class StudyStatus:
         n_running: Trials that are running, or were running when their process died.
         n_again: Planned trials that failed, which the next run retries.
         n_unconfirmed: Finalists that are still to be confirmed; 0 before the search is done.
+        n_paused: Trials that are paused at a rung.
     """
 
     n_total: int
@@ -36,6 +38,7 @@ class StudyStatus:
     n_running: int
     n_again: int
     n_unconfirmed: int = 0
+    n_paused: int = 0
 
     @property
     def all_ended(self) -> bool:
@@ -58,16 +61,18 @@ def status_of(spec: StudySpec, trials: Sequence[FrozenTrial]) -> StudyStatus:
     """Return the status of a search, from its spec and its trials."""
     running = [trial for trial in trials if trial.state == TrialState.RUNNING]
     waiting = [trial for trial in trials if trial.state == TrialState.WAITING]
+    n_paused = sum(map(is_paused, waiting))
     if not spec.plan():
         n_ended = sum(trial.state.is_finished() for trial in trials)
         n_total = max(spec.n_trials, n_ended + len(running) + len(waiting))
-        return StudyStatus(n_total=n_total, n_ended=n_ended, n_running=len(running), n_again=0)
+        return StudyStatus(n_total=n_total, n_ended=n_ended, n_running=len(running), n_again=0, n_paused=n_paused)
     untried, again = rows_left(spec, trials)
     # Trials that a user queued in the dashboard are added to the plan.
     queued = len(pending_rows([planned_row(trial) for trial in waiting], _encoded_plan(spec)))
     n_total = len(spec.plan()) + queued
     n_open = len(untried) + len(waiting) + len(running)
-    return StudyStatus(n_total=n_total, n_ended=max(0, n_total - n_open), n_running=len(running), n_again=len(again))
+    n_ended = max(0, n_total - n_open)
+    return StudyStatus(n_total=n_total, n_ended=n_ended, n_running=len(running), n_again=len(again), n_paused=n_paused)
 
 
 def rows_left(spec: StudySpec, trials: Sequence[FrozenTrial]) -> tuple[list[Row], list[Row]]:

@@ -41,6 +41,7 @@ class Ask:
         confirms: Trial that it confirms on further seeds, None for a trial of the search.
         epoch: Number of times that the trial was started or resumed, which distinguishes its checkpoints.
         resumed: Whether the trial was trained before, and continues.
+        promoted_from: Environment steps after which it was paused until now; None if it was not.
     """
 
     number: int
@@ -49,3 +50,4 @@ class Ask:
     confirms: int | None = None
     epoch: int = field(default=1, compare=False)
     resumed: bool = field(default=False, compare=False)
+    promoted_from: int | None = field(default=None, compare=False)

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import Trial, TrialState
 
-from studies.coordination.running_trials import RunningTrials
 from studies.database.fencing import LeaseLostError
 from studies.database.records import Ask, EpisodeRecord
-from studies.errors import StudyError
 from studies.population_based.exchange import Perturbation
-from studies.recording.exchanges import Exchanges
-from studies.recording.failure_streak import FailureStreak
-from studies.recording.trial_endings import TrialEnding, completion, failure, pruning
-from studies.recording.trial_queue import TakenTrial, TrialQueue
+from studies.recording.running_study import RunningStudy
+from studies.recording.trial_endings import TrialEnding, completion, failure, pause, pruning
+from studies.recording.trial_queue import TakenTrial
 from studies.recording.trial_states import requeue
-from studies.recording.writer import Writer
-from studies.spec.attributes import FailureKind, is_open, is_run_by_others
+from studies.scheduling.scheduler import Action
+from studies.spec.attributes import FailureKind
 from studies.spec.spaces import Json, check_json
-from studies.study.study import OpenStudy
 
 
-class Recorder:
+class Recorder(RunningStudy):
     """Recorder of a study: hands out trials and records their events.
 
     Each process that runs a study has one recorder, in its parent process, which receives the events of the processes
@@ -40,90 +33,6 @@ class Recorder:
         retry_failed: Whether planned trials that failed in an earlier run are retried, after those that were never
             tried. Defaults to `True`: the cause may have been fixed.
     """
-
-    def __init__(self, study: OpenStudy, *, retry_failed: bool = True) -> None:
-        if study.leases is None:
-            raise StudyError(f"the study {study.name!r} is open for reading only.")
-        self._leases = study.leases
-        self._lock = threading.RLock()
-        self._study = study
-        self._writer = Writer(study, study.leases)
-        self._exchanges = Exchanges(study, self._writer)
-        self._trials = RunningTrials(self._writer.drop)
-        self._failures = FailureStreak()
-        self._closed = False
-        self.seconds = 0.0
-        """Wall time in seconds spent in this recorder, the cost of recording."""
-        self._leases.start_renewing()
-        with self._exclusive():
-            self._leases.plan(self._writer.catch_up)
-            self._queue = TrialQueue(study, self._leases, retry_failed=retry_failed)
-
-    def extend_plan(self, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
-        """Add trials to an explicit plan whose trials have all ended, and return the extended study.
-
-        Failed trials are not retried.
-
-        Raises:
-            StudyError: If the study has no explicit plan, trials are running, or a row does not fit.
-        """
-        with self._exclusive():
-            if running := sorted(self._trials.running):
-                raise StudyError(f"trials {running} are running: the plan grows when they have ended.")
-            self._study = self._queue.extend_plan(rows)
-            return self._study
-
-    def refresh(self) -> OpenStudy:
-        """Return the study with the plan that its storage holds now, which another process may have extended."""
-        with self._exclusive():
-            self._study = self._queue.refresh()
-            return self._study
-
-    @property
-    def stop_reason(self) -> str | None:
-        """Reason to stop the study early: too many consecutive failures; None otherwise."""
-        return self._failures.stop_reason
-
-    @property
-    def spool_path(self) -> Path | None:
-        """File with the events that could not be written during an outage of the storage; None if there are none."""
-        return self._writer.spool_path
-
-    @property
-    def is_cut_off(self) -> bool:
-        """Return whether the storage has been unreachable for longer than calls are retried."""
-        return self._writer.is_cut_off
-
-    @property
-    def open_trials(self) -> set[int]:
-        """Numbers of the trials that were started and have not ended: running ones, and those waiting to be resumed."""
-        return {trial.number for trial in self._study.all_trials() if is_open(trial)}
-
-    @property
-    def n_elsewhere(self) -> int:
-        """Number of trials that other processes run, or were running when they were killed."""
-        running = [trial for trial in self._study.all_trials() if trial.state == TrialState.RUNNING]
-        return sum(trial.number not in self._trials.running and not is_run_by_others(trial) for trial in running)
-
-    @property
-    def is_led_elsewhere(self) -> bool:
-        """Return whether another process leads the study and may extend its plan."""
-        return self._queue.is_led_elsewhere
-
-    @property
-    def share(self) -> int | None:
-        """Maximum number of trials that a worker should take at a time; None for the leader, which has no limit."""
-        return self._queue.share
-
-    @property
-    def n_left(self) -> int:
-        """Number of trials that are still to be started."""
-        return self._queue.n_left
-
-    @property
-    def n_to_resume(self) -> int:
-        """Number of trials that wait to be resumed, which `ask` returns first."""
-        return self._queue.n_to_resume
 
     def ask(self) -> Ask | None:
         """Return the next trial, which is running from now on; None if there is none."""
@@ -155,7 +64,10 @@ class Recorder:
         self._writer.start(taken.trial, resumed=taken.resumed)
         number, params = taken.trial.number, self._queue.params(taken.trial)
         resumed = taken.resumed and "configuration" in taken.trial.user_attrs
-        return Ask(number, params, taken.seeds, taken.confirms, epoch=self._leases.epoch(number), resumed=resumed)
+        epoch = self._leases.epoch(number)
+        return Ask(
+            number, params, taken.seeds, taken.confirms, epoch, resumed=resumed, promoted_from=taken.promoted_from
+        )
 
     def started(self, number: int, configuration: Mapping[str, Json]) -> None:
         """Store the configuration from which a trial can be run again, as its attribute `configuration`.
@@ -210,25 +122,22 @@ class Recorder:
             values: Trial -> seed -> value. The mean over seeds is reported; NaN and infinities are not recorded.
 
         Returns:
-            The trials to stop: pruned ones, and those that have ended already.
+            The trials to stop: pruned and paused ones, and those that have ended already.
 
         Raises:
             StudyError: If this recorder never handed out one of the trials, or `env_steps` is negative.
         """
+        decided = self.decide(env_steps, values)
+        return {number for number, action in decided.items() if not action.continues}
+
+    def decide(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> dict[int, Action]:
+        """Record values as `rung` does, and return the decision on each trial.
+
+        A trial is only paused by a pruner that pauses trials (`asha`). Save its state, and call `paused`; `ask` returns
+        it again when it is promoted. A caller that cannot save states calls `pruned` instead.
+        """
         with self._exclusive():
-            if env_steps < 0:
-                raise StudyError(f"env_steps is {env_steps}: a trial reports after 0 or more environment steps.")
-            stopped = {number for number in values if self._trials.is_over(number)}
-            trials = [self._trials.running_trial(number) for number in sorted(values.keys() - stopped)]
-            stored = self._writer.report(trials, env_steps, values, self._trials.unless_lost)
-            asked = [trial for trial in stored if not self._queue.is_confirmation(trial.number)]
-            for trial in asked:
-                with self._trials.unless_lost(trial):
-                    self._writer.report_seeds(trial, env_steps, values[trial.number])
-            for trial in asked if not self._study.spec.metrics else ():  # several values have no pruner
-                with self._trials.unless_lost(trial):
-                    stopped |= {trial.number} if trial.should_prune() else set()
-            return stopped | {number for number in values if self._trials.is_taken(number)}
+            return self._rungs.decide(env_steps, values)
 
     def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> list[Perturbation]:
         """Record the values of the members of a population in an interval, and return who copies whom."""
@@ -286,6 +195,43 @@ class Recorder:
                         self._writer.last_report(trial, env_steps, value)
             finally:
                 self._end(number, pruning(self._study.spec.pruner, env_steps, value, seed_values, extra))
+
+    def paused(
+        self,
+        number: int,
+        env_steps: int,
+        seed_values: Mapping[int, float] | None = None,
+        extra: Mapping[str, Json] | None = None,
+    ) -> None:
+        """Record that a trial was paused; it waits until it is promoted, or until `end_paused`.
+
+        Args:
+            number: Number of the trial.
+            env_steps: Environment steps of its last report.
+            seed_values: Value of each seed at that time.
+            extra: Small JSON attributes.
+
+        Raises:
+            StudyError: If the trial is not running or `extra` is not JSON.
+        """
+        attrs = pause(env_steps, seed_values, extra)
+        with self._exclusive():
+            if self._end_here(number):
+                return
+            trial = self._trials.running_trial(number)
+            with self._trials.unless_lost(trial):
+                self._writer.paused(trial, attrs)
+            if not self._end_here(number):
+                self._requeue(trial)
+
+    def end_paused(self, *, is_over: bool = False) -> bool:
+        """End all paused trials as pruned if none of them can be promoted any more; return whether there were any.
+
+        Args:
+            is_over: Whether the search is over, whatever could still be run. Defaults to False.
+        """
+        with self._exclusive():
+            return self._queue.end_paused(is_over=is_over)
 
     def failed(
         self,
@@ -357,18 +303,6 @@ class Recorder:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
-
-    @contextlib.contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        """Serialize public calls, and measure their time."""
-        with self._lock:
-            entered = time.perf_counter()
-            try:
-                for number in self._leases.pop_lost() & self._trials.running.keys():
-                    self._trials.drop(number)
-                yield
-            finally:
-                self.seconds += time.perf_counter() - entered
 
     def _end_here(self, number: int) -> bool:
         """Return whether another process took over a trial that ends here; this process may resume it if it waits."""

@@ -10,7 +10,7 @@ from typing import NamedTuple, get_args
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.errors import StudyError
-from studies.spec.attributes import DIVERGED_ATTR, FAILURE_ATTR, REASON_ATTR, TRACEBACK_ATTR, FailureKind
+from studies.spec.attributes import DIVERGED_ATTR, FAILURE_ATTR, PAUSED_ATTR, REASON_ATTR, TRACEBACK_ATTR, FailureKind
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spaces import Json, check_json
 
@@ -67,6 +67,19 @@ def pruning(
     return _checked(TrialEnding(TrialState.PRUNED, None, {**attrs, **_seed_attrs(known, extra)}))
 
 
+def pause(
+    env_steps: int, seed_values: Mapping[int, float] | None = None, extra: Mapping[str, Json] | None = None
+) -> dict[str, Json]:
+    """Return the attributes of a trial that was paused after this many environment steps.
+
+    Raises:
+        StudyError: If `extra` is not JSON.
+    """
+    attrs: dict[str, Json] = {PAUSED_ATTR: int(env_steps), **_seed_attrs(seed_values, extra)}
+    check_json(attrs)
+    return attrs
+
+
 def failure(
     reason: str, traceback: str = "", extra: Mapping[str, Json] | None = None, *, kind: FailureKind = "error"
 ) -> TrialEnding:
@@ -91,6 +104,8 @@ def pruning_reason(pruner: str, env_steps: int, value: float) -> str:
     when = f"{at} after {env_steps:,} environment steps (pruner {pruner})"
     if canonical_pruner_name(pruner) == "race":  # it also judges by neighbouring rates, and by their expected drift
         return f"others were expected to end better; it was stopped{when}"
+    if canonical_pruner_name(pruner) == "asha":
+        return f"it was paused and never promoted{when}"
     return f"it had fallen behind{when}"
 
 

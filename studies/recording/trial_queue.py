@@ -15,7 +15,7 @@ from studies.coordination.lease_manager import STUDY, LeaseManager
 from studies.database.fencing import LeaseLostError
 from studies.recording.confirmation_queue import ConfirmationQueue
 from studies.recording.trial_source import TrialSource
-from studies.recording.trial_states import StartedTrial, requeue_abandoned, suggest_parameters
+from studies.recording.trial_states import StartedTrial, end_paused, requeue_abandoned, suggest_parameters
 from studies.spec.attributes import FAILURE_ATTR, REASON_ATTR, exclusion_reason
 from studies.study.study import OpenStudy, reloaded, with_longer_plan
 
@@ -38,12 +38,14 @@ class TakenTrial(NamedTuple):
         seeds: Seeds to train with.
         confirms: Number of the trial that it confirms, None for a trial of the search.
         resumed: Whether it was resumed.
+        promoted_from: Environment steps after which it was paused until now; None if it was not.
     """
 
     trial: Trial
     seeds: tuple[int, ...]
     confirms: int | None
     resumed: bool
+    promoted_from: int | None = None
 
 
 class TrialQueue:
@@ -148,7 +150,7 @@ class TrialQueue:
             # Samplers may be slow: they run without the planning lease.
             with contextlib.suppress(LeaseLostError):
                 trial = suggest_parameters(self._study.study, started.trial, started.distributions, started.conditions)
-                return TakenTrial(trial, started.seeds, started.confirms, started.resumed)
+                return TakenTrial(trial, started.seeds, started.confirms, started.resumed, started.promoted_from)
             self._leases.release(started.trial.number)
             self.requeue(started.trial.number)
 
@@ -186,6 +188,23 @@ class TrialQueue:
     def requeue(self, number: int) -> None:
         """Record that a trial was requeued."""
         self._confirmations.requeue(number)
+
+    def end_paused(self, *, is_over: bool) -> bool:
+        """End all paused trials as pruned, unless one of them may still be promoted; return whether there were any.
+
+        Args:
+            is_over: Whether the search is over, whatever could still be run.
+        """
+        return self._planned(lambda: self._end_paused(is_over))
+
+    def _end_paused(self, is_over: bool) -> bool:
+        running = self._study.trials(TrialState.RUNNING)
+        if running or not (is_over or self.n_left == 0):
+            return False
+        paused = self._source.paused
+        for trial in paused:
+            end_paused(self._study.study, trial, self._study.spec.pruner)
+        return bool(paused)
 
     def n_to_confirm(self) -> int:
         """Return the number of confirmations that are still to be started."""

@@ -1,4 +1,4 @@
-"""Source of the next trial of a search: interrupted trials, then queued ones, rows of the plan, and proposals."""
+"""Source of the next trial of a search: interrupted trials, promoted ones, queued ones, rows of the plan, proposals."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from studies.analysis.status import planned_row, remaining_first_trials, rows_left
-from studies.recording.trial_states import StartedTrial, resume, start_trial
-from studies.spec.attributes import is_interrupted
+from studies.recording.trial_states import StartedTrial, promote, resume, start_trial
+from studies.scheduling.scheduler_pruner import pausing_pruner
+from studies.spec.attributes import PAUSED_ATTR, is_interrupted, is_paused
 from studies.spec.conditions import encoded_conditions, in_order
 from studies.spec.plan import pending_rows
 from studies.spec.spaces import Fixed, Json, decode_params, distribution
@@ -37,6 +38,7 @@ class TrialSource:
         self._conditions = encoded_conditions(self._spaces)
         self._distributions = {name: distribution(space) for name, space in self._spaces.items()}
         self._planned = bool(self._spec.plan())
+        self._pruner = pausing_pruner(study.study)
         trials = study.trials()
         if self._planned:
             untried, again = rows_left(self._spec, trials)
@@ -48,17 +50,24 @@ class TrialSource:
 
     @property
     def n_left(self) -> int:
-        """Number of trials that are still to be started."""
+        """Number of trials that are still to be started, or else of paused ones that are promoted next."""
         trials = self._refresh(self._study.trials())
-        waiting = _waiting(trials)
+        waiting = self._waiting(trials)
         if self._planned:
-            return len(waiting) + len(self._pending)
-        return max(sum(map(is_interrupted, waiting)), self._spec.n_trials - (len(trials) - len(waiting)))
+            n_left = len(waiting) + len(self._pending)
+        else:
+            n_left = max(sum(map(self._is_interrupted, waiting)), self._spec.n_trials - (len(trials) - len(waiting)))
+        return n_left or len(self._promotable(trials, is_last=True))
 
     @property
     def n_to_resume(self) -> int:
         """Number of trials that wait to be resumed."""
-        return sum(map(is_interrupted, _waiting(self._refresh(self._study.trials()))))
+        return sum(map(self._is_interrupted, self._waiting(self._refresh(self._study.trials()))))
+
+    @property
+    def paused(self) -> list[FrozenTrial]:
+        """The trials that are paused now."""
+        return [trial for trial in self._refresh(self._study.trials()) if self._is_paused(trial)]
 
     def take(self, all_trials: Sequence[FrozenTrial], busy: Container[int] = ()) -> StartedTrial | None:
         """Return the next trial, which is running from now on; None if there is none. Requires the planning lease.
@@ -68,22 +77,61 @@ class TrialSource:
             busy: Numbers of trials that must not be started now, even if they wait.
         """
         trials = self._refresh(self._study.own_among(all_trials))
-        waiting = [trial for trial in _waiting(trials) if trial.number not in busy]
+        waiting = [trial for trial in self._waiting(trials) if trial.number not in busy]
         # Interrupted trials are resumed even if there are enough trials.
         is_full = not self._planned and len(trials) - len(waiting) >= self._spec.n_trials
+        interrupted = [trial for trial in waiting if self._is_interrupted(trial)]
+        queued = [trial for trial in waiting if not is_full and not self._is_interrupted(trial)]
+        return (
+            self._first_of(interrupted, resumed=True)
+            or self._first_promoted(trials, busy)
+            or self._first_of(queued, resumed=False)
+            or (self._new() if not is_full and (self._pending or not self._planned) else None)
+            or self._first_promoted(trials, busy, is_last=True)
+        )
+
+    def _first_of(self, waiting: Sequence[FrozenTrial], *, resumed: bool) -> StartedTrial | None:
+        """Start the first of these trials that no other program runs by now."""
         for each in waiting:
-            resumed = is_interrupted(each)  # before the state changes: some storages return their own object
-            if is_full and not resumed:
-                break
             if resume(self._study.study, each):
                 return self._started_trial(each, planned_row(each), resumed=resumed)
-        if is_full or (self._planned and not self._pending):
-            return None
+        return None
+
+    def _first_promoted(
+        self, trials: Sequence[FrozenTrial], busy: Container[int], *, is_last: bool = False
+    ) -> StartedTrial | None:
+        """Start the first paused trial that is promoted."""
+        by_number = {trial.number: trial for trial in trials}
+        for number in self._promotable(trials, is_last=is_last):
+            if number not in busy and promote(self._study.study, by_number[number]):
+                started = self._started_trial(by_number[number], planned_row(by_number[number]), resumed=True)
+                return started._replace(promoted_from=by_number[number].user_attrs[PAUSED_ATTR])
+        return None
+
+    def _promotable(self, trials: Sequence[FrozenTrial], *, is_last: bool) -> list[int]:
+        if self._pruner is None or not any(map(is_paused, trials)):
+            return []
+        own = {trial.number for trial in trials}  # without those of other programs
+        return [number for number in self._pruner.promotable(self._study.study, is_last=is_last) if number in own]
+
+    def _new(self) -> StartedTrial:
+        """Start the next trial of the plan, or one that the sampler proposes."""
         row: Mapping[str, Json] = self._pending[0] if self._pending else {}
         trial = start_trial(self._study.study, row)
         del self._pending[:1]  # after the write, which fails if the planning lease was lost
         self._started.add(trial.number)
         return self._started_trial(trial, row, resumed=False)
+
+    def _is_paused(self, trial: FrozenTrial) -> bool:
+        """Return whether a trial waits to be promoted, which a pruner that pauses no trials would never do."""
+        return self._pruner is not None and is_paused(trial)
+
+    def _is_interrupted(self, trial: FrozenTrial) -> bool:
+        return is_interrupted(trial) or (is_paused(trial) and self._pruner is None)
+
+    def _waiting(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+        """Return the waiting trials, without those that wait to be promoted."""
+        return [trial for trial in trials if trial.state == TrialState.WAITING and not self._is_paused(trial)]
 
     def _started_trial(self, trial: FrozenTrial, row: Mapping[str, Json], *, resumed: bool) -> StartedTrial:
         distributions = self._distributions_of(row)
@@ -119,8 +167,3 @@ class TrialSource:
             for name, space in self._spaces.items()
             if name in names or isinstance(space, Fixed)
         }
-
-
-def _waiting(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-    """Return the waiting trials, interrupted ones first."""
-    return sorted((t for t in trials if t.state == TrialState.WAITING), key=lambda trial: not is_interrupted(trial))

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
-from studies.spec.attributes import HELD_ATTR, is_run_by_others
+from studies.recording.trial_endings import pruning
+from studies.spec.attributes import HELD_ATTR, PAUSED_ATTR, PROMOTED_ATTR, is_run_by_others
 
 if TYPE_CHECKING:
     import optuna
@@ -32,6 +33,7 @@ class StartedTrial(NamedTuple):
         resumed: Whether it was resumed.
         distributions: Parameters that it sets, as far as they exist.
         conditions: Conditional parameter -> values of others under which it exists. Defaults to none.
+        promoted_from: Environment steps after which it was paused until now; None if it was not.
     """
 
     trial: FrozenTrial
@@ -40,6 +42,7 @@ class StartedTrial(NamedTuple):
     resumed: bool
     distributions: Mapping[str, BaseDistribution]
     conditions: Mapping[str, Mapping[str, tuple[Json, ...]]] = {}
+    promoted_from: int | None = None
 
 
 def requeue_abandoned(study: optuna.Study, leases: LeaseManager) -> list[FrozenTrial]:
@@ -71,6 +74,23 @@ def resume(study: optuna.Study, trial: FrozenTrial) -> bool:
         return True
     study._storage.set_trial_system_attr(trial._trial_id, HELD_ATTR, False)  # another program runs it
     return False
+
+
+def promote(study: optuna.Study, trial: FrozenTrial) -> bool:
+    """Resume a paused trial beyond its rung; see `resume`."""
+    # In this order: a process that dies in between leaves a trial that is resumed.
+    study._storage.set_trial_user_attr(trial._trial_id, PROMOTED_ATTR, trial.user_attrs[PAUSED_ATTR])
+    return resume(study, trial)
+
+
+def end_paused(study: optuna.Study, trial: FrozenTrial, pruner: str) -> None:
+    """End a paused trial as pruned, with its last value. Requires the planning lease."""
+    step = max(trial.intermediate_values)
+    value = trial.intermediate_values[step]
+    ending = pruning(pruner, step, value)
+    for name, each in ending.attrs.items():
+        study._storage.set_trial_user_attr(trial._trial_id, name, each)
+    study._storage.set_trial_state_values(trial._trial_id, ending.state, [value])
 
 
 def start_trial(study: optuna.Study, row: Mapping[str, Json]) -> FrozenTrial:

@@ -20,7 +20,7 @@ from studies.errors import StudyError
 from studies.recording.intermediate_values import IntermediateValues
 from studies.recording.spool import EndedTrial, Report, Spool
 from studies.recording.trial_states import resume
-from studies.spec.attributes import objective_seeds
+from studies.spec.attributes import PROMOTED_ATTR, objective_seeds
 from studies.statistics.values import mean_of_seeds
 
 if TYPE_CHECKING:
@@ -170,6 +170,19 @@ class Writer:
             lambda: self._intermediate.record(env_steps, [(trial, value)], always=True),
             lambda: self._spool_report(trial.number, env_steps, value, {}),
         )
+
+    def promoted(self, trial: Trial, env_steps: int) -> None:
+        """Store that a trial was promoted at its report after these environment steps."""
+        if not self.is_cut_off:
+            with fenced(self._leases.fence((trial.number,))):
+                trial.set_user_attr(PROMOTED_ATTR, int(env_steps))
+
+    def paused(self, trial: Trial, attrs: Mapping[str, Json]) -> None:
+        """Store that a trial was paused. During an outage it is not: it reaches its rung again when it is resumed."""
+        if not self.is_cut_off:
+            self.flush()
+            with fenced(self._leases.fence((trial.number,))):
+                self._study.storage.trial_writes.set_user_attrs(trial._trial_id, attrs)
 
     def _write_or(self, write: Callable[[], _T], fallback: Callable[[], None]) -> _T | None:
         """Write to the storage, or use the fallback during an outage."""

@@ -171,6 +171,7 @@ _STATE_WORDS = (
     ("COMPLETE", "complete"),
     ("PRUNED", "pruned"),
     ("FAIL", "failed"),
+    ("PAUSED", "paused"),
     ("INTERRUPTED", "interrupted"),
     ("RUNNING", "running"),
     ("WAITING", "waiting"),

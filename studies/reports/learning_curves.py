@@ -22,7 +22,7 @@ from studies.reports.theme import (
     rounded,
     shortened,
 )
-from studies.spec.attributes import is_interrupted
+from studies.spec.attributes import state_word
 from studies.words import counted, number_text
 
 if TYPE_CHECKING:
@@ -234,8 +234,5 @@ def _reported_curve(study: OpenStudy, trial: FrozenTrial, max_points: int) -> Cu
 
 
 def _label(study: OpenStudy, trial: FrozenTrial) -> str:
-    ended = "interrupted" if is_interrupted(trial) else _ENDED.get(trial.state)
-    return trial_label(trial.number, study.params(trial)) + (f" ({ended})" if ended else "")
-
-
-_ENDED = {TrialState.PRUNED: "pruned", TrialState.RUNNING: "running", TrialState.FAIL: "failed"}
+    word = state_word(trial)
+    return trial_label(trial.number, study.params(trial)) + ("" if word in ("complete", "waiting") else f" ({word})")

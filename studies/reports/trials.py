@@ -20,7 +20,7 @@ from studies.reports.theme import (
     rounded,
     value_title,
 )
-from studies.spec.attributes import failure_kind, is_interrupted
+from studies.spec.attributes import failure_kind, is_interrupted, is_paused
 from studies.words import number_text, params_text
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class StatesData(NamedTuple):
     best_so_far: tuple[tuple[int, float], ...]
 
     def of(self, state: str) -> list[TrialRow]:
-        """Return the trials in a state: the name of a state of Optuna, or `INTERRUPTED` for interrupted trials."""
+        """Return the trials in a state: the name of a state of Optuna, `PAUSED` or `INTERRUPTED`."""
         return [row for row in self.trials if row.state == state]
 
 
@@ -62,7 +62,7 @@ def states_data(study: OpenStudy) -> StatesData:
     rows = tuple(
         TrialRow(
             trial.number,
-            "INTERRUPTED" if is_interrupted(trial) else trial.state.name,
+            "PAUSED" if is_paused(trial) else "INTERRUPTED" if is_interrupted(trial) else trial.state.name,
             math.nan if trial.value is None else trial.value,
             study.params(trial),
             str(trial.user_attrs.get("reason", "no reason was recorded")) if trial.state == TrialState.FAIL else "",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from studies.scheduling.pruners import make_pruner
+from studies.scheduling.scheduler import Action
 from studies.scheduling.scheduler_pruner import SchedulerPruner
 from studies.scheduling.sequential_test import SequentialTest
 from studies.scheduling.trial_view import TrialView, ViewState
@@ -44,7 +45,8 @@ Course = tuple[Stage, ...]
 def expected_courses(spec: StudySpec, n_trials: int, at_once: int | None = None) -> list[Course]:
     """Return how many trials are expected to reach each report mark, for each batch of trials.
 
-    The best trial stays the best throughout. Pruners whose decisions depend on the shape of the curves (`patient`,
+    The best trial stays the best throughout. Paused trials that would be promoted if there were no further ones are
+    expected to continue in their batch. Pruners whose decisions depend on the shape of the curves (`patient`,
     `threshold`, `sequential-test`) are assumed to prune nothing.
 
     Args:
@@ -106,11 +108,22 @@ class _Simulation:
                 values = {**view.values, mark: self._values[number]}
                 self._views[number] = replace(view, state="running", values=values)
             if self._scheduler is not None and mark != self._marks[-1]:
-                stopped = self._scheduler.stopped([self._views[number] for number in numbers], self._views)
-                self._end(stopped, "pruned")
-                numbers = [number for number in numbers if number not in stopped]
+                numbers = self._judged(self._scheduler, mark, numbers)
         self._end(numbers, "complete")
         return tuple(stages)
+
+    def _judged(self, scheduler: Scheduler, mark: int, numbers: list[int]) -> list[int]:
+        """Return the trials that continue after a mark."""
+        decided = scheduler.decisions([self._views[number] for number in numbers], self._views)
+        out = {number for number, action in decided.items() if not action.continues}
+        if any(action == Action.PAUSE for action in decided.values()):  # some of the paused ones are promoted later
+            self._end(out, "paused")
+            out -= set(scheduler.promotable(self._views, is_last=True))
+            for number in set(numbers) - out:
+                self._views[number] = replace(self._views[number], promoted_from=mark)
+            self._end(set(numbers) - out, "running")
+        self._end(out, "pruned")
+        return [number for number in numbers if number not in out]
 
     def _end(self, numbers: Iterable[int], state: ViewState) -> None:
         for number in numbers:

@@ -12,10 +12,21 @@ from studies.statistics.values import mean_of_seeds
 
 
 class Action(StrEnum):
-    """Decision on a running trial."""
+    """Decision on a running trial.
+
+    A paused trial waits, with its state saved, until the scheduler promotes it (`Scheduler.promotable`). A trial that
+    is promoted at its report continues without a pause; the promotion is recorded.
+    """
 
     CONTINUE = "continue"
     STOP = "stop"
+    PAUSE = "pause"
+    PROMOTE = "promote"
+
+    @property
+    def continues(self) -> bool:
+        """Return whether the trial goes on training."""
+        return self in (Action.CONTINUE, Action.PROMOTE)
 
 
 AtRung = Mapping[int, tuple[float, ...]]
@@ -37,28 +48,45 @@ class Scheduler(ABC):
         """Return whether single seeds are compared, whose values are then stored at the reports that are judged."""
         return False
 
+    @property
+    def pauses(self) -> bool:
+        """Return whether trials may be paused, whose states are then saved."""
+        return False
+
+    def promotable(self, trials: Sequence[TrialView], *, is_last: bool = False) -> list[int]:
+        """Return the numbers of the paused trials that may continue now, the first ones first.
+
+        Args:
+            trials: All trials of the search.
+            is_last: Whether there are no further trials to begin. Defaults to False.
+        """
+        return []
+
     @abstractmethod
     def is_due(self, trial: TrialView) -> bool:
         """Return whether a trial is judged at its last report. Other trials do not matter for this."""
 
     @abstractmethod
     def decide(self, trial: TrialView, trials: Sequence[TrialView]) -> Action:
-        """Return whether a trial that is due continues after its last report.
+        """Return the decision on a trial that is due, after its last report.
 
         Args:
             trial: The trial.
             trials: All trials of the search, this one included. Confirmations are not among them.
         """
 
-    def stopped(self, reported: Sequence[TrialView], trials: Sequence[TrialView]) -> set[int]:
-        """Return the numbers of the trials that stop, of those that have reported at the same time.
+    def decisions(self, reported: Sequence[TrialView], trials: Sequence[TrialView]) -> dict[int, Action]:
+        """Return the decision on each trial that is due, of those that have reported at the same time.
 
         Args:
             reported: Running trials, each with a new report.
             trials: All trials of the search, these included.
         """
-        due = [trial for trial in reported if self.is_due(trial)]
-        return {trial.number for trial in due if self.decide(trial, trials) == Action.STOP}
+        return {trial.number: self.decide(trial, trials) for trial in reported if self.is_due(trial)}
+
+    def stopped(self, reported: Sequence[TrialView], trials: Sequence[TrialView]) -> set[int]:
+        """Return the numbers of the trials that stop; see `decisions`."""
+        return {number for number, action in self.decisions(reported, trials).items() if action == Action.STOP}
 
 
 class RungScheduler(Scheduler):
@@ -92,10 +120,9 @@ class RungScheduler(Scheduler):
     def decide(self, trial: TrialView, trials: Sequence[TrialView]) -> Action:
         return self._decide(trial, trials, {})
 
-    def stopped(self, reported: Sequence[TrialView], trials: Sequence[TrialView]) -> set[int]:
+    def decisions(self, reported: Sequence[TrialView], trials: Sequence[TrialView]) -> dict[int, Action]:
         judged: dict[int, Mapping[int, Action]] = {}  # all trials of a rung are judged at once
-        due = [trial for trial in reported if self.is_due(trial)]
-        return {trial.number for trial in due if self._decide(trial, trials, judged) == Action.STOP}
+        return {trial.number: self._decide(trial, trials, judged) for trial in reported if self.is_due(trial)}
 
     def _decide(self, trial: TrialView, trials: Sequence[TrialView], judged: dict[int, Mapping[int, Action]]) -> Action:
         step = trial.last_step

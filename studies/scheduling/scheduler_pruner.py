@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optuna.pruners import BasePruner
@@ -13,7 +14,14 @@ from optuna.trial import TrialState
 
 from studies.scheduling.scheduler import Action, RungScheduler, Scheduler
 from studies.scheduling.trial_view import TrialView, ViewState
-from studies.spec.attributes import RUNG_ATTR, has_diverged, is_confirmation
+from studies.spec.attributes import (
+    PAUSED_ATTR,
+    PROMOTED_ATTR,
+    RUNG_ATTR,
+    has_diverged,
+    is_confirmation,
+    is_paused,
+)
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -44,15 +52,35 @@ class SchedulerPruner(BasePruner):
         self._judged: tuple[Any, Mapping[int, Action]] = (None, {})
 
     def prune(self, study: Study, trial: FrozenTrial) -> bool:
-        """Return whether the scheduler stops a trial at its last report."""
-        sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
+        """Return whether the scheduler stops a trial at its last report.
+
+        Only Finder pauses trials (`action`). In another Optuna program, trials that would be paused are pruned, except
+        those that would be promoted if there were no further trials.
+        """
+        action = self.action(study, trial)
+        if action == Action.PAUSE:
+            views = self._trials(study, _sign(study))
+            paused = [replace(each, state="paused") if each.number == trial.number else each for each in views]
+            return trial.number not in self.scheduler.promotable(paused, is_last=True)
+        return action == Action.STOP
+
+    def action(self, study: Study, trial: FrozenTrial) -> Action:
+        """Return the decision of the scheduler on a trial at its last report."""
+        sign = _sign(study)
         own = view_of(trial, sign)
         if not self.scheduler.is_due(own):
-            return False
-        trials = [self._view_of(each, sign) for each in study.get_trials(deepcopy=False) if not is_confirmation(each)]
+            return Action.CONTINUE
+        trials = self._trials(study, sign)
         if isinstance(self.scheduler, RungScheduler):
-            return self._action_at_rung(self.scheduler, own, trials, study.study_name) == Action.STOP
-        return self.scheduler.decide(own, trials) == Action.STOP
+            return self._action_at_rung(self.scheduler, own, trials, study.study_name)
+        return self.scheduler.decide(own, trials)
+
+    def promotable(self, study: Study, *, is_last: bool) -> list[int]:
+        """Return the numbers of the paused trials of a study that may continue; see `Scheduler.promotable`."""
+        return self.scheduler.promotable(self._trials(study, _sign(study)), is_last=is_last)
+
+    def _trials(self, study: Study, sign: float) -> list[TrialView]:
+        return [self._view_of(each, sign) for each in study.get_trials(deepcopy=False) if not is_confirmation(each)]
 
     def _action_at_rung(
         self, scheduler: RungScheduler, own: TrialView, trials: Sequence[TrialView], study_name: str
@@ -63,20 +91,26 @@ class SchedulerPruner(BasePruner):
         if step is None or rung is None or any(map(math.isnan, own.values[step])):
             return scheduler.decide(own, trials)
         at_rung = scheduler.at_rung(rung, trials)
-        key = (study_name, rung, tuple(at_rung.items()))
+        promoted = tuple(trial.number for trial in trials if (trial.promoted_from or 0) >= rung)
+        key = (study_name, rung, tuple(at_rung.items()), promoted)
         if self._judged[0] != key:
             self._judged = key, scheduler.on_rung(rung, at_rung, trials)
         return self._judged[1].get(own.number, Action.CONTINUE)
 
     def _view_of(self, trial: FrozenTrial, sign: float) -> TrialView:
         """Return the view of a trial, which is made anew only if something was reported since."""
-        parts = (sign, trial.state, trial.intermediate_values, trial.user_attrs.get(RUNG_ATTR), trial.params)
+        attrs = tuple(trial.user_attrs.get(name) for name in (RUNG_ATTR, PAUSED_ATTR, PROMOTED_ATTR))
+        parts = (sign, trial.state, trial.intermediate_values, attrs, trial.params)
         known = self._views.get(trial._trial_id)
         if known is None or known.parts != parts:
             # Some storages return their own object, whose reports and parameters grow.
             known = _Known(copy.deepcopy(parts), view_of(trial, sign))
             self._views[trial._trial_id] = known
         return known.view
+
+
+def _sign(study: Study) -> float:
+    return -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
 
 
 class _Known(NamedTuple):
@@ -98,5 +132,17 @@ def view_of(trial: FrozenTrial, sign: float) -> TrialView:
     for step, value in trial.intermediate_values.items():
         seeds = () if math.isnan(value) else tuple(at_rungs.get(str(step), {}).values())
         values[step] = tuple(sign * each for each in seeds or (value,))
-    state: ViewState = "diverged" if has_diverged(trial) else _STATES[trial.state]
-    return TrialView(number=trial.number, params=dict(trial.params), state=state, values=values)
+    state: ViewState = "diverged" if has_diverged(trial) else "paused" if is_paused(trial) else _STATES[trial.state]
+    return TrialView(
+        number=trial.number,
+        params=dict(trial.params),
+        state=state,
+        values=values,
+        promoted_from=trial.user_attrs.get(PROMOTED_ATTR),
+    )
+
+
+def pausing_pruner(study: Study) -> SchedulerPruner | None:
+    """Return the pruner of a study if its scheduler pauses trials, else None."""
+    pruner = study.pruner
+    return pruner if isinstance(pruner, SchedulerPruner) and pruner.scheduler.pauses else None

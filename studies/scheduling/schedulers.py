@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from studies.errors import StudyError, nearest
 from studies.scheduling.arguments import check_arguments
+from studies.scheduling.asha import ASHA
 from studies.scheduling.halving import Halving
 from studies.scheduling.hyperband import Hyperband
 from studies.scheduling.keep_top import KeepTop
@@ -19,7 +20,7 @@ from studies.spec.spaces import Json
 RACE_RUNGS = (0.1, 0.2, 0.3, 0.5, 0.7)
 """Shares of the budget at the rungs of a race."""
 
-SCHEDULERS = ("race", "sequential-test", "keep-top", "median", "percentile", "successive-halving", "hyperband")
+SCHEDULERS = ("race", "sequential-test", "keep-top", "median", "percentile", "successive-halving", "hyperband", "asha")
 """Names of schedulers; `studies.make_pruner` describes them."""
 
 
@@ -56,6 +57,7 @@ def make_scheduler(
         "keep-top": (KeepTop, "at", {"at": _near(marks, (0.3,))[0]}),
         "successive-halving": (Halving, "min_resource", {"min_resource": _part(budget, 16)}),
         "hyperband": (Hyperband, "min_resource", {"min_resource": _part(budget, 27), "max_resource": budget}),
+        "asha": (ASHA, "min_resource", {"min_resource": _part(budget, 16), "max_resource": budget}),
     }
     if canonical in RACES and kwargs.get("per") is not None and kwargs["per"] not in parameters:
         raise StudyError(f"{what} is to race per {kwargs['per']!r}. {nearest(str(kwargs['per']), parameters)}")

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from optuna import Study
 from optuna.samplers import BaseSampler
+from optuna.trial import TrialState
 
-from studies.spec.attributes import is_confirmation
+from studies.spec.attributes import is_confirmation, is_paused
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
     from optuna.distributions import BaseDistribution
-    from optuna.trial import FrozenTrial, TrialState
+    from optuna.trial import FrozenTrial
 
 
 class _SearchTrials(Study):
-    """View of a study for samplers, without confirmations, and with the trials of a warm start before its own."""
+    """View of a study for samplers, without confirmations, and with the trials of a warm start before its own.
+
+    Paused trials are shown as pruned: they have a value, which samplers can learn from.
+    """
 
     _prior: Sequence[FrozenTrial]
 
@@ -29,9 +34,22 @@ class _SearchTrials(Study):
     def _get_trials(
         self, deepcopy: bool = True, states: Container[TrialState] | None = None, use_cache: bool = False
     ) -> list[FrozenTrial]:
-        trials = super()._get_trials(deepcopy, states, use_cache)
-        own = [trial for trial in trials if not is_confirmation(trial)]
-        return [*(trial for trial in self._prior if states is None or trial.state in states), *own]
+        with_paused = states is None or TrialState.PRUNED in states
+        trials = super()._get_trials(deepcopy, None if with_paused else states, use_cache)
+        own = [_as_pruned(trial) if _has_paused(trial) else trial for trial in trials if not is_confirmation(trial)]
+        return [trial for trial in (*self._prior, *own) if states is None or trial.state in states]
+
+
+def _has_paused(trial: FrozenTrial) -> bool:
+    return is_paused(trial) and bool(trial.intermediate_values)
+
+
+def _as_pruned(paused: FrozenTrial) -> FrozenTrial:
+    """Return a paused trial as if it had been pruned at its last report."""
+    pruned = copy.copy(paused)
+    pruned.state = TrialState.PRUNED
+    pruned.value = paused.intermediate_values[max(paused.intermediate_values)]
+    return pruned
 
 
 class TrialSampler(BaseSampler):

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-ViewState = Literal["waiting", "running", "complete", "pruned", "diverged", "failed"]
+ViewState = Literal["waiting", "running", "paused", "complete", "pruned", "diverged", "failed"]
 """State of a trial.
 
-A waiting trial was queued or interrupted; a diverged one failed because of its parameters; a failed one for another
-reason, which says nothing about its parameters.
+A waiting trial was queued or interrupted; a paused one waits at a rung until it is promoted; a diverged one failed
+because of its parameters; a failed one for another reason, which says nothing about its parameters.
 """
 
 
@@ -23,12 +23,14 @@ class TrialView:
         params: Its searched parameters.
         state: Its state.
         values: Environment steps of each report -> value of each seed, or the value over seeds alone; higher is better.
+        promoted_from: Environment steps of the last report after which it was promoted; None if it never was.
     """
 
     number: int
     params: Mapping[str, Any]
     state: ViewState
     values: Mapping[int, tuple[float, ...]]
+    promoted_from: int | None = None
 
     @property
     def last_step(self) -> int | None:

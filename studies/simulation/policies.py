@@ -35,6 +35,7 @@ class SearchPolicy:
         n_finalists: Best trials that are run again on further seeds; 0: none.
         n_further: Further seeds, at most.
         within: Whether there are only as many trials as the budget pays for. If not, the search stops when it is spent.
+        at_once: Trials of a plan that run in step; None: all. A sampler proposes one at a time.
     """
 
     pruner: str = "none"
@@ -44,6 +45,7 @@ class SearchPolicy:
     n_finalists: int = 3
     n_further: int = 5
     within: bool = True
+    at_once: int | None = None
 
     def __call__(self, table: RunTable, budget: float, rng: np.random.Generator) -> Decision:
         """Run the search and return its decision."""
@@ -81,7 +83,7 @@ class SearchPolicy:
             n_seeds=n_seeds,
             n_finalists=self.n_finalists,
             n_further=self.n_further,
-            at_once=None if self.sampler == "plan" else 1,
+            at_once=self.at_once if self.sampler == "plan" else 1,
         )
 
     def _size(self, table: RunTable, budget: float) -> tuple[int, int]:
@@ -92,7 +94,7 @@ class SearchPolicy:
             return n_configs, 1
         if not self.within:
             return n_configs, min(self.n_seeds or 1, usable)
-        cost = functools.partial(_cost, self.pruner, tuple(self.pruner_kwargs.items()), table.marks)
+        cost = functools.partial(_cost, self.pruner, tuple(self.pruner_kwargs.items()), table.marks, self.at_once)
         wanted = range(usable, 0, -1) if self.n_seeds is None else (min(self.n_seeds, usable),)
         for n_seeds in wanted:
             search = n_seeds * cost(n_configs)
@@ -106,14 +108,17 @@ class SearchPolicy:
 
 
 @functools.cache
-def _cost(pruner: str, kwargs: tuple[tuple[str, Json], ...], marks: tuple[int, ...], n_trials: int) -> float:
+def _cost(
+    pruner: str, kwargs: tuple[tuple[str, Json], ...], marks: tuple[int, ...], at_once: int | None, n_trials: int
+) -> float:
     """Return what a search with one seed costs if its trials differ and keep their order, in whole runs."""
     names = tuple(map(str, range(n_trials)))
     values = np.arange(float(n_trials))[:, None, None].repeat(len(marks), axis=2)
     table = RunTable(configs=names, params=({},) * n_trials, seeds=(0,), marks=marks, values=values)
     known = {name: own for name, own in kwargs if name != "per"}
-    design = SearchDesign(scheduler=scheduler_of(pruner, known, marks, ()), n_seeds=1, n_finalists=0)
-    return simulate(table, PlannedProposals(table, range(n_trials), 1), design).cost
+    design = SearchDesign(scheduler=scheduler_of(pruner, known, marks, ()), n_seeds=1, n_finalists=0, at_once=at_once)
+    order = np.random.default_rng(0).permutation(n_trials) if at_once else np.arange(n_trials)
+    return simulate(table, PlannedProposals(table, order.tolist(), 1), design).cost
 
 
 POLICIES: Mapping[str, SearchPolicy] = {
@@ -125,6 +130,7 @@ POLICIES: Mapping[str, SearchPolicy] = {
     "keep-top": SearchPolicy(pruner="keep-top"),
     "halving": SearchPolicy(pruner="successive-halving"),
     "hyperband": SearchPolicy(pruner="hyperband"),
+    "asha": SearchPolicy(pruner="asha", at_once=1),
     "median": SearchPolicy(pruner="median"),
     "percentile": SearchPolicy(pruner="percentile"),
     "grid": SearchPolicy(n_finalists=0),
@@ -135,6 +141,7 @@ POLICIES: Mapping[str, SearchPolicy] = {
 
 - `race`, `sequential-test`, `keep-top`, `halving`, `hyperband`, `median`, `percentile`: all configurations, on as many
   seeds as the budget pays for, with the defaults of that pruner; then a confirmation of the best three.
+- `asha`: the same, with one trial after another, which is paused at rungs and continues when it is promoted.
 - `default`: what `finder lr` and `finder opt` do: the rates of each optimizer race on three seeds, and the best three
   are run again on five further ones. It spends what it needs, and stops at the end of the budget.
 - `grid`: all configurations to the end, on as many seeds as the budget pays for.

@@ -17,7 +17,7 @@ from typing import Literal, Protocol
 
 from studies.analysis.judgement import Verdict, judge, unconfirmed
 from studies.analysis.search_history import SearchHistory, TrialResult
-from studies.scheduling.scheduler import Scheduler
+from studies.scheduling.scheduler import Action, Scheduler
 from studies.simulation.design import SearchDesign
 from studies.simulation.run_table import RunTable
 from studies.simulation.simulated_trial import SimulatedTrial
@@ -136,15 +136,34 @@ class _Simulation:
         """Run all proposed trials, in batches that advance in step."""
         while self._is_over and (batch := self._next_batch()):
             self._run(batch)
+        for trial in self._trials:
+            if trial.state == "paused":
+                self._end(trial, "pruned")
 
     def _next_batch(self) -> list[SimulatedTrial]:
         batch: list[SimulatedTrial] = []
         while self._design.at_once is None or len(batch) < self._design.at_once:
-            taken = self._proposals.take(len(self._trials), self._left)
-            if taken is None:
+            trial = self._promoted() or self._proposed() or self._promoted(is_last=True)
+            if trial is None:
                 break
-            batch.append(self._begin(*taken))
+            batch.append(trial)
         return batch
+
+    def _proposed(self) -> SimulatedTrial | None:
+        taken = self._proposals.take(len(self._trials), self._left)
+        return None if taken is None else self._begin(*taken)
+
+    def _promoted(self, *, is_last: bool = False) -> SimulatedTrial | None:
+        """Return a paused trial that is promoted now; None if there is none."""
+        scheduler = self._design.scheduler
+        if scheduler is None or not any(trial.state == "paused" for trial in self._trials):
+            return None
+        views = [trial.view() for trial in self._trials]
+        for number in scheduler.promotable(views, is_last=is_last)[:1]:
+            trial = self._trials[number]
+            trial.state, trial.promoted_from = "running", trial.last_step
+            return trial
+        return None
 
     def _begin(self, config: int, seeds: tuple[int, ...]) -> SimulatedTrial:
         trial = SimulatedTrial(number=len(self._trials), config=config, params=self._table.params[config], seeds=seeds)
@@ -163,23 +182,38 @@ class _Simulation:
             if config is not None
         ]
         self._run(batch)
+        if self._design.scheduler is not None and self._design.scheduler.pauses:
+            self.run_all()
         return bool(batch)
 
     def _run(self, batch: Sequence[SimulatedTrial]) -> None:
-        """Train trials in step, from mark to mark, until they have ended or the budget has."""
+        """Train trials in step, from mark to mark, until they have ended or paused, or the budget has ended.
+
+        Promoted trials have reported at the first marks already, and the others catch up with them.
+        """
         running = list(batch)
-        for mark in range(len(self._table.marks)):
-            if not running or not self._spend(running, mark):
+        for mark, step in enumerate(self._table.marks):
+            due = [trial for trial in running if (trial.last_step or 0) < step]
+            if not running or not self._spend(due, mark):
                 break
-            self._report(running, mark)
+            self._report(due, mark)
             if mark + 1 == len(self._table.marks):
                 for trial in running:
                     self._end(trial, "complete")
-            elif stopped := self._stopped(running):
-                for trial in running:
-                    if trial.number in stopped:
-                        self._end(trial, "pruned")
-                running = [trial for trial in running if trial.number not in stopped]
+            elif decided := self._decisions(due):
+                self._apply(decided, step)
+                running = [trial for trial in running if trial.state == "running"]
+
+    def _apply(self, decided: Mapping[int, Action], step: int) -> None:
+        """Stop, pause and promote trials after their reports at a step."""
+        for number, action in decided.items():
+            trial = self._trials[number]
+            if action == Action.STOP:
+                self._end(trial, "pruned")
+            elif action == Action.PAUSE:
+                trial.state = "paused"
+            elif action == Action.PROMOTE:
+                trial.promoted_from = step
 
     def _spend(self, running: Sequence[SimulatedTrial], mark: int) -> bool:
         """Spend what training up to a mark costs; return False if that exceeds the budget, which ends the search."""
@@ -199,14 +233,14 @@ class _Simulation:
             if trial.confirms is None and scheduler is not None and _compares_seeds(scheduler, trial):
                 trial.rungs.append(step)
 
-    def _stopped(self, running: Sequence[SimulatedTrial]) -> set[int]:
+    def _decisions(self, reported: Sequence[SimulatedTrial]) -> Mapping[int, Action]:
         scheduler = self._design.scheduler
-        if scheduler is None or running[0].confirms is not None:
-            return set()
-        if not any(scheduler.is_due(trial.view()) for trial in running):
-            return set()
+        if scheduler is None or not reported or reported[0].confirms is not None:
+            return {}
+        if not any(scheduler.is_due(trial.view()) for trial in reported):
+            return {}
         views = {trial.number: trial.view() for trial in self._trials}
-        return scheduler.stopped([views[trial.number] for trial in running], list(views.values()))
+        return scheduler.decisions([views[trial.number] for trial in reported], list(views.values()))
 
     def _end(self, trial: SimulatedTrial, state: Literal["complete", "pruned"]) -> None:
         trial.state = state
@@ -251,7 +285,7 @@ class _Simulation:
 
     def _history(self) -> SearchHistory:
         first = max((seed for trial in self._trials for seed in trial.seeds), default=self._design.n_seeds - 1) + 1
-        n_ended = sum(trial.state != "running" for trial in self._trials)
+        n_ended = sum(trial.has_ended for trial in self._trials)
         if self._results is None or self._results[0] != (n_ended, len(self._trials)):
             self._results = (n_ended, len(self._trials)), tuple(trial.result() for trial in self._trials)
         return SearchHistory(
@@ -263,7 +297,7 @@ class _Simulation:
         )
 
     def _verdict(self) -> Verdict:
-        n_ended = sum(trial.state != "running" for trial in (*self._trials, *self._confirmations))
+        n_ended = sum(trial.has_ended for trial in (*self._trials, *self._confirmations))
         if self._judged is None or self._judged[0] != n_ended:
             self._judged = n_ended, judge(self._history())
         return self._judged[1]

@@ -28,6 +28,7 @@ class SimulatedTrial:
         values: Environment steps of each report -> value of each seed.
         reports: Environment steps of each report -> value over seeds.
         rungs: Environment steps of the reports at which single seeds were compared.
+        promoted_from: Environment steps of the last report after which it was promoted; None if it never was.
     """
 
     number: int
@@ -39,6 +40,12 @@ class SimulatedTrial:
     values: dict[int, tuple[float, ...]] = field(default_factory=dict)
     reports: dict[int, float] = field(default_factory=dict)
     rungs: list[int] = field(default_factory=list)
+    promoted_from: int | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether it was completed or pruned."""
+        return self.state in _RESULT_STATES
 
     @property
     def last_step(self) -> int | None:
@@ -53,7 +60,13 @@ class SimulatedTrial:
 
     def view(self) -> TrialView:
         """Return the trial for schedulers."""
-        return TrialView(number=self.number, params=self.params, state=self.state, values=dict(self.values))
+        return TrialView(
+            number=self.number,
+            params=self.params,
+            state=self.state,
+            values=dict(self.values),
+            promoted_from=self.promoted_from,
+        )
 
     def result(self) -> TrialResult:
         """Return the trial for the judgement of the search."""

@@ -23,6 +23,12 @@ HELD_ATTR = "finder:held"
 TOKEN_ATTR = "finder:token"
 """System attribute: identifies a trial whose creation was not acknowledged by the storage."""
 
+PAUSED_ATTR = "paused_at"
+"""Environment steps at which a trial was paused the last time: it waits until it is promoted or the search ends."""
+
+PROMOTED_ATTR = "promoted_from"
+"""Environment steps of the last report after which a trial was promoted beyond its rung, at once or after a pause."""
+
 RUNG_ATTR = "values at rungs"
 """Environment steps of a rung -> seed -> value; stored for pruners that compare single seeds."""
 
@@ -97,12 +103,37 @@ def exclusion_reason(trial: FrozenTrial, names: Collection[str]) -> str:
 
 def is_interrupted(trial: FrozenTrial) -> bool:
     """Return whether a trial was interrupted and is waiting to be resumed."""
+    return _was_started(trial) and not is_paused(trial)
+
+
+def is_paused(trial: FrozenTrial) -> bool:
+    """Return whether a trial was paused at a rung and has not been promoted since."""
+    return _was_started(trial) and (trial.user_attrs.get(PAUSED_ATTR) or 0) > (trial.user_attrs.get(PROMOTED_ATTR) or 0)
+
+
+def _was_started(trial: FrozenTrial) -> bool:
     return trial.state == TrialState.WAITING and trial.datetime_start is not None
 
 
+def state_word(trial: FrozenTrial) -> str:
+    """Return the state of a trial for users: `paused` and `interrupted` trials are waiting ones for Optuna."""
+    if is_paused(trial):
+        return "paused"
+    return "interrupted" if is_interrupted(trial) else _STATE_WORDS[trial.state]
+
+
+_STATE_WORDS = {
+    TrialState.COMPLETE: "complete",
+    TrialState.PRUNED: "pruned",
+    TrialState.FAIL: "failed",
+    TrialState.RUNNING: "running",
+    TrialState.WAITING: "waiting",
+}
+
+
 def is_open(trial: FrozenTrial) -> bool:
-    """Return whether a trial was started and has not ended: it is running, or waiting to be resumed."""
-    return trial.state == TrialState.RUNNING or is_interrupted(trial)
+    """Return whether a trial was started and has not ended: it is running, paused, or waiting to be resumed."""
+    return trial.state == TrialState.RUNNING or _was_started(trial)
 
 
 def has_diverged(trial: FrozenTrial) -> bool:

@@ -24,6 +24,7 @@ PRUNERS = (
     "successive-halving",
     "sha",
     "hyperband",
+    "asha",
     "keep-top",
     "patient",
     "threshold",

@@ -136,8 +136,7 @@ class StudySpec(CheckedModel):
         max_failures_in_a_row: Consecutive failed trials after which the study stops. Defaults to `3`.
         checkpoint_seconds: Interval between checkpoints of running trials, from which killed ones are resumed; longer
             where checkpoints would take more than 2% of the time. 0 for none. Defaults to `60`.
-        hang_seconds: Seconds after which a run whose environment or agent does not return has failed; 0 for never.
-            Defaults to `600`.
+        hang_seconds: Seconds after which a run that does not return has failed; 0 for never. Defaults to `600`.
         kind: Question that the study answers. Defaults to `tune`.
 
     Raises:

@@ -38,6 +38,11 @@ elif kind == "lr":
     LRFinder("ppo", "CartPole-v1").grid(1e-4, 1e-2, 3, env_steps=8_000, pruner="none", extend=False, **common)
 elif kind == "race":
     LRFinder("ppo", "CartPole-v1").grid(1e-5, 1e-1, 6, env_steps=4_000, pruner="race", extend=False, **common)
+elif kind == "asha":
+    LRFinder("ppo", "CartPole-v1").grid(
+        1e-5, 1e-1, 6, env_steps=4_000, pruner="asha", pruner_kwargs={"min_resource": 500, "reduction_factor": 2},
+        extend=False, **common,
+    )
 else:
     space = {"learning_rate": "1e-5:1e-1:log", "gamma": "0.9:0.999", "clip_range": "0.1:0.4"}
     tune(
@@ -45,7 +50,7 @@ else:
         pruner="median", pruner_kwargs={"n_startup_trials": 2, "n_warmup_steps": 1_000}, **common,
     )
 """
-"""A search: `lr` of three rates without pruning, `race` of six rates, `tune` of three hyperparameters; or
+"""A search: `lr` of three rates without pruning, `race` or `asha` of six rates, `tune` of three hyperparameters; or
 `work`, a worker of an existing study."""
 
 Curve = list[tuple[int, int, int, float, int, float | None]]

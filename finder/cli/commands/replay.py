@@ -31,8 +31,8 @@ def replay(  # noqa: PLR0917 - a command's flags
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            help="race, default, sequential-test, keep-top, halving, hyperband, median, percentile, tpe-median, grid "
-            "or random; may be repeated."
+            help="race, default, sequential-test, keep-top, halving, hyperband, asha, median, percentile, tpe-median, "
+            "grid or random; may be repeated."
         ),
     ] = None,
     budget: Annotated[

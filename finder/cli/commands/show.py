@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 _STYLES = {"COMPLETE": "green", "PRUNED": "yellow", "FAIL": "red", "RUNNING": "cyan", "WAITING": "dim"}
-_WORDS = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running", "WAITING": "waiting"}
 
 
 def show(
@@ -53,7 +52,7 @@ def show(
 
 def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
     from studies.recording.trial_endings import short_reason
-    from studies.spec.attributes import CONFIRMS_ATTR, is_confirmation, is_interrupted
+    from studies.spec.attributes import CONFIRMS_ATTR, is_confirmation
     from studies.study.execution import execution_text
     from studies.words import param_text, spread_text
 
@@ -88,7 +87,7 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
             *(param_text(name, params[name]) if name in params else "" for name in names),
             Text(value + (" ←" if picked else ""), "bold green" if picked else ""),
             *(_value_of(each, name) for name in metrics[1:]),
-            Text("interrupted", "dim") if is_interrupted(each) else Text(_state_word(each), _STYLES[state]),
+            Text(_state_word(each), _STYLES[state]),
             "" if steps is None else f"{steps:,}",
             "" if seconds is None else f"{seconds:.1f}",
             _reason(each) or confirms,
@@ -132,12 +131,12 @@ def _show_trial(study: OpenStudy, trial: FrozenTrial, json: bool) -> None:
 
 
 def _as_json(study: OpenStudy, trial: FrozenTrial) -> dict[str, Any]:
-    from studies.spec.attributes import failure_kind, is_interrupted
+    from studies.spec.attributes import failure_kind, state_word
 
     attrs = trial.user_attrs
     return {
         "number": trial.number,
-        "state": "interrupted" if is_interrupted(trial) else _WORDS[trial.state.name],
+        "state": state_word(trial),
         "params": study.params(trial),
         "value": trial.value,
         "seed_values": attrs.get("seed_values", {}),
@@ -154,11 +153,11 @@ def _as_json(study: OpenStudy, trial: FrozenTrial) -> dict[str, Any]:
 
 def _state_word(trial: FrozenTrial) -> str:
     """Return the state of a trial; of a failed one the kind of its failure."""
-    from studies.spec.attributes import failure_kind
+    from studies.spec.attributes import failure_kind, state_word
     from studies.words import failure_word
 
     kind = failure_kind(trial)
-    return _WORDS[trial.state.name] if kind is None else failure_word(kind)
+    return state_word(trial) if kind is None else failure_word(kind)
 
 
 def _reason(trial: FrozenTrial) -> str:

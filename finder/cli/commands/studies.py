@@ -22,6 +22,7 @@ from studies.storage.commands import storage_flag
 from studies.words import counted
 
 if TYPE_CHECKING:
+    from studies.analysis.listing import StudySummary
     from studies.analysis.recommendation import Recommendation
     from studies.study.study import OpenStudy
 
@@ -55,7 +56,7 @@ def studies(storage: Storage = None, json: Json = False) -> int:
             Text(summary.name, "bold"),
             ", ".join(summary.agents),
             summary.env,
-            f"{summary.n_ended}/{summary.n_trials}" + (f" +{summary.n_running}" if summary.n_running else ""),
+            _trials_text(summary),
             str(summary.n_pruned or ""),
             Text(str(summary.n_failed or ""), "red"),
             "" if summary.best_value is None else number_text(summary.best_value),
@@ -67,6 +68,13 @@ def studies(storage: Storage = None, json: Json = False) -> int:
         if summary.unreadable:
             print_note(summary.unreadable)
     return 0
+
+
+def _trials_text(summary: StudySummary) -> str:
+    """Return how many trials have ended, of how many, and how many are running and paused."""
+    running = f" +{summary.n_running}" if summary.n_running else ""
+    paused = f", {summary.n_paused} paused" if summary.n_paused else ""
+    return f"{summary.n_ended}/{summary.n_trials}{running}{paused}"
 
 
 def best(

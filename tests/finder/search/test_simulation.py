@@ -13,7 +13,7 @@ from run_tables import table_of
 
 from finder import run_search
 from finder.executors.executor import Executor, NextTrial, StudyListener
-from finder.trials.trial import Outcome, TrialSpec
+from finder.trials.trial import PAUSED, Outcome, TrialSpec
 from studies import StudySpec
 from studies.analysis.confirmation import verdict
 from studies.analysis.range_extension import RangeExtension
@@ -67,7 +67,7 @@ class TableExecutor(Executor):
             is_last = mark + 1 == len(self._table.marks)  # a finished trial cannot be pruned
             for number in list(running) if is_last else sorted(stopped):
                 value = float(mean_of_seeds(list(values[number].values())))
-                state: Any = "complete" if is_last else "pruned"
+                state: Any = "complete" if is_last else "paused" if stopped[number] == PAUSED else "pruned"
                 outcome = Outcome(state=state, value=value, env_steps=step, seed_values=values[number])
                 listener.ended(number, outcome)
                 del running[number]
@@ -142,11 +142,11 @@ def assert_same(table: RunTable, study: OpenStudy, search: SimulatedSearch) -> N
     assert search.pick == search.trials[there.pick.number].config
 
 
-PRUNERS = ["race", "successive-halving", "hyperband", "keep-top", "sequential-test", "median", "none"]
+PRUNERS = ["race", "successive-halving", "hyperband", "keep-top", "sequential-test", "median", "none", "asha"]
 
 
 @pytest.mark.parametrize("pruner", PRUNERS)
-@pytest.mark.parametrize("at_once", [None, 1], ids=["in step", "one by one"])
+@pytest.mark.parametrize("at_once", [None, 1, 3], ids=["in step", "one by one", "three at a time"])
 def test_search_and_simulation_do_the_same(pruner: str, at_once: int | None):
     table = noisy_table(PRUNERS.index(pruner), tuple(range(50, 1050, 50)))
     spec = spec_of([dict(params) for params in table.params], pruner=pruner)

@@ -117,6 +117,7 @@ PRUNED_AT = {
     "SuccessiveHalvingPruner": [100] * 3,
     "sha": [100] * 3,
     "hyperband": [100, 100, 200],  # depends on the bracket
+    "asha": [100] * 3,  # as successive halving, since plain Optuna pauses no trials
     "keep-top": [300] * 3,
     "patient": [700] * 3,  # after more than five falling reports
     "threshold": [100] * 3,

@@ -12,7 +12,7 @@ from studies.scheduling.hyperband import Hyperband
 from studies.scheduling.keep_top import KeepTop
 from studies.scheduling.percentile import Percentile
 from studies.scheduling.race import Race
-from studies.scheduling.scheduler import Action, RungScheduler, Scheduler
+from studies.scheduling.scheduler import RungScheduler, Scheduler
 from studies.scheduling.scheduler_pruner import SchedulerPruner, view_of
 from studies.scheduling.schedulers import SCHEDULERS, make_scheduler
 from studies.scheduling.sequential_test import SequentialTest
@@ -26,9 +26,9 @@ def trial(number: int, values: dict[int, Any], state: ViewState = "running", **p
 
 
 def stopped(scheduler: Scheduler, trials: list[TrialView]) -> set[int]:
-    """Return the running trials that are due and stopped."""
+    """Return the running trials that are due and stopped, or paused."""
     due = [each for each in trials if each.state == "running" and scheduler.is_due(each)]
-    return {each.number for each in due if scheduler.decide(each, trials) == Action.STOP}
+    return {each.number for each in due if not scheduler.decide(each, trials).continues}
 
 
 def test_halving_continues_the_best_half_of_a_rung():

@@ -1,0 +1,130 @@
+"""A process that runs a study: its leases, its running trials, its queue, and what it may do next."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from optuna.trial import TrialState
+
+from studies.coordination.running_trials import RunningTrials
+from studies.errors import StudyError
+from studies.recording.exchanges import Exchanges
+from studies.recording.failure_streak import FailureStreak
+from studies.recording.rung_decisions import RungDecisions
+from studies.recording.trial_queue import TrialQueue
+from studies.recording.writer import Writer
+from studies.spec.attributes import is_open, is_run_by_others
+from studies.spec.spaces import Json
+from studies.study.study import OpenStudy
+
+
+class RunningStudy:
+    """Base class for recorders: the state of a study for the process that runs it. All methods are thread-safe.
+
+    Args:
+        study: A study from `open_study` or `join_study`.
+        retry_failed: Whether planned trials that failed in an earlier run are retried, after those that were never
+            tried. Defaults to `True`: the cause may have been fixed.
+    """
+
+    def __init__(self, study: OpenStudy, *, retry_failed: bool = True) -> None:
+        if study.leases is None:
+            raise StudyError(f"the study {study.name!r} is open for reading only.")
+        self._leases = study.leases
+        self._lock = threading.RLock()
+        self._study = study
+        self._writer = Writer(study, study.leases)
+        self._exchanges = Exchanges(study, self._writer)
+        self._trials = RunningTrials(self._writer.drop)
+        self._failures = FailureStreak()
+        self._closed = False
+        self.seconds = 0.0
+        """Wall time in seconds spent in this recorder, the cost of recording."""
+        self._leases.start_renewing()
+        with self._exclusive():
+            self._leases.plan(self._writer.catch_up)
+            self._queue = TrialQueue(study, self._leases, retry_failed=retry_failed)
+        prunes = not study.spec.metrics  # no pruner judges by several values
+        self._rungs = RungDecisions(self._writer, self._trials, self._queue.is_confirmation, prunes=prunes)
+
+    @contextlib.contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Serialize public calls, and measure their time."""
+        with self._lock:
+            entered = time.perf_counter()
+            try:
+                for number in self._leases.pop_lost() & self._trials.running.keys():
+                    self._trials.drop(number)
+                yield
+            finally:
+                self.seconds += time.perf_counter() - entered
+
+    def extend_plan(self, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
+        """Add trials to an explicit plan whose trials have all ended, and return the extended study.
+
+        Failed trials are not retried.
+
+        Raises:
+            StudyError: If the study has no explicit plan, trials are running, or a row does not fit.
+        """
+        with self._exclusive():
+            if running := sorted(self._trials.running):
+                raise StudyError(f"trials {running} are running: the plan grows when they have ended.")
+            self._study = self._queue.extend_plan(rows)
+            return self._study
+
+    def refresh(self) -> OpenStudy:
+        """Return the study with the plan that its storage holds now, which another process may have extended."""
+        with self._exclusive():
+            self._study = self._queue.refresh()
+            return self._study
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Reason to stop the study early: too many consecutive failures; None otherwise."""
+        return self._failures.stop_reason
+
+    @property
+    def spool_path(self) -> Path | None:
+        """File with the events that could not be written during an outage of the storage; None if there are none."""
+        return self._writer.spool_path
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Return whether the storage has been unreachable for longer than calls are retried."""
+        return self._writer.is_cut_off
+
+    @property
+    def open_trials(self) -> set[int]:
+        """Numbers of the trials that were started and have not ended: running ones, and those waiting to be resumed."""
+        return {trial.number for trial in self._study.all_trials() if is_open(trial)}
+
+    @property
+    def n_elsewhere(self) -> int:
+        """Number of trials that other processes run, or were running when they were killed."""
+        running = [trial for trial in self._study.all_trials() if trial.state == TrialState.RUNNING]
+        return sum(trial.number not in self._trials.running and not is_run_by_others(trial) for trial in running)
+
+    @property
+    def is_led_elsewhere(self) -> bool:
+        """Return whether another process leads the study and may extend its plan."""
+        return self._queue.is_led_elsewhere
+
+    @property
+    def share(self) -> int | None:
+        """Maximum number of trials that a worker should take at a time; None for the leader, which has no limit."""
+        return self._queue.share
+
+    @property
+    def n_left(self) -> int:
+        """Number of trials that are still to be started."""
+        return self._queue.n_left
+
+    @property
+    def n_to_resume(self) -> int:
+        """Number of trials that wait to be resumed, which `ask` returns first."""
+        return self._queue.n_to_resume
