@@ -24,7 +24,7 @@ from typing import Any
 from studies.database.records import EpisodeRecord
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
-from studies.spec.spaces import FloatRange, Space
+from studies.spaces.spaces import FloatRange, Space
 from studies.spec.spec import StudySpec
 
 SPACE: dict[str, Space] = {

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from studies.analysis.learning_rate_estimate import estimate_learning_rate
-from studies.analysis.ranking import Candidate, rank, worst_choice
-from studies.analysis.robust_choice import recommended
-from studies.scheduling.halving import Halving
-from studies.scheduling.keep_top import KeepTop
-from studies.scheduling.scheduler import Scheduler
-from studies.scheduling.schedulers import make_scheduler
+from studies.judging.learning_rate_estimate import estimate_learning_rate
+from studies.judging.ranking import Candidate, rank, worst_choice
+from studies.judging.robust_choice import recommended
+from studies.schedulers.halving import Halving
+from studies.schedulers.keep_top import KeepTop
+from studies.schedulers.scheduler import Scheduler
+from studies.schedulers.schedulers import make_scheduler
 from studies.simulation import SearchDesign, make_policy, simulate
 from studies.simulation.proposals import PlannedProposals
 from studies.simulation.replay import CLOSE, coverage, replay_often, run_policy, summary

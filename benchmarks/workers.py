@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from studies.recording.opening import open_study
-from studies.spec.spaces import FloatRange
+from studies.spaces.spaces import FloatRange
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage, open_storage
 from studies.study.study import OpenStudy, load_study

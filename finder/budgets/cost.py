@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from studies.scheduling.expected_pruning import Course
+from studies.adapters.expected_pruning import Course
 from studies.spec.objectives import greedy_episodes_of
 
 if TYPE_CHECKING:

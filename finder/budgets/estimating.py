@@ -24,7 +24,7 @@ from finder.executors import Executor
 from finder.executors.machine import free_memory
 from finder.trials.speed import Speed
 from finder.trials.trial import TrialSpec, limits_of
-from studies.scheduling.expected_pruning import expected_courses
+from studies.adapters.expected_pruning import expected_courses
 from studies.spec.scheduler_names import learns_from_results
 from studies.spec.spec import StudySpec
 from studies.words import counted

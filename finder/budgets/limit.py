@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from finder.budgets.meters import Meter
 from finder.budgets.plan_numbers import n_finalists, n_trials_of
-from studies.scheduling.expected_pruning import Course, Stage, expected_courses
+from studies.adapters.expected_pruning import Course, Stage, expected_courses
 from studies.spec.converters import MOST_SEEDS
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from finder.budgets.cost import Costs
-from studies.scheduling.expected_pruning import Course, Stage, run_steps
+from studies.adapters.expected_pruning import Course, Stage, run_steps
 
 LATE = 1.05
 """Multiple of the minutes after which running trials are stopped."""

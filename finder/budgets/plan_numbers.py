@@ -8,7 +8,7 @@ from typing import Any
 from finder.budgets.cost import Costs
 from finder.budgets.search_plan import TimeEstimate
 from finder.executors.choice import PROCESS_BYTES
-from studies.scheduling.expected_pruning import Course, Stage, expected_courses, kept_trials, run_steps
+from studies.adapters.expected_pruning import Course, Stage, expected_courses, kept_trials, run_steps
 from studies.spec.spec import StudySpec
 
 

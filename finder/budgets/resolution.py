@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from finder.budgets.estimating import Measured, longest_episode_of
 from finder.budgets.plan_numbers import estimated_time, expected_steps, n_trials_of, with_budget
 from finder.budgets.search_plan import counted_minutes
+from studies.adapters.expected_pruning import expected_courses
 from studies.errors import StudyError
-from studies.scheduling.expected_pruning import expected_courses
-from studies.spec.spaces import LARGEST
+from studies.spaces.spaces import LARGEST
 from studies.spec.spec import StudySpec
 from studies.words import counted
 

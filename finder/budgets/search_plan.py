@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from finder.progress.search_progress import seconds_text
-from studies.scheduling.expected_pruning import Stage
+from studies.adapters.expected_pruning import Stage
 from studies.spec.objectives import greedy_episodes_of
 from studies.spec.spec import StudySpec
 from studies.words import counted, the_best

@@ -22,7 +22,7 @@ def print_doubts(study: OpenStudy, pick: Recommendation, *, concluded: bool = Fa
         concluded: Whether the conclusion with the main reason is printed already. Defaults to False.
     """
     from studies.analysis.conclusion import conclusion
-    from studies.analysis.confirmation import verdict
+    from studies.judging.confirmation import verdict
     from studies.reports.explanation import choice_sentence
 
     if study.spec.kind == "range-test":

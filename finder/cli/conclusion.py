@@ -26,7 +26,7 @@ from studies.words import counted
 
 if TYPE_CHECKING:
     from agents.contract.spec import AgentSpec
-    from finder.cli.parameters import Output, SearchOptions
+    from finder.cli.options.parameters import Output, SearchOptions
     from finder.range_test.range_test import RangeTestResult
     from studies.analysis.conclusion import Conclusion
     from studies.analysis.recommendation import Recommendation
@@ -48,9 +48,9 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
     """
     from finder.cli.front import print_front
     from studies.analysis.conclusion import conclusion, pick_json
-    from studies.analysis.missing_pick import why_no_pick
-    from studies.analysis.pareto_front import pareto_front
     from studies.analysis.status import study_status
+    from studies.judging.missing_pick import why_no_pick
+    from studies.judging.pareto_front import pareto_front
 
     pick, counts, reason, found = pick_of(study), count_states(study), why_no_pick(study), conclusion(study)
     if output.json:
@@ -92,8 +92,8 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
 
 def pick_of(study: OpenStudy) -> Recommendation | None:
     """Return the pick, or None; `studies.analysis.recommendation.why_no_pick` has the reason."""
-    from studies.analysis.missing_pick import why_no_pick
     from studies.analysis.recommendation import best
+    from studies.judging.missing_pick import why_no_pick
 
     return None if why_no_pick(study) else best(study)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from finder.progress.console import results, table
-from studies.analysis.pareto_front import FrontTrial, ParetoFront
+from studies.judging.pareto_front import FrontTrial, ParetoFront
 from studies.words import interval_text, params_text, spread_text
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from studies.spec.redaction import secrets_in
+from studies.redaction import secrets_in
 
 _ARG_START, _ARG_END = 47, 48
 """Indices (from 0) of the addresses of the command line in /proc/self/stat; 48 and 49 in proc(5)."""

@@ -12,9 +12,9 @@ from rich.text import Text
 from agents.backend.silence import import_tensorflow
 from agents.errors import ConfigurationError
 from finder.budgets.clock import minutes_from_here
-from finder.cli import values
 from finder.cli.conclusion import conclude, conclude_range_test
-from finder.cli.parameters import Output, SearchOptions
+from finder.cli.options import values
+from finder.cli.options.parameters import Output, SearchOptions
 from finder.cli.stdout_guard import redirect_stdout_to_stderr
 from finder.progress.console import errors, print_commands, print_json, results
 from finder.progress.search_progress import Progress, best_line, make_progress
@@ -22,7 +22,7 @@ from finder.progress.text_layout import HangingIndent
 from finder.search.advice import without_flags
 from finder.trials.metric import metric_of
 from studies.defaults import DEFAULT_STORAGE
-from studies.spec.redaction import redacted
+from studies.redaction import redacted
 from studies.study.origin import StudyOrigin, started_by
 from studies.words import counted
 

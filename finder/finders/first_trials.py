@@ -9,8 +9,8 @@ from typing import Any
 from agents.contract.spec import AgentSpec
 from agents.errors import ConfigurationError, unknown_name
 from studies.errors import StudyError
-from studies.spec.conditions import existing
-from studies.spec.spaces import FloatRange, IntRange, Space, settle
+from studies.spaces.conditions import existing
+from studies.spaces.spaces import FloatRange, IntRange, Space, settle
 from studies.spec.spec import StudySpec
 
 DIGITS = 12

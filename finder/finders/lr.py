@@ -27,10 +27,10 @@ from finder.search.options import StudyOptions, default_pruner, make_spec, obser
 from finder.search.results import SearchResult, finder_repr
 from finder.search.search import run_search
 from finder.trials.metric import Metric, MetricName, metric_of
-from studies.analysis.range_extension import RangeExtension
 from studies.defaults import DEFAULT_STORAGE
+from studies.judging.range_extension import RangeExtension
+from studies.spaces.spaces import LARGEST
 from studies.spec.converters import MOST_SEEDS
-from studies.spec.spaces import LARGEST
 from studies.storage.storage import open_storage
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class LRFinder:
             rates: The rates, instead of `start_lr`, `end_lr` and `n_rates`.
             optimizer: Name of one of the optimizers of the agent; None for all.
             extend: Whether the range is extended by up to two decades if the best rate is at its edge
-                (`studies.analysis.range_extension`); not if `rates` are given. Defaults to True.
+                (`studies.judging.range_extension`); not if `rates` are given. Defaults to True.
             **options: See `StudyOptions`.
 
         Raises:

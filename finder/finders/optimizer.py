@@ -21,8 +21,8 @@ from finder.search.object_resolver import ObjectResolver
 from finder.search.options import StudyOptions, default_pruner, make_spec, observer_options, scheduler_of, spread_order
 from finder.search.results import OptimizerResult, finder_repr
 from finder.search.search import run_search
-from studies.analysis.missing_pick import why_no_pick
-from studies.analysis.range_extension import RangeExtension
+from studies.judging.missing_pick import why_no_pick
+from studies.judging.range_extension import RangeExtension
 from studies.spec.scheduler_names import RACES, canonical_pruner_name
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class OptFinder:
             n_rates: Number of rates of each optimizer for ``"search"``, >= 1, evenly spaced on a log axis including
                 both ends of the range; one or two rates lie inside of it. Defaults to 5.
             extend: Whether the range of an optimizer is extended by up to two decades if its best rate is at the edge
-                (`studies.analysis.range_extension`); only for ``"search"``. Defaults to True.
+                (`studies.judging.range_extension`); only for ``"search"``. Defaults to True.
             **options: See `StudyOptions`.
 
         Raises:

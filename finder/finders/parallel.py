@@ -20,8 +20,8 @@ from finder.search.object_resolver import ObjectResolver
 from finder.search.options import StudyOptions, make_spec, observer_options, scheduler_of
 from finder.search.results import SearchResult, finder_repr
 from finder.search.search import run_search
-from studies.analysis.missing_pick import why_no_pick
 from studies.database.records import EpisodeRecord
+from studies.judging.missing_pick import why_no_pick
 from studies.statistics.values import last_part_return, mean_of_seeds
 from studies.study.study import OpenStudy
 
@@ -99,7 +99,7 @@ class ParallelFinder:
                 ``"auc"`` (mean return over the whole training), ``"steps-to:475"`` (environment steps to a return),
                 ``"success-rate"``, ``"custom:NAME"`` or ``"loss"`` (`studies.spec.metrics`).
                 Losses of different algorithms are hard to compare. Defaults to ``"return"``. Several, in a
-                list, give a Pareto front (`studies.analysis.pareto_front`).
+                list, give a Pareto front (`studies.judging.pareto_front`).
             **options: See `StudyOptions`. `n_jobs` defaults to one process for each agent, `pruner` to none, and
                 `confirm` to 0, because the selection bias among a few agents is small.
 

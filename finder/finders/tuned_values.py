@@ -13,8 +13,8 @@ from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from studies.errors import StudyError
-from studies.spec.conditions import existing, in_order
-from studies.spec.spaces import Space, settle
+from studies.spaces.conditions import existing, in_order
+from studies.spaces.spaces import Space, settle
 
 ZOO = "zoo"
 """Name of these values among the first trials of a search."""

@@ -24,10 +24,10 @@ from finder.search.study_file import read_study
 from studies.analysis.status import study_status
 from studies.errors import StudyError
 from studies.recording.opening import open_study
+from studies.spaces.space_notation import conditional, parse_space, split_conditions
+from studies.spaces.spaces import Fixed, Space
 from studies.spec.population_rules import PERTURB_STEPS
 from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name, is_population_based
-from studies.spec.space_notation import conditional, parse_space, split_conditions
-from studies.spec.spaces import Fixed, Space
 from studies.spec.spec import StudySpec
 from studies.study.origin import StudyOrigin, started_by
 from studies.study.study import OpenStudy
@@ -119,7 +119,7 @@ def tune(
             ``"auc"`` (mean return over the whole training), ``"steps-to:475"`` (environment steps to a return),
             ``"success-rate"``, ``"custom:NAME"`` or ``"loss"`` (`studies.spec.metrics`).
             Losses at different rates are hard to compare. Defaults to ``"return"``. Several, in a
-            list, give a Pareto front (`studies.analysis.pareto_front`).
+            list, give a Pareto front (`studies.judging.pareto_front`).
         n_trials: Trials in total, including those of a resumed study. Defaults to 20, or with
             `minutes` (or `total_env_steps`) and `env_steps` to as many as it suffices for.
         sampler: Name of a sampler. Defaults to ``"tpe"``.

@@ -12,8 +12,8 @@ import numpy as np
 
 from agents.callbacks.history_file import read_evaluations, read_history
 from agents.errors import ConfigurationError, check_at_least
+from studies.figures.theme import PALETTE, annotate_empty, new_figure, plain, rgba, rounded, shortened
 from studies.reports.page import page_html, write_page
-from studies.reports.theme import PALETTE, annotate_empty, new_figure, plain, rgba, rounded, shortened
 from studies.words import counted
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from agents.training.run import Budget
 from agents.training.trainer import Trainer
 from finder.long_run.run_folder import RunFolder, RunSettings
 from finder.trials.watchdog import Watchdog, WatchdogCallback
-from studies.spec.spaces import LARGEST
+from studies.spaces.spaces import LARGEST
 from studies.spec.spec import MOST_PROCESSES
 
 LAST_EPISODES = 100

@@ -18,7 +18,7 @@ from agents.errors import ConfigurationError
 from agents.state_files.whole_file import remove_unfinished, replacing
 from agents.trust.allowed_modules import restrict_to_names
 from agents.trust.signatures import is_signature_of, signature_of, trusts_all
-from studies.spec.redaction import redacted
+from studies.redaction import redacted
 from studies.words import call_lines, class_or_id
 
 if TYPE_CHECKING:

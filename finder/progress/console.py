@@ -19,7 +19,7 @@ from finder.progress.guarded_live import DisplayConsole
 from finder.progress.plain_text import PlainConsole, plain_json, truncate_long_words
 from finder.progress.text_layout import HangingIndent
 from studies.defaults import DEFAULT_STORAGE
-from studies.spec.redaction import redacted
+from studies.redaction import redacted
 from studies.words import counted
 
 if TYPE_CHECKING:

@@ -102,7 +102,7 @@ class PlainProgress(Progress):
     def confirmation_begins(self, n_finalists: int) -> None:
         super().confirmation_begins(n_finalists)
         if self.study is not None:
-            from studies.analysis.confirmation import held_out_seeds
+            from studies.judging.confirmation import held_out_seeds
 
             seeds = held_out_seeds(self.study.spec)
             further = f"{counted(len(seeds), 'further seed')} ({', '.join(map(str, seeds))})"

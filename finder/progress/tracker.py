@@ -197,9 +197,9 @@ class Tracker:
     # Events --------------------------------------------------------------------------------------------
 
     def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
-        from studies.analysis.missing_pick import why_no_pick
         from studies.analysis.recommendation import best
         from studies.analysis.status import study_status
+        from studies.judging.missing_pick import why_no_pick
 
         self.study = study
         self.n_places = executor.trials_at_once(len(study.spec.seeds))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from finder.range_test.curve import smooth
 from finder.range_test.suggestion import Suggestion
-from studies.reports.theme import PALETTE, QUIET, annotate_rate, log_axis, new_figure
+from studies.figures.theme import PALETTE, QUIET, annotate_rate, log_axis, new_figure
 from studies.words import rate_text
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from finder.range_test.curve import smooth
 from finder.range_test.range_test import RangeTestResult, smoothing_window
 from finder.range_test.suggestion import minimum, no_suggestion, steepest
 from finder.range_test.sweep import Sweep
-from studies.analysis.learning_rate_estimate import WIDEST
+from studies.judging.learning_rate_estimate import WIDEST
 
 
 def pool_results(runs: Sequence[RangeTestResult], seeds: Sequence[int]) -> RangeTestResult:

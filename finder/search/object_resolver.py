@@ -17,7 +17,7 @@ from agents.environments.time_limits import time_limit
 from agents.errors import ConfigurationError
 from agents.training.function_trainer import check_callbacks
 from finder.search.changed_defaults import ChangedDefaults
-from studies.spec.conditions import assignments
+from studies.spaces.conditions import assignments
 from studies.spec.metrics import metric_of
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec

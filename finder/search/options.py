@@ -15,10 +15,10 @@ from finder.search.observer import Observer, ObserverOptions
 from finder.trials.metric import study_metrics
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
+from studies.spaces.spaces import check_json
 from studies.spec.converters import MOST_SEEDS
 from studies.spec.metrics import metric_of
 from studies.spec.scheduler_names import is_population_based
-from studies.spec.spaces import check_json
 from studies.spec.spec import StudySpec, default_name
 
 _T = TypeVar("_T")

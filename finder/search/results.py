@@ -6,11 +6,11 @@ import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from studies.analysis.missing_pick import why_no_pick
 from studies.analysis.no_recommendation import NoRecommendation
-from studies.analysis.pareto_front import ParetoFront, pareto_front
 from studies.analysis.recommendation import Recommendation, best, best_optimizer
 from studies.errors import StudyError
+from studies.judging.missing_pick import why_no_pick
+from studies.judging.pareto_front import ParetoFront, pareto_front
 from studies.study.study import OpenStudy
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class SearchResult:
         from studies.reports import plot_learning_rate, plot_trials
 
         if self.study.spec.metrics:
-            from studies.reports.pareto import plot_pareto_front
+            from studies.figures.pareto import plot_pareto_front
 
             return plot_pareto_front(self.study)
         has_rates = any(name.endswith("learning_rate") for name in self.study.spec.search_space())

@@ -31,15 +31,15 @@ from finder.search.repeated_schedule import repeated_schedule
 from finder.search.search_checkpoints import SearchCheckpoints
 from finder.search.trusted_code import BY_ENVIRONMENT, trusted_code_only
 from finder.trials.trial import FELL_BEHIND, PAUSED, Outcome, TrialSpec
-from studies.analysis.missing_pick import why_no_pick
 from studies.analysis.status import study_status
 from studies.database.fencing import LeaseLostError
 from studies.database.records import Ask, EpisodeRecord
 from studies.database.retries import StorageAwayError
+from studies.judging.missing_pick import why_no_pick
 from studies.population_based.exchange import Perturbation
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
-from studies.scheduling.scheduler import Action
+from studies.schedulers.scheduler import Action
 from studies.spec.attributes import LEARNED_ATTR, OBJECTIVES_ATTR
 from studies.spec.population_rules import exchange_marks, value_steps
 from studies.spec.scheduler_names import canonical_pruner_name

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from finder.trials.checkpoints import remove_ended, remove_unneeded
-from studies.scheduling.scheduler_pruner import pausing_pruner
+from studies.adapters.scheduler_pruner import pausing_pruner
 from studies.study.checkpoint_folder import checkpoint_folder
 
 if TYPE_CHECKING:

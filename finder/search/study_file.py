@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from studies.errors import StudyError
-from studies.spec.space_notation import parse_space
-from studies.spec.spaces import Choice, Fixed, Json
+from studies.spaces.space_notation import parse_space
+from studies.spaces.spaces import Choice, Fixed, Json
 from studies.spec.spec import StudySpec
 from studies.spec.spec_file import Location, Mistake, model_of, read_file
 

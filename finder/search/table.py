@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from studies.analysis.confirmation import candidate
-from studies.analysis.missing_pick import why_no_pick
-from studies.analysis.ranking import rank
 from studies.analysis.recommendation import best
+from studies.judging.confirmation import candidate
+from studies.judging.missing_pick import why_no_pick
+from studies.judging.ranking import rank
 from studies.spec.attributes import failure_kind, objective_seeds
 from studies.statistics.values import mean_of_seeds
 from studies.study.study import OpenStudy

@@ -18,9 +18,9 @@ from agents.environments.time_limits import no_limit_hint
 from agents.training.function_trainer import OwnTraining
 from agents.training.records import Episode, MetricSummary
 from studies.database.records import EpisodeRecord
+from studies.spaces.spaces import check_json
 from studies.spec.attributes import LIMITS_KEY, FailureKind
 from studies.spec.metrics import metric_of
-from studies.spec.spaces import check_json
 
 State = Literal["complete", "pruned", "paused", "failed", "interrupted"]
 

@@ -1,4 +1,4 @@
-"""Analysis of a study: ranking, recommendation, confirmation, conclusion.
+"""Analysis of a study: its status, recommendation and conclusion, and what another study may take from it.
 
-This room reads studies and never writes to one; its statistics are in `studies.statistics`.
+This room reads studies and never writes to one.
 """

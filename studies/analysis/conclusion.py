@@ -19,11 +19,6 @@ from typing import TYPE_CHECKING, Literal
 
 from optuna.trial import TrialState
 
-from studies.analysis.confirmation import Verdict, pruned_estimates, verdict
-from studies.analysis.learning_rate_estimate import LITTLE, cost_of_choice, cost_text
-from studies.analysis.missing_pick import why_no_pick
-from studies.analysis.pareto_front import pareto_front
-from studies.analysis.ranking import Ranked
 from studies.analysis.recommendation import Recommendation, best
 from studies.analysis.remedies import (
     Remedy,
@@ -35,9 +30,14 @@ from studies.analysis.remedies import (
     repeat_search,
     within_limit,
 )
-from studies.analysis.robust_choice import kind_key
 from studies.analysis.status import study_status
-from studies.spec.spaces import Json
+from studies.judging.confirmation import Verdict, pruned_estimates, verdict
+from studies.judging.learning_rate_estimate import LITTLE, cost_of_choice, cost_text
+from studies.judging.missing_pick import why_no_pick
+from studies.judging.pareto_front import pareto_front
+from studies.judging.ranking import Ranked
+from studies.judging.robust_choice import kind_key
+from studies.spaces.spaces import Json
 from studies.words import (
     counted,
     interval_text,

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from optuna.trial import FrozenTrial
 
-from studies.analysis.confirmation import verdict
-from studies.analysis.learning_rate_estimate import LearningRateEstimate
-from studies.analysis.missing_pick import complete_trials, rate_suggestions, why_no_pick
 from studies.analysis.named_modules import check_modules
-from studies.analysis.ranking import Ranked, seeds_to_settle
 from studies.analysis.schedules import lineage_of, schedule_text
 from studies.errors import StudyError, nearest
+from studies.judging.confirmation import verdict
+from studies.judging.learning_rate_estimate import LearningRateEstimate
+from studies.judging.missing_pick import complete_trials, rate_suggestions, why_no_pick
+from studies.judging.ranking import Ranked, seeds_to_settle
 from studies.population_based.schedule import Schedule
+from studies.spaces.spaces import Json
 from studies.spec.attributes import seed_values
 from studies.spec.metrics import metric_of
-from studies.spec.spaces import Json
 from studies.spec.spec import Direction
 from studies.words import counted, interval_text, params_text, spread_text, with_value
 
@@ -50,7 +50,7 @@ class Recommendation:
         optimizers: Name of each optimizer -> its configuration as Keras serializes it, with the same rate.
         metric: Name of the metric of the value (`studies.spec.metrics`).
         value: Mean over seeds: over the further ones if the trial was confirmed, which were not used to
-            choose the finalists (`studies.analysis.confirmation`). NaN for a range test.
+            choose the finalists (`studies.judging.confirmation`). NaN for a range test.
         spread: Sample standard deviation over seeds; NaN with fewer than two seeds.
         low: Lower end of the 95% interval of the expected value; NaN if the spread is unknown.
         high: Upper end of that interval.

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from studies.analysis.learning_rate_estimate import WIDEST, LearningRateEstimate
-from studies.spec.conditions import condition_text
-from studies.spec.spaces import Json
+from studies.judging.learning_rate_estimate import WIDEST, LearningRateEstimate
+from studies.spaces.conditions import condition_text
+from studies.spaces.spaces import Json
 
 if TYPE_CHECKING:
     from studies.spec.spec import StudySpec

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.analysis.confirmation import unconfirmed
+from studies.judging.confirmation import unconfirmed
+from studies.spaces.plan import pending_rows
+from studies.spaces.spaces import Json, encode
 from studies.spec.attributes import is_paused
-from studies.spec.plan import pending_rows
-from studies.spec.spaces import Json, encode
 
 if TYPE_CHECKING:
     from studies.spec.spec import StudySpec

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.analysis.confirmation import verdict
-from studies.analysis.missing_pick import why_no_pick
 from studies.analysis.recommendation import best
 from studies.errors import StudyError
+from studies.judging.confirmation import verdict
+from studies.judging.missing_pick import why_no_pick
+from studies.spaces.conditions import exists, in_order
+from studies.spaces.spaces import Json, Space, settle
 from studies.spec.compatibility import differences
-from studies.spec.conditions import exists, in_order
 from studies.spec.scheduler_names import PRIOR_SAMPLERS, canonical_sampler_name, is_population_based
-from studies.spec.spaces import Json, Space, settle
 from studies.spec.spec import StudySpec
 from studies.spec.warm_start import MOST_PRIOR_TRIALS, PriorTrial, WarmStart
 from studies.study.study import OpenStudy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from studies.spec.spaces import Json
+from studies.spaces.spaces import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
 
-    from studies.spec.spaces import Json
+    from studies.spaces.spaces import Json
 
 
 class TrialWrites(ABC):

@@ -13,7 +13,7 @@ from studies.population_based.exchange import Perturbation, PopulationBased
 from studies.population_based.gaussian_process import Array, Observations, fitted, posterior
 from studies.population_based.perturbation import from_unit, to_unit
 from studies.population_based.schedule import Member
-from studies.spec.spaces import FloatRange
+from studies.spaces.spaces import FloatRange
 
 
 class Change(NamedTuple):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from studies.population_based.schedule import Member
-from studies.spec.spaces import FloatRange
+from studies.spaces.spaces import FloatRange
 
 
 class Perturbation(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 
 from studies.population_based.exchange import Perturbation, PopulationBased
 from studies.population_based.schedule import Member
-from studies.spec.spaces import FloatRange
+from studies.spaces.spaces import FloatRange
 
 
 @dataclass(frozen=True, kw_only=True)

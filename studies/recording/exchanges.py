@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from optuna.trial import Trial
 
     from studies.recording.writer import Writer
-    from studies.spec.spaces import Json
+    from studies.spaces.spaces import Json
     from studies.study.study import OpenStudy
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from optuna.trial import Trial
 
+from studies.adapters.scheduler_pruner import SchedulerPruner
 from studies.database.fencing import fenced
-from studies.scheduling.scheduler import RungScheduler
-from studies.scheduling.scheduler_pruner import SchedulerPruner
+from studies.schedulers.scheduler import RungScheduler
 from studies.spec.attributes import RUNG_ATTR
 
 if TYPE_CHECKING:

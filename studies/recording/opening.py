@@ -15,6 +15,10 @@ import optuna
 from optuna.exceptions import DuplicatedStudyError
 from optuna.trial import FrozenTrial, TrialState
 
+from studies.adapters.prior_trials import prior_trials
+from studies.adapters.pruners import make_pruner
+from studies.adapters.samplers import make_sampler
+from studies.adapters.trial_sampler import TrialSampler
 from studies.coordination.lease_manager import STUDY, LeaseManager
 from studies.coordination.owner import Owner
 from studies.database.damage import check_trials
@@ -23,10 +27,6 @@ from studies.database.names import check_name
 from studies.database.retries import retry_seconds
 from studies.errors import StudyError
 from studies.recording.spool import Spool
-from studies.scheduling.prior_trials import prior_trials
-from studies.scheduling.pruners import make_pruner
-from studies.scheduling.samplers import make_sampler
-from studies.scheduling.trial_sampler import TrialSampler
 from studies.spec.attributes import is_open
 from studies.spec.compatibility import (
     clashes,

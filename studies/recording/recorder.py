@@ -16,9 +16,9 @@ from studies.recording.running_study import RunningStudy
 from studies.recording.trial_endings import TrialEnding, completion, failure, pause, pruning
 from studies.recording.trial_queue import TakenTrial
 from studies.recording.trial_states import requeue
-from studies.scheduling.scheduler import Action
+from studies.schedulers.scheduler import Action
+from studies.spaces.spaces import Json, check_json
 from studies.spec.attributes import FailureKind
-from studies.spec.spaces import Json, check_json
 
 
 class Recorder(RunningStudy):

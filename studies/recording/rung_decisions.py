@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from optuna.trial import Trial
 
+from studies.adapters.scheduler_pruner import SchedulerPruner
 from studies.errors import StudyError
-from studies.scheduling.scheduler import Action
-from studies.scheduling.scheduler_pruner import SchedulerPruner
+from studies.schedulers.scheduler import Action
 
 if TYPE_CHECKING:
     from studies.coordination.running_trials import RunningTrials

@@ -17,8 +17,8 @@ from studies.recording.failure_streak import FailureStreak
 from studies.recording.rung_decisions import RungDecisions
 from studies.recording.trial_queue import TrialQueue
 from studies.recording.writer import Writer
+from studies.spaces.spaces import Json
 from studies.spec.attributes import is_open, is_run_by_others
-from studies.spec.spaces import Json
 from studies.study.study import OpenStudy
 
 

@@ -10,9 +10,9 @@ from typing import NamedTuple, get_args
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.errors import StudyError
+from studies.spaces.spaces import Json, check_json
 from studies.spec.attributes import DIVERGED_ATTR, FAILURE_ATTR, PAUSED_ATTR, REASON_ATTR, TRACEBACK_ATTR, FailureKind
 from studies.spec.scheduler_names import canonical_pruner_name
-from studies.spec.spaces import Json, check_json
 
 TRACEBACK_BYTES = 8_192
 """Maximum length of a stored traceback in bytes."""

@@ -20,7 +20,7 @@ from studies.spec.attributes import FAILURE_ATTR, REASON_ATTR, exclusion_reason
 from studies.study.study import OpenStudy, reloaded, with_longer_plan
 
 if TYPE_CHECKING:
-    from studies.spec.spaces import Json
+    from studies.spaces.spaces import Json
 
 log = logging.getLogger(__name__)
 

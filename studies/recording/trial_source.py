@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from studies.adapters.scheduler_pruner import pausing_pruner
 from studies.analysis.status import planned_row, remaining_first_trials, rows_left
 from studies.recording.trial_states import StartedTrial, promote, resume, start_trial
-from studies.scheduling.scheduler_pruner import pausing_pruner
+from studies.spaces.conditions import encoded_conditions, in_order
+from studies.spaces.plan import pending_rows
+from studies.spaces.spaces import Fixed, Json, decode_params, distribution
 from studies.spec.attributes import PAUSED_ATTR, is_interrupted, is_paused
-from studies.spec.conditions import encoded_conditions, in_order
-from studies.spec.plan import pending_rows
-from studies.spec.spaces import Fixed, Json, decode_params, distribution
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

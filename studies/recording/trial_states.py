@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
     from studies.coordination.lease_manager import LeaseManager
-    from studies.spec.spaces import Json
+    from studies.spaces.spaces import Json
 
 
 class StartedTrial(NamedTuple):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from studies.coordination.lease_manager import LeaseManager
     from studies.database.records import EpisodeRecord
     from studies.recording.trial_endings import TrialEnding
-    from studies.spec.spaces import Json
+    from studies.spaces.spaces import Json
     from studies.study.study import OpenStudy
 
 log = logging.getLogger(__name__)

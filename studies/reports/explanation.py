@@ -8,15 +8,15 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from studies.analysis.conclusion import FEW, Status, conclusion
-from studies.analysis.confirmation import Verdict, verdict
-from studies.analysis.learning_rate_estimate import LITTLE
-from studies.analysis.missing_pick import why_no_pick
-from studies.analysis.ranking import Ranked, seeds_to_settle, worst_choice
 from studies.analysis.recommendation import Recommendation, best
-from studies.analysis.robust_choice import rate_name
-from studies.reports.range_tests import range_tests_data
-from studies.reports.ranking import LABEL_PARAMS
-from studies.reports.trials import states_data
+from studies.figures.range_tests import range_tests_data
+from studies.figures.ranking import LABEL_PARAMS
+from studies.figures.trials import states_data
+from studies.judging.confirmation import Verdict, verdict
+from studies.judging.learning_rate_estimate import LITTLE
+from studies.judging.missing_pick import why_no_pick
+from studies.judging.ranking import Ranked, seeds_to_settle, worst_choice
+from studies.judging.robust_choice import rate_name
 from studies.spec.metrics import metric_of
 from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import Direction

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from studies.analysis.conclusion import conclusion, pick_json
-from studies.analysis.pareto_front import pareto_front
-from studies.analysis.ranking import Ranked
 from studies.analysis.recommendation import Recommendation
+from studies.figures.figures import study_figures
+from studies.figures.ranking import Ranking, ranking
+from studies.figures.trials import TrialRow, states_data
+from studies.judging.pareto_front import pareto_front
+from studies.judging.ranking import Ranked
 from studies.reports.explanation import best_command, budget_text, explain, pick_or_none
-from studies.reports.figures import study_figures
 from studies.reports.page import page_html, write_page
-from studies.reports.ranking import Ranking, ranking
-from studies.reports.trials import TrialRow, states_data
 from studies.spec.spec import Direction
 from studies.statistics.intervals import probability_of_improvement
 from studies.words import (

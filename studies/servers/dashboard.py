@@ -18,10 +18,10 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from studies.analysis.conclusion import conclusion
 from studies.analysis.listing import StudySummary, list_studies
 from studies.errors import StudyError
+from studies.figures.figures import study_figures
+from studies.figures.importances import importances_data
 from studies.recording.opening import remove_study, rename_study
 from studies.reports.explanation import budget_text, explain, pick_or_none
-from studies.reports.figures import study_figures
-from studies.reports.importances import importances_data
 from studies.servers.dashboard_gate import DashboardGate, without_tokens
 from studies.servers.dashboard_page import DashboardPage, PickShown
 from studies.storage.access import Access

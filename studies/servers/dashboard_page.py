@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from wsgiref.headers import Headers
 
 from studies.errors import StudyError
-from studies.reports.figures import reading_place
+from studies.figures.figures import reading_place
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]

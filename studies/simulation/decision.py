@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from studies.analysis.learning_rate_estimate import LearningRateEstimate
+from studies.judging.learning_rate_estimate import LearningRateEstimate
 from studies.simulation.run_table import RunTable
 
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from studies.errors import StudyError, nearest
-from studies.scheduling.scheduler import Scheduler
-from studies.scheduling.schedulers import SCHEDULERS, make_scheduler
+from studies.schedulers.scheduler import Scheduler
+from studies.schedulers.schedulers import SCHEDULERS, make_scheduler
 from studies.spec.scheduler_names import canonical_pruner_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from studies.spec.spaces import Json
+    from studies.spaces.spaces import Json
     from studies.spec.spec import StudySpec
 
 

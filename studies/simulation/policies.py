@@ -16,7 +16,7 @@ from studies.simulation.design import SearchDesign, scheduler_of
 from studies.simulation.proposals import PlannedProposals, SampledProposals
 from studies.simulation.run_table import RunTable
 from studies.simulation.simulated_search import Proposals, SimulatedSearch, simulate
-from studies.spec.spaces import Json
+from studies.spaces.spaces import Json
 
 SEARCH_PART = 0.7
 """Part of a budget that is spent before the finalists are run again, if it does not pay for all wanted runs."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import optuna
 from optuna.trial import TrialState
 
-from studies.scheduling.samplers import make_sampler
-from studies.scheduling.trial_sampler import TrialSampler
+from studies.adapters.samplers import make_sampler
+from studies.adapters.trial_sampler import TrialSampler
 from studies.simulation.simulated_trial import SimulatedTrial
 from studies.simulation.table_groups import groups_of
 from studies.spec.spec import StudySpec

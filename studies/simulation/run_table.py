@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from studies.errors import StudyError
-from studies.spec.spaces import Json
+from studies.spaces.spaces import Json
 from studies.statistics.values import mean_of_seeds
 
 Array = np.ndarray[Any, Any]

@@ -15,18 +15,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from studies.analysis.judgement import Verdict, judge, unconfirmed
-from studies.analysis.search_history import SearchHistory, TrialResult
-from studies.scheduling.scheduler import Action, Scheduler
+from studies.judging.judgement import Verdict, judge, unconfirmed
+from studies.judging.search_history import SearchHistory, TrialResult
+from studies.schedulers.scheduler import Action, Scheduler
 from studies.simulation.design import SearchDesign
 from studies.simulation.run_table import RunTable
 from studies.simulation.simulated_trial import SimulatedTrial
-from studies.spec.spaces import Json
+from studies.spaces.spaces import Json
 from studies.statistics.values import mean_of_seeds
 
 PlanExtension = Callable[[SearchHistory, Verdict], Sequence[Mapping[str, Json]]]
 """Called when all trials have ended; returns the parameters of further ones, as
-`studies.analysis.range_extension.RangeExtension.further_rows` does."""
+`studies.judging.range_extension.RangeExtension.further_rows` does."""
 
 
 class Proposals(Protocol):

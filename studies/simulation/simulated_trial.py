@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from studies.analysis.search_history import ResultState, TrialResult
-from studies.scheduling.trial_view import TrialView, ViewState
-from studies.spec.spaces import Json
+from studies.judging.search_history import ResultState, TrialResult
+from studies.schedulers.trial_view import TrialView, ViewState
+from studies.spaces.spaces import Json
 from studies.statistics.drift import measured
 
 _RESULT_STATES: dict[ViewState, ResultState] = {"complete": "complete", "pruned": "pruned"}

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from optuna.trial import FrozenTrial, TrialState
 
 CONFIRMS_ATTR = "confirms"
-"""Number of the trial that a trial confirms on further seeds (`studies.analysis.confirmation`)."""
+"""Number of the trial that a trial confirms on further seeds (`studies.judging.confirmation`)."""
 
 NO_CANDIDATE = {"constraints": [1.0]}
 """Optuna system attributes of a trial that cannot be the best one.

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from optuna.distributions import check_distribution_compatibility
 
 from studies.errors import StudyError
-from studies.spec.conditions import condition_text
-from studies.spec.plan import pending_rows
+from studies.spaces.conditions import condition_text
+from studies.spaces.plan import pending_rows
+from studies.spaces.spaces import Choice, Fixed, FloatRange, IntRange, Space, distribution
 from studies.spec.scheduler_names import is_population_based
-from studies.spec.spaces import Choice, Fixed, FloatRange, IntRange, Space, distribution
 from studies.spec.spec import IDENTITY_FIELDS, StudySpec
 from studies.words import plural
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from studies.errors import StudyError
-from studies.spec.conditions import condition_text
+from studies.spaces.conditions import condition_text
+from studies.spaces.spaces import Fixed, FloatRange, Json, Space
 from studies.spec.metrics import metric_of
 from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name, is_population_based
-from studies.spec.spaces import Fixed, FloatRange, Json, Space
 
 N_INTERVALS = 10
 """Default number of intervals in the budget of a run."""

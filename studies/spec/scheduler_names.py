@@ -7,7 +7,7 @@ from typing import Any
 from studies.errors import StudyError, nearest
 
 GRID_SAMPLERS = frozenset({"grid", "bruteforce"})
-"""Samplers that are plans: the study runs the rows of `studies.spec.plan.grid_rows`, which survives interruptions."""
+"""Samplers that are plans: the study runs the rows of `studies.spaces.plan.grid_rows`, which survives interruptions."""
 
 SAMPLERS = ("tpe", "random", "cmaes", "gp", "qmc", "nsgaii", "nsgaiii", *sorted(GRID_SAMPLERS))
 """Names that `studies.make_sampler` accepts, beside class names of Optuna such as `TPESampler`."""

@@ -8,19 +8,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from studies.checked_model import CheckedModel
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError, nearest
-from studies.spec.checked_model import CheckedModel
-from studies.spec.conditions import checked_conditions
+from studies.redaction import redacted
+from studies.spaces.conditions import checked_conditions
+from studies.spaces.plan import grid_rows, inferred_spaces, settled_rows
+from studies.spaces.space_notation import SpaceField
+from studies.spaces.spaces import LARGEST, Choice, Json, Space, check_json
 from studies.spec.converters import MOST_SEEDS, as_one_spelling, as_seeds, as_tuple
 from studies.spec.metrics import check_metric, metric_of
 from studies.spec.objectives import check_objectives, with_objectives
-from studies.spec.plan import grid_rows, inferred_spaces, settled_rows
 from studies.spec.population_rules import check_population_based, exchange_marks
-from studies.spec.redaction import redacted
 from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name, check_pruner_name, check_sampler_name
-from studies.spec.space_notation import SpaceField
-from studies.spec.spaces import LARGEST, Choice, Json, Space, check_json
 from studies.spec.spec_file import read_model
 from studies.spec.warm_start import WarmStart
 from studies.words import class_or_id
@@ -89,8 +89,8 @@ class StudySpec(CheckedModel):
             environment is registered with.
         vectorization: Vectorization of the environment (see `agents.EnvironmentSpec`, where `dummy` and `subproc` are
             other names of `sync` and `async`). Defaults to `auto`.
-        params: Search space: hyperparameter name to space (see `studies.spec.space_notation.parse_space` for the short
-            forms). A space may have conditions on other parameters.
+        params: Search space: hyperparameter name to space (short forms: `studies.spaces.space_notation.parse_space`).
+            A space may have conditions on other parameters.
         fixed: Hyperparameters with the same value in every trial. Defaults to none.
         trials: Explicit plan: parameter sets that are run in this order, in place of a sampler. A parameter that is not
             in `params` gets a space that spans the planned values. Defaults to none.

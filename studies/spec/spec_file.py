@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from studies.checked_model import CheckedModel, mistakes
 from studies.errors import StudyError
-from studies.spec.checked_model import CheckedModel, mistakes
 
 _Model = TypeVar("_Model", bound=CheckedModel)
 

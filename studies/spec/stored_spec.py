@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from studies.errors import StudyError
-from studies.spec.spaces import Json
+from studies.spaces.spaces import Json
 from studies.spec.spec import StudySpec
 
 SPEC_ATTR = "finder_spec"

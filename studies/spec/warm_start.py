@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from studies.spec.checked_model import CheckedModel
-from studies.spec.spaces import Json
+from studies.checked_model import CheckedModel
+from studies.spaces.spaces import Json
 
 MOST_PRIOR_TRIALS = 200
 """Limit on the trials of a warm start, which are stored with the spec of the study."""

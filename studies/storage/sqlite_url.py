@@ -11,7 +11,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 from studies.errors import StudyError, nearest
-from studies.spec.redaction import redacted
+from studies.redaction import redacted
 
 BUSY_SECONDS = 30.0
 """Seconds that a connection waits for the lock of a file, unless the URL has a `timeout`."""

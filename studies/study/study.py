@@ -14,9 +14,9 @@ from optuna.trial import FrozenTrial, TrialState
 
 from studies.database.damage import check_trials
 from studies.errors import StudyError, nearest
+from studies.spaces.spaces import Json, decode_params
 from studies.spec.attributes import exclusion_reason, is_confirmation, objective_seeds
 from studies.spec.metrics import check_metric
-from studies.spec.spaces import Json, decode_params
 from studies.spec.spec import Direction, StudySpec
 from studies.spec.stored_spec import is_finder_study, read_spec, stored_attributes
 from studies.statistics.values import mean_of_seeds

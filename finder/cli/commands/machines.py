@@ -9,7 +9,7 @@ import typer
 
 from agents.errors import ConfigurationError
 from agents.shared_objects.addresses import reachable
-from finder.cli.parameters import (
+from finder.cli.options.parameters import (
     Executor,
     InsteadOfTheFiles,
     Json,
@@ -25,7 +25,7 @@ from finder.cli.parameters import (
     StudyName,
     drop_none,
 )
-from finder.cli.server_options import (
+from finder.cli.options.server_options import (
     Host,
     Insecure,
     NewToken,
@@ -35,8 +35,8 @@ from finder.cli.server_options import (
     print_access,
     token_commands,
 )
+from finder.cli.options.trust_options import AllowModule
 from finder.cli.session import run_search
-from finder.cli.trust_options import AllowModule
 from finder.progress.console import errors, print_commands, print_json, results, storage_for_file
 from studies.defaults import DEFAULT_STORAGE
 from studies.storage.commands import storage_flag

@@ -12,12 +12,12 @@ import typer
 from rich.text import Text
 
 from agents.errors import ConfigurationError
-from finder.cli import values
 from finder.cli.commands.play_messages import PlayingProgress, print_episodes, summary_of
 from finder.cli.commands.play_outputs import Outputs
-from finder.cli.parameters import Json
+from finder.cli.options import values
+from finder.cli.options.parameters import Json
+from finder.cli.options.trust_options import AllowModule, Trust
 from finder.cli.stdout_guard import redirect_stdout_to_stderr
-from finder.cli.trust_options import AllowModule, Trust
 from finder.progress.console import errors, print_commands, print_error, print_json
 
 if TYPE_CHECKING:

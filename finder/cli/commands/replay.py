@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agents.errors import ConfigurationError
-from finder.cli.parameters import Json
+from finder.cli.options.parameters import Json
 from finder.progress.console import errors, print_json, results, table
 from studies.words import counted
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from finder.cli.budget_options import DryRun, Minutes, TotalEnvSteps
-from finder.cli.parameters import (
+from finder.cli.options.budget_options import DryRun, Minutes, TotalEnvSteps
+from finder.cli.options.parameters import (
     Executor,
     InsteadOfTheFiles,
     Json,
@@ -21,8 +21,8 @@ from finder.cli.parameters import (
     StudyFile,
     drop_none,
 )
+from finder.cli.options.start_options import WarmStart, WarmStartStorage, WarmStartTrials
 from finder.cli.session import run_search
-from finder.cli.start_options import WarmStart, WarmStartStorage, WarmStartTrials
 from finder.progress.console import storage_for_file
 
 if TYPE_CHECKING:

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agents.errors import ConfigurationError
-from finder.cli import values
-from finder.cli.budget_options import refuse_in_range_test
-from finder.cli.parameter_sets import parameter_sets
-from finder.cli.parameters import (
+from finder.cli.options import values
+from finder.cli.options.budget_options import refuse_in_range_test
+from finder.cli.options.parameter_sets import parameter_sets
+from finder.cli.options.parameters import (
     Agent,
     NTrials,
     SearchOptions,
     drop_none,
     with_search_options,
 )
-from finder.cli.scheduler_options import PerturbSteps
+from finder.cli.options.scheduler_options import PerturbSteps
+from finder.cli.options.start_options import First, WarmStart, WarmStartStorage, WarmStartTrials
 from finder.cli.session import run_range_test, run_search
-from finder.cli.start_options import First, WarmStart, WarmStartStorage, WarmStartTrials
 from finder.progress.console import print_error
 from studies.errors import StudyError
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from finder.cli.advice import print_doubts
 from finder.cli.conclusion import pick_of
-from finder.cli.parameters import Json, Storage, StudyName
+from finder.cli.options.parameters import Json, Storage, StudyName
 from finder.progress.console import budget_of, errors, print_json, results, table
 from finder.progress.search_progress import headline
 from studies.defaults import DEFAULT_STORAGE

@@ -13,11 +13,11 @@ from rich.text import Text
 
 from agents.errors import ConfigurationError
 from finder.cli.conclusion import front_commands, pick_of, print_conclusion, print_next
-from finder.cli.parameters import Json, Storage, StudyName
-from finder.cli.server_options import Host, Insecure, NewToken, TlsCert, TlsKey, page_commands, print_access
+from finder.cli.options.parameters import Json, Storage, StudyName
+from finder.cli.options.server_options import Host, Insecure, NewToken, TlsCert, TlsKey, page_commands, print_access
 from finder.progress.console import errors, print_commands, print_error, print_json, print_note, results, table
 from studies.defaults import DEFAULT_STORAGE
-from studies.spec.redaction import redacted
+from studies.redaction import redacted
 from studies.storage.commands import storage_flag
 from studies.words import counted
 
@@ -94,7 +94,7 @@ def best(
     from optuna.trial import TrialState
 
     from studies.analysis.conclusion import conclusion, pick_json
-    from studies.analysis.missing_pick import why_no_pick
+    from studies.judging.missing_pick import why_no_pick
     from studies.study.study import load_study
 
     with load_study(study, storage or DEFAULT_STORAGE) as whole:
@@ -120,8 +120,8 @@ def best(
 
 def _show_front(study: OpenStudy, json: bool) -> int:
     from finder.cli.front import print_front
-    from studies.analysis.pareto_front import pareto_front
     from studies.analysis.status import study_status
+    from studies.judging.pareto_front import pareto_front
 
     front = pareto_front(study)
     if json:
@@ -249,7 +249,7 @@ def _report_hint(study: OpenStudy) -> str:
 
 
 def _show_range_test(study: OpenStudy, json: bool) -> int:
-    from studies.reports.range_tests import range_tests_data
+    from studies.figures.range_tests import range_tests_data
     from studies.words import rate_text
 
     tests = range_tests_data(study)

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from agents.errors import ConfigurationError
-from finder.cli import values
-from finder.cli.expert_options import Expert, Pretrain, Reward, from_expert
-from finder.cli.parameters import (
+from finder.cli.options import values
+from finder.cli.options.expert_options import Expert, Pretrain, Reward, from_expert
+from finder.cli.options.parameters import (
     ENVIRONMENT,
     EnvKwargs,
     Json,
@@ -23,6 +23,7 @@ from finder.cli.parameters import (
     Storage,
     Wrappers,
 )
+from finder.cli.options.trust_options import AllowModule, Trust
 from finder.cli.training.run import resume_run, run
 from finder.cli.training.settings import (
     environment_settings,
@@ -31,7 +32,6 @@ from finder.cli.training.settings import (
     weights_of,
     with_absolute_path,
 )
-from finder.cli.trust_options import AllowModule, Trust
 from finder.progress.console import print_note
 from studies.defaults import DEFAULT_STORAGE
 

@@ -12,7 +12,7 @@ from studies.words import counted, number_text, rate_text
 
 if TYPE_CHECKING:
     from agents.state_files.header import CheckpointHeader
-    from finder.cli.parameters import Output
+    from finder.cli.options.parameters import Output
     from finder.long_run.long_run import RunResult
     from finder.long_run.run_folder import RunFolder, RunSettings
     from studies.analysis.recommendation import Recommendation

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agents.state_files.header import CheckpointHeader
-    from finder.cli.parameters import Output
+    from finder.cli.options.parameters import Output
     from finder.long_run.run_folder import RunFolder
 
 

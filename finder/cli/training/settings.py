@@ -71,8 +71,8 @@ def settings_of_pick(
     from finder.long_run.recommendation import recommended_agent, recommended_callbacks, schedule_of_run
     from finder.long_run.run_folder import RunSettings
     from finder.search.trusted_code import trusted_code_only
-    from studies.analysis.missing_pick import why_no_pick
     from studies.analysis.recommendation import best
+    from studies.judging.missing_pick import why_no_pick
     from studies.study.study import load_study
 
     with load_study(study, storage) as opened:

@@ -8,7 +8,7 @@ import pytest
 
 from finder.budgets.cost import LOST_AT_RUNGS, PROCESS_SECONDS, RECORDING, Costs
 from finder.trials.speed import Speed
-from studies.scheduling.expected_pruning import Stage
+from studies.adapters.expected_pruning import Stage
 from studies.spec.spec import StudySpec
 
 

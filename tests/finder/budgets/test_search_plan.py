@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from finder.budgets.search_plan import SearchPlan, TimeEstimate, chosen_text
-from studies.scheduling.expected_pruning import Stage
+from studies.adapters.expected_pruning import Stage
 from studies.spec.spec import StudySpec
 
 

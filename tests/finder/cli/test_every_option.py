@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import typer
 
 from finder.cli.app import app
-from finder.cli.parameters import SearchOptions
+from finder.cli.options.parameters import SearchOptions
 
 HERE = Path(__file__).parent
 SEARCHES = ("lr", "opt", "agents", "tune")

@@ -8,7 +8,7 @@ import pytest
 
 from agents import AgentSpec, ConfigurationError
 from finder.finders.first_trials import first_trials, with_current_params
-from studies.spec.space_notation import parse_space
+from studies.spaces.space_notation import parse_space
 from studies.spec.spec import StudySpec
 
 PPO = AgentSpec.of("ppo", "CartPole-v1")

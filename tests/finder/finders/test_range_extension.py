@@ -10,7 +10,7 @@ import pytest
 
 from finder import LRFinder
 from studies import load_study, open_study
-from studies.analysis.range_extension import RangeExtension
+from studies.judging.range_extension import RangeExtension
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
 from studies.study.study import OpenStudy

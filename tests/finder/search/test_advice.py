@@ -12,7 +12,7 @@ from finder.cli.app import app
 from finder.search.advice import advice_of, call_text, changed_words, file_keys
 from studies.analysis.remedies import Remedy, longer_runs, more_confirmed, more_seeds, repeat_search
 from studies.defaults import DEFAULT_STORAGE
-from studies.spec.space_notation import parse_space
+from studies.spaces.space_notation import parse_space
 from studies.spec.spec import StudySpec
 from studies.study.origin import StudyOrigin
 

@@ -25,6 +25,7 @@ from finder.search.search import Search
 from finder.trials.checkpoints import list_saved
 from finder.trials.trial import Outcome
 from studies import StudyError, StudySpec
+from studies.adapters import trial_sampler
 from studies.analysis.listing import list_studies
 from studies.analysis.recommendation import best
 from studies.analysis.status import study_status
@@ -32,8 +33,7 @@ from studies.database.records import EpisodeRecord
 from studies.recording.opening import join_study, open_study
 from studies.recording.recorder import Recorder
 from studies.reports.explanation import counts_text
-from studies.scheduling import trial_sampler
-from studies.scheduling.scheduler import Action
+from studies.schedulers.scheduler import Action
 from studies.spec.attributes import PAUSED_ATTR, PROMOTED_ATTR, is_paused, seed_values, state_word
 from studies.study.checkpoint_folder import checkpoint_folder
 from studies.study.study import OpenStudy, load_study

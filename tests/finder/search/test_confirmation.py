@@ -14,10 +14,10 @@ from sampler_packages import runnable, skip_without_package
 from finder import LRFinder
 from studies import load_study, open_study, write_report
 from studies.analysis.conclusion import conclusion
-from studies.analysis.confirmation import held_out_seeds, pruned_estimates, unconfirmed, verdict
 from studies.analysis.listing import list_studies
 from studies.analysis.recommendation import best
 from studies.analysis.status import study_status
+from studies.judging.confirmation import held_out_seeds, pruned_estimates, unconfirmed, verdict
 from studies.recording.failure_streak import FailureStreak
 from studies.recording.recorder import Recorder
 from studies.recording.trial_states import add_trial, requeue

@@ -15,10 +15,10 @@ import finder
 from agents import TrainingRun
 from finder.search.results import SearchResult
 from studies import StudyError
-from studies.analysis.missing_pick import why_no_pick
-from studies.analysis.return_bounds import return_bounds
+from studies.figures.learning_curves import learning_curves_data
+from studies.judging.missing_pick import why_no_pick
+from studies.judging.return_bounds import return_bounds
 from studies.reports.explanation import explain
-from studies.reports.learning_curves import learning_curves_data
 
 QUICK: dict[str, Any] = {"executor": "inline", "storage": None, "confirm": 0, "pruner": "none", "seeds": 1}
 

@@ -14,11 +14,11 @@ from agents import ConfigurationError, TrainingRun
 from studies import StudyError, load_study
 from studies.analysis.conclusion import conclusion
 from studies.analysis.listing import list_studies
-from studies.analysis.missing_pick import why_no_pick
-from studies.analysis.pareto_front import pareto_front
 from studies.analysis.recommendation import best
+from studies.figures.pareto import plot_pareto_front
+from studies.judging.missing_pick import why_no_pick
+from studies.judging.pareto_front import pareto_front
 from studies.reports.html import report_html
-from studies.reports.pareto import plot_pareto_front
 from studies.storage.dashboard_storage import DashboardStorage
 
 METRICS = ["return", "steps-to:3", "custom:energy:minimize"]

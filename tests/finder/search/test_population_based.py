@@ -17,10 +17,10 @@ from finder.search.results import SearchResult
 from studies.analysis.recommendation import best
 from studies.analysis.schedules import lineage_of, member_of, schedules_of
 from studies.errors import StudyError
+from studies.figures.schedules import plot_schedules, schedules_data
 from studies.population_based.choice import population_based_of
 from studies.population_based.schedule import Member
 from studies.reports.explanation import explain
-from studies.reports.schedules import plot_schedules, schedules_data
 from studies.spec.population_rules import exchange_marks
 
 SEEN: list[tuple[int, int, float]] = []

@@ -26,7 +26,7 @@ from studies.database.records import Ask, EpisodeRecord
 from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
-from studies.spec.spaces import FloatRange
+from studies.spaces.spaces import FloatRange
 from studies.storage.storage import open_storage
 from studies.study.checkpoint_folder import checkpoint_folder
 

@@ -15,10 +15,10 @@ from finder import run_search
 from finder.executors.executor import Executor, NextTrial, StudyListener
 from finder.trials.trial import PAUSED, Outcome, TrialSpec
 from studies import StudySpec
-from studies.analysis.confirmation import verdict
-from studies.analysis.range_extension import RangeExtension
 from studies.analysis.recommendation import best
 from studies.database.records import EpisodeRecord
+from studies.judging.confirmation import verdict
+from studies.judging.range_extension import RangeExtension
 from studies.simulation import RunTable, SearchDesign, SimulatedSearch, simulate
 from studies.simulation.proposals import PlannedProposals
 from studies.spec.attributes import CONFIRMS_ATTR, RUNG_ATTR, seed_values

@@ -9,11 +9,11 @@ import pytest
 
 from studies import open_study
 from studies.analysis.conclusion import Conclusion, conclusion, pick_json
-from studies.analysis.learning_rate_estimate import estimate_learning_rate
-from studies.analysis.ranking import Candidate, rank
 from studies.analysis.recommendation import best
 from studies.analysis.remedies import Remedy, for_rate, for_tie, longer_runs, more_seeds, remedy_text
 from studies.database.records import EpisodeRecord
+from studies.judging.learning_rate_estimate import estimate_learning_rate
+from studies.judging.ranking import Candidate, rank
 from studies.recording.recorder import Recorder
 from studies.spec.attributes import LIMITS_KEY
 from studies.spec.spec import StudySpec

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from studies.analysis.missing_pick import why_no_pick
 from studies.analysis.recommendation import best, best_optimizer
 from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
+from studies.judging.missing_pick import why_no_pick
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from optuna.trial import TrialState
 
+from studies.adapters.prior_trials import NUMBER, prior_trials
 from studies.analysis import warm_start
 from studies.analysis.warm_start import start_from
 from studies.errors import StudyError
 from studies.recording.opening import delete_study, join_study, open_study
 from studies.recording.recorder import Recorder
-from studies.scheduling.prior_trials import NUMBER, prior_trials
 from studies.spec.spec import StudySpec
 from studies.spec.stored_spec import VERSION_ATTR, stored_attributes
 from studies.storage.storage import StudyStorage

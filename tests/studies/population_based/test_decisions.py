@@ -14,7 +14,7 @@ from studies.population_based.exchange import truncation
 from studies.population_based.gaussian_process import Kernel, Observations, fitted, log_likelihood, posterior
 from studies.population_based.perturbation import PBT, from_unit, to_unit
 from studies.population_based.schedule import Member, ScheduleEntry, entry_of, extended, lineage, scaled
-from studies.spec.spaces import FloatRange
+from studies.spaces.spaces import FloatRange
 
 RATE = FloatRange(1e-5, 1e-2, log=True)
 SPACES = {"learning_rate": RATE, "clip_range": FloatRange(0.1, 0.4)}

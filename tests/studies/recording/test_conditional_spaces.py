@@ -12,14 +12,14 @@ from death import simulate_crash
 from optuna.trial import Trial, TrialState
 from sampler_packages import skip_without_package
 
-from studies.analysis.confirmation import verdict
 from studies.analysis.recommendation import best
+from studies.figures.figures import study_figures
+from studies.figures.importances import importances_data
+from studies.figures.parallel_coordinates import parallel_coordinates_data
+from studies.judging.confirmation import verdict
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.reports import plot_trials
-from studies.reports.figures import study_figures
-from studies.reports.importances import importances_data
-from studies.reports.parallel_coordinates import parallel_coordinates_data
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 from studies.study.study import load_study

@@ -9,12 +9,12 @@ import pytest
 from optuna.trial import TrialState, create_trial
 
 from studies import open_study
-from studies.analysis.missing_pick import why_no_pick
 from studies.errors import StudyError
+from studies.figures.trials import plot_trials, states_data
+from studies.judging.missing_pick import why_no_pick
 from studies.recording.recorder import Recorder
 from studies.reports.explanation import counts_text
 from studies.reports.html import report_html
-from studies.reports.trials import plot_trials, states_data
 from studies.spec.attributes import DIVERGED_ATTR, FAILURE_ATTR, failure_kind, has_diverged
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage

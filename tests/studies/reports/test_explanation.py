@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable
 
 from studies.analysis.conclusion import conclusion
+from studies.figures.learning_curves import plot_learning_curves
+from studies.figures.optimizers import plot_optimizers
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.reports.explanation import explain
 from studies.reports.html import report_html
-from studies.reports.learning_curves import plot_learning_curves
-from studies.reports.optimizers import plot_optimizers
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 from studies.words import number_text, param_text, rate_text, spread_text

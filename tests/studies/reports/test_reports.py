@@ -18,6 +18,9 @@ from studies.analysis.conclusion import conclusion, pick_json
 from studies.analysis.recommendation import best
 from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
+from studies.figures.figures import study_figures
+from studies.figures.ranking import ranking
+from studies.figures.theme import annotate_rate, log_axis, new_figure
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.reports import (
@@ -32,10 +35,7 @@ from studies.reports import (
     write_report,
 )
 from studies.reports.explanation import explain
-from studies.reports.figures import study_figures
 from studies.reports.html import report_html
-from studies.reports.ranking import ranking
-from studies.reports.theme import annotate_rate, log_axis, new_figure
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 from studies.study.study import OpenStudy
@@ -205,7 +205,7 @@ def test_long_curves_are_thinned(storage: StudyStorage, make_spec: Make) -> None
 def test_scatter_plots_of_many_points_are_thinned(
     storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("studies.reports.figures.MOST_POINTS_OF_A_CARD", 4)
+    monkeypatch.setattr("studies.figures.figures.MOST_POINTS_OF_A_CARD", 4)
     opened = open_study(make_spec(n_trials=10), storage)
     with Recorder(opened) as recorder:
         while (ask := recorder.ask()) is not None:

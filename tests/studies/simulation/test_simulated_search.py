@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from run_tables import table_of
 
-from studies.analysis.range_extension import RangeExtension
 from studies.errors import StudyError
-from studies.scheduling.halving import Halving
-from studies.scheduling.keep_top import KeepTop
-from studies.scheduling.percentile import Percentile
-from studies.scheduling.race import Race
-from studies.scheduling.scheduler import Scheduler
+from studies.judging.range_extension import RangeExtension
+from studies.schedulers.halving import Halving
+from studies.schedulers.keep_top import KeepTop
+from studies.schedulers.percentile import Percentile
+from studies.schedulers.race import Race
+from studies.schedulers.scheduler import Scheduler
 from studies.simulation import POLICIES, RunTable, SearchDesign, SimulatedSearch, make_policy, simulate
 from studies.simulation.proposals import PlannedProposals, SampledProposals
 from studies.spec.spec import StudySpec

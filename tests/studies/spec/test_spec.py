@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from studies.errors import StudyError
-from studies.spec.spaces import Choice, Fixed, FloatRange, IntRange
+from studies.spaces.spaces import Choice, Fixed, FloatRange, IntRange
 from studies.spec.spec import StudySpec
 from studies.spec.spec_file import key_lines
 

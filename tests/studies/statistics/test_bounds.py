@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from studies.analysis.confirmation import verdict
-from studies.analysis.ranking import Candidate, rank, within
 from studies.analysis.recommendation import best
-from studies.analysis.return_bounds import return_bounds
 from studies.database.episodes import EpisodeTable
 from studies.database.records import EpisodeRecord
+from studies.judging.confirmation import verdict
+from studies.judging.ranking import Candidate, rank, within
+from studies.judging.return_bounds import return_bounds
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec

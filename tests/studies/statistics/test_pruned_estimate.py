@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from studies.analysis.confirmation import pruned_estimates
+from studies.judging.confirmation import pruned_estimates
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec

@@ -10,12 +10,12 @@ import pytest
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
+from studies.adapters.trial_sampler import TrialSampler
 from studies.analysis.listing import list_studies
 from studies.analysis.status import study_status
 from studies.coordination.lease_manager import PLANNING
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
-from studies.scheduling.trial_sampler import TrialSampler
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 from studies.study.study import OpenStudy

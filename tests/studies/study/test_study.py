@@ -11,13 +11,13 @@ import pytest
 from death import lease_to_another_process, simulate_crash
 from optuna.trial import TrialState
 
+from studies.adapters.pruners import make_pruner
 from studies.analysis.listing import list_studies
 from studies.coordination.lease_manager import STUDY
 from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
-from studies.scheduling.pruners import make_pruner
 from studies.spec.attributes import is_interrupted
 from studies.spec.spec import StudySpec
 from studies.spec.stored_spec import SPEC_ATTR

@@ -11,7 +11,7 @@ pytest.importorskip("minari")
 
 from experts import balance, record_rule
 
-from finder.cli.expert_options import from_expert
+from finder.cli.options.expert_options import from_expert
 from studies import load_study
 
 SMALL = ("--set", "jit_compile=false", "--set", "n_steps=16", "--set", "n_envs=2", "--set", "batch_size=16")

@@ -240,7 +240,7 @@ class TestOptionsOfRates:
     ) -> None:
         further = {"optimizer": "sgd", "learning_rate": 0.5}
         monkeypatch.setattr(
-            "studies.analysis.range_extension.RangeExtension.__call__",
+            "studies.judging.range_extension.RangeExtension.__call__",
             lambda _, study: [further] if len(study.trials()) == 2 else [],
         )
         words = ("opt", "ppo", "--env", "CartPole-v1", "--optimizer", "sgd", "--confirm", "0", "--pruner", "none")

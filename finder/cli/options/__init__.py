@@ -1,0 +1,1 @@
+"""The flags of commands, by what they are about, and how their values are parsed."""

@@ -1,0 +1,238 @@
+"""Learning curves: return (or loss) over environment steps, the best trials with a band over seeds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import plotly.graph_objects as go
+from optuna.trial import FrozenTrial, TrialState
+
+from studies.figures.ranking import ranking, trial_label
+from studies.figures.theme import (
+    ACCENT,
+    PALETTE,
+    QUIET,
+    annotate_empty,
+    explain_band,
+    new_figure,
+    plain,
+    rgba,
+    rounded,
+    shortened,
+)
+from studies.spec.attributes import state_word
+from studies.words import counted, number_text
+
+if TYPE_CHECKING:
+    from studies.database.records import EpisodeRecord
+    from studies.spec.spec import StudySpec
+    from studies.study.study import OpenStudy
+
+MAX_POINTS = 200
+"""Points of a curve, more than a screen can show."""
+
+_WINDOW = 0.05
+_MAX_QUIET = 60
+_QUIET_POINTS = 40
+
+
+class Curve(NamedTuple):
+    """Learning curve of a trial.
+
+    Attributes:
+        number: Number of the trial.
+        label: Label in the legend.
+        steps: Environment steps of each point, [n].
+        mean: Mean over seeds, [n].
+        low: Lowest seed, [n]; the mean if seeds were not recorded separately.
+        high: Highest seed, [n].
+        n_seeds: Number of seeds.
+    """
+
+    number: int
+    label: str
+    steps: list[float]
+    mean: list[float]
+    low: list[float]
+    high: list[float]
+    n_seeds: int
+
+
+class LearningCurvesData(NamedTuple):
+    """Data of the figure.
+
+    Attributes:
+        metric: What the curves show: the loss if the metric of the study is the loss, else the return.
+        curves: The best trials, best first, from all their episodes; then pruned, running and failed ones.
+        others: The other trials, as thin lines from their intermediate values.
+        n_left_out: Number of trials that are not shown.
+        pick: Number of the recommended trial, None if there is none.
+    """
+
+    metric: str
+    curves: tuple[Curve, ...]
+    others: tuple[Curve, ...]
+    n_left_out: int
+    pick: int | None
+
+
+def learning_curves_data(study: OpenStudy, max_curves: int = 6) -> LearningCurvesData:
+    """Return the data of `plot_learning_curves`.
+
+    Args:
+        study: The study.
+        max_curves: Number of the best trials that are shown in full. Defaults to `6`.
+    """
+    facts = ranking(study)
+    order = [entry.number for entry in facts.ranked]
+    # Trials that did not end well come last, where no better one takes their place.
+    for state in (TrialState.PRUNED, TrialState.RUNNING, TrialState.FAIL):
+        others_of = [trial for trial in facts.trials.values() if trial.state == state]
+        order += [trial.number for trial in sorted(others_of, key=lambda trial: -(trial.last_step or 0))]
+    curves: list[Curve] = []
+    others: list[Curve] = []
+    n_left_out = 0
+    for number in order:
+        trial = facts.trials[number]
+        if len(curves) < max_curves:
+            curve = _full_curve(study, trial)
+            if curve is not None:
+                curves.append(curve)
+        elif len(others) < _MAX_QUIET and trial.intermediate_values and _reports_what_is_shown(study.spec):
+            others.append(_reported_curve(study, trial, _QUIET_POINTS))
+        else:
+            n_left_out += 1
+    pick = None if facts.pick is None else facts.pick.number
+    return LearningCurvesData(_shown(study.spec), tuple(curves), tuple(others), n_left_out, pick)
+
+
+def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
+    """Plot learning curves: the recommended trial in front, the next best in colour, all others as thin grey lines.
+
+    A point is the mean over the episodes that ended in the 5% of the budget before it, then over seeds; the band covers
+    all seeds.
+
+    Args:
+        study: The study.
+        max_curves: Number of the best trials that are shown in full. Defaults to `6`.
+    """
+    data = learning_curves_data(study, max_curves)
+    over = "mean over seeds" if len(study.spec.seeds) > 1 else "one seed"
+    figure = new_figure("Learning curves", "environment steps", f"{data.metric} in the search<br>{over}")
+    if not data.curves and not data.others:
+        return annotate_empty(figure, "No trial has ended an episode yet.")
+    for index, curve in enumerate(data.others):
+        figure.add_scatter(
+            x=curve.steps,
+            y=rounded(curve.mean),
+            mode="lines",
+            name=f"{counted(len(data.others), 'other trial')}",
+            legendgroup="others",
+            showlegend=index == 0,
+            line={"color": rgba(QUIET, 0.45), "width": 1},
+            hovertemplate=f"{plain(curve.label)}<br>%{{x:,}} steps: %{{y:.4g}}<extra></extra>",
+        )
+    has_pick = data.pick is not None
+    # The last trace is on top: the recommended trial must not be hidden.
+    for index, curve in reversed(list(enumerate(data.curves))):
+        is_pick = curve.number == data.pick
+        _add_curve(figure, curve, ACCENT if is_pick else PALETTE[(index - has_pick) % len(PALETTE)], is_pick)
+    with_band = any(curve.n_seeds > 1 for curve in data.curves)
+    if with_band:
+        explain_band(figure)
+    # One entry per line: labels are long, and would be cut off side by side on a phone.
+    n_entries = len(data.curves) + bool(data.others) + with_band
+    legend = {"traceorder": "reversed", "orientation": "v", "y": 0.01, "yref": "container", "yanchor": "bottom"}
+    figure.update_layout(legend=legend, height=56 + 300 + 80 + 20 * n_entries, margin={"b": 80 + 20 * n_entries})
+    figure.update_xaxes(rangemode="tozero", tickformat="~s")
+    return figure
+
+
+def _add_curve(figure: go.Figure, curve: Curve, color: str, is_pick: bool) -> None:
+    group = f"trial-{curve.number}"
+    if curve.n_seeds > 1:
+        band = {"line": {"width": 0}, "hoverinfo": "skip", "showlegend": False, "legendgroup": group, "mode": "lines"}
+        figure.add_scatter(x=curve.steps, y=rounded(curve.high), **band)
+        fill = rgba(color, 0.2 if is_pick else 0.1)
+        figure.add_scatter(x=curve.steps, y=rounded(curve.low), fill="tonexty", fillcolor=fill, **band)
+    figure.add_scatter(
+        x=curve.steps,
+        y=rounded(curve.mean),
+        mode="lines",
+        name=plain(f"{shortened(curve.label, 36)} (the pick)" if is_pick else shortened(curve.label, 46)),
+        legendgroup=group,
+        line={"color": color, "width": 3 if is_pick else 1.75},
+        text=[f"{number_text(low)} to {number_text(high)}" for low, high in zip(curve.low, curve.high, strict=True)],
+        hovertemplate=f"<b>{plain(curve.label)}</b><br>%{{x:,}} steps: %{{y:.4g}}<br>seeds %{{text}}<extra></extra>",
+    )
+
+
+def _reports_what_is_shown(spec: StudySpec) -> bool:
+    """Return whether intermediate values are of what the curves show; those of other metrics are not."""
+    return spec.metric in ("return", "loss")
+
+
+def _shown(spec: StudySpec) -> str:
+    """Return what the curves show: losses if the study is judged by them, else returns."""
+    return spec.metric_text if spec.metric == "loss" else "return"
+
+
+def _full_curve(study: OpenStudy, trial: FrozenTrial) -> Curve | None:
+    episodes = study.storage.episodes.curve(study.episodes_key, trial.number)
+    by_seed: dict[int, list[EpisodeRecord]] = defaultdict(list)
+    for episode in episodes:
+        value = episode.loss if study.spec.metric == "loss" else episode.episode_return
+        if value is not None and np.isfinite(value):
+            by_seed[episode.seed].append(episode)
+    reported = trial.intermediate_values and _reports_what_is_shown(study.spec)
+    if not by_seed:
+        return _reported_curve(study, trial, MAX_POINTS) if reported else None
+    # Seeds end at slightly different steps; the curve ends with the shortest, so that its mean is over all of them.
+    end = min(max(episode.env_steps for episode in seed) for seed in by_seed.values())
+    start = max(min(episode.env_steps for episode in seed) for seed in by_seed.values())
+    if start > end:
+        return _reported_curve(study, trial, MAX_POINTS) if reported else None
+    grid = np.unique(np.linspace(start, end, MAX_POINTS).round())
+    width = _WINDOW * (study.spec.env_steps or end)
+    table = np.stack([_smoothed(seed, grid, width, study.spec.metric) for seed in by_seed.values()])  # [S, n]
+    return Curve(
+        trial.number,
+        _label(study, trial),
+        [int(step) for step in grid],
+        table.mean(axis=0).tolist(),
+        table.min(axis=0).tolist(),
+        table.max(axis=0).tolist(),
+        len(by_seed),
+    )
+
+
+def _smoothed(episodes: list[EpisodeRecord], grid: np.ndarray, width: float, metric: str) -> np.ndarray:
+    """Return for each grid point the mean of the episodes that ended in the `width` steps before it, [n].
+
+    The grid starts at or after the end of the first episode.
+    """
+    ordered = sorted(episodes, key=lambda episode: episode.env_steps)
+    steps = np.array([episode.env_steps for episode in ordered], dtype=float)
+    values = np.array(
+        [episode.loss if metric == "loss" else episode.episode_return for episode in ordered], dtype=float
+    )
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    upper = np.searchsorted(steps, grid, side="right")
+    lower = np.searchsorted(steps, grid - width, side="right")
+    # A window without an episode (shorter than episodes) uses the last episode before it.
+    lower = np.where(lower == upper, upper - 1, lower)
+    return np.asarray((sums[upper] - sums[lower]) / (upper - lower))
+
+
+def _reported_curve(study: OpenStudy, trial: FrozenTrial, max_points: int) -> Curve:
+    steps = sorted(trial.intermediate_values)
+    chosen = [steps[index] for index in np.unique(np.linspace(0, len(steps) - 1, max_points).round().astype(int))]
+    values = [trial.intermediate_values[step] for step in chosen]
+    return Curve(trial.number, _label(study, trial), [float(step) for step in chosen], values, values, values, 1)
+
+
+def _label(study: OpenStudy, trial: FrozenTrial) -> str:
+    word = state_word(trial)
+    return trial_label(trial.number, study.params(trial)) + ("" if word in ("complete", "waiting") else f" ({word})")

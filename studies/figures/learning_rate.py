@@ -1,0 +1,327 @@
+"""Learning-rate figure: value over rate, a line per optimizer, a band over seeds, the recommended trial marked."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import plotly.graph_objects as go
+from optuna.trial import TrialState
+
+from studies.errors import StudyError, nearest
+from studies.figures.range_tests import RangeTest, plot_range_tests, range_tests_data
+from studies.figures.ranking import LABEL_PARAMS, Ranking, group_label, ranking
+from studies.figures.theme import (
+    ACCENT,
+    QUIET,
+    add_confirmed,
+    add_failed,
+    annotate_empty,
+    annotate_only_failed,
+    annotate_rate,
+    colors,
+    explain_band,
+    log_axis,
+    new_figure,
+    plain,
+    rgba,
+    rounded,
+    value_title,
+)
+from studies.judging.learning_rate_estimate import LearningRateEstimate
+from studies.spaces.spaces import Fixed
+from studies.spec.attributes import failure_kind, seed_values
+from studies.words import interval_text, number_text, over_seeds_text, rate_text, spread_text
+
+if TYPE_CHECKING:
+    from studies.study.study import OpenStudy
+
+
+class RatePoint(NamedTuple):
+    """Trial in the figure: rate, mean, lowest and highest seed, spread, number of seeds and trial number."""
+
+    rate: float
+    mean: float
+    low: float
+    high: float
+    spread: float
+    n_seeds: int
+    number: int
+
+
+class ConfirmedPoint(NamedTuple):
+    """Confirmed finalist: rate, value, 95% interval (NaN if unknown), number of seeds and trial number."""
+
+    rate: float
+    value: float
+    low: float
+    high: float
+    n_seeds: int
+    number: int
+
+
+class StoppedPoint(NamedTuple):
+    """Pruned or failed trial: rate, last value (NaN if none), number, reason, and kind of the failure."""
+
+    rate: float
+    value: float
+    number: int
+    reason: str
+    failure: str = ""
+
+
+class RateLine(NamedTuple):
+    """Complete trials of one optimizer (or agent), ordered by rate."""
+
+    label: str
+    points: tuple[RatePoint, ...]
+
+
+class LearningRateData(NamedTuple):
+    """Data of the figure.
+
+    Attributes:
+        param: Name of the parameter.
+        metric: `StudySpec.metric_text`.
+        lines: Complete trials, a line per optimizer.
+        pruned: Pruned trials.
+        failed: Trials that raised or diverged.
+        confirmed: Confirmed finalists, the recommended trial first.
+        pick: Recommended trial, None if there is none or it has no such parameter.
+        pick_label: Label of its line.
+        connected: Whether the points of a line differ in the rate only, so that a line may join them.
+        range_tests: Range tests, none in a study of whole trainings.
+        finding: Estimate of the best rate, with all other parameters as in the recommended trial; None without one.
+    """
+
+    param: str
+    metric: str
+    lines: tuple[RateLine, ...]
+    pruned: tuple[StoppedPoint, ...]
+    failed: tuple[StoppedPoint, ...]
+    confirmed: tuple[ConfirmedPoint, ...]
+    pick: RatePoint | None
+    pick_label: str
+    connected: bool
+    range_tests: tuple[RangeTest, ...]
+    finding: LearningRateEstimate | None
+
+
+def learning_rate_params(study: OpenStudy) -> list[str]:
+    """Return the searched parameters that are learning rates: `learning_rate`, `actor.learning_rate`, ..."""
+    return [
+        name
+        for name, space in study.spec.search_space().items()
+        if name.rpartition(".")[2] == "learning_rate" and not isinstance(space, Fixed)
+    ]
+
+
+def learning_rate_data(study: OpenStudy, param: str | None = None) -> LearningRateData:
+    """Return the data of `plot_learning_rate`.
+
+    Args:
+        study: The study.
+        param: Learning rate to show. Defaults to `None`, the first of the study.
+
+    Raises:
+        StudyError: If the study did not search `param`.
+    """
+    searched = learning_rate_params(study)
+    if param is not None and param not in searched:
+        raise StudyError(f"the study {study.name!r} has no learning rate {param!r}. {nearest(param, searched)}")
+    name = param or (searched[0] if searched else "learning_rate")
+    facts = ranking(study)
+    points: dict[str, list[RatePoint]] = defaultdict(list)
+    pick, pick_label = None, ""
+    for entry in facts.ranked:
+        rate = _positive(entry.params.get(name))
+        if rate is None:
+            continue
+        seeds = seed_values(facts.trials[entry.number]).values() or (entry.value,)
+        point = RatePoint(rate, entry.value, min(seeds), max(seeds), entry.spread, entry.n_seeds, entry.number)
+        label = group_label(dict(entry.params))
+        points[label].append(point)
+        if entry is facts.pick:
+            pick, pick_label = point, label
+    varied = {key for key, space in study.spec.search_space().items() if not isinstance(space, Fixed)}
+    return LearningRateData(
+        param=name,
+        metric=study.spec.metric_text,
+        lines=tuple(RateLine(label, tuple(sorted(points[label]))) for label in sorted(points)),
+        pruned=_stopped(study, facts, name, TrialState.PRUNED),
+        failed=_stopped(study, facts, name, TrialState.FAIL),
+        confirmed=tuple(
+            ConfirmedPoint(rate, further.value, further.low, further.high, further.n_seeds, each.number)
+            for each in facts.verdict.confirmed
+            if (rate := _positive(each.tuning.params.get(name))) is not None and (further := each.held_out)
+        ),
+        pick=pick,
+        pick_label=pick_label,
+        connected=varied <= {name, *LABEL_PARAMS},
+        range_tests=range_tests_data(study),
+        finding=facts.verdict.rate if pick is not None else None,
+    )
+
+
+def plot_learning_rate(study: OpenStudy, param: str | None = None) -> go.Figure:
+    """Plot the value over the learning rate.
+
+    Each complete trial is a point at its mean over seeds, with a band over its seeds; pruned trials are hollow, at
+    their last value; failed ones, which have no value, are crosses below. A study of range tests shows their curves and
+    suggestions.
+
+    Args:
+        study: The study.
+        param: Learning rate to show. Defaults to `None`, the first of the study.
+
+    Raises:
+        StudyError: If the study did not search `param`.
+    """
+    data = learning_rate_data(study, param)
+    if data.range_tests and not data.lines:
+        return plot_range_tests(data.range_tests)
+    y_title = value_title(data.metric, len(study.spec.seeds))
+    figure = new_figure("Learning rate", f"{data.param.replace('_', ' ')} (log scale)", y_title)
+    rates = [point.rate for line in data.lines for point in line.points]
+    rates += [point.rate for point in (*data.pruned, *data.failed)]
+    if not rates:
+        return annotate_empty(figure, "No trial with a searched learning rate has ended yet.")
+    palette = colors([line.label for line in data.lines])
+    for line in data.lines:
+        _add_line(figure, line, palette[line.label], data.connected)
+    _add_stopped(figure, data)
+    add_confirmed(
+        figure,
+        [point.rate for point in data.confirmed],
+        [point.value for point in data.confirmed],
+        [_confirmed_text(point) for point in data.confirmed],
+        [(point.low, point.high) for point in data.confirmed],
+    )
+    if data.pick is not None:
+        _mark_pick(figure, data.pick, data.pick_label, rates)
+    if data.finding is not None and data.finding.name == data.param:
+        _mark_interval(figure, data.finding)
+    if any(point.n_seeds > 1 for line in data.lines for point in line.points):
+        explain_band(figure, "band" if data.connected else "bar")
+    figure.update_xaxes(**log_axis(rates))
+    return figure
+
+
+def _add_line(figure: go.Figure, line: RateLine, color: str, connected: bool) -> None:
+    rates = [point.rate for point in line.points]
+    lows, highs = rounded([point.low for point in line.points]), rounded([point.high for point in line.points])
+    name = plain(line.label) or over_seeds_text(max(point.n_seeds for point in line.points))
+    bars: dict[str, Any] = {}
+    if connected and len(rates) > 1:
+        band = {"line": {"width": 0}, "hoverinfo": "skip", "showlegend": False, "legendgroup": name, "mode": "lines"}
+        figure.add_scatter(x=rates, y=highs, **band)
+        figure.add_scatter(x=rates, y=lows, fill="tonexty", fillcolor=rgba(color, 0.16), **band)
+    else:
+        bars["error_y"] = {
+            "type": "data",
+            "symmetric": False,
+            "array": [point.high - point.mean for point in line.points],
+            "arrayminus": [point.mean - point.low for point in line.points],
+            "color": rgba(color, 0.5),
+            "thickness": 1.5,
+            "width": 3,
+        }
+    figure.add_scatter(
+        x=rates,
+        y=rounded([point.mean for point in line.points]),
+        mode="lines+markers" if connected else "markers",
+        name=name,
+        legendgroup=name,
+        line={"color": color, "width": 2.5},
+        marker={"color": color, "size": 8},
+        text=[
+            f"trial #{point.number}<br>learning rate {rate_text(point.rate)}<br>"
+            f"{spread_text(point.mean, point.spread)}, {over_seeds_text(point.n_seeds)}<br>"
+            f"worst {number_text(point.low)}, best {number_text(point.high)}"
+            for point in line.points
+        ],
+        hovertemplate=f"<b>{name}</b><br>%{{text}}<extra></extra>",
+        **bars,
+    )
+
+
+def _add_stopped(figure: go.Figure, data: LearningRateData) -> None:
+    pruned = [point for point in data.pruned if not math.isnan(point.value)]
+    if pruned:
+        figure.add_scatter(
+            x=[point.rate for point in pruned],
+            y=rounded([point.value for point in pruned]),
+            mode="markers",
+            name="pruned (value when stopped)",
+            marker={"symbol": "circle-open", "size": 8, "color": QUIET, "line": {"width": 1.5}},
+            text=[
+                f"trial #{p.number}<br>learning rate {rate_text(p.rate)}<br>stopped at {number_text(p.value)}"
+                for p in pruned
+            ],
+            hovertemplate="<b>pruned</b><br>%{text}<extra></extra>",
+        )
+    failed = [
+        f"trial #{point.number}<br>learning rate {rate_text(point.rate)}<br>{plain(point.reason[:120])}"
+        for point in data.failed
+    ]
+    add_failed(figure, [point.rate for point in data.failed], failed, [point.failure for point in data.failed])
+    if not data.lines and not pruned:
+        annotate_only_failed(figure)
+
+
+def _confirmed_text(point: ConfirmedPoint) -> str:
+    expected = interval_text(point.low, point.high)
+    return (
+        f"trial #{point.number}<br>learning rate {rate_text(point.rate)}<br>"
+        f"{number_text(point.value)}, {over_seeds_text(point.n_seeds)}"
+        + (f"<br>95% interval {expected}" if expected else "")
+    )
+
+
+def _mark_pick(figure: go.Figure, pick: RatePoint, label: str, rates: list[float]) -> None:
+    figure.add_vline(x=pick.rate, line={"color": ACCENT, "width": 1.5, "dash": "dot"})
+    figure.add_scatter(
+        x=[pick.rate],
+        y=rounded([pick.mean]),
+        mode="markers",
+        name="the pick, in the search",
+        marker={"symbol": "star", "size": 16, "color": ACCENT, "line": {"color": "#ffffff", "width": 1}},
+        hoverinfo="skip",
+    )
+    annotate_rate(figure, pick.rate, f"pick: {label + ' at ' if label else ''}{rate_text(pick.rate)}", rates)
+
+
+def _mark_interval(figure: go.Figure, finding: LearningRateEstimate) -> None:
+    """Shade the interval of the best rate, for the long run if the study has a horizon."""
+    whose = f" for {finding.horizon:,} steps" if finding.corrected else ""
+    figure.add_vrect(x0=finding.low, x1=finding.high, fillcolor=ACCENT, opacity=0.07, line_width=0, layer="below")
+    figure.add_scatter(
+        x=[None],
+        y=[None],
+        mode="markers",
+        name=f"95%: the best rate{whose}",
+        marker={"symbol": "square", "size": 12, "color": rgba(ACCENT, 0.15)},
+    )
+    if finding.corrected:
+        line = {"color": ACCENT, "width": 1.5, "dash": "dash"}
+        figure.add_vline(x=finding.suggested, line=line)
+        name = f"{rate_text(finding.suggested)}{whose}"
+        figure.add_scatter(x=[None], y=[None], mode="lines", name=name, line=line)
+
+
+def _stopped(study: OpenStudy, facts: Ranking, name: str, state: TrialState) -> tuple[StoppedPoint, ...]:
+    points = []
+    for trial in facts.trials.values():
+        rate = _positive(trial.params.get(name))
+        if trial.state == state and rate is not None:
+            value = trial.value if trial.value is not None else math.nan
+            reason = str(trial.user_attrs.get("reason", ""))
+            points.append(StoppedPoint(rate, value, trial.number, reason, failure_kind(trial) or ""))
+    return tuple(points)
+
+
+def _positive(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0 or not math.isfinite(value):
+        return None
+    return float(value)

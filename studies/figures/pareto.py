@@ -1,0 +1,100 @@
+"""Figure of a Pareto front: the objectives against each other, with the front as a line."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from studies.figures.theme import ACCENT, PALETTE, QUIET, annotate_empty, new_figure, plain, rounded, value_title
+from studies.judging.pareto_front import FrontTrial, ParetoFront, pareto_front
+from studies.words import params_text, spread_text
+
+if TYPE_CHECKING:
+    from studies.study.study import OpenStudy
+
+
+def plot_pareto_front(study: OpenStudy) -> go.Figure:
+    """Plot two objectives of each complete trial against each other; of three objectives, each pair beside the others.
+
+    Bars are 95% intervals of the expected value over seeds. The line is the front.
+    """
+    data, n_seeds = pareto_front(study), len(study.spec.seeds)
+    pairs = [(0, 1)] if len(data.metrics) == 2 else [(0, 1), (0, 2), (1, 2)]
+    titles = [value_title(text, n_seeds) for text in data.texts]
+    figure = new_figure("Pareto front", titles[pairs[0][0]], titles[pairs[0][1]])
+    if not data.trials:
+        return annotate_empty(figure, "No trial is complete yet.")
+    if len(pairs) > 1:
+        layout = figure.layout
+        figure = make_subplots(rows=1, cols=len(pairs), figure=go.Figure(), horizontal_spacing=0.09)
+        figure.update_layout(template=layout.template, title=layout.title, height=440, hovermode="closest")
+    for column, (x, y) in enumerate(pairs, start=1):
+        place = {"row": 1, "col": column} if len(pairs) > 1 else {}
+        if len(data.metrics) == 2:
+            _add_line(figure, data)
+        _add_trials(figure, data, [each for each in data.trials if not each.on_front], (x, y), place)
+        _add_trials(figure, data, list(data.front), (x, y), place, front=True)
+        if place:
+            figure.update_xaxes(title_text=titles[x], **place)
+            figure.update_yaxes(title_text=titles[y], **place)
+    return figure
+
+
+def _add_line(figure: go.Figure, data: ParetoFront) -> None:
+    ordered = sorted((each.values[0].value, each.values[1].value) for each in data.front)
+    figure.add_scatter(
+        x=rounded([x for x, _ in ordered]), y=rounded([y for _, y in ordered]), mode="lines", name="front",
+        line={"color": ACCENT, "width": 2, "dash": "dot"}, hoverinfo="skip",
+    )  # fmt: skip
+
+
+def _add_trials(
+    figure: go.Figure,
+    data: ParetoFront,
+    trials: list[FrontTrial],
+    pair: tuple[int, int],
+    place: dict[str, int],
+    *,
+    front: bool = False,
+) -> None:
+    if not trials:
+        return
+    xs, ys = ([each.values[axis] for each in trials] for axis in pair)
+    figure.add_scatter(
+        x=rounded([each.value for each in xs]),
+        y=rounded([each.value for each in ys]),
+        error_x=_bars(xs),
+        error_y=_bars(ys),
+        mode="markers",
+        name="on the front" if front else "other trials",
+        showlegend=place.get("col", 1) == 1,
+        marker={"color": PALETTE[0] if front else QUIET, "size": 10 if front else 7},
+        text=[_hover_text(data, each) for each in trials],
+        hovertemplate="%{text}<extra></extra>",
+        **place,
+    )
+
+
+def _bars(values: list[Any]) -> dict[str, Any]:
+    """Return the bars of 95% intervals, of no length where they are unknown."""
+    above = [0.0 if math.isnan(each.high) else each.high - each.value for each in values]
+    below = [0.0 if math.isnan(each.low) else each.value - each.low for each in values]
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": rounded(above),
+        "arrayminus": rounded(below),
+        "thickness": 1,
+        "width": 0,
+    }
+
+
+def _hover_text(data: ParetoFront, trial: FrontTrial) -> str:
+    own = [
+        f"{plain(text)} {spread_text(value.value, value.spread)}"
+        for text, value in zip(data.texts, trial.values, strict=True)
+    ]
+    return "<br>".join([f"<b>#{trial.number}</b> {plain(params_text(dict(trial.params)))}", *own])

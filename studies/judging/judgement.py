@@ -1,0 +1,307 @@
+"""Judgement of a search: its finalists, the trial to use, ties, and results on further seeds. Pure functions.
+
+They judge a study (`studies.judging.confirmation`) and a replayed search (`studies.simulation`) alike.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from studies.judging.learning_rate_estimate import LearningRateEstimate, estimate_learning_rate
+from studies.judging.ranking import Candidate, Ranked, rank, within
+from studies.judging.robust_choice import PrunedEstimate, recommended
+from studies.judging.search_history import SearchHistory, TrialResult
+from studies.spaces.spaces import Json
+from studies.spec.spec import Direction
+from studies.statistics.bounds import NO_BOUNDS, Bounds
+from studies.statistics.pruned_estimate import clearly_worse, estimate_final
+
+DEFEATED = 0.05
+"""Share of another trial's probability of being the best, below which a confirmed finalist counts as defeated by it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmed:
+    """Confirmed finalist.
+
+    Attributes:
+        number: Number of its trial.
+        runs: Trials that ran it on further seeds.
+        tuning: The finalist on the seeds of the search.
+        held_out: The finalist on further seeds.
+        bias: Difference by which its value in the search is better than on further seeds; negative if it is worse.
+        reach: Largest difference between the two that chance explains, with 95% confidence; NaN if unknown.
+    """
+
+    number: int
+    runs: tuple[TrialResult, ...]
+    tuning: Ranked
+    held_out: Ranked
+    bias: float
+    reach: float
+
+    @property
+    def tuning_mean(self) -> float:
+        """Mean over the seeds of the search."""
+        return self.tuning.value
+
+    @property
+    def held_out_mean(self) -> float:
+        """Mean over the further seeds."""
+        return self.held_out.value
+
+    @property
+    def seed_values(self) -> dict[int, float]:
+        """Value of each further seed."""
+        return {seed: value for run in self.runs for seed, value in run.seed_values.items()}
+
+    @property
+    def beyond_noise(self) -> bool:
+        """Return whether the bias exceeds the variation of seeds, with 95% confidence."""
+        return self.bias > self.reach
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Judgement on the complete trials of a study.
+
+    Attributes:
+        pick: Trial to use, on the seeds of the search; None if no trial has a value.
+        tuning: All complete trials on the seeds of the search, best first.
+        ranked: The trials that learned and did not fail on further seeds (all trials if there are none), on all their
+            seeds, best first, with ties.
+        confirmed: Confirmed finalists, the pick first, then the others, best first.
+        refuted: Number of a finalist that failed on further seeds -> reason.
+        rate: Estimate of the best learning rate, with all other parameters as in the pick; None if none was searched.
+    """
+
+    pick: Ranked | None
+    tuning: list[Ranked]
+    ranked: list[Ranked]
+    confirmed: list[Confirmed]
+    refuted: dict[int, str]
+    rate: LearningRateEstimate | None
+
+    @property
+    def confirmation(self) -> Confirmed | None:
+        """Confirmation of the pick, None if it was not confirmed."""
+        first = self.confirmed[0] if self.confirmed else None
+        return first if first is not None and self.pick is not None and first.number == self.pick.number else None
+
+
+def finalists(history: SearchHistory) -> list[Ranked]:
+    """Return the trials that are to be confirmed, the recommended one first, then the best of the others."""
+    ranked = [each for each in rank(_candidates(history), history.direction) if not math.isnan(each.value)]
+    first = _recommended(history, ranked, pruned_estimates(history))
+    if first is None or len(ranked) < 2:  # there was nothing to choose
+        return []
+    return [first, *(each for each in ranked if each is not first)][: history.n_finalists]
+
+
+def unconfirmed(history: SearchHistory, verdict: Callable[[], Verdict]) -> list[tuple[int, tuple[int, ...]]]:
+    """Return the numbers of the finalists that are still to be confirmed, with their seeds.
+
+    A finalist that diverged during its confirmation is not retried; one that was confirmed on fewer seeds is run on the
+    others. If all confirmed finalists have become clearly worse than another trial, or much less likely to be the best
+    (`DEFEATED`), that trial is confirmed too, and so on, up to twice the requested number.
+
+    Args:
+        history: The search, whose trials have ended.
+        verdict: Returns the result of `judge`, which is needed only when every finalist was confirmed.
+    """
+    runs, refuted = _confirmations(history)
+    first = finalists(history)
+    left = _missing(history, [each.number for each in first], runs, refuted)
+    if left or not first or len({*runs, *refuted}) >= 2 * history.n_finalists:
+        return left
+    found = verdict()
+    confirmed = {each.number for each in found.confirmed}
+    least = DEFEATED * found.ranked[0].probability_best if found.ranked else 0.0
+    if found.ranked and not any(
+        each.tied and each.number in confirmed and each.probability_best >= least for each in found.ranked
+    ):
+        return _missing(history, [found.ranked[0].number], runs, refuted)
+    return []
+
+
+def _recommended(
+    history: SearchHistory,
+    ranked: Sequence[Ranked],
+    left: Sequence[PrunedEstimate],
+    among: Collection[int] | None = None,
+) -> Ranked | None:
+    """Return the trial to use; see `recommended`. Where parameters changed during training, it is the best one."""
+    if history.constant_params:
+        return recommended(ranked, history.direction, left, among=among)
+    allowed = [each for each in ranked if (among is None or each.number in among) and not math.isnan(each.value)]
+    return allowed[0] if allowed else None
+
+
+def _missing(
+    history: SearchHistory,
+    numbers: Sequence[int],
+    runs: Mapping[int, Sequence[TrialResult]],
+    refuted: Collection[int],
+) -> list[tuple[int, tuple[int, ...]]]:
+    """Return the trials with the seeds on which each is still to be run, if any."""
+    left = []
+    for number in numbers:
+        known = {seed for run in runs.get(number, ()) for seed in run.seed_values}
+        missing = tuple(seed for seed in history.further_seeds if seed not in known)
+        if missing and number not in refuted:
+            left.append((number, missing))
+    return left
+
+
+def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS) -> Verdict:
+    """Return the trial to use, ties, and results on further seeds.
+
+    Args:
+        history: The search.
+        bounds: Bounds of the values, to which reported intervals are clipped. They do not affect decisions.
+    """
+    direction = history.direction
+    runs, refuted = _confirmations(history)
+    candidates = _candidates(history)
+    untrained = {trial.number for trial in history.in_state("complete") if not trial.learned}
+    further = {
+        number: tuple(value for run in own for value in run.seed_values.values()) for number, own in runs.items()
+    }
+    tuning = rank(candidates, direction)
+    # A trial that never learned, or failed on further seeds, counts as failed, unless all of them did.
+    without = untrained | set(refuted)
+    sound = [each for each in candidates if each.number not in without] or candidates
+    unsound = [each for each in candidates if each.number in without] if len(sound) < len(candidates) else []
+    left = pruned_estimates(history) + [PrunedEstimate(params=each.params, value=math.nan) for each in unsound]
+    together = [replace(each, seed_values=each.seed_values + further.get(each.number, ())) for each in sound]
+    # Among all others, whose spread informs its own.
+    alone = [replace(each, seed_values=further.get(each.number, each.seed_values)) for each in sound]
+    ranked = rank(together, direction)
+    held_out = [each for each in rank(alone, direction) if each.number in further] if further else []
+    among = {each.number for each in sound} & set(further)
+    best = _recommended(history, ranked, left, among or None)
+    pick = None if best is None else next(each for each in tuning if each.number == best.number)
+    searched = {each.number: each for each in tuning}
+    confirmed = [
+        _confirmed(searched[each.number], each, runs.get(each.number, []), direction, bounds) for each in held_out
+    ]
+    confirmed.sort(key=lambda each: pick is None or each.number != pick.number)
+    rate = None
+    if best is not None and history.constant_params:
+        rate = estimate_learning_rate(
+            ranked, left, best, direction,
+            env_steps=history.env_steps, horizon=history.horizon, drift_known=history.of(best.number).drift_known,
+        )  # fmt: skip
+    tuning, ranked = within(tuning, bounds), within(ranked, bounds)
+    shown = None if pick is None else next(each for each in tuning if each.number == pick.number)
+    return Verdict(pick=shown, tuning=tuning, ranked=ranked, confirmed=confirmed, refuted=refuted, rate=rate)
+
+
+def _confirmed(
+    tuning: Ranked, held_out: Ranked, runs: Sequence[TrialResult], direction: Direction, bounds: Bounds
+) -> Confirmed:
+    """Return a finalist on both kinds of seeds, each ranked among the others."""
+    sign = 1.0 if direction == "maximize" else -1.0
+    [shown_tuning], [shown_held_out] = within([tuning], bounds), within([held_out], bounds)
+    return Confirmed(
+        number=tuning.number,
+        runs=tuple(runs),
+        tuning=shown_tuning,
+        held_out=shown_held_out,
+        bias=sign * (tuning.value - held_out.value),
+        reach=math.hypot(tuning.compared_high - tuning.compared_low, held_out.compared_high - held_out.compared_low)
+        / 2,
+    )
+
+
+def _confirmations(history: SearchHistory) -> tuple[dict[int, list[TrialResult]], dict[int, str]]:
+    """Return the complete confirmations of each trial, and the reasons of those that diverged."""
+    runs: dict[int, list[TrialResult]] = {}
+    refuted = {}
+    for run in history.confirmations:
+        if run.confirms is None:
+            continue
+        if run.state == "complete":
+            runs.setdefault(run.confirms, []).append(run)
+        elif run.state == "diverged":
+            refuted[run.confirms] = run.reason or "no reason was recorded"
+    return runs, refuted
+
+
+def _candidates(history: SearchHistory) -> list[Candidate]:
+    return [candidate(each) for each in history.in_state("complete")]
+
+
+def candidate(trial: TrialResult) -> Candidate:
+    """Return a complete trial as a candidate; without seed values it counts as one seed."""
+    values = tuple(trial.seed_values.values())
+    if not values and trial.value is not None:
+        values = (trial.value,)
+    return Candidate(label=f"#{trial.number}", params=trial.params, seed_values=values, number=trial.number)
+
+
+def pruned_estimates(history: SearchHistory) -> list[PrunedEstimate]:
+    """Return estimates of pruned and diverged trials, which inform about neighbouring candidates.
+
+    A trial that failed for another reason, such as a killed process, carries no information about its parameters.
+    """
+    return list(_pruned_estimates(tuple(history.trials), 1.0 if history.direction == "maximize" else -1.0))
+
+
+@functools.lru_cache(maxsize=1)
+def _pruned_estimates(trials: tuple[TrialResult, ...], sign: float) -> tuple[PrunedEstimate, ...]:
+    """Return the estimates, which do not change with confirmations."""
+    complete, kept, diverged = (
+        [trial for trial in trials if trial.state == state] for state in ("complete", "pruned", "diverged")
+    )
+    tried = [trial.params for trial in (*kept, *complete)]
+    # A diverged trial that was retried counts by its retry.
+    diverged = [trial for trial in diverged if trial.params not in tried]
+    worse = _clearly_worse([*kept, *complete], sign)
+    return (
+        *(_pruned(trial, complete, worse=trial.number in worse) for trial in kept),
+        *(PrunedEstimate(params=trial.params, value=math.nan) for trial in diverged),
+    )
+
+
+def _pruned(trial: TrialResult, complete: Sequence[TrialResult], *, worse: bool) -> PrunedEstimate:
+    """Return the estimated final value of a pruned trial."""
+    params, step = trial.params, trial.left_at
+    values = tuple(trial.seed_values.values()) or (() if trial.value is None else (trial.value,))
+    everyone = [
+        (_learner(other.params), (other.reports[step], other.value))
+        for other in complete
+        if other.value is not None and step is not None and step in other.reports
+    ]
+    own = [course for learner, course in everyone if learner == _learner(params)]
+    survivors = own or [course for _, course in everyone]
+    if not values or not survivors or not all(map(math.isfinite, values)):
+        return PrunedEstimate(params=params, value=math.nan if trial.value is None else trial.value)
+    value, error, df = estimate_final(values, survivors, same_kind=bool(own))
+    return PrunedEstimate(params=params, value=value, error=error, df=df, clearly_worse=worse)
+
+
+def _learner(params: Mapping[str, Json]) -> tuple[Json, Json]:
+    """Return what determines the shape of a learning curve: the agent and its optimizer."""
+    return params.get("agent"), params.get("optimizer")
+
+
+def _clearly_worse(trials: Sequence[TrialResult], sign: float) -> set[int]:
+    """Return the numbers of the trials that were clearly worse when pruned than others with another learning rate."""
+    pruned: dict[tuple[str, int], list[int]] = {}  # kind and rung -> trials pruned there
+    # kind and rung -> values of the seeds of all trials there
+    there: dict[tuple[str, int], dict[int, list[float]]] = {}
+    for trial in trials:
+        kind = str(sorted((name, str(own)) for name, own in trial.params.items() if not name.endswith("learning_rate")))
+        for step, values in trial.at_rungs.items():
+            there.setdefault((kind, step), {})[trial.number] = [sign * value for value in values]
+            if trial.state == "pruned" and step == trial.left_at:
+                pruned.setdefault((kind, step), []).append(trial.number)
+    found = set()
+    for key, numbers in pruned.items():
+        worse = dict(zip(there[key], clearly_worse(list(there[key].values())), strict=True))
+        found |= {number for number in numbers if worse[number]}
+    return found

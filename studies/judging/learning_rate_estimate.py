@@ -1,0 +1,242 @@
+"""Estimate of the best learning rate: its interval, whether the suggestion is safe, and for which length of run.
+
+The best rate lies where the smoothed curve of values over rates may have its peak (`studies.statistics.rate_curve`).
+The width of this interval, in decades, is the precision of the estimate.
+
+A short run favours rates that are too high. If the long run is longer than the runs of the study, the suggested rate is
+lowered (`studies.statistics.drift`), and the interval is widened by the variation of this drift between tasks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from studies.judging.ranking import Ranked, may_exceed
+from studies.judging.robust_choice import Point, PrunedEstimate, RateCurves, kind_key, rate_name
+from studies.spaces.spaces import Json
+from studies.spec.spec import Direction
+from studies.statistics.drift import drift
+from studies.statistics.values import usual_range
+from studies.words import rate_text
+
+WIDEST = 2.0
+"""Maximum width of a safe interval in decades, if the choice within it matters."""
+
+LITTLE = 0.1
+"""Share of the range of all candidates below which a difference does not matter."""
+
+Edge = Literal["", "lowest", "highest"]
+
+Cause = Literal["", "one rate", "one seed", "not told apart", "edge", "wide", "untried", "short runs"]
+"""Short code of the reason why a suggestion is not safe."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningRateEstimate:
+    """Estimate of the best learning rate.
+
+    Attributes:
+        name: Parameter: `learning_rate`, or that of one optimizer such as `actor.learning_rate`.
+        suggested: Rate to use: `tested`, corrected for the length of the long run.
+        tested: Rate of the recommended trial.
+        low: Lower end of the 95% interval of the best rate.
+        high: Upper end of that interval.
+        lowest: Lowest rate that was tried.
+        highest: Highest rate that was tried.
+        told_apart: Whether any rate was distinguishable from the best one.
+        edge: Whether `tested` is the lowest or the highest rate that was tried, so that the best may lie beyond.
+        cost: How much better another rate of the interval may be, as a share of the range of all candidates; NaN if the
+            spread is unknown.
+        env_steps: Environment steps of each run of the study; None if the budget is in episodes.
+        horizon: Environment steps of the long run; None: the budget of the study.
+        why_unsafe: Reason why the suggestion is not safe, "" if it is.
+        cause: The same as a short code.
+        drift_error: Standard deviation of the drift per decade of steps; 0 if the long run is as long as those of the
+            study.
+    """
+
+    name: str
+    suggested: float
+    tested: float
+    low: float
+    high: float
+    lowest: float
+    highest: float
+    told_apart: bool
+    edge: Edge
+    cost: float
+    env_steps: int | None
+    horizon: int | None
+    why_unsafe: str
+    cause: Cause
+    drift_error: float = 0.0
+
+    @property
+    def decades(self) -> float:
+        """Width of the interval in decades."""
+        return math.log10(self.high / self.low)
+
+    @property
+    def corrected(self) -> bool:
+        """Return whether the suggested rate differs from the tested one, because the long run has another length."""
+        return self.suggested != self.tested
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the estimate as JSON values; an unknown cost is None."""
+        data = {**asdict(self), "decades": self.decades, "safe": not self.why_unsafe}
+        return {**data, "cost": None if math.isnan(self.cost) else self.cost}
+
+
+def estimate_learning_rate(
+    ranked: Sequence[Ranked],
+    left: Sequence[PrunedEstimate],
+    pick: Ranked,
+    direction: Direction = "maximize",
+    *,
+    env_steps: int | None = None,
+    horizon: int | None = None,
+    drift_known: bool = True,
+) -> LearningRateEstimate | None:
+    """Return the estimate of the best learning rate, with all other parameters as in the pick.
+
+    Args:
+        ranked: All complete candidates, as `studies.judging.ranking.rank` returns them, on all their seeds.
+        left: Estimates of pruned and failed candidates.
+        pick: Candidate to use, one of `ranked`.
+        direction: Direction in which values are better.
+        env_steps: Environment steps of each run.
+        horizon: Environment steps of the long run, at least 1; only with `env_steps`.
+        drift_known: Whether the drift was measured on the optimizer of the pick. Defaults to `True`.
+
+    Returns:
+        None if no learning rate was searched, or only one was tried.
+    """
+    points: list[Point] = [*ranked, *left]
+    name = rate_name(points)
+    if name is None or name not in pick.params:
+        return None
+    kind = kind_key(pick, name)
+    own = [each for each in ranked if kind_key(each, name) == kind]
+    gone = [each for each in left if kind_key(each, name) == kind]
+    group: list[Point] = [*own, *gone]
+    rates = sorted({_rate(each, name) for each in group})
+    if len(rates) < 2:
+        return None
+    tested = _rate(pick, name)
+    level = [each for each in own if (each.tied or each.number == pick.number) and _known(each.value)]
+    if math.isnan(pick.low):
+        low, high = rates[0], rates[-1]
+    else:
+        peak = RateCurves(ranked, left, name, direction).of(pick).peak
+        low, high = min(10**peak.low, tested), max(10**peak.high, tested)
+    edge: Edge = "lowest" if tested == rates[0] else "highest" if tested == rates[-1] else ""
+    cost = cost_of_choice(pick, level, points, direction)
+    # Failures may have other causes than the rate.
+    valued = {_rate(each, name) for each in group if _known(each.value)}
+    told_apart = not math.isnan(cost) and (
+        any(not each.tied and _known(each.value) for each in own) or any(each.clearly_worse for each in gone)
+    )
+    cause, reason = _why_unsafe(tested, edge, (low, high), cost, told_apart) if len(valued) > 1 else _ONLY_ONE
+    suggested, drift_error = tested, 0.0
+    if horizon is not None and env_steps is not None and horizon != env_steps:
+        shift, error = drift(env_steps / horizon, known=drift_known)
+        drift_error = error / abs(math.log10(horizon / env_steps))
+        below = math.hypot(math.log10(tested / low), 1.96 * error)
+        above = math.hypot(math.log10(high / tested), 1.96 * error)
+        suggested = float(f"{tested * 10**shift:.3g}")
+        low, high = suggested * 10**-below, suggested * 10**above
+        longer = "Train further"
+        if horizon < env_steps:
+            longer = "Train as long as that"
+        if not reason and not rates[0] <= suggested <= rates[-1]:
+            beyond = "below all" if suggested < rates[0] else "above all"
+            cause, reason = (
+                "untried",
+                f"for a run of {horizon:,} environment steps it would be {rate_text(suggested)}, which lies {beyond} "
+                f"rates that were tried. {longer}, or try such rates too.",
+            )
+        if not reason and below + above > WIDEST:
+            unmeasured = "" if drift_known else " (how it moves was not measured on this optimizer)"
+            cause, reason = (
+                "short runs",
+                f"runs of {env_steps:,} environment steps are too short to predict one of {horizon:,}: its best rate "
+                f"lies between {rate_text(low)} and {rate_text(high)}{unmeasured}. {longer}.",
+            )
+    return LearningRateEstimate(
+        name=name, suggested=suggested, tested=tested, low=low, high=high, lowest=rates[0], highest=rates[-1],
+        told_apart=told_apart, edge=edge, cost=cost, env_steps=env_steps, horizon=horizon, why_unsafe=reason,
+        cause=cause, drift_error=drift_error,
+    )  # fmt: skip
+
+
+_Why = tuple[Cause, str]
+
+_ONLY_ONE: _Why = ("one rate", "only one rate came to its end, so there is nothing to compare it with.")
+
+
+def _why_unsafe(tested: float, edge: Edge, interval: tuple[float, float], cost: float, told_apart: bool) -> _Why:
+    if math.isnan(cost):
+        return "one seed", "with one seed each, rates cannot be distinguished. Give more seeds."
+    if not told_apart and cost > LITTLE:
+        return "not told apart", (
+            "no rate was distinguishable from another, neither at the end nor when pruned. Train longer, or on more "
+            "seeds."
+        )
+    if edge:
+        other = "lower" if edge == "lowest" else "higher"
+        return "edge", f"{rate_text(tested)} is the {edge} rate that was tried: {other} ones may be better."
+    low, high = interval
+    if cost > LITTLE and math.log10(high / low) > WIDEST:
+        return "wide", (
+            f"the best rate lies anywhere between {rate_text(low)} and {rate_text(high)}, and it matters which: "
+            f"{cost_text(cost, 'one of them')}. Give more seeds."
+        )
+    return "", ""
+
+
+def cost_of_choice(
+    pick: Ranked, level: Sequence[Ranked], points: Sequence[Point], direction: Direction = "maximize"
+) -> float:
+    """Return how much better than the pick a tied candidate may be, as a share of the range of all candidates.
+
+    Args:
+        pick: Candidate to use.
+        level: Candidates that cannot be distinguished from it.
+        points: All candidates.
+        direction: Direction in which values are better.
+
+    Returns:
+        The share, at least 0, above 1 if nothing distinguishes the candidates; NaN if the spread is unknown.
+    """
+    if math.isnan(pick.low):
+        return math.nan
+    sign = 1.0 if direction == "maximize" else -1.0
+    span = usual_range([sign * each.value for each in points if _known(each.value)])
+    others = [each for each in level if each.number != pick.number]
+    costs = [may_exceed(each, pick) if direction == "maximize" else may_exceed(pick, each) for each in others]
+    return max([0.0, *costs]) / span if span > 0 else 0.0
+
+
+def cost_text(cost: float, which: str) -> str:
+    """Return the cost of a wrong choice in words: `one of them may be better by up to 25% of the range of all trials`.
+
+    Args:
+        cost: Share of that range; see `cost_of_choice`.
+        which: Subject of the sentence.
+    """
+    if cost < 1:
+        return f"{which} may be better by up to {cost:.0%} of the range of all trials"
+    return "nothing distinguishes them"
+
+
+def _rate(point: Point, name: str) -> float:
+    rate = point.params[name]
+    assert isinstance(rate, int | float)  # `rate_name` has checked it
+    return float(rate)
+
+
+def _known(value: float) -> bool:
+    return not math.isnan(value)

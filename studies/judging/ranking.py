@@ -1,0 +1,229 @@
+"""Ranking of candidates by the values of their seeds. Pure functions over numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from studies.errors import StudyError
+from studies.spaces.spaces import Json
+from studies.spec.spec import Direction
+from studies.statistics.bounds import Bounds
+from studies.statistics.intervals import estimate
+from studies.statistics.values import usual_range
+
+UNLIKELY = 0.01
+"""Share of the highest probability of being the best, below which no candidate is tied with the best."""
+
+ENDS = 3
+"""Runs that must have exactly the lowest or the highest value for it to count as a bound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """Candidate to rank.
+
+    Attributes:
+        label: Name of the candidate.
+        params: Its parameters.
+        seed_values: Value of each seed.
+        number: Number of its trial, the last tie-breaker. Defaults to `0`.
+    """
+
+    label: str
+    params: Mapping[str, Json]
+    seed_values: tuple[float, ...]
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """Ranked candidate, with the statistics behind its rank.
+
+    Attributes:
+        label: Name of the candidate.
+        params: Its parameters.
+        seed_values: Value of each seed.
+        number: Number of its trial.
+        value: Mean over seeds. NaN if there is no seed or one is not finite.
+        spread: Sample standard deviation over seeds (divided by n - 1); NaN with fewer than two seeds.
+        low: Lower end of the 95% interval of the expected value, that is the mean over infinitely many seeds;
+            NaN if the value, or the spread of all candidates, is unknown. It does not exceed a value that the
+            seeds of several runs reached exactly, which counts as a bound.
+        high: Upper end of that interval.
+        compared_low: Lower end without an allowance for collapses that no seed has shown, for comparisons.
+        compared_high: Upper end without it.
+        probability_best: Probability that no other candidate has a better expected value.
+        tied: Whether it cannot be distinguished from the best, with 95% confidence over all candidates, and is not most
+            unlikely to be the best (`UNLIKELY`).
+        n_seeds: Number of seeds.
+    """
+
+    label: str
+    params: Mapping[str, Json]
+    seed_values: tuple[float, ...]
+    number: int
+    value: float
+    spread: float
+    low: float
+    high: float
+    compared_low: float = math.nan
+    compared_high: float = math.nan
+    probability_best: float
+    tied: bool
+    n_seeds: int
+
+
+def rank(candidates: Sequence[Candidate | Ranked], direction: Direction = "maximize") -> list[Ranked]:
+    """Return candidates ordered by their mean over seeds, best first, with intervals and ties.
+
+    Equal values are ordered by the lower spread (an unknown spread comes last), then by the lower trial number.
+    Candidates whose value is unknown come last. Intervals and ties are those of `studies.statistics.intervals`.
+
+    Args:
+        candidates: Candidates, or candidates that were ranked among others.
+        direction: Direction in which values are better. Defaults to `maximize`.
+    """
+    if direction not in ("maximize", "minimize"):
+        raise StudyError(f"direction is {direction!r}: give 'maximize' or 'minimize'.")
+    sign = 1.0 if direction == "maximize" else -1.0
+    known: list[Candidate | Ranked] = []
+    unknown: list[Candidate | Ranked] = []
+    for each in candidates:
+        (known if each.seed_values and np.isfinite(each.seed_values).all() else unknown).append(each)
+    ranked = _judged(known, sign) if known else []
+    ranked.sort(key=lambda entry: (-sign * entry.value, _or_infinite(entry.spread), entry.number))
+    return ranked + [_unknown(each) for each in sorted(unknown, key=lambda each: each.number)]
+
+
+def within(ranked: Sequence[Ranked], bounds: Bounds) -> list[Ranked]:
+    """Return candidates whose intervals are clipped to bounds.
+
+    The expected value certainly lies within the bounds, so clipping does not reduce the confidence.
+    """
+
+    def clipped(value: float, low: float, high: float) -> tuple[float, float]:
+        least, most = max(value, bounds.least), min(value, bounds.most)
+        return min(max(low, bounds.least), least), max(min(high, bounds.most), most)
+
+    found = []
+    for each in ranked:
+        low, high = clipped(each.value, each.low, each.high)
+        compared_low, compared_high = clipped(each.value, each.compared_low, each.compared_high)
+        clipped_one = replace(each, low=low, high=high, compared_low=compared_low, compared_high=compared_high)
+        found.append(each if math.isnan(each.low) else clipped_one)
+    return found
+
+
+def _judged(known: Sequence[Candidate | Ranked], sign: float) -> list[Ranked]:
+    n = len(known)
+    estimates = estimate([[sign * value for value in each.seed_values] for each in known])
+    if max(len(each.seed_values) for each in known) > 1:
+        least, most = _bounds([value for each in known for value in each.seed_values])
+        ends = [estimates.interval(), estimates.interval(collapses=False)]
+        low, compared_low, high, compared_high = np.clip(
+            np.sort(sign * np.array(ends), axis=1).swapaxes(0, 1).reshape(4, n), least, most
+        )
+        probable = estimates.probability_best()
+        tied = estimates.may_be_best() & (probable >= UNLIKELY * probable.max())
+        tied[np.argmax(estimates.centers)] = True
+    else:  # only distances between candidates are known
+        low = high = compared_low = compared_high = np.full(n, np.nan)
+        tied, probable = np.ones(n, bool), np.full(n, 1 / n)
+    return [
+        Ranked(
+            label=each.label,
+            params=each.params,
+            seed_values=each.seed_values,
+            number=each.number,
+            value=float(sign * estimates.centers[i]),
+            spread=float(np.std(each.seed_values, ddof=1)) if len(each.seed_values) > 1 else math.nan,
+            low=float(low[i]),
+            high=float(high[i]),
+            compared_low=float(compared_low[i]),
+            compared_high=float(compared_high[i]),
+            probability_best=float(probable[i]),
+            tied=bool(tied[i]),
+            n_seeds=len(each.seed_values),
+        )
+        for i, each in enumerate(known)
+    ]
+
+
+def _bounds(values: Sequence[float]) -> tuple[float, float]:
+    """Return the bounds of values: those that `ENDS` runs reached exactly; infinite otherwise."""
+    least, most = min(values), max(values)
+    if least == most:
+        return -math.inf, math.inf
+    return (
+        least if values.count(least) >= ENDS else -math.inf,
+        most if values.count(most) >= ENDS else math.inf,
+    )
+
+
+def _unknown(each: Candidate | Ranked) -> Ranked:
+    return Ranked(
+        label=each.label, params=each.params, seed_values=each.seed_values, number=each.number, value=math.nan,
+        spread=math.nan, low=math.nan, high=math.nan, probability_best=0.0, tied=False, n_seeds=len(each.seed_values),
+    )  # fmt: skip
+
+
+def may_exceed(one: Ranked, other: Ranked) -> float:
+    """Return how much the expected value of one candidate may exceed that of another, given their 95% intervals.
+
+    Intervals that end at a bound are not symmetric, so each side is used by itself (Zou and Donner 2008, "Construction
+    of confidence limits about effect measures: a general approach"): a candidate whose interval ends at its value
+    cannot be better than that.
+    """
+    return one.value - other.value + math.hypot(one.compared_high - one.value, other.value - other.compared_low)
+
+
+def seeds_to_settle(ranked: Sequence[Ranked], direction: Direction = "maximize") -> int | None:
+    """Return the number of seeds per candidate that would distinguish the best one from all tied ones.
+
+    Args:
+        ranked: Result of `rank`.
+        direction: Direction in which values are better. Defaults to `maximize`.
+
+    Returns:
+        Total seeds each, assuming that values and spreads stay as they are; None if two are exactly equal, or the
+        spread is unknown.
+    """
+    known = [each for each in ranked if not math.isnan(each.value)]
+    if not known or math.isnan(known[0].low):
+        return None
+    sign = 1.0 if direction == "maximize" else -1.0
+    estimates = estimate([[sign * value for value in each.seed_values] for each in known])
+    return estimates.seeds_to_settle()
+
+
+def worst_choice(ranked: Sequence[Ranked], name: str) -> tuple[list[Json], float]:
+    """Return the values of a parameter that cannot be distinguished from the best one, and the cost of a wrong choice.
+
+    Each value of the parameter is judged by its best candidate.
+
+    Args:
+        ranked: Result of `rank`.
+        name: Parameter, such as `optimizer`.
+
+    Returns:
+        The values, best first, and the largest difference between two of them within the 95% intervals, as a share of
+        the range of all candidates; NaN if the spread is unknown.
+    """
+    best: dict[str, Ranked] = {}
+    for each in ranked:
+        if name in each.params and not math.isnan(each.value):
+            best.setdefault(str(each.params[name]), each)
+    level = [each for each in best.values() if each.tied]
+    known = [each.value for each in ranked if not math.isnan(each.value)]
+    downwards = len(known) > 1 and known[0] > known[-1]  # best first
+    span = usual_range(known if downwards else [-value for value in known]) if known else 0.0
+    costs = [may_exceed(one, other) / (span or 1.0) for one in level for other in level if one is not other]
+    return [each.params[name] for each in level], max(costs, default=0.0)
+
+
+def _or_infinite(spread: float) -> float:
+    return math.inf if math.isnan(spread) else spread

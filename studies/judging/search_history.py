@@ -1,0 +1,156 @@
+"""Trials of a search and their confirmations as numbers, from which its conclusions are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from optuna.trial import FrozenTrial, TrialState
+
+from studies.spaces.spaces import Json, Space, decode_params
+from studies.spec.attributes import (
+    CONFIRMS_ATTR,
+    REASON_ATTR,
+    RUNG_ATTR,
+    has_diverged,
+    is_confirmation,
+    never_learned,
+    seed_values,
+)
+from studies.spec.scheduler_names import is_population_based
+from studies.spec.spec import Direction
+from studies.statistics.drift import measured
+
+if TYPE_CHECKING:
+    from studies.spec.spec import StudySpec
+    from studies.study.study import OpenStudy
+
+ResultState = Literal["open", "complete", "pruned", "diverged", "failed"]
+"""State of a trial. An open one is queued, running or interrupted; a diverged one failed because of its parameters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrialResult:
+    """Result of a trial so far. Equal to itself only, so that conclusions can be kept by the trials they are from.
+
+    Attributes:
+        number: Number of the trial.
+        params: Its searched parameters.
+        state: Its state.
+        value: Its final value if it was completed, its last one if it was pruned; None if it has none.
+        seed_values: Seed -> value at its end.
+        reports: Environment steps -> value over seeds.
+        at_rungs: Environment steps of a rung -> value of each seed, where they were stored.
+        left_at: Environment steps at which it was pruned, or of its last report.
+        learned: Whether its value is that of a trained agent.
+        confirms: Number of the trial that it confirms on further seeds; None for a trial of the search.
+        reason: Reason why it failed, "" if none was recorded.
+        drift_known: Whether the drift of the best rate was measured on its optimizer.
+    """
+
+    number: int
+    params: Mapping[str, Json]
+    state: ResultState
+    value: float | None = None
+    seed_values: Mapping[int, float] = field(default_factory=dict)
+    reports: Mapping[int, float] = field(default_factory=dict)
+    at_rungs: Mapping[int, Sequence[float]] = field(default_factory=dict)
+    left_at: int | None = None
+    learned: bool = True
+    confirms: int | None = None
+    reason: str = ""
+    drift_known: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchHistory:
+    """Search so far.
+
+    Attributes:
+        trials: Trials of the search, by number.
+        confirmations: Trials that confirm others on further seeds, by number.
+        direction: Direction in which values are better.
+        n_finalists: Number of best trials that are confirmed.
+        further_seeds: Seeds on which they are confirmed.
+        env_steps: Budget of each run in environment steps; None if it is in episodes.
+        horizon: Environment steps of the long run; None: the budget.
+        constant_params: Whether every trial kept its parameters to its end. With population-based training they are
+            what it began with, which says nothing about neighbouring values.
+    """
+
+    trials: Sequence[TrialResult]
+    confirmations: Sequence[TrialResult] = ()
+    direction: Direction = "maximize"
+    n_finalists: int
+    further_seeds: tuple[int, ...]
+    env_steps: int | None = None
+    horizon: int | None = None
+    constant_params: bool = True
+
+    def in_state(self, state: ResultState) -> list[TrialResult]:
+        """Return the trials of the search in a state, by number."""
+        return [trial for trial in self.trials if trial.state == state]
+
+    def of(self, number: int) -> TrialResult:
+        """Return the trial of the search with a number."""
+        return next(trial for trial in self.trials if trial.number == number)
+
+
+def held_out_seeds(spec: StudySpec) -> tuple[int, ...]:
+    """Return the seeds on which finalists are confirmed: those after the highest of the search."""
+    first = max(spec.seeds) + 1
+    return tuple(range(first, first + spec.confirm_seeds))
+
+
+def history_of(study: OpenStudy) -> SearchHistory:
+    """Return the history of a study."""
+    spec, spaces = study.spec, study.spec.search_space()
+    return SearchHistory(
+        trials=[_result(spec, spaces, trial) for trial in study.trials()],
+        confirmations=[_result(spec, spaces, trial) for trial in study.confirmation_trials()],
+        direction=study.direction,
+        n_finalists=spec.confirm,
+        further_seeds=held_out_seeds(spec),
+        env_steps=spec.env_steps,
+        horizon=spec.horizon,
+        constant_params=not is_population_based(spec.pruner),
+    )
+
+
+def result_of(study: OpenStudy, trial: FrozenTrial) -> TrialResult:
+    """Return what a trial of a study has shown so far."""
+    return _result(study.spec, study.spec.search_space(), trial)
+
+
+_STATES: dict[TrialState, ResultState] = {
+    TrialState.COMPLETE: "complete",
+    TrialState.PRUNED: "pruned",
+    TrialState.FAIL: "failed",
+}
+
+
+def _result(spec: StudySpec, spaces: Mapping[str, Space], trial: FrozenTrial) -> TrialResult:
+    params = decode_params(trial.params, spaces)
+    at = trial.user_attrs.get("pruned_at", trial.last_step)  # a resumed trial may have later reports of its first run
+    return TrialResult(
+        number=trial.number,
+        params=params,
+        state="diverged" if has_diverged(trial) else _STATES.get(trial.state, "open"),
+        value=trial.value,
+        seed_values=seed_values(trial),
+        reports=trial.intermediate_values,
+        at_rungs={int(at): list(own.values()) for at, own in trial.user_attrs.get(RUNG_ATTR, {}).items()},
+        left_at=None if at is None else int(at),
+        learned=not never_learned(trial),
+        confirms=trial.user_attrs[CONFIRMS_ATTR] if is_confirmation(trial) else None,
+        reason=str(trial.user_attrs.get(REASON_ATTR, "")),
+        drift_known=_is_drift_known(spec, trial, params),
+    )
+
+
+def _is_drift_known(spec: StudySpec, trial: FrozenTrial, params: Mapping[str, Json]) -> bool:
+    """Return whether the drift of the best rate was measured on the optimizer of a trial."""
+    config = trial.user_attrs.get("configuration", {}).get("config", {})
+    optimizer = params.get("optimizer", spec.fixed.get("optimizer", config.get("optimizer", "adam")))
+    return measured(str(optimizer), config.get("optimizer_kwargs"))

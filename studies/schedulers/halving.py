@@ -1,0 +1,34 @@
+"""Successive halving: the best part of the trials at each rung continues."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from studies.schedulers.geometric_rungs import GeometricRungs
+from studies.schedulers.scheduler import Action, AtRung, RungScheduler, best_of, keep
+from studies.schedulers.trial_view import TrialView
+
+
+class Halving(RungScheduler):
+    """Successive halving (Jamieson and Talwalkar 2016, arXiv 1502.07943): the best part of each rung continues.
+
+    Rungs lie at ``min_resource * reduction_factor**k`` environment steps; of the trials at a rung the best ``1 /
+    reduction_factor`` continue (rounded up). (Optuna's `SuccessiveHalvingPruner` always lets the first trial pass.)
+
+    Args:
+        min_resource: Environment steps of the first rung, >= 1.
+        reduction_factor: Inverse of the share that continues, >= 2.
+
+    Raises:
+        ValueError: If a number is out of range.
+    """
+
+    def __init__(self, min_resource: int, reduction_factor: int = 4) -> None:
+        self._rungs = GeometricRungs(min_resource, reduction_factor)
+
+    def rung_of(self, step: int) -> int | None:
+        return self._rungs.below(step)
+
+    def on_rung(self, rung: int, at_rung: AtRung, trials: Sequence[TrialView]) -> Mapping[int, Action]:
+        return keep(best_of(at_rung, math.ceil(len(at_rung) / self._rungs.factor)), at_rung)

@@ -1,0 +1,1 @@
+"""Search spaces: how they are written, under which conditions their parameters exist, and plans over them."""

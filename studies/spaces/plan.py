@@ -1,0 +1,186 @@
+"""Plans: parameter sets to run in order. Pure functions over rows, where a row is one parameter set."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from studies.errors import StudyError, nearest
+from studies.spaces.conditions import check_rows, exists, in_order
+from studies.spaces.spaces import Choice, Fixed, FloatRange, IntRange, Json, Space, is_finite, settle
+
+Row = Mapping[str, Json]
+
+_MAX_GRID = 100_000
+
+
+def row_key(row: Row) -> str:
+    """Return a text that is equal for rows with the same parameters, and only for these."""
+    return json.dumps(dict(row), sort_keys=True)
+
+
+def pending_rows(plan: Sequence[Row], done: Iterable[Row]) -> list[dict[str, Json]]:
+    """Return the planned rows that are still to run, in the order of the plan.
+
+    Args:
+        plan: All rows. A row that occurs twice is run twice.
+        done: Rows that need no further run.
+    """
+    left = Counter(row_key(row) for row in done)
+    pending = []
+    for row in plan:
+        key = row_key(row)
+        if left[key]:
+            left[key] -= 1
+        else:
+            pending.append(dict(row))
+    return pending
+
+
+def inferred_spaces(rows: Sequence[Row], known: Mapping[str, Space]) -> dict[str, Space]:
+    """Return spaces for planned parameters without a given space.
+
+    Numbers get the range that they span, logarithmic if they are positive, so that a longer plan can continue the
+    study; anything else becomes a choice of the planned values.
+    """
+    spaces: dict[str, Space] = {}
+    for name in sorted({name for row in rows for name in row} - set(known)):
+        values = [row[name] for row in rows if name in row]
+        distinct = [value for index, value in enumerate(values) if value not in values[:index]]
+        numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in distinct)
+        if not numeric or not all(map(is_finite, distinct)):
+            spaces[name] = Choice(values=tuple(distinct))
+        elif len(distinct) == 1:
+            spaces[name] = Fixed(value=distinct[0])
+        else:
+            low, high = min(distinct), max(distinct)
+            log = low > 0
+            if all(isinstance(value, int) for value in distinct):
+                spaces[name] = IntRange(low, high, log=log)
+            else:
+                spaces[name] = FloatRange(float(low), float(high), log=log)
+    return spaces
+
+
+def settled_rows(
+    rows: Sequence[Row], spaces: Mapping[str, Space], what: str = "planned trial"
+) -> tuple[dict[str, Json], ...]:
+    """Return the rows with every value checked against its space and converted to the type of the space.
+
+    Args:
+        rows: Rows.
+        spaces: Search space, with a space for every parameter of the rows.
+        what: Name of a row in errors. Defaults to `planned trial`.
+
+    Raises:
+        StudyError: Names the row, the parameter and the value that lies outside, or the condition that does not hold.
+    """
+    settled = []
+    for number, row in enumerate(rows):
+        if not row:
+            raise StudyError(f"{what} {number} is empty: give it at least one parameter.")
+        try:
+            settled.append({name: _settle(name, spaces[name], value) for name, value in row.items()})
+        except StudyError as error:
+            raise StudyError(f"{what} {number}, {error}") from None
+    check_rows(settled, spaces, what)
+    return tuple(settled)
+
+
+def grid_rows(spaces: Mapping[str, Space], options: Mapping[str, Json], seed: int) -> tuple[dict[str, Json], ...]:
+    """Return every combination of the values of a space, in an order that depends on `seed` only.
+
+    The order is shuffled so that a study that stops early has covered the whole space thinly rather than one corner of
+    it. Combinations that differ in parameters that do not exist in them are one.
+
+    Args:
+        spaces: Search space.
+        options: `points` (at least 2): number of values of each `FloatRange` without a step, both ends included, evenly
+            spaced (in the logarithm where the range is logarithmic).
+        seed: Seed of the study.
+
+    Raises:
+        StudyError: If a range has no finite number of values and `points` is not given, or the grid is too large.
+    """
+    unknown = sorted(set(options) - {"points"})
+    if unknown:
+        raise StudyError(f"the grid sampler has no argument {unknown[0]!r}. {nearest(unknown[0], ['points'])}")
+    points = options.get("points")
+    if points is not None and (isinstance(points, bool) or not isinstance(points, int) or points < 2):
+        raise StudyError(f"points is {points!r}: give a whole number from 2.")
+    ordered = in_order(dict(sorted(spaces.items())))
+    lengths = {name: _axis_length(name, space, points) for name, space in ordered.items()}
+    rows: list[dict[str, Json]] = [{}]
+    for name, space in ordered.items():
+        within = [row for row in rows if exists(space, row)]
+        size = len(rows) + len(within) * (lengths[name] - 1)
+        if size > _MAX_GRID:  # found before the values are listed, which may not fit into memory
+            is_conditional = any(each.when for each in spaces.values())
+            found = f"more than {_MAX_GRID}" if is_conditional else math.prod(lengths.values())
+            raise StudyError(
+                f"the grid has {found} points: use fewer values or a sampler such as tpe (at most {_MAX_GRID})."
+            )
+        values = _axis(space, points) if within else []
+        rows = [
+            longer
+            for row in rows
+            for longer in ([{**row, name: value} for value in values] if exists(space, row) else [row])
+        ]
+    random.Random(seed).shuffle(rows)
+    return tuple(row for row in rows if row)
+
+
+def _settle(name: str, space: Space, value: Json) -> Json:
+    try:
+        return settle(space, value)
+    except StudyError as error:
+        raise StudyError(f"{name}: {error}") from None
+
+
+def _axis_length(name: str, space: Space, points: int | None) -> int:
+    """Return the number of values of a parameter in a grid.
+
+    Raises:
+        StudyError: If a range has no finite number of values and `points` is not given.
+    """
+    if isinstance(space, Choice):
+        return len(space.values)
+    if isinstance(space, Fixed):
+        return 1
+    if isinstance(space, IntRange):
+        return (space.high - space.low) // (space.step or 1) + 1
+    if space.step is not None:
+        return _n_steps(space.low, space.high, space.step) + 1
+    if points is None:
+        raise StudyError(
+            f"{name} ranges over all numbers from {space.low} to {space.high}, which is not a grid: give it a step, "
+            "list its values, or set sampler_kwargs points."
+        )
+    return points
+
+
+def _n_steps(low: float, high: float, step: float) -> int:
+    return round((high - low) / step)
+
+
+def _axis(space: Space, points: int | None) -> list[Json]:
+    """Return the values of a parameter in a grid; see `_axis_length`."""
+    if isinstance(space, Choice):
+        return list(space.values)
+    if isinstance(space, Fixed):
+        return [space.value]
+    if isinstance(space, IntRange):
+        return list(range(space.low, space.high + 1, space.step or 1))
+    if space.step is not None:
+        count = _n_steps(space.low, space.high, space.step)
+        return [*(space.low + index * space.step for index in range(count)), space.high]
+    assert points is not None  # `_axis_length` has checked it
+    inner = range(1, points - 1)
+    if space.log:
+        ratio = space.high / space.low
+        return [space.low, *(space.low * ratio ** (index / (points - 1)) for index in inner), space.high]
+    span = space.high - space.low
+    return [space.low, *(space.low + span * index / (points - 1) for index in inner), space.high]

@@ -1,0 +1,99 @@
+"""Judgement of a search from its history alone, without a storage."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from studies.judging.judgement import finalists, judge, pruned_estimates, unconfirmed
+from studies.judging.search_history import SearchHistory, TrialResult
+
+FURTHER = (3, 4)
+
+
+def complete(number: int, *values: float, confirms: int | None = None, **fields: Any) -> TrialResult:
+    seeds = FURTHER if confirms is not None else range(len(values))
+    return TrialResult(
+        number=number,
+        params={"x": number if confirms is None else confirms},
+        state="complete",
+        value=float(np.mean(values)),
+        seed_values=dict(zip(seeds, values, strict=True)),
+        confirms=confirms,
+        **fields,
+    )
+
+
+def history_of(*trials: TrialResult, n_finalists: int = 2, **fields: Any) -> SearchHistory:
+    return SearchHistory(trials=trials, n_finalists=n_finalists, further_seeds=FURTHER, **fields)
+
+
+TRIALS = (complete(0, 1.0, 2.0, 3.0), complete(1, 9.0, 10.0, 11.0), complete(2, 8.0, 9.0, 10.0))
+
+
+@pytest.mark.parametrize(("direction", "numbers"), [("maximize", [1, 2]), ("minimize", [0, 2])])
+def test_finalists_are_the_best_of_the_complete_trials(direction: Any, numbers: list[int]):
+    history = history_of(*TRIALS, replace(TRIALS[1], number=3, state="pruned"), direction=direction)
+    assert [each.number for each in finalists(history)] == numbers
+    assert finalists(history_of(TRIALS[0])) == []  # there was nothing to choose
+
+
+def test_each_finalist_is_to_be_run_on_the_seeds_that_it_lacks():
+    history = history_of(*TRIALS)
+    assert unconfirmed(history, lambda: judge(history)) == [(1, FURTHER), (2, FURTHER)]
+    half = replace(complete(3, 9.0, 9.0, confirms=1), seed_values={4: 9.0})
+    lost = TrialResult(number=4, params={"x": 2}, state="diverged", confirms=2, reason="NaN")
+    some = replace(history, confirmations=[half, lost])
+    assert unconfirmed(some, lambda: judge(some)) == [(1, (3,))]
+    assert judge(some).refuted == {2: "NaN"}
+
+
+def test_trial_that_is_clearly_better_than_all_confirmed_ones_is_confirmed_too():
+    runs = [complete(number, 1.0, 1.0, confirms=number - 2) for number in (3, 4)]
+    history = history_of(*TRIALS, confirmations=runs)
+    found = judge(history)
+    assert {each.number for each in found.confirmed} == {1, 2}
+    assert unconfirmed(history, lambda: found) == []  # no trial is distinguished from them
+    best = next(each for each in found.ranked if each.number == 0)
+    others = [replace(each, tied=False) for each in found.ranked if each is not best]
+    clear = replace(found, ranked=[replace(best, tied=True), *others])
+    assert unconfirmed(history, lambda: clear) == [(0, FURTHER)]
+    assert unconfirmed(replace(history, n_finalists=1), lambda: clear) == []  # two are confirmed, twice as many
+
+
+def test_pick_is_chosen_by_all_seeds_and_valued_by_the_further_ones():
+    runs = [complete(3, 4.0, 5.0, confirms=1), complete(4, 9.0, 9.5, confirms=2)]
+    verdict = judge(history_of(*TRIALS, confirmations=runs))
+    assert verdict.pick is not None
+    assert verdict.confirmation is not None
+    assert (verdict.pick.number, verdict.pick.value) == (2, 9.0)
+    assert verdict.confirmation.held_out_mean == 9.25
+    assert verdict.confirmation.seed_values == {3: 9.0, 4: 9.5}
+    assert verdict.confirmation.runs == (runs[1],)
+
+
+def test_untrained_trials_are_no_picks():
+    verdict = judge(history_of(TRIALS[0], complete(1, 99.0, 99.0, 99.0, learned=False), TRIALS[2]))
+    assert verdict.pick is not None
+    assert verdict.pick.number == 2
+
+
+def test_value_of_a_pruned_trial_is_extrapolated_by_the_gains_of_the_others():
+    others = [complete(i, *(10.0 + 5 * i + seed for seed in range(3)), reports={50: 6.0 + 5 * i}) for i in range(2)]
+    gone = TrialResult(
+        number=2, params={"x": 2}, state="pruned", value=3.0, seed_values={0: 2.0, 1: 4.0}, reports={50: 3.0},
+        left_at=50,
+    )  # fmt: skip
+    [estimated] = pruned_estimates(history_of(*others, gone))
+    assert estimated.value == pytest.approx(3.0 + 5.0)  # both of the others gained 5 from there
+    diverged = TrialResult(number=3, params={"x": 3}, state="diverged")
+    failed = TrialResult(number=4, params={"x": 4}, state="failed")
+    estimates = pruned_estimates(history_of(*others, gone, diverged, failed))
+    assert [each.params["x"] for each in estimates] == [2, 3]
+    assert np.isnan(estimates[1].value)
+    retried = pruned_estimates(history_of(*others, diverged, replace(gone, number=5, params={"x": 3})))
+    assert [each.params["x"] for each in retried] == [3]
+    assert np.isfinite(retried[0].value)
