@@ -36,6 +36,7 @@ class Nobody:
     def started(self, number: int, configuration: dict[str, Any]) -> None: ...
 
     prunes: bool = False
+    pauses: bool = False
     share: int | None = None
     n_to_resume: int = 0
 

@@ -74,6 +74,7 @@ class Curriculum(Callback):
     """
 
     of_members = True
+    changes_environments = True
 
     def __init__(
         self,

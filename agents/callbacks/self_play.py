@@ -105,6 +105,7 @@ class SelfPlay(Callback):
     """
 
     of_members = True
+    changes_environments = True
 
     def __init__(self, every: int = 10_000, keep: int = 10, names: Sequence[str] = ()) -> None:
         check_at_least(1, every=every, keep=keep)

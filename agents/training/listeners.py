@@ -36,6 +36,10 @@ class Listener:
     """True if one object may receive the events of all members of a population: its state is separate for each member,
     and it stops and changes members by their numbers. Runs of a study with other callbacks are trained one by one."""
 
+    changes_environments: bool = False
+    """True if it changes the environments of the training as it goes on, such as their phase or their opponents: other
+    environments, such as those of evaluations, are another task."""
+
     every_gradient_step: bool = False
     """True if `on_update_begin` and `on_update_end` are called around every single gradient step."""
 

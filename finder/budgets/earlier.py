@@ -7,7 +7,7 @@ from typing import Any
 
 from studies.analysis.status import study_status
 from studies.errors import StudyError
-from studies.spec.attributes import seed_values
+from studies.spec.attributes import is_paused, seed_values
 from studies.spec.compatibility import differences
 from studies.spec.spec import StudySpec, default_name
 from studies.storage.storage import StudyStorage, open_storage
@@ -84,7 +84,9 @@ def _is_same(old: StudySpec, new: StudySpec) -> bool:
 def _earlier(study: OpenStudy) -> EarlierStudy:
     status = study_status(study)
     steps = sum(
-        int(trial.user_attrs.get("env_steps", 0)) * max(1, len(seed_values(trial))) for trial in study.all_trials()
+        int(trial.user_attrs.get("env_steps", 0)) * max(1, len(seed_values(trial)))
+        for trial in study.all_trials()
+        if trial.state.is_finished() or is_paused(trial)  # others are counted whole when they end
     )
     return EarlierStudy(
         spec=study.spec,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from finder.budgets.meters import Meter
 from finder.budgets.plan_numbers import n_finalists, n_trials_of
@@ -89,10 +89,19 @@ class Limit:
             self._is_spent = True
             raise BudgetSpent
 
-    def allows_trial(self) -> bool:
-        """Return whether one more trial can begin now and end within the budget, beside those that begin with it."""
-        n = len(self._running) + 1 if self._together or self._meter.adds_up else 1
-        cost = self._meter.batch(self._course(n), len(self._spec.seeds), starts=not self._n_begun)
+    def allows_trial(self, counted: int = 0) -> bool:
+        """Return whether one more trial can begin now and end within the budget, beside those that begin with it.
+
+        Args:
+            counted: Environment steps after which it was paused. Defaults to 0: it was not.
+        """
+        beside = list(self._running) if self._together or self._meter.adds_up else []
+        n_promoted = self._n_promoted(beside) + bool(counted)
+        n_new, n_seeds = len(beside) + 1 - n_promoted, len(self._spec.seeds)
+        cost = self._meter.batch(self._course(n_new), n_seeds, starts=not self._n_begun) if n_new else 0.0
+        if n_promoted:
+            earliest = min(filter(None, [counted, *(self._counted.get(number, 0) for number in beside)]))
+            cost += self._meter.rest(self._to_the_end(n_promoted), n_seeds, earliest)
         allowed = self._meter.spent() + cost + self.reserve <= self._meter.limit
         self._refused = self._refused or not allowed
         return allowed
@@ -135,10 +144,12 @@ class Limit:
         if not self._together or self._confirming:
             return set()
         # Promoted trials have made their first steps before.
-        counted = [own for number in self._running if (own := self._counted.get(number, 0)) < env_steps]
-        self._meter.advanced(self._reached, env_steps, len(counted), n_seeds, sum(counted))
+        counted_trials = [number for number in self._running if self._counted.get(number, 0) < env_steps]
+        before = sum(self._counted.get(number, 0) for number in counted_trials)
+        self._meter.advanced(self._reached, env_steps, len(counted_trials), n_seeds, before)
         self._reached = env_steps
-        left = [number for number in values if number not in pruned and number in self._running]
+        # Promoted trials are beyond the rungs that they have passed before.
+        left = [number for number in counted_trials if number in values and number not in pruned]
         if not self.prunes or len(left) < 2 or self._spec.env_steps == env_steps:
             return set()
         room = self._meter.limit - self._meter.spent() - self.reserve
@@ -183,9 +194,20 @@ class Limit:
 
     def _rest(self, n_trials: int, n_seeds: int, reached: int) -> float:
         """Return the cost of the rest of the running batch with so many trials, with the expected pruning."""
+        if self._n_promoted(self._running):
+            return self._meter.rest(self._to_the_end(n_trials), n_seeds, reached)
         planned = self._course(max(n_trials, self._n_of_batch))
         course = tuple(Stage(stage.until, min(stage.n_trials, n_trials)) for stage in planned)
         return self._meter.rest(course, n_seeds, reached)
+
+    def _n_promoted(self, numbers: Iterable[int]) -> int:
+        """Return how many trials go on after a pause."""
+        return sum(self._counted.get(number, 0) > 0 for number in numbers)
+
+    def _to_the_end(self, n_trials: int) -> Course:
+        """Return the course of trials none of which is pruned."""
+        assert self._spec.env_steps is not None
+        return (Stage(self._spec.env_steps, n_trials),)
 
     def text(self, n_left: int) -> str:
         """Return a sentence about trials that were not run, or not to their end, because of the budget."""

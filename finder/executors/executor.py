@@ -21,6 +21,10 @@ class StudyListener(Protocol):
         """True if `rung` may stop or pause trials. If False, workers do not wait for its result."""
 
     @property
+    def pauses(self) -> bool:
+        """True if trials may be paused, so that there may be a next trial after there was none."""
+
+    @property
     def share(self) -> int | None:
         """Most trials to request at a time, to leave some to other processes; None for no limit."""
 

@@ -9,9 +9,10 @@ from finder.executors.batches import Batching
 from finder.executors.executor import Executor
 from finder.executors.machine import free_memory
 from studies.population_based.choice import population_based_of
-from studies.spec.population_rules import searched_ranges
+from studies.spec.population_rules import N_INTERVALS, PERTURB_STEPS, perturb_steps_of, searched_ranges
 
 if TYPE_CHECKING:
+    from agents.config.agent_config import AgentConfig
     from agents.contract.spec import AgentSpec
     from studies.spec.spec import StudySpec
 
@@ -48,6 +49,7 @@ def population_based_executor(spec: StudySpec, agent: AgentSpec, why_alone: str,
         raise ConfigurationError(f"{_TOGETHER}, and {spec.agents[0]} cannot be a member: {error}") from error
     for name, space in ranges.items():
         _check_mutable(population, name, space.high)
+    _check_interval(spec, population.config)
     n_runs, n_bytes, free = spec.n_trials * len(spec.seeds), bytes_of_member(population.agent), free_memory()
     if free is not None and n_bytes and n_runs * n_bytes > share * free:
         raise ConfigurationError(
@@ -58,6 +60,23 @@ def population_based_executor(spec: StudySpec, agent: AgentSpec, why_alone: str,
     executor = InlineExecutor(Batching(members=members))
     executor.notes = [f"{spec.n_trials} trials are members of one population in this process, and copy each other"]
     return executor
+
+
+def _check_interval(spec: StudySpec, config: AgentConfig) -> None:
+    """Raise `ConfigurationError` for an interval that is shorter than a rollout, so that some have no update."""
+    rollout, interval = getattr(config, "n_steps", 1) * config.n_envs, perturb_steps_of(spec)
+    if interval >= rollout:
+        return
+    steps = f"{rollout:,} environment steps (n_steps x n_envs)"
+    if PERTURB_STEPS in spec.pruner_kwargs:
+        raise ConfigurationError(
+            f"perturb_steps is {interval:,}, but members learn from rollouts of {steps}: give at least {rollout}."
+        )
+    raise ConfigurationError(
+        f"A tenth of the budget, the interval of {spec.pruner}, is {interval:,} environment steps, but members learn "
+        f"from rollouts of {steps}: give a larger budget (env_steps {N_INTERVALS * rollout}), longer intervals "
+        f"(perturb_steps {rollout}) or shorter rollouts."
+    )
 
 
 def _check_mutable(population: object, name: str, value: float) -> None:

@@ -261,6 +261,7 @@ class TrialDispatcher:
             env_steps = worker.rung[0]
             values |= worker.rung[1]
         reasons = self.listener.rung(env_steps, values)
+        self.exhausted = self.exhausted and not self.listener.pauses
         for number, worker in workers.items():
             assert worker.rung is not None
             self.broker.reply(number, {trial: why for trial, why in reasons.items() if trial in worker.rung[1]})
@@ -274,8 +275,7 @@ class TrialDispatcher:
             return
         running.remove(number)
         self.listener.ended(number, outcome)
-        if outcome.state == "paused":  # one of the paused trials may be promoted now
-            self.exhausted = False
+        self.exhausted = self.exhausted and not self.listener.pauses  # a paused trial may be promoted now
 
     def _kill_hung(self) -> None:
         """Kill the workers that were silent for so long that they hang in compiled code (see `watchdog`)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, Unpack
@@ -310,6 +311,11 @@ def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
         ConfigurationError: An agent or a value cannot be built.
     """
     spec = _read(path, overrides)
+    if is_population_based(spec.pruner):
+        raise StudyError(
+            f"the study of {str(path)!r} is population-based training ({spec.pruner}), whose members are trained in "
+            f"one process, so that workers cannot share it: run it with finder run {shlex.quote(str(path))}."
+        )
     check_plan(spec, ObjectResolver.of(spec))
     with started_by(StudyOrigin("file", ("run", str(path)))):
         study = open_study(spec)

@@ -121,6 +121,13 @@ def _check_evaluable(metric: str, resolver: ObjectResolver) -> None:
             "agent that could act outside of it: judge by metric='return' (--metric return), or report the return of "
             "an evaluation of its own as a custom metric (custom:NAME)."
         )
+    for callback in make_callbacks(resolver.callbacks):
+        if callback.changes_environments:
+            raise ConfigurationError(
+                f"the metric {metric} plays episodes in environments of their own, which the callback "
+                f"{type(callback).__name__} does not change as it changes those of the training: judge by "
+                "metric='return' (--metric return)."
+            )
     if time_limit(resolver.environment) is None:
         raise ConfigurationError(
             f"the metric {metric} plays episodes without exploration, and in {resolver.environment.label}, which "

@@ -30,7 +30,7 @@ from finder.search.observer import GuardedObserver, Observer
 from finder.search.repeated_schedule import repeated_schedule
 from finder.search.search_checkpoints import SearchCheckpoints
 from finder.search.trusted_code import BY_ENVIRONMENT, trusted_code_only
-from finder.trials.trial import FELL_BEHIND, PAUSED, Outcome, TrialSpec
+from finder.trials.trial import FELL_BEHIND, PAUSED, Outcome, TrialSpec, outcome_attrs
 from studies.analysis.status import study_status
 from studies.database.fencing import LeaseLostError
 from studies.database.records import Ask, EpisodeRecord
@@ -40,9 +40,8 @@ from studies.population_based.exchange import Perturbation
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.schedulers.scheduler import Action
-from studies.spec.attributes import LEARNED_ATTR, OBJECTIVES_ATTR
 from studies.spec.population_rules import exchange_marks, value_steps
-from studies.spec.scheduler_names import canonical_pruner_name
+from studies.spec.scheduler_names import canonical_pruner_name, is_population_based
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 from studies.study.study import OpenStudy, with_counts
@@ -100,6 +99,7 @@ class Search:
         self._report_interrupts = report_interrupts
         self._stored = time.monotonic()
         self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the running trials
+        self._seconds_before: dict[int, float] = {}  # of promoted trials, before their pauses
         self._checkpoints = SearchCheckpoints(study)
 
     @property
@@ -212,7 +212,9 @@ class Search:
                 store_seconds(self.study, self._limit.spent)
 
     def _next_trial(self) -> TrialSpec | None:
-        if self._limit is not None and not (self.recorder.n_left and self._limit.allows_trial()):
+        if self._limit is not None and not (
+            self.recorder.n_left and self._limit.allows_trial(self.recorder.next_promotion or 0)
+        ):
             return None
         return self._next(self.recorder.ask)
 
@@ -251,6 +253,7 @@ class Search:
                 schedule=schedule,
                 only_modules=restriction(),
             )
+            self._seconds_before[trial.number] = ask.wall_seconds
             if self._limit is not None:
                 self._limit.begun(trial.number, len(trial.seeds), trial.promoted_from or 0)
             self._observer.trial_started(trial, ask.params)
@@ -269,7 +272,11 @@ class Search:
 
     @property
     def prunes(self) -> bool:
-        return canonical_pruner_name(self.spec.pruner) != "none"
+        return canonical_pruner_name(self.spec.pruner) != "none" and not is_population_based(self.spec.pruner)
+
+    @property
+    def pauses(self) -> bool:
+        return canonical_pruner_name(self.spec.pruner) == "asha"
 
     @property
     def share(self) -> int | None:
@@ -302,15 +309,8 @@ class Search:
         if newest and not env_steps:  # its process has died and reported episodes only
             env_steps = min(record.env_steps for record in newest)
             seconds = max(record.wall_seconds for record in newest)
-        extra: dict[str, Any] = {"wall_seconds": round(seconds, 3), "env_steps": env_steps}
-        if outcome.custom_metrics:
-            extra["custom_metrics"] = {name: own._asdict() for name, own in outcome.custom_metrics.items()}
-        if outcome.objectives:
-            extra[OBJECTIVES_ATTR] = {
-                name: {str(seed): value for seed, value in own.items()} for name, own in outcome.objectives.items()
-            }
-        if not outcome.learned:
-            extra[LEARNED_ATTR] = False
+        seconds += self._seconds_before.pop(number, 0.0)
+        extra = {"wall_seconds": round(seconds, 3), "env_steps": env_steps, **outcome_attrs(outcome)}
         value = float("nan") if outcome.value is None else outcome.value
         if outcome.state == "complete":
             self.recorder.completed(number, value, outcome.seed_values, extra)

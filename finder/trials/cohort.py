@@ -220,8 +220,12 @@ class _Cohort:
         values = {number: trial.values_at(mark) for number, trial in self._running()}
         known = {number: own for number, own in values.items() if np.isfinite(list(own.values())).all()}
         verdicts = self._listener.rung(mark, known) if known else {}
-        # A finished trial cannot be pruned.
-        verdicts = {number: reason for number, reason in verdicts.items() if not self._trials[number].finished}
+        # A finished trial cannot be pruned. One whose runs were stopped by a callback trains no more: it is not paused.
+        verdicts = {
+            number: reason
+            for number, reason in verdicts.items()
+            if not self._trials[number].finished and not (reason == PAUSED and self._trials[number].was_stopped)
+        }
         self._save_paused([self._trials[number] for number, reason in verdicts.items() if reason == PAUSED])
         for number, reason in verdicts.items():
             if self._trials[number].failed:

@@ -47,6 +47,10 @@ class GreedyEvaluations:
                 trainer.fail(error, trainer.present[position])
         return self._newest[1]
 
+    def forget(self) -> None:
+        """Forget the newest evaluation, as members have changed since."""
+        self._newest = (-1, {})
+
     def seconds_at_most(self, clock: Callable[[], float], seconds: float) -> float:
         """Return the seconds of an evaluation of one run whose episodes all reach the time limit of the environment.
 

@@ -38,15 +38,15 @@ def exchange(mark: int, trials: Mapping[int, TrialRun], listener: ExchangeListen
     (group,) = groups.values()  # agents that cannot be members were refused before
     if group.exchanged_at >= mark:
         return
-    marks = some.spec.exchanges
-    width = mark - max((at for at in marks if at < mark), default=0)
-    values = {number: trial.values_at(mark, width) for number, trial in trials.items() if not trial.finished}
+    # Runs that a callback has stopped have left the population.
+    present = {n: trial for n, trial in trials.items() if not any(run.was_stopped for run in trial.runs)}
+    values = {n: trial.values_since(group.exchanged_at) for n, trial in present.items() if not trial.finished}
     known = {number: own for number, own in values.items() if np.isfinite(list(own.values())).all()}
     for number, copied_from, params in listener.exchange(mark, known) if known else ():
         sources = _by_seed(trials[copied_from])
         for seed, run in _by_seed(trials[number]).items():
             group.copy_member(sources[seed].member, run.member, params)
-    group.exchanged_at = mark
+    group.exchanged_at = group.trainer.env_steps
 
 
 def _by_seed(trial: TrialRun) -> dict[int, SeedRun]:

@@ -84,10 +84,12 @@ class Group(Callback):
         spec = there[0][1].spec
         self.info_metrics = tuple(metric.name for metric in there[0][1].metrics if metric.name)
         self._watchdog = Watchdog(spec.hang_seconds, self._hangs, self._heartbeat_meanwhile)
+        changes = [() if run is None else run[0].spec.schedule for run in runs]
+        # One for each member, also for those that run elsewhere: checkpoints know callbacks by their order.
         schedules = [
-            HyperparameterSchedule(trial.spec.schedule, member=None if len(runs) == 1 else member)
-            for member, trial, _ in there
-            if trial.spec.schedule
+            HyperparameterSchedule(own, member=None if len(runs) == 1 else member)
+            for member, own in enumerate(changes)
+            if any(changes)
         ]
         # Callbacks of the user see the present numbers.
         callbacks = [*schedules, *make_callbacks(spec.callbacks), WatchdogCallback(self._watchdog), self]
@@ -118,6 +120,9 @@ class Group(Callback):
         """The evaluations of the runs, if the study is judged by them."""
         if there[0][1].n_greedy_episodes and isinstance(self.trainer, Trainer):
             self.evaluations = GreedyEvaluations(self.trainer, there[0][1].n_greedy_episodes, self._evaluated_step)
+        self._before_step = self._passed = (
+            0  # environment steps before the newest step of the loop, here and at loading
+        )
         self._ended = False
         self._described: dict[int, Agent | OwnTraining] = {}
 
@@ -153,6 +158,11 @@ class Group(Callback):
         """Return whether all members have ended."""
         return self._ended or self.error is not None or self._budget.steps_reached(self.trainer.env_steps)
 
+    @property
+    def has_learned(self) -> bool:
+        """True if the members have made gradient steps."""
+        return isinstance(self.trainer, Trainer) and self.trainer.agent.gradient_steps > 0
+
     def has_finished(self, member: int) -> bool:
         """Return whether a member has used its budget."""
         return self.finished or self._budget.episodes_reached(self.trainer.runs[member])
@@ -169,14 +179,18 @@ class Group(Callback):
         if self.error is not None:
             return
         try:
+            self._before_step = self.trainer.env_steps
             with self._watchdog.watching():
                 self._ended = next(self._loop, None) is None
         except Exception as error:  # noqa: BLE001 - whatever a user's agent or environment raises is a trial's failure
             self.error = error
 
     def evaluate(self, mark: int) -> None:
-        """Evaluate the members at a report, if the study is judged by evaluations. An exception ends all runs."""
-        if self.evaluations is not None and self.trainer.env_steps >= mark:
+        """Evaluate the members at a report, if the study is judged by evaluations. An exception ends all runs.
+
+        A report that a group passed before its checkpoint was written, and had none at, is not made up for.
+        """
+        if self.evaluations is not None and self._passed < mark <= self.trainer.env_steps:
             self._evaluate(self.trainer.present, mark)
 
     def _evaluate(self, members: Collection[int], at: int) -> None:
@@ -238,6 +252,8 @@ class Group(Callback):
         """Give a member the state of another one, and set its hyperparameters."""
         assert isinstance(self.trainer, Trainer)
         self.trainer.copy_member(source, target)
+        if self.evaluations is not None:
+            self.evaluations.forget()
         for name, value in values.items():
             self.trainer.set_hyperparameter(name, value, target)
 
@@ -270,13 +286,16 @@ class Group(Callback):
 
     def get_state(self) -> dict[str, Any]:
         """Return the step of the newest exchange, and the evaluations so far: member, environment step, value."""
-        evaluated = [(member, *own) for member, run in self.runs.items() for own in run.evaluations]
-        state = {"exchanged_at": self.exchanged_at, "evaluations": evaluated}
-        return {name: value for name, value in state.items() if value}
+        state: dict[str, Any] = {"exchanged_at": self.exchanged_at} if self.exchanged_at else {}
+        if self.evaluations is not None:
+            state["before_step"] = self._before_step
+            state["evaluations"] = [(member, *own) for member, run in self.runs.items() for own in run.evaluations]
+        return state
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Restore what `get_state` returned, as far as it is of members that run here."""
         self.exchanged_at = state.get("exchanged_at", 0)
+        self._before_step = self._passed = state.get("before_step", 0)
         for member, at, value in state.get("evaluations", ()):
             if member in self.runs:
                 self.runs[member].add_evaluation(at, value)

@@ -48,6 +48,11 @@ class TrialRun:
         return all(run.finished for run in self.runs)
 
     @property
+    def was_stopped(self) -> bool:
+        """Return whether callbacks have stopped all runs."""
+        return all(run.was_stopped for run in self.runs)
+
+    @property
     def failed(self) -> bool:
         """Return whether a run has failed."""
         return self.error is not None or any(run.error for run in self.runs)
@@ -63,16 +68,21 @@ class TrialRun:
 
     def check_metric(self) -> None:
         """Fail the trial if every run has ended many episodes, and none of them reported the metric of the study."""
-        if self.metric.name and self.runs and all(run.lacks_metric for run in self.runs):
-            self.error = self.error or ValueError(self.spec.no_value_message())
+        for name, metric in zip(self.spec.metrics or (self.spec.metric,), self.metrics, strict=True):
+            if metric.name and self.runs and all(run.lacks(metric) for run in self.runs):
+                self.error = self.error or ValueError(self.spec.no_value_message(name))
 
     def take_new_episodes(self) -> list[EpisodeRecord]:
         """Return the episodes since the last call."""
         return [record for run in self.runs for record in run.take_new_episodes()]
 
-    def values_at(self, env_steps: int, width: int | None = None) -> dict[int, float]:
+    def values_at(self, env_steps: int) -> dict[int, float]:
         """Return the value of each seed at an environment step; see `SeedRun.value_at`."""
-        return {run.seed: run.value_at(env_steps, width) for run in self.runs}
+        return {run.seed: run.value_at(env_steps) for run in self.runs}
+
+    def values_since(self, env_steps: int) -> dict[int, float]:
+        """Return the mean value of each seed after an environment step; NaN without a value since then."""
+        return {run.seed: run.value_since(env_steps) for run in self.runs}
 
     def final_values(self) -> dict[int, float]:
         """Return the value of each seed over the last part of training."""
@@ -115,6 +125,10 @@ class RunGroup(Protocol):
     @property
     def jit_compile(self) -> bool | None:
         """True if XLA compiles updates where it pays; None if that is unknown."""
+
+    @property
+    def has_learned(self) -> bool:
+        """True if the members have made gradient steps."""
 
     def has_finished(self, member: int) -> bool:
         """Return whether a member has used its budget."""
@@ -185,6 +199,7 @@ class SeedRun:
     def add_evaluation(self, env_steps: int, value: float) -> None:
         """Add the mean return of an evaluation after some environment steps."""
         self._evaluated.add(env_steps, value)
+        self.trial.learned = self.trial.learned or self.group.has_learned
 
     def is_evaluated(self, env_steps: int) -> bool:
         """Return whether there is an evaluation after exactly so many environment steps."""
@@ -199,10 +214,9 @@ class SeedRun:
     def _evaluated(self) -> _Series:
         return next(series for metric, series in self._series.items() if metric.n_episodes)
 
-    @property
-    def lacks_metric(self) -> bool:
-        """Return whether many episodes have ended, and none of them reported the metric of the study."""
-        return self._n_episodes >= PATIENCE and not self._series[self.trial.metric].values
+    def lacks(self, metric: Metric) -> bool:
+        """Return whether many episodes have ended, and none of them reported a metric of the study."""
+        return self._n_episodes >= PATIENCE and not self._series[metric].values
 
     def recently_measured(self) -> list[Episode]:
         """Return the episodes of the last part of training that have custom metrics."""
@@ -214,21 +228,23 @@ class SeedRun:
         fresh, self._fresh = self._fresh, []
         return fresh
 
-    def value_at(self, env_steps: int, width: int | None = None) -> float:
+    def value_at(self, env_steps: int) -> float:
         """Return the value at a step: the mean over the episodes that ended shortly before it, or over all so far.
 
-        If the study is judged by evaluations, these count in place of episodes. NaN before the first.
-
-        Args:
-            env_steps: The step.
-            width: Environment steps before it that count. Defaults to a tenth of the budget.
+        These are the episodes of a tenth of the budget. If the study is judged by evaluations, they count in place of
+        episodes. NaN before the first.
         """
-        width = width or max(1, (self.trial.spec.env_steps or env_steps) // 10)
+        width = max(1, (self.trial.spec.env_steps or env_steps) // 10)
         at = min(env_steps, self.env_steps) if self.was_stopped else env_steps
         metric, series = self.trial.metric, self._series[self.trial.metric]
         if not metric.of_last_part:
             return self._of_whole_curve(metric, at)
         return series.mean_before(at, width)
+
+    def value_since(self, env_steps: int) -> float:
+        """Return the mean value after an environment step; NaN if there is none since then."""
+        series = self._series[self.trial.metric]
+        return windowed_mean(series.steps, series.values, self.env_steps, self.env_steps - env_steps)
 
     def final_value(self, metric: Metric | None = None) -> float:
         """Return the value of the run: the mean over the last part of training, or a number of its whole curve.

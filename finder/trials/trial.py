@@ -19,7 +19,7 @@ from agents.training.function_trainer import OwnTraining
 from agents.training.records import Episode, MetricSummary
 from studies.database.records import EpisodeRecord
 from studies.spaces.spaces import check_json
-from studies.spec.attributes import LIMITS_KEY, FailureKind
+from studies.spec.attributes import LEARNED_ATTR, LIMITS_KEY, OBJECTIVES_ATTR, FailureKind
 from studies.spec.metrics import metric_of
 
 State = Literal["complete", "pruned", "paused", "failed", "interrupted"]
@@ -149,6 +149,20 @@ class Outcome:
     learned: bool = (
         True  # an episode ended after a gradient step; always true for functions, which need not report losses
     )
+
+
+def outcome_attrs(outcome: Outcome) -> dict[str, Any]:
+    """Return the attributes of a trial beside its value that its outcome gives it, as JSON values."""
+    attrs: dict[str, Any] = {}
+    if outcome.custom_metrics:
+        attrs["custom_metrics"] = {name: own._asdict() for name, own in outcome.custom_metrics.items()}
+    if outcome.objectives:
+        attrs[OBJECTIVES_ATTR] = {
+            name: {str(seed): value for seed, value in own.items()} for name, own in outcome.objectives.items()
+        }
+    if not outcome.learned:
+        attrs[LEARNED_ATTR] = False
+    return attrs
 
 
 def configuration_of(spec: TrialSpec, agent: Agent | OwnTraining, vectorization: str) -> dict[str, Any]:

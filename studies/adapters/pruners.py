@@ -96,6 +96,8 @@ def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> Ba
         raise StudyError(f"{what} cannot wrap a race, which compares trials at its own rungs.")
     if canonical_pruner_name(str(named)) == "asha":
         raise StudyError(f"{what} cannot wrap {named!r}, which pauses trials: wrap a pruner that stops them.")
+    if canonical_pruner_name(str(named)) in POPULATION_BASED:
+        raise StudyError(f"{what} cannot wrap {named!r}, which prunes nothing: give {named!r} alone.")
     wrapped = make_pruner(named, {}, spec)
     check_arguments(pruners.PatientPruner, kwargs, what, taken={"wrapped_pruner"})
     inner = None if isinstance(wrapped, pruners.NopPruner) else wrapped

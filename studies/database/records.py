@@ -42,6 +42,7 @@ class Ask:
         epoch: Number of times that the trial was started or resumed, which distinguishes its checkpoints.
         resumed: Whether the trial was trained before, and continues.
         promoted_from: Environment steps after which it was paused until now; None if it was not.
+        wall_seconds: Seconds that it was trained before its pauses.
     """
 
     number: int
@@ -51,3 +52,4 @@ class Ask:
     epoch: int = field(default=1, compare=False)
     resumed: bool = field(default=False, compare=False)
     promoted_from: int | None = field(default=None, compare=False)
+    wall_seconds: float = field(default=0.0, compare=False)

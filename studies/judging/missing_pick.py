@@ -9,8 +9,9 @@ from optuna.trial import FrozenTrial, TrialState
 from studies.judging.pareto_front import no_single_pick
 from studies.judging.return_bounds import constant_return
 from studies.spaces.spaces import Json
-from studies.spec.attributes import failure_kind, seed_values
+from studies.spec.attributes import LEARNED_ATTR, failure_kind, seed_values
 from studies.spec.metrics import metric_of
+from studies.spec.objectives import greedy_episodes_of
 from studies.study.study import OpenStudy
 from studies.words import failures_text, number_text
 
@@ -77,6 +78,8 @@ def _nothing_is_complete(study: OpenStudy) -> str:
 
 def _is_unlearned(study: OpenStudy, complete: list[FrozenTrial]) -> bool:
     """Return whether no episode ended after a gradient step; episodes have the loss of the latest update."""
+    if greedy_episodes_of(study.spec):  # agents are evaluated apart from the episodes of their training
+        return all(trial.user_attrs.get(LEARNED_ATTR) is False for trial in complete)
     seen = False
     for trial in complete:
         if trial.user_attrs.get("configuration", {}).get("own_training"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from studies.errors import StudyError, nearest
@@ -35,8 +36,26 @@ def population_based_of(spec: StudySpec) -> PopulationBased | None:
     for key in spec.pruner_kwargs:
         if key not in allowed:
             raise StudyError(f"the scheduler {spec.pruner!r} has no argument {key!r}. {nearest(key, allowed)}")
+    for name, given in spec.pruner_kwargs.items():
+        _check_kind(f"the scheduler {spec.pruner!r}", name, given, inspect.signature(own).parameters[name].default)
     arguments = {**spec.pruner_kwargs, "perturb_steps": perturb_steps_of(spec)}
     try:
         return own(spaces=searched_ranges(spec), seed=spec.seed, **arguments)
     except (TypeError, ValueError) as error:
         raise StudyError(f"the scheduler {spec.pruner!r} refused {dict(spec.pruner_kwargs)!r}: {error}") from error
+
+
+def _check_kind(what: str, name: str, given: object, default: object) -> None:
+    """Raise `StudyError` for an argument of another kind than its default: whole numbers, numbers or two numbers."""
+    if isinstance(default, tuple):
+        good, wanted = isinstance(given, Sequence) and all(map(_is_number, given)), "a list of two numbers"
+    elif isinstance(default, float):
+        good, wanted = _is_number(given), "a number"
+    else:  # a number of something
+        good, wanted = isinstance(given, int) and not isinstance(given, bool), "a whole number"
+    if not good:
+        raise StudyError(f"{name} of {what} is {given!r}: give {wanted}.")
+
+
+def _is_number(given: object) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool)

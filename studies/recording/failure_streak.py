@@ -19,6 +19,10 @@ class FailureStreak:
         self._n_failures = 0
         self.stop_reason: str | None = None
 
+    def interrupt(self) -> None:
+        """End the streak: a trial has reached a rung, where it was paused."""
+        self._n_failures = 0
+
     def add(self, ending: TrialEnding, limit: int, *, counts: bool = True) -> None:
         """Add the ending of a trial.
 

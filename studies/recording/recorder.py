@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 
 from studies.database.fencing import LeaseLostError
 from studies.database.records import Ask, EpisodeRecord
@@ -65,9 +65,11 @@ class Recorder(RunningStudy):
         number, params = taken.trial.number, self._queue.params(taken.trial)
         resumed = taken.resumed and "configuration" in taken.trial.user_attrs
         epoch = self._leases.epoch(number)
+        before = taken.trial.user_attrs.get("wall_seconds", 0.0) if taken.promoted_from is not None else 0.0
         return Ask(
-            number, params, taken.seeds, taken.confirms, epoch, resumed=resumed, promoted_from=taken.promoted_from
-        )
+            number, params, taken.seeds, taken.confirms, epoch,
+            resumed=resumed, promoted_from=taken.promoted_from, wall_seconds=before,
+        )  # fmt: skip
 
     def started(self, number: int, configuration: Mapping[str, Json]) -> None:
         """Store the configuration from which a trial can be run again, as its attribute `configuration`.
@@ -219,6 +221,7 @@ class Recorder(RunningStudy):
             if self._end_here(number):
                 return
             trial = self._trials.running_trial(number)
+            self._failures.interrupt()
             with self._trials.unless_lost(trial):
                 self._writer.paused(trial, attrs)
             if not self._end_here(number):
@@ -255,8 +258,10 @@ class Recorder(RunningStudy):
         """
         kind = "diverged" if diverged else kind
         with self._exclusive():
-            works = any(each.state in (TrialState.COMPLETE, TrialState.PRUNED) for each in self._study.trials())
-            self._end(number, failure(reason, traceback, extra, kind=kind), counts=not (kind == "diverged" and works))
+            tolerated = kind == "diverged" and any(
+                _works(each) for each in self._study.trials() if each.number != number
+            )
+            self._end(number, failure(reason, traceback, extra, kind=kind), counts=not tolerated)
 
     def interrupted(self, number: int) -> None:
         """Requeue a trial that was interrupted (Ctrl-C), so that it is resumed with the study.
@@ -329,3 +334,10 @@ class Recorder(RunningStudy):
                 self._trials.end(number)
                 self._writer.forget(number)
         self._failures.add(ending, self._study.spec.max_failures_in_a_row, counts=counts)
+
+
+def _works(trial: FrozenTrial) -> bool:
+    """Return whether a trial shows that agent and environment work: it has ended well, or has reached a rung so far."""
+    if trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
+        return True
+    return bool(trial.intermediate_values) and trial.state in (TrialState.RUNNING, TrialState.WAITING)

@@ -128,3 +128,8 @@ class RunningStudy:
     def n_to_resume(self) -> int:
         """Number of trials that wait to be resumed, which `ask` returns first."""
         return self._queue.n_to_resume
+
+    @property
+    def next_promotion(self) -> int | None:
+        """Environment steps after which the trial was paused that `ask` returns next; None if it is no paused one."""
+        return self._queue.next_promotion

@@ -107,6 +107,11 @@ class TrialQueue:
         return self._source.n_to_resume
 
     @property
+    def next_promotion(self) -> int | None:
+        """Environment steps after which the trial was paused that `take` returns next; None if it is no paused one."""
+        return self._source.next_promotion
+
+    @property
     def is_led_elsewhere(self) -> bool:
         """Return whether another process leads the study."""
         return STUDY in self._leases.leases_of_others()

@@ -65,6 +65,21 @@ class TrialSource:
         return sum(map(self._is_interrupted, self._waiting(self._refresh(self._study.trials()))))
 
     @property
+    def next_promotion(self) -> int | None:
+        """Environment steps after which the trial was paused that `take` returns next; None if it is no paused one."""
+        if self._pruner is None:
+            return None
+        trials = self._refresh(self._study.trials())
+        waiting = self._waiting(trials)
+        if any(map(self._is_interrupted, waiting)):
+            return None
+        numbers = self._promotable(trials, is_last=False)
+        if not numbers and not (waiting or self._pending or len(trials) < self._spec.n_trials):
+            numbers = self._promotable(trials, is_last=True)
+        steps = [int(trial.user_attrs[PAUSED_ATTR]) for trial in trials if trial.number in numbers[:1]]
+        return steps[0] if steps else None
+
+    @property
     def paused(self) -> list[FrozenTrial]:
         """The trials that are paused now."""
         return [trial for trial in self._refresh(self._study.trials()) if self._is_paused(trial)]

@@ -40,6 +40,8 @@ class RecordingListener:
     share = None
     n_to_resume = 0
 
+    pauses = False
+
     @property
     def prunes(self) -> bool:
         return self.prune_at is not None

@@ -299,7 +299,7 @@ def test_correlated_noise_restarts_with_new_episodes_of_resumed_training(members
         return agents.Trainer(agent, callbacks=callbacks)
 
     def drift(trainer):
-        actors = [trainer.agent] if members is None else trainer.agent._actors
+        actors = [trainer.agent] if members is None else trainer.agent.actors
         return [actor.noise.get_state()["x"] for actor in actors]
 
     begins = agents.LambdaCallback(on_episode_begin=lambda trainer, *_: seen.append(drift(trainer)))

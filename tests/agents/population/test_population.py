@@ -649,7 +649,7 @@ class Counting(DQN):
 def test_members_know_their_gradient_steps():
     population = Population(spec_of(Counting), [{"seed": 0}, {"seed": 1}])
     Trainer(population).train(env_steps=40)
-    assert [actor.seen for actor in population._actors] == [[0, 1, 2, 3]] * 2
+    assert [actor.seen for actor in population.actors] == [[0, 1, 2, 3]] * 2
 
 
 class ReadsLive(DQN):

@@ -200,3 +200,26 @@ def test_text_names_the_budget_and_how_to_go_on() -> None:
     text = Limit(spec(total_env_steps=5_200), StepMeter(5_200), together=True).text(1)
     assert "5,200 environment steps is spent: 1 trial was not run" in text
     assert "--total-env-steps 10400" in text
+
+
+def test_promoted_trials_cost_what_is_left_of_their_runs() -> None:
+    own = spec(pruner="none")
+    limit = Limit(own, StepMeter(1_300), together=True)
+    limit.begun(0, 1)
+    assert not limit.allows_trial()
+    limit = Limit(own, StepMeter(1_300), together=True)
+    limit.begun(0, 1)
+    assert limit.allows_trial(counted=700)  # 1,000 + 300
+    limit.begun(1, 1, 700)
+    assert not limit.allows_trial(counted=700)
+
+
+def test_promoted_trials_are_not_pruned_at_rungs_that_they_have_passed() -> None:
+    limit = Limit(spec(), StepMeter(1_500), together=True)
+    for number in range(3):
+        limit.begun(number, 1)
+    limit.begun(3, 1, 500)
+    worst = {0: {0: 3.0}, 1: {0: 2.0}, 2: {0: 1.0}, 3: {0: 0.0}}
+    pruned = limit.rung(200, worst, set())
+    assert 3 not in pruned
+    assert 2 in pruned

@@ -206,7 +206,9 @@ def test_killed_search_gives_the_results_of_an_uninterrupted_one(executor: str, 
     assert killed == whole
 
 
-def test_proposed_trials_are_paused_too_and_the_sampler_learns_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proposed_trials_are_paused_too_and_the_sampler_learns_from_them(
+    monkeypatch: pytest.MonkeyPatch, storage: str
+) -> None:
     seen: list[int] = []
     original = trial_sampler._as_pruned
 
@@ -221,7 +223,7 @@ def test_proposed_trials_are_paused_too_and_the_sampler_learns_from_them(monkeyp
     result = tune(
         "ppo", ENV, {"learning_rate": "1e-5:1e-1:log"}, n_trials=6, seeds=1, env_steps=320, executor="inline",
         pruner="asha", pruner_kwargs={"min_resource": 160, "reduction_factor": 3}, confirm=0,
-        sampler_kwargs={"n_startup_trials": 2}, fixed=SMALL_PPO, progress=False,
+        sampler_kwargs={"n_startup_trials": 2}, fixed=SMALL_PPO, progress=False, storage=storage,
     )  # fmt: skip
     states = [trial.state for trial in result.study.trials()]
     assert len(states) == 6
@@ -285,6 +287,36 @@ def test_recorder_pauses_promotes_and_ends(storage: str) -> None:
         assert [state_word(trial) for trial in study.trials()] == ["pruned", "pruned", "complete", "pruned"]
         assert [trial.value for trial in study.trials()] == [9.0, 1.0, 11.0, 0.0]
         assert [trial.user_attrs.get("pruned_at") for trial in study.trials()] == [320, 160, None, 160]
+
+
+def test_divergences_among_paused_trials_do_not_stop_the_study(storage: str) -> None:
+    spec = make_spec(storage=storage, trials=tuple({"learning_rate": rate} for rate in RATES))
+    with open_study(spec) as study, Recorder(study) as recorder:
+        for number in range(6):
+            asked = recorder.ask()
+            assert asked is not None
+            if number % 2:
+                recorder.failed(asked.number, "NaN", kind="diverged")
+                continue
+            assert rung(recorder, asked.number, 160, -float(number)) == Action.PAUSE
+            recorder.paused(asked.number, 160, {0: 0.0, 1: 0.0})
+        assert recorder.stop_reason is None
+
+
+def test_promoted_trial_knows_the_seconds_before_its_pause(storage: str) -> None:
+    spec = make_spec(storage=storage, trials=tuple({"learning_rate": rate} for rate in RATES[:4]))
+    with open_study(spec) as study, Recorder(study) as recorder:
+        for value in (9.0, 1.0):
+            asked = recorder.ask()
+            assert asked is not None
+            assert asked.wall_seconds == 0.0
+            rung(recorder, asked.number, 160, value)
+            recorder.paused(asked.number, 160, {0: value, 1: value}, {"wall_seconds": 2.5})
+        assert recorder.next_promotion == 160
+        promoted = recorder.ask()
+        assert promoted is not None
+        assert (promoted.number, promoted.wall_seconds) == (0, 2.5)
+        assert recorder.next_promotion is None
 
 
 @pytest.mark.real

@@ -182,3 +182,15 @@ def test_greedy_returns_need_an_agent_and_a_time_limit() -> None:
         fixed={**SMALL_PPO, "jit_compile": False}, **{**QUICK, "n_reports": 2},
     )  # fmt: skip
     assert found.study.trials()[0].value in (0.0, 0.5, 1.0)
+
+
+def self_play() -> agents.Callback:
+    return agents.SelfPlay()
+
+
+def test_greedy_episodes_in_environments_that_a_callback_does_not_change_are_refused() -> None:
+    with pytest.raises(agents.ConfigurationError, match="which the callback SelfPlay does not change"):
+        finder.tune(
+            "ppo", "CartPole-v1", {"learning_rate": [1e-3]}, env_steps=500, metric="greedy-return",
+            callbacks=[self_play], **QUICK,
+        )  # fmt: skip

@@ -112,6 +112,17 @@ def test_a_trial_without_one_of_its_objectives_fails() -> None:
     assert "No episode reported the metric 'speed'" in found.study.trials()[0].user_attrs["reason"]
 
 
+def test_a_misspelled_second_objective_is_found_early() -> None:
+    found = finder.tune(
+        "ppo", "CartPole-v1", {"learning_rate": "1e-4:1e-2"}, env_steps=100_000, metric=["return", "custom:typo"],
+        n_trials=1, fixed=SMALL_PPO, storage=None, **QUICK,
+    )  # fmt: skip
+    [trial] = found.study.trials()
+    assert "No episode reported the metric 'typo'" in trial.user_attrs["reason"]
+    assert trial.user_attrs["env_steps"] < 20_000
+    found.close()
+
+
 def test_a_study_with_one_metric_has_no_front() -> None:
     with pytest.raises(StudyError, match="has one metric, return"):
         _ = search(None, "return", confirm=0).front

@@ -12,6 +12,7 @@ from fakes import SMALL_PPO
 
 import finder
 from agents import Callback, ConfigurationError, Trainer
+from agents.errors import NonFiniteError
 from agents.population import Population
 from finder.search.results import SearchResult
 from studies.analysis.recommendation import best
@@ -49,7 +50,28 @@ def search(folder: Path, **changes: Any) -> SearchResult:
         "pruner_kwargs": {"quantile": 0.5}, "fixed": SMALL_PPO, "confirm": 1, "confirm_seeds": 2,
         "storage": f"sqlite:///{folder / 'pbt.db'}", "progress": False,
     }  # fmt: skip
-    return finder.tune("ppo", "CartPole-v1", **{**given, **changes})
+    return finder.tune("ppo", changes.pop("environment", "CartPole-v1"), **{**given, **changes})
+
+
+class StopTheBest(Callback):
+    """Stops member 0 early, as a callback does whose environment is solved."""
+
+    of_members = True
+
+    def on_rollout_end(self, trainer: Trainer) -> None:
+        if 0 in trainer.present and trainer.env_steps >= 64:
+            trainer.stop("solved", 0)
+
+
+class Diverge(Callback):
+    """Lets three members of a search fail with a divergence, long after each other; those of a confirmation are two."""
+
+    of_members = True
+
+    def on_rollout_end(self, trainer: Trainer) -> None:
+        for member, at in ((1, 128), (2, 224), (3, 320)):
+            if member in trainer.present and trainer.env_steps >= at and len(trainer.present) > 2:
+                trainer.fail(NonFiniteError("the loss is nan"), member)
 
 
 @contextmanager
@@ -154,9 +176,43 @@ def test_seeds_of_a_trial_copy_the_same_seeds_of_another(tmp_path: Path) -> None
         assert sum(len(own) > 1 for own in schedules_of(result.study).values()) == 1
 
 
+def test_members_that_a_callback_stopped_neither_copy_nor_are_copied(tmp_path: Path) -> None:
+    with searched(tmp_path, confirm=0, callbacks=[StopTheBest]) as result:
+        states = [trial.state.name for trial in result.study.trials()]
+        assert states == ["COMPLETE"] * 4
+        entries = [entry for own in schedules_of(result.study).values() for entry in own[1:]]
+        assert entries
+        assert all(entry.copied_from != 0 for entry in entries)
+        assert len(schedules_of(result.study)[0]) == 1
+
+
+def test_members_that_diverge_do_not_stop_the_study(tmp_path: Path) -> None:
+    with searched(tmp_path, callbacks=[Diverge], n_trials=6) as result:
+        states = [trial.state.name for trial in result.study.trials()]
+        assert states == ["COMPLETE", "FAIL", "FAIL", "FAIL", "COMPLETE", "COMPLETE"]
+        assert result.stopped is None
+        assert result.study.confirmation_trials()
+
+
+def test_a_value_from_before_the_last_exchange_does_not_count(tmp_path: Path) -> None:
+    # Episodes of 200 steps of one environment, and intervals of 96: every other interval has no episode.
+    with searched(
+        tmp_path, environment="Pendulum-v1", n_trials=2, env_steps=576, confirm=0, fixed={**SMALL_PPO, "n_envs": 1}
+    ) as result:
+        for trial in result.study.trials():
+            known = member_of(result.study.spec, trial).values
+            assert sorted(known) == [288, 480]  # episodes end at 200, 400 and 600
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
+        ({"perturb_steps": 5}, ConfigurationError, "perturb_steps is 5, but members learn from rollouts of"),
+        (
+            {"perturb_steps": None, "env_steps": 100},
+            ConfigurationError,
+            "A tenth of the budget, the interval of pbt, is 10 environment steps",
+        ),
         (
             {"params": {"learning_rate": None, "gae_lambda": [0.9, 0.95]}},
             StudyError,

@@ -213,6 +213,29 @@ def test_budget_in_episodes_ends_with_an_evaluation_of_every_run() -> None:
             assert outcome.seed_values[seed] == own_mean(alone, trial.agent.environment, seed, trainer.env_steps, 4)
 
 
+def test_reports_that_a_resumed_study_adds_are_not_evaluated_with_later_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first half has reports at 80 and 160 steps, its continuation every 40."""
+    monkeypatch.setattr(checkpoints, "MAX_COST", 1e9)
+    saving: dict[str, Any] = {"checkpoints": str(tmp_path), "checkpoint_seconds": 1e-9}
+    environment = EnvironmentSpec("CartPole-v1")
+
+    class Stopping(RecordingListener):
+        def rung(self, env_steps: int, values: Any) -> Any:
+            if env_steps == 160:
+                raise KeyboardInterrupt
+            return super().rung(env_steps, values)
+
+    first = make_trial("ppo", environment=environment, report_marks=(80, 160, 320), **saving)
+    with pytest.raises(KeyboardInterrupt):
+        run(first, listener=Stopping())
+    again = run(make_trial("ppo", environment=environment, report_marks=(*range(40, 321, 40),), **saving))
+    at = [step for step, _ in again.reports[0]]
+    assert 40 not in at
+    assert at[-1] == 320
+
+
 class Stops(Callback):
     """Stops the run of seed 0 after 100 steps."""
 

@@ -90,11 +90,18 @@ def test_what_excludes_it_is_refused(changes: dict[str, Any], message: str) -> N
         ({"quantile": 0.9}, "quantile is 0.9"),
         ({"seed": 1}, "no argument 'seed'"),
         ({"n_candidates": 5}, "no argument 'n_candidates'"),
+        ({"quantile": "a"}, "quantile of the scheduler 'pbt' is 'a': give a number"),
+        ({"factors": 0.5}, "factors of the scheduler 'pbt' is 0.5: give a list of two numbers"),
     ],
 )
 def test_wrong_arguments_are_refused(kwargs: dict[str, Any], message: str) -> None:
     with pytest.raises(StudyError, match=message):
         population_based_of(spec(pruner_kwargs=kwargs))
+
+
+def test_numbers_of_candidates_are_whole() -> None:
+    with pytest.raises(StudyError, match=r"n_candidates of the scheduler 'pb2' is 1\.5: give a whole number"):
+        population_based_of(spec(pruner="pb2", pruner_kwargs={"n_candidates": 1.5}))
 
 
 def test_a_study_is_not_continued_with_another_scheduler() -> None:

@@ -25,6 +25,14 @@ def test_completion_or_pruning_resets_the_streak() -> None:
         assert streak.stop_reason is None
 
 
+def test_pause_ends_the_streak() -> None:
+    streak = FailureStreak()
+    streak.add(failure("first"), 2)
+    streak.interrupt()
+    streak.add(failure("second"), 2)
+    assert streak.stop_reason is None
+
+
 def test_failure_with_counts_false_does_not_extend_the_streak() -> None:
     streak = FailureStreak()
     streak.add(failure("first"), 2)

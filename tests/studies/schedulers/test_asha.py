@@ -196,6 +196,8 @@ def test_patient_cannot_wrap_it() -> None:
     spec = StudySpec(name="s", storage="memory", agents=("ppo",), env="CartPole-v1", env_steps=1000, n_trials=2)
     with pytest.raises(StudyError, match="cannot wrap 'asha', which pauses trials"):
         make_pruner("patient", {"wrapped": "asha"}, spec)
+    with pytest.raises(StudyError, match="cannot wrap 'pbt', which prunes nothing"):
+        make_pruner("patient", {"wrapped": "pbt"}, spec)
 
 
 def test_in_a_plain_optuna_study_it_prunes_where_it_would_pause() -> None:

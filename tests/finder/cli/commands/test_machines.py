@@ -81,6 +81,16 @@ def test_submitted_study_is_run_by_a_worker(finder: Any) -> None:
     assert "All trials have ended; this is the result." in nothing.err
 
 
+def test_population_based_training_is_not_submitted(finder: Any) -> None:
+    (finder.folder / "pbt.toml").write_text(
+        'agents = ["ppo"]\nenv = "CartPole-v1"\nenv_steps = 20000\nn_trials = 4\npruner = "pbt"\nseeds = [0]\n'
+        '[params]\nlearning_rate = "1e-5:1e-2:log"\n'
+    )
+    ran = finder("submit", "pbt.toml", "--storage", "kept.db")
+    assert ran.code == 2
+    assert "run it with finder run pbt.toml" in ran.err
+
+
 def test_serve_prints_reachable_addresses(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("studies.servers.dashboard._ThreadedServer.serve_forever", lambda *_, **__: None)
     monkeypatch.setattr(
