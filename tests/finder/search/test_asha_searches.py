@@ -84,8 +84,8 @@ class Jobs(Tracker):
 
 
 EXECUTORS = [
-    pytest.param("inline", 1, id="inline"),
-    pytest.param("process", 2, id="process"),
+    pytest.param("inline", 1, id="inline", marks=pytest.mark.slow),
+    pytest.param("process", 2, id="process", marks=pytest.mark.slow),
     pytest.param("population", 1, id="population"),
     pytest.param("population", 2, id="populations in two processes", marks=pytest.mark.slow),
 ]

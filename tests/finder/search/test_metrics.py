@@ -151,6 +151,7 @@ def test_info_metrics_reach_the_callbacks_of_a_single_run() -> None:
         agents.Trainer(agent, callbacks=[Keeps()], pool=2)
 
 
+@pytest.mark.slow
 def test_greedy_returns_are_the_same_wherever_trials_run() -> None:
     values = {}
     for executor in ("inline", "process", "population"):

@@ -108,7 +108,8 @@ def test_coverage_counts_intervals_that_contain_the_value_of_the_pick():
     assert coverage(table, make_policy("random"), budget=2, n=5) is None
 
 
-@pytest.mark.parametrize("name", ["race", pytest.param("default", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["race", "default"])
 def test_intervals_of_policies_have_nominal_coverage(name: str):
     table = rates_table(noise=8.0)
     assert 0.88 <= coverage(table, make_policy(name), budget=60.0, n=150) <= 1.0

@@ -26,7 +26,7 @@ KINDS: list[Any] = [
     pytest.param("bc-dqn", "CartPole-v1", {**REPLAY, **CLONED}, id="bc-dqn"),
     pytest.param("bc-sac", "Pendulum-v1", {**REPLAY, **CLONED}, id="bc-sac"),
     pytest.param("gail-ppo", "Pendulum-v1", {**PPO, "normalize_observations": True}, id="gail-ppo"),
-    pytest.param("airl-sac", "Pendulum-v1", REPLAY, id="airl-sac"),
+    pytest.param("airl-sac", "Pendulum-v1", REPLAY, id="airl-sac", marks=pytest.mark.slow),
     pytest.param("bc-gail-ppo", "CartPole-v1", {**PPO, **CLONED, "cloning_coef": 0.5}, id="bc-gail-ppo"),
 ]
 

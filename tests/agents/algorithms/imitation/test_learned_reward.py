@@ -256,7 +256,7 @@ COMBINED = [
     ("gail-ppo", "CartPole-v1", {}),
     ("airl-ppo", "Pendulum-v1", {"gradient_penalty": None, "normalize_rewards": False, "reward_history": 0}),
     ("gail-dqn", "CartPole-v1", {"reward_update_interval": 3}),
-    ("airl-sac", "Pendulum-v1", {"reward_of_actions": True}),
+    pytest.param("airl-sac", "Pendulum-v1", {"reward_of_actions": True}, marks=pytest.mark.slow),
     pytest.param("gail-td3", "Pendulum-v1", {"spectral_norm": True}, marks=pytest.mark.slow),
     pytest.param("gail-dqn", "CartPole-v1", {"replay": "prioritized"}, marks=pytest.mark.slow),
     pytest.param("airl-a2c", "CartPole-v1", {}, marks=pytest.mark.slow),
@@ -292,7 +292,11 @@ def test_returns_are_those_of_the_environment():
     assert trainer.history.returns == [float(episode.length) for episode in trainer.history.episodes]
 
 
-COMBINATIONS = [(agents.PPO, ["airl"]), (agents.SAC, ["bc", "gail"]), (agents.DQN, ["bc"])]
+COMBINATIONS = [
+    (agents.PPO, ["airl"]),
+    pytest.param(agents.SAC, ["bc", "gail"], marks=pytest.mark.slow),
+    pytest.param(agents.DQN, ["bc"], marks=pytest.mark.slow),
+]
 
 ELSEWHERE = """
 import sys
@@ -328,6 +332,7 @@ assert type(agent.config) is type(agent).config_class
 """
 
 
+@pytest.mark.slow
 def test_combined_class_of_a_users_file_is_loaded_elsewhere(tmp_path: Path):
     (tmp_path / "mine.py").write_text("import agents\n\nclass Mine(agents.PPO):\n    pass\n")
     agent = agents.make(f"gail-{tmp_path / 'mine.py'}:Mine", "CartPole-v1", **small("gail-ppo"))

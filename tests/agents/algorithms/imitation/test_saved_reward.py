@@ -160,7 +160,7 @@ def test_rewards_and_shapes_are_checked():
 # --- in files
 
 
-@pytest.mark.parametrize("weights_only", [False, True])
+@pytest.mark.parametrize("weights_only", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["airl-ppo", "gail-ppo"])
 def test_reward_of_a_checkpoint_is_that_of_its_agent(name: str, weights_only: bool, tmp_path: Path):
     agent = learner(name, PENDULUM, gamma=0.9, spectral_norm=weights_only)

@@ -157,7 +157,11 @@ def test_mappo_sequences_reproduce_the_acting_policy():
         ("vdn", {"sequence_length": 3, "burn_in": 2}),
         pytest.param("qmix", {"sequence_length": 4}, marks=pytest.mark.slow),
         pytest.param("qmix", {"sequence_length": 3, "share_parameters": False}, marks=pytest.mark.slow),
-        ("mappo", {"sequence_length": 5, "share_parameters": False, "normalize_values": False}),
+        pytest.param(
+            "mappo",
+            {"sequence_length": 5, "share_parameters": False, "normalize_values": False},
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_members_with_memory_equal_agents_trained_alone(algorithm: str, params: dict[str, Any]):
