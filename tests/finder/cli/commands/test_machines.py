@@ -83,8 +83,8 @@ def test_submitted_study_is_run_by_a_worker(finder: Any) -> None:
 
 def test_population_based_training_is_not_submitted(finder: Any) -> None:
     (finder.folder / "pbt.toml").write_text(
-        'name = "pbt"\nagents = ["ppo"]\nenv = "CartPole-v1"\nenv_steps = 20000\nn_trials = 4\npruner = "pbt"\nseeds = [0]\n'
-        '[params]\nlearning_rate = "1e-5:1e-2:log"\n'
+        'name = "pbt"\nagents = ["ppo"]\nenv = "CartPole-v1"\nenv_steps = 20000\nn_trials = 4\n'
+        'pruner = "pbt"\nseeds = [0]\n[params]\nlearning_rate = "1e-5:1e-2:log"\n'
     )
     ran = finder("submit", "pbt.toml", "--storage", "kept.db")
     assert ran.code == 2
