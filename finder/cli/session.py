@@ -151,14 +151,11 @@ def _print_interrupted(progress: Progress, output: Output) -> None:
     if study.storage.url == "memory":
         console.print("Stopped. Nothing is recorded: the study was in memory only.")
         return
-    done = progress.n_before + progress.n_done
-    console.print(
-        Text.assemble(
-            ("Stopped. ", "bold"),
-            f"{done} of {counted(progress.n_total, 'trial')} {'is' if done == 1 else 'are'} done and recorded in "
-            f"{study.storage.label}.",
-        )
-    )
+    done, n_paused = progress.n_before + progress.n_done, progress.n_paused
+    ended = f"{done} of {counted(progress.n_total, 'trial')} {'is' if done == 1 else 'are'} done"
+    paused = f", {n_paused} {'is' if n_paused == 1 else 'are'} paused" if n_paused else ""
+    and_recorded = f"{paused}: recorded" if paused else " and recorded"
+    console.print(Text.assemble(("Stopped. ", "bold"), f"{ended}{and_recorded} in {study.storage.label}."))
     if progress.best is not None:
         console.print(best_line(progress.best))
     print_commands("Resume:", [(f"finder {shlex.join(map(redacted, output.words))}", "")])

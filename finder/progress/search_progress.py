@@ -15,8 +15,9 @@ from rich.text import Text
 
 from finder.progress.console import budget_of, display, errors
 from finder.progress.guarded_live import GuardedLive
+from finder.progress.running_trial import RunningTrial
 from finder.progress.text_layout import DOT, HangingIndent, join_parts, truncate_words
-from finder.progress.tracker import Best, RunningTrial, Tracker, spread_of
+from finder.progress.tracker import Best, Tracker, spread_of
 from studies.words import counted, failure_word, params_text, rate_text, the_best
 
 if TYPE_CHECKING:
@@ -139,7 +140,10 @@ class PlainProgress(Progress):
         """Return the parts of the status that are known: phase, trials, speed and time."""
         parts = [self.phase] if self.phase else []
         if self.study is not None:
-            parts.append(f"{self.n_before + self.n_done}/{counted(self.n_total, 'trial')}")
+            ended, n_total = self.counts
+            parts.append(f"{ended}/{counted(n_total, 'trial')}")
+        if self.n_paused:
+            parts.append(f"{self.n_paused} paused")
         if self.n_elsewhere:
             parts.append(f"waiting for {self.n_elsewhere} in other processes")
         if self.steps_per_second >= 1:
@@ -254,11 +258,20 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
         lines.append(Text("All trials are done; the best are still to be confirmed."))
     elif n_before:
         lines.append(
-            Text(f"Resuming: {counted(n_before, 'trial')} {'is' if n_before == 1 else 'are'} done, {n_left} left.")
+            Text(
+                f"Resuming: {counted(n_before, 'trial')} {_are(n_before)} done, "
+                f"{f'{now.n_paused} {_are(now.n_paused)} paused, ' if now.n_paused else ''}{n_left} left."
+            )
         )
+    elif now.n_paused:
+        lines.append(Text(f"Resuming: {counted(now.n_paused, 'trial')} {_are(now.n_paused)} paused, {n_left} left."))
     if n_again:
         lines.append(Text(f"Retrying {counted(n_again, 'failed trial')}."))
     return lines
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _confirmation_text(study: OpenStudy) -> str:

@@ -8,9 +8,11 @@ import statistics
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from finder.progress.forecast import Forecast, Speed
+from finder.progress.running_trial import SHARE_TO_JUDGE, RunningTrial
 from studies.words import the_best
 
 if TYPE_CHECKING:
@@ -22,76 +24,8 @@ if TYPE_CHECKING:
 _RECENT = 20
 """Number of episodes of each seed in the latest mean."""
 
-_SHARE_TO_JUDGE = 0.05
-"""Share of the budget that a trial has to use before its speed is meaningful."""
-
-
 _BEFORE_STEPS = ("starting", "compiling")
 """Phases that end with the first episodes."""
-
-
-@dataclass
-class RunningTrial:
-    """A running trial.
-
-    Attributes:
-        number: Number of the trial.
-        params: Parameters of the trial.
-        seeds: Seeds of the trial.
-        budget: Budget of each seed, in environment steps or episodes.
-        by_steps: Whether the budget is in environment steps.
-        env_steps: Seed -> environment steps so far.
-        episodes: Seed -> episodes so far.
-        recent: Returns (or losses) of the last episodes.
-        began: Time of its start.
-        confirms: Number of the trial that is repeated on further seeds, or None.
-        first: Time of its first episodes, and its share of the budget then.
-        last: Time of its newest episodes, and its share of the budget then.
-    """
-
-    number: int
-    params: Mapping[str, Any]
-    seeds: tuple[int, ...]
-    budget: int
-    by_steps: bool
-    recent: deque[float]
-    began: float
-    confirms: int | None = None
-    first: tuple[float, float] | None = None
-    last: tuple[float, float] | None = None
-    env_steps: dict[int, int] = field(default_factory=dict)
-    episodes: dict[int, int] = field(default_factory=dict)
-
-    @property
-    def share(self) -> float:
-        """Used share of the budget, from 0 to 1."""
-        used = self.env_steps if self.by_steps else self.episodes
-        return min(1.0, sum(used.values()) / (self.budget * len(self.seeds)))
-
-    def record(self, now: float) -> None:
-        """Record the progress at a time."""
-        self.last = (now, self.share)
-        self.first = self.first or self.last
-
-    def seconds_left(self, now: float) -> float | None:
-        """Estimate of the remaining seconds from the speed since the first episodes; None before that."""
-        if self.first is None or self.last is None:
-            return None
-        (first_at, first), (last_at, last) = self.first, self.last
-        if last - first < _SHARE_TO_JUDGE:
-            return None
-        return max(0.0, (1 - last) * (last_at - first_at) / (last - first) - (now - last_at))
-
-    @property
-    def mean_steps(self) -> int:
-        """Mean environment steps over the seeds."""
-        return round(sum(self.env_steps.values()) / len(self.seeds))
-
-    @property
-    def latest(self) -> float | None:
-        """Mean over the last episodes, None without episodes."""
-        recent = list(self.recent)  # a copy: the display reads while the search writes
-        return statistics.fmean(recent) if recent else None
 
 
 @dataclass(frozen=True)
@@ -112,10 +46,11 @@ class Tracker:
 
     Attributes:
         study: The study, once it is open.
-        states: Number of trials of this process by their state after they ran; a promoted trial is in none.
+        states: Number of trials of this process by their state after they ran, without paused ones.
         running: Running trials by number.
         best: The best complete trial so far, including earlier processes.
-        n_before: Number of trials that had ended before, or were paused.
+        n_before: Number of trials that had ended before.
+        n_paused: Number of trials that are paused.
         n_again: Number of failed trials that are retried.
         n_total: Number of trials of the complete study.
         n_places: Approximate number of trials that run at the same time.
@@ -127,7 +62,7 @@ class Tracker:
         self.study: OpenStudy | None = None
         self.states: Counter[str] = Counter()
         self.running: dict[int, RunningTrial] = {}
-        self._paused: set[int] = set()  # paused by this process
+        self.n_paused = 0
         self.best: Best | None = None
         self.n_before = 0
         self.n_again = 0
@@ -139,12 +74,16 @@ class Tracker:
         self.phase = "starting"
         self._finished_steps = 0
         self._durations: list[float] = []
+        self._work: dict[int, float] = {}  # trial -> its work so far, of the search and of the confirmation
+        self._n_search: int | None = None  # trials of the search, once the confirmation has begun
+        self._forecast: Forecast | None = None  # of trials that are trained together
+        self._speed = Speed()
 
     # State --------------------------------------------------------------------------------------
 
     @property
     def n_done(self) -> int:
-        """Number of trials of this process that have ended or are paused."""
+        """Number of trials of this process that have ended."""
         states = dict(self.states)  # a copy: the display reads while the search writes
         return sum(count for state, count in states.items() if state != "interrupted")
 
@@ -154,8 +93,18 @@ class Tracker:
         return self._clock() - self._began
 
     @property
+    def counts(self) -> tuple[int, int]:
+        """Trials that have ended, and all: of the search, or of its confirmation once that has begun."""
+        before = self._n_search or 0
+        return max(0, self.n_before + self.n_done - before), self.n_total - before
+
+    @property
     def share(self) -> float:
         """Share of the work of this process that is done, from 0 to 1."""
+        if self._forecast is not None:
+            done = sum(self._work_now().values())
+            left = self._work_left()
+            return done / (done + left) if left > 0 else 1.0
         left = self.n_total - self.n_before
         return (self.n_done + sum(trial.share for trial in list(self.running.values()))) / left if left else 1.0
 
@@ -173,19 +122,22 @@ class Tracker:
         trial that has taken longer continues at its mean speed. Each waiting trial starts when a running one ends.
         """
         now = self._clock()
+        if self._forecast is not None:
+            left = self._work_left()
+            return self._speed.seconds(left, now) if left > 0 else None
         running = list(self.running.values())
         if running and all(trial.first is None for trial in running):
             return None
-        left = [self._remaining_of(trial, now) for trial in running]
-        known = [(trial, seconds) for trial, seconds in zip(running, left, strict=True) if seconds is not None]
+        remaining = [self._remaining_of(trial, now) for trial in running]
+        known = [(trial, seconds) for trial, seconds in zip(running, remaining, strict=True) if seconds is not None]
         if not self._durations and not known:
             return None
         usual = statistics.fmean(self._durations or [now - trial.began + seconds for trial, seconds in known])
-        guesses = [_estimate(trial, seconds, usual, now) for trial, seconds in zip(running, left, strict=True)]
+        guesses = [_estimate(trial, seconds, usual, now) for trial, seconds in zip(running, remaining, strict=True)]
         places = [guess for guess in guesses if guess is not None]
         if len(places) < len(guesses):
             return None
-        n_waiting = max(0, self.n_total - self.n_before - self.n_done - len(running))
+        n_waiting = self._n_waiting
         if not places and not n_waiting:
             return None  # between the search and the confirmation
         places += [0.0] * min(n_waiting, max(1, self.n_places) - len(places))
@@ -193,6 +145,27 @@ class Tracker:
         for _ in range(n_waiting):
             heapq.heapreplace(places, places[0] + usual)
         return max(places)
+
+    @property
+    def _n_waiting(self) -> int:
+        """Trials of this phase that are still to be started."""
+        return max(0, self.n_total - self.n_before - self.n_done - self.n_paused - len(self.running))
+
+    def _work_now(self) -> dict[int, float]:
+        """Return the work so far by trial; that of a promoted trial before its first episodes is the one before."""
+        running = list(self.running.values())
+        return self._work | {trial.number: max(self._work.get(trial.number, 0.0), trial.work) for trial in running}
+
+    def _work_left(self) -> float:
+        """Return the work that is left, the confirmation included."""
+        assert self._forecast is not None
+        running = list(self.running.values())
+        if self._n_search is not None:
+            rest = sum((1 - trial.share) * trial.budget * len(trial.seeds) for trial in running)
+            return rest + self._forecast.of_confirmation(self._n_waiting)
+        done = sum(self._work_now().values())
+        search = self._forecast.of_search(running, self._n_waiting, self.n_paused, done)
+        return search + self._forecast.of_confirmation(None)
 
     # Events --------------------------------------------------------------------------------------------
 
@@ -205,8 +178,11 @@ class Tracker:
         self.n_places = executor.trials_at_once(len(study.spec.seeds))
         before = study_status(study)
         self.n_again = before.n_again
-        self.n_before = before.n_ended - before.n_again + before.n_paused
-        self.n_total = self.n_before + n_left
+        self.n_before, self.n_paused = before.n_ended - before.n_again, before.n_paused
+        n_new = before.n_total - self.n_before - self.n_paused if before.n_paused else n_left
+        self.n_total = self.n_before + self.n_paused + max(0, n_new)
+        if executor.trains_together:
+            self._forecast = Forecast(study.spec, self.n_places)
         if not why_no_pick(study):
             pick = best(study)
             self.best = Best(pick.trial, pick.params, pick.value, pick.spread)
@@ -216,7 +192,9 @@ class Tracker:
         self.n_total += len(rows)
 
     def confirmation_begins(self, n_finalists: int) -> None:
+        self._n_search = self.n_before + self.n_done
         self.n_total += n_finalists
+        self._speed.restart()
         self.phase = f"confirming {the_best(n_finalists)}"
 
     def others_run(self, n_trials: int) -> None:
@@ -230,12 +208,13 @@ class Tracker:
 
         if self.study is not None and self.study.storage.shared:
             now = status_of(self.study.spec, self.study.trials())
-            self.n_before, self.n_total = max(0, now.n_ended + now.n_paused - self.n_done), now.n_total
+            self.n_before, self.n_total = max(0, now.n_ended - self.n_done), now.n_total
+            self.n_paused = now.n_paused
 
     def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
         self.n_elsewhere = 0
-        if trial.promoted_from is not None:
-            self._promoted(trial.number)
+        if trial.promoted_from is not None:  # it was paused, here or by another process
+            self.n_paused = max(0, self.n_paused - 1)
         self.running[trial.number] = RunningTrial(
             number=trial.number,
             params=self.searched(params),
@@ -246,14 +225,6 @@ class Tracker:
             began=self._clock(),
             confirms=trial.confirms,
         )
-
-    def _promoted(self, number: int) -> None:
-        """Count a trial that was paused, here or by another process, as a running one."""
-        if number in self._paused:
-            self._paused.remove(number)
-            self.states["paused"] -= 1
-        else:
-            self.n_before = max(0, self.n_before - 1)
 
     def trial_built(self, number: int) -> None:
         if self.phase == "starting" and number in self.running:
@@ -272,14 +243,19 @@ class Tracker:
                 trial.recent.append(value)
         if records:
             trial.record(self._clock())
+            self._speed.record(self._clock(), sum(self._work_now().values()))
             if self.phase in _BEFORE_STEPS:
                 self.phase = ""
 
     def trial_ended(self, number: int, outcome: Outcome) -> None:
         trial = self.running.pop(number, None)
-        self.states[outcome.state] += 1
         if outcome.state == "paused":
-            self._paused.add(number)
+            self.n_paused += 1
+        else:
+            self.states[outcome.state] += 1
+        if trial is not None:
+            ended = outcome.env_steps * len(trial.seeds) if trial.by_steps else 0
+            self._work[number] = max(self._work.get(number, 0.0), trial.work, float(ended))
         self.phase = "" if self.phase in _BEFORE_STEPS else self.phase
         self._count_elsewhere()
         if trial is None:
@@ -293,13 +269,13 @@ class Tracker:
             self.best = Best(number, trial.params, outcome.value, spread_of(outcome))
 
     def paused_ended(self) -> None:
-        self.states["pruned"] += self.states.pop("paused", 0)
-        self._paused.clear()
+        self.states["pruned"] += self.n_paused
+        self.n_paused = 0
 
     def _remaining_of(self, trial: RunningTrial, now: float) -> float | None:
         """Return the remaining seconds by the speed of the trial, or by its total time if no trial has ended."""
         seconds = trial.seconds_left(now)
-        if seconds is None and not self._durations and trial.share > _SHARE_TO_JUDGE:
+        if seconds is None and not self._durations and trial.share > SHARE_TO_JUDGE:
             return (now - trial.began) * (1 - trial.share) / trial.share
         return seconds
 

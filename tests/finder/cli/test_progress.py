@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import io
 import time
-from collections.abc import Iterator
-from typing import TextIO, cast
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, TextIO, cast
 
 import pytest
 from rich.console import Console, RenderableType
@@ -133,6 +134,81 @@ def test_time_left_of_parallel_trials_uses_their_own_speeds(study: OpenStudy, cl
     assert tracker.running[0].seconds_left(clock.now) == pytest.approx(5)
     assert tracker.running[1].seconds_left(clock.now) == pytest.approx(15)
     assert tracker.seconds_left == pytest.approx(5 + 2 * 45)  # three more of 45 s, two of them after the first
+
+
+def together(study: OpenStudy, **fields: Any) -> OpenStudy:
+    """Return a study whose trials are trained together, without a confirmation unless one is given."""
+    given = {"trials": (), "params": {"learning_rate": "1e-4:1e-1:log"}, "confirm": 0, "pruner": "none", **fields}
+    return replace(study, spec=StudySpec.from_json_dict({**study.spec.to_json_dict(), **given}))
+
+
+def advance(tracker: Tracker, clock: Clock, numbers: Iterable[int], env_steps: int, seconds: float) -> None:
+    """Let trials reach an environment step after some seconds."""
+    clock.now += seconds
+    for number in numbers:
+        tracker.trial_episodes(number, [episode(seed, env_steps, 5.0) for seed in (0, 1)])
+
+
+def test_time_left_of_trials_that_are_trained_together_leaves_the_start_out(study: OpenStudy, clock: Clock) -> None:
+    """Compilation takes 60 s, a step of the two trials 10 ms; two further trials follow."""
+    tracker = Tracker(clock)
+    tracker.study_opened(together(study, n_trials=4), 4, make_executor("population", 1, population=4))
+    for number in (0, 1):
+        tracker.trial_started(trial(number), {"learning_rate": 0.001})
+    advance(tracker, clock, (0, 1), 100, 60)
+    assert tracker.seconds_left is None  # no speed is known yet
+    advance(tracker, clock, (0, 1), 600, 5)
+    assert tracker.seconds_left == pytest.approx(0.01 * (400 + 1000))
+    clock.now += 1
+    assert tracker.seconds_left == pytest.approx(0.01 * (400 + 1000) - 1)
+    assert tracker.share == pytest.approx(600 / 2000)
+
+
+def test_time_left_and_share_contain_the_confirmation_from_the_beginning(study: OpenStudy, clock: Clock) -> None:
+    tracker = Tracker(clock)
+    spec = together(study, n_trials=2, confirm=1, confirm_seeds=4)
+    tracker.study_opened(spec, 2, make_executor("population", 1, population=4))
+    for number in (0, 1):
+        tracker.trial_started(trial(number), {"learning_rate": 0.001})
+    advance(tracker, clock, (0, 1), 100, 60)
+    advance(tracker, clock, (0, 1), 600, 5)
+    work, of_confirmation = 2 * 2 * 1000, 4 * 1000
+    assert tracker.share == pytest.approx(4 * 600 / (work + of_confirmation))
+    assert tracker.seconds_left == pytest.approx(5 / 2000 * (4 * 400 + of_confirmation))
+    assert tracker.counts == (0, 2)
+    for number in (0, 1):
+        tracker.trial_ended(number, complete(5.0, 5.0, 5.0))
+    tracker.confirmation_begins(1)
+    assert tracker.share == pytest.approx(work / (work + of_confirmation))
+    assert tracker.counts == (0, 1)
+    tracker.trial_started(replace(trial(2), seeds=(2, 3, 4, 5), confirms=0), {"learning_rate": 0.001})
+    assert tracker.share == pytest.approx(work / (work + of_confirmation))
+    assert tracker.seconds_left is None  # its processes start and compile again
+
+
+def test_paused_trials_are_not_done(study: OpenStudy, clock: Clock) -> None:
+    tracker = Tracker(clock)
+    kwargs = {"min_resource": 200, "reduction_factor": 2}
+    spec = together(study, n_trials=4, pruner="asha", pruner_kwargs=kwargs)
+    tracker.study_opened(spec, 4, make_executor("population", 1, population=8))
+    for number in range(4):
+        tracker.trial_started(trial(number), {"learning_rate": 0.001})
+    advance(tracker, clock, range(4), 10, 30)
+    advance(tracker, clock, range(4), 200, 4)
+    shares = [tracker.share]
+    for number in range(3):
+        tracker.trial_ended(number, Outcome(state="paused", value=5.0, env_steps=200, seed_values={0: 5.0, 1: 5.0}))
+    assert (tracker.n_done, tracker.n_paused, tracker.counts) == (0, 3, (0, 4))
+    shares.append(tracker.share)
+    tracker.trial_started(replace(trial(0), promoted_from=200), {"learning_rate": 0.001})
+    assert (tracker.n_done, tracker.n_paused) == (0, 2)
+    shares.append(tracker.share)
+    assert shares == [pytest.approx(shares[0])] * 3
+    assert tracker.seconds_left is not None
+    for number in (0, 3):
+        tracker.trial_ended(number, complete(5.0, 5.0, 5.0))
+    tracker.paused_ended()
+    assert (tracker.n_done, tracker.n_paused, tracker.counts) == (4, 0, (4, 4))
 
 
 def test_best_so_far_is_the_trial_with_the_highest_value(clock: Clock, study: OpenStudy) -> None:

@@ -1,0 +1,112 @@
+"""Forecast of a search whose trials are trained together: its work, what is left of it, and for how long.
+
+Work is counted in environment steps over all seeds of all trials (in episodes, if the budget is in episodes). What is
+to be done follows from the rules of the pruner (`studies.adapters.expected_pruning`) and contains the confirmation, so
+that the share of the work that is done does not fall when the confirmation begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from studies.adapters.expected_pruning import Course, expected_courses, run_steps
+from studies.judging.confirmation import held_out_seeds
+from studies.spec.scheduler_names import canonical_pruner_name
+
+if TYPE_CHECKING:
+    from finder.progress.running_trial import RunningTrial
+    from studies.spec.spec import StudySpec
+
+LEAST_SECONDS = 2.0
+"""Seconds of progress before a speed is meaningful."""
+
+
+SAME_TIME = 0.1
+"""Seconds within which trials that are trained together report their progress, one after another."""
+
+
+class Forecast:
+    """The work of a search.
+
+    Args:
+        spec: The study.
+        n_places: Trials that run at the same time.
+    """
+
+    def __init__(self, spec: StudySpec, n_places: int) -> None:
+        self._spec = spec
+        self._n_seeds = len(spec.seeds)
+        self._pauses = canonical_pruner_name(spec.pruner) == "asha"
+        n_trials = max(1, len(spec.plan()) or spec.n_trials)
+        self._n_confirmed = min(spec.confirm, n_trials) if n_trials > 1 else 0
+        self._course: Course = ()
+        self._mean = float(spec.budget)  # expected work of a trial, for one seed
+        if spec.env_steps is not None:
+            courses = expected_courses(spec, n_trials, max(1, n_places))
+            self._course = courses[0]
+            self._mean = sum(map(run_steps, courses)) / n_trials
+
+    def of_confirmation(self, n_left: int | None) -> float:
+        """Return the work of further trials of the confirmation.
+
+        Args:
+            n_left: Confirmations that are still to be started; None before the confirmation has begun.
+        """
+        n = self._n_confirmed if n_left is None else n_left
+        return float(n * len(held_out_seeds(self._spec)) * self._spec.budget)
+
+    def of_search(self, running: Iterable[RunningTrial], n_waiting: int, n_paused: int, done: float) -> float:
+        """Return the work that is left of the search.
+
+        Args:
+            running: Its running trials.
+            n_waiting: Its trials that are still to be started.
+            n_paused: Its paused trials.
+            done: Its work so far.
+        """
+        trials = list(running)
+        if self._pauses:  # what promoted trials will do is not known of each
+            n = len(trials) + n_waiting + n_paused
+            rest = sum((1 - trial.share) * self._spec.budget * self._n_seeds for trial in trials if trial.share > 0.5)
+            return max(self._mean * self._n_seeds * n - done, rest) if n else 0.0
+        return self._rest(trials) + n_waiting * self._mean * self._n_seeds
+
+    def _rest(self, trials: list[RunningTrial]) -> float:
+        """Return the work that is left of trials that run together, fewer of which reach later rungs."""
+        if not self._course:
+            return sum((1 - trial.share) * trial.budget * len(trial.seeds) for trial in trials)
+        reached = max((trial.share * self._spec.budget for trial in trials), default=0.0)
+        left, before = 0.0, reached
+        for stage in self._course:
+            if stage.until > before:
+                left += (stage.until - before) * min(stage.n_trials, len(trials))
+                before = stage.until
+        return left * self._n_seeds
+
+
+class Speed:
+    """The speed of work since it was seen first, without start and compilation."""
+
+    def __init__(self) -> None:
+        self._first: tuple[float, float] | None = None
+        self._last: tuple[float, float] | None = None
+
+    def record(self, now: float, done: float) -> None:
+        """Record the work that is done at a time."""
+        self._last = (now, done)
+        if self._first is None or now - self._first[0] < SAME_TIME:
+            self._first = (now if self._first is None else self._first[0], done)
+
+    def restart(self) -> None:
+        """Begin anew: processes start and compile again."""
+        self._first = self._last = None
+
+    def seconds(self, left: float, now: float) -> float | None:
+        """Return the seconds that work takes; None if the speed is not known yet."""
+        if self._first is None or self._last is None:
+            return None
+        (began, first), (at, last) = self._first, self._last
+        if at - began < LEAST_SECONDS or last <= first:
+            return None
+        return max(0.0, left * (at - began) / (last - first) - (now - at))
