@@ -155,10 +155,11 @@ def _too_little(budget: _Budget, needed: float, what: str, *, fewer: bool = Fals
     flag = f"--{budget.field.replace('_', '-')}"
     amount = budget.text(needed)
     unit = "minutes" if budget.field == "minutes" else "environment steps"
+    too_few = "is too little" if budget.amount == 1 or budget.given.startswith("1 ") else "are too few"
     others = ", or fewer candidates, seeds or confirmations" if fewer else ", or shorter runs"
     return StudyError(
-        f"{budget.given} are too few: {what} need about {amount} {unit}, confirmation included. Give {flag} {amount} "
-        f"({budget.field}={amount}){others}."
+        f"{budget.given} {too_few}: {what} would take about {amount} {unit}, confirmation included. Give {flag} "
+        f"{amount} ({budget.field}={amount}){others}."
     )
 
 

@@ -138,11 +138,13 @@ def next_commands(study: OpenStudy, pick: Recommendation, found: Conclusion) -> 
         return [("give --storage finder.db", "keeps the study, for reports and the dashboard")]
     name, flag = shlex.quote(study.name), storage_flag(study.storage.label)
     usable = found.status in ("safe", "tie") and not pick.own_training
-    train = [(f"finder train --from {name}{flag}", "the long run, with the pick")] if usable else []
+    by = f" --metric {study.objective}" if study.objective else ""
+    chosen = f" --trial {pick.trial}" if study.objective else ""
+    train = [(f"finder train --from {name}{chosen}{flag}", "the long run, with the pick")] if usable or chosen else []
     return [
         *train,
         *safer_commands(study, found),
-        (f"finder best {name}{flag}", "how to use it in Python; --json for scripts"),
+        (f"finder best {name}{by}{flag}", "how to use it in Python; --json for scripts"),
         (f"finder report {name}{flag}", "curves, ranking and failures in one HTML file"),
         (f"finder dashboard{flag}", "every trial, in the browser"),
     ]
@@ -153,8 +155,12 @@ def front_commands(study: OpenStudy, *, shown: str = "") -> list[tuple[str, str]
     if study.storage.url == "memory":
         return [("give --storage finder.db", "keeps the study, for reports and the dashboard")]
     name, flag = shlex.quote(study.name), storage_flag(study.storage.label)
+    from studies.judging.pareto_front import pareto_front
+
+    front = pareto_front(study).front
+    number = str(front[0].number) if len(front) == 1 else "N"
     commands = [
-        (f"finder train --from {name} --trial N{flag}", "the long run, with a trial of the front"),
+        (f"finder train --from {name} --trial {number}{flag}", "the long run, with a trial of the front"),
         (f"finder best {name} --metric {study.spec.metrics[0]}{flag}", "the pick by one objective"),
         (f"finder report {name}{flag}", "the front, curves and failures in one HTML file"),
         (f"finder dashboard{flag}", "every trial, in the browser"),

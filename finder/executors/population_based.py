@@ -70,12 +70,13 @@ def _check_interval(spec: StudySpec, config: AgentConfig) -> None:
     steps = f"{rollout:,} environment steps (n_steps x n_envs)"
     if PERTURB_STEPS in spec.pruner_kwargs:
         raise ConfigurationError(
-            f"perturb_steps is {interval:,}, but members learn from rollouts of {steps}: give at least {rollout}."
+            f"perturb_steps is {interval:,}, but members learn from rollouts of {steps}: give at least {rollout} "
+            "(--perturb-steps)."
         )
     raise ConfigurationError(
         f"A tenth of the budget, the interval of {spec.pruner}, is {interval:,} environment steps, but members learn "
-        f"from rollouts of {steps}: give a larger budget (env_steps {N_INTERVALS * rollout}), longer intervals "
-        f"(perturb_steps {rollout}) or shorter rollouts."
+        f"from rollouts of {steps}: give a larger budget (--env-steps {N_INTERVALS * rollout}), longer intervals "
+        f"(--perturb-steps {rollout}) or shorter rollouts; in Python env_steps and perturb_steps."
     )
 
 

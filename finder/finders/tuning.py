@@ -147,7 +147,7 @@ def tune(
     _set_population_options(options, perturb_steps)
     fixed = options.get("fixed", {})
     as_fixed = spec.with_params(fixed)
-    searched = params or default_space(as_fixed, fixed)
+    searched = params or default_space(as_fixed, fixed, only_live=is_population_based(scheduler_of(options) or ""))
     if not searched:
         names = list(spec.config.describe())
         raise ConfigurationError(
@@ -238,20 +238,27 @@ def parse_spaces(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space
             value = declared_range(about.search)
             if name in complements:
                 value = {"low": round(1 - value["high"], 12), "high": round(1 - value["low"], 12)}
-        space = parse_space(value, log=log or None)
+        try:
+            space = parse_space(value, log=log or None)
+        except StudyError as error:
+            raise StudyError(f"{name}: {error}") from error
         spaces[name] = space if value is given else conditional(space, when)
     return spaces
 
 
-def default_space(agent: AgentSpec, fixed: Container[str] = ()) -> dict[str, None]:
+def default_space(agent: AgentSpec, fixed: Container[str] = (), *, only_live: bool = False) -> dict[str, None]:
     """Return the hyperparameters of an agent with a declared range, as complements (such as 1 - gamma) if possible.
 
     Args:
         agent: The agent.
         fixed: Names of hyperparameters that are not searched.
+        only_live: Whether to leave out what cannot change while the agent trains. Defaults to False.
     """
+    known = agent.config.effective_hyperparameters()
+    if only_live:
+        known = {name: about for name, about in known.items() if about.live and is_real_range(about.search)}
     complement_of = {name: complement for complement, name in type(agent.config).complements().items()}
-    names = {name: complement_of.get(name, name) for name in _searchable(agent.config.effective_hyperparameters())}
+    names = {name: complement_of.get(name, name) for name in _searchable(known)}
     return {other: None for name, other in names.items() if name not in fixed and other not in fixed}
 
 
@@ -261,6 +268,12 @@ def declared_range(search: tuple[Any, ...]) -> Any:
     if len(search) == 2 and len(numbers) == 2:
         return {"low": search[0], "high": search[1]}
     return list(search)
+
+
+def is_real_range(search: tuple[Any, ...] | None) -> bool:
+    """Return whether a declared range is one of real numbers."""
+    declared = None if search is None else declared_range(search)
+    return isinstance(declared, dict) and any(isinstance(end, float) for end in declared.values())
 
 
 def _searchable(known: Mapping[str, Any]) -> list[str]:

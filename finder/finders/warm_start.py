@@ -64,7 +64,7 @@ def with_warm_start(
     rows = [row for row in start.first if row not in spec.first][:left]
     return StudySpec.from_json_dict(
         {
-            **spec.to_json_dict(),
+            **spec.model_dump(mode="json", exclude_unset=True),  # what was not given stays so
             "first": [*spec.first, *rows],
             "warm_start": start.warm_start.model_dump(mode="json"),
         }

@@ -131,6 +131,8 @@ class PlainProgress(Progress):
     def trial_ended(self, number: int, outcome: Outcome) -> None:
         trial, before = self.running.get(number), self.best
         super().trial_ended(number, outcome)
+        if outcome.state == "paused" and not self._lines_between:
+            return  # it will go on, or end; the status counts it
         self.console.print(end_line(number, trial, outcome, self.console.width))
         if self._lines_between and self.best is not None and self.best is not before:
             self.console.print(best_line(self.best))
@@ -235,6 +237,7 @@ def make_progress(quiet: bool) -> Progress:
 def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_again: int = 0) -> list[RenderableType]:
     """Return the description of a search: its study, trials, seeds, budget, and earlier progress."""
     from studies.analysis.status import study_status
+    from studies.spec.attributes import is_interrupted
 
     spec = study.spec
     runs = f"{counted(len(spec.seeds), 'seed')} ({', '.join(map(str, spec.seeds))})"
@@ -263,6 +266,9 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
                 f"{f'{now.n_paused} {_are(now.n_paused)} paused, ' if now.n_paused else ''}{n_left} left."
             )
         )
+    elif n_resumed := sum(map(is_interrupted, study.trials())):
+        were = "was interrupted and continues" if n_resumed == 1 else "were interrupted and continue"
+        lines.append(Text(f"Resuming: {counted(n_resumed, 'trial')} {were}."))
     elif now.n_paused:
         lines.append(Text(f"Resuming: {counted(now.n_paused, 'trial')} {_are(now.n_paused)} paused, {n_left} left."))
     if n_again:

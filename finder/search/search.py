@@ -31,6 +31,7 @@ from finder.search.repeated_schedule import repeated_schedule
 from finder.search.search_checkpoints import SearchCheckpoints
 from finder.search.trusted_code import BY_ENVIRONMENT, trusted_code_only
 from finder.trials.trial import FELL_BEHIND, PAUSED, Outcome, TrialSpec, outcome_attrs
+from studies.analysis.schedules import shown_params
 from studies.analysis.status import study_status
 from studies.database.fencing import LeaseLostError
 from studies.database.records import Ask, EpisodeRecord
@@ -256,7 +257,8 @@ class Search:
             self._seconds_before[trial.number] = ask.wall_seconds
             if self._limit is not None:
                 self._limit.begun(trial.number, len(trial.seeds), trial.promoted_from or 0)
-            self._observer.trial_started(trial, ask.params)
+            shown = ask.params if ask.confirms is None else shown_params(self.study, ask.confirms, ask.params)
+            self._observer.trial_started(trial, shown)
             return trial
         return None
 

@@ -43,8 +43,8 @@ def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BaseP
     - `successive-halving`: first rung at a sixteenth of the budget, factor 4 (`Halving`); it needs a budget in
       environment steps.
     - `hyperband`: first rung at a twenty-seventh, factor 3 (`Hyperband`); it needs a budget in environment steps.
-    - `asha`: first rung at a sixteenth, factor 4 (`ASHA`): trials are paused at rungs, and the best quarter of each
-      rung continues. It needs a budget in environment steps, and agents whose state can be saved.
+    - `asha`: first rung at the report nearest to a sixteenth, factor 4 (`ASHA`): trials are paused at rungs, and the
+      best quarter of each rung continues. It needs a budget in environment steps, and agents whose state can be saved.
     - `patient`: when the best of the last `patience` + 1 (5 + 1) reports is worse than the best before them by more
       than `min_delta`, it consults the pruner named in `wrapped` (none: it prunes). A level curve is not pruned.
     - `threshold` (`lower`, `upper`): as in Optuna.

@@ -264,7 +264,12 @@ _NOTHING_KNOWN = Ranked(
 
 
 def best_optimizer(
-    study_name: str, storage: StudyStorage | str, name: str = "default", *, allow_modules: Iterable[str] = ()
+    study_name: str,
+    storage: StudyStorage | str,
+    name: str = "default",
+    *,
+    metric: str | None = None,
+    allow_modules: Iterable[str] = (),
 ) -> Any:
     """Return a new Keras optimizer with the recommended settings and learning rate, ready for the long run.
 
@@ -275,6 +280,7 @@ def best_optimizer(
         study_name: Name of the study.
         storage: An open storage, or its URL.
         name: Name of the optimizer, for agents with several such as `actor` and `critic`. Defaults to `default`.
+        metric: The objective by which is picked, for studies with several. Defaults to `None`.
         allow_modules: Modules beside Keras's that the study may name, if other users may have written it: its storage
             is a database server, a server of `finder serve`, or a file of another user. They extend those of
             `FINDER_ALLOW_MODULES`.
@@ -289,7 +295,7 @@ def best_optimizer(
     from studies.study.study import load_study
 
     with load_study(study_name, storage) as study:
-        pick = best(study)
+        pick = best(study if metric is None else study.by_objective(metric))
         if name not in pick.optimizers:
             raise StudyError(f"the pick of {study_name!r} has no optimizer {name!r}. {nearest(name, pick.optimizers)}")
         check_modules(study, pick.optimizers[name], allow_modules)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from studies.population_based.schedule import Lineage, Member, Schedule, ScheduleEntry, entry_of, lineage
 from studies.spec.attributes import EXCHANGED_ATTR, SCHEDULE_ATTR
@@ -63,15 +64,36 @@ def schedule_text(schedule: Schedule) -> str:
     return f"{numbers}, in {counted(len(schedule) - 1, 'change')}"
 
 
-def schedule_lines(schedule: Schedule, env_steps: int | None) -> str:
-    """Return Python code of a callback that follows a schedule; "" if it has no changes.
+def shown_params(study: OpenStudy, number: int, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a trial for display: with population-based training, as the weights had them.
+
+    Args:
+        study: The study.
+        number: Number of the trial.
+        params: Its parameters, with the numbers that it began with.
+    """
+    lineage = lineage_of(study, number)
+    if lineage is None:
+        return dict(params)
+    first, last = lineage.schedule[0].params, lineage.schedule[-1].params
+    changed = {
+        name: f"{param_text(name, value)} → {param_text(name, last[name])}" if value != last[name] else value
+        for name, value in first.items()
+    }
+    return {**params, **changed}
+
+
+def schedule_lines(schedule: Schedule, env_steps: int | None, until: int) -> str:
+    """Return Python code of a callback that follows a schedule in a run; "" if it has no changes.
 
     Args:
         schedule: The schedule.
         env_steps: Environment steps of the run that it was recorded in.
+        until: Environment steps of the run, over which it is stretched.
     """
     if len(schedule) < 2:
         return ""
-    of = "" if env_steps is None else f"  # in a run of {env_steps:,} environment steps"
-    changes = "".join(f"    ({each.env_steps}, {dict(each.params)!r}),\n" for each in schedule[1:])
+    of = "" if env_steps is None else f"  # stretched from {env_steps:,} to {until:,} environment steps"
+    factor = 1.0 if env_steps is None else until / env_steps
+    changes = "".join(f"    ({round(factor * each.env_steps)}, {dict(each.params)!r}),\n" for each in schedule[1:])
     return f"schedule = agents.HyperparameterSchedule([{of}\n{changes}])\n"

@@ -58,6 +58,11 @@ def start_from(source: OpenStudy, target: StudySpec, n_best: int, opposites: Map
     Raises:
         StudyError: If the other study has no pick, or no parameter in common with this one.
     """
+    if source.spec.metrics:
+        raise StudyError(
+            f"the study {source.name!r} has several objectives ({', '.join(source.spec.metrics)}), and a warm start "
+            "needs one value of each trial: give parameters of its trials as first trials (--first)."
+        )
     if reason := why_no_pick(source):
         raise StudyError(f"there is nothing to start from: the study {source.name!r} has no pick: {reason}")
     if is_population_based(source.spec.pruner):
@@ -145,6 +150,14 @@ def _obstacle(source: OpenStudy, target: StudySpec) -> str:
     pairs = differences(source.spec, alike)
     if not pairs:
         return ""
+    if target.chooses_budget and source.spec.env_steps is not None:
+        at_same_steps = alike.model_copy(update={"env_steps": source.spec.env_steps, "episodes": None})
+        if not differences(source.spec, at_same_steps):
+            steps = source.spec.env_steps
+            return (
+                f"they were made with {counted(steps, 'environment step')}, and those of this study are chosen for its "
+                f"budget: give --env-steps {steps} (env_steps={steps}) to use them"
+            )
     before, after = (" and ".join(dict.fromkeys(pair[side] for pair in pairs)) for side in (0, 1))
     return f"they were made with {before}, and this study has {after}"
 

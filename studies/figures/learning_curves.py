@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from optuna.trial import FrozenTrial, TrialState
 
+from studies.analysis.schedules import shown_params
 from studies.figures.ranking import ranking, trial_label
 from studies.figures.theme import (
     ACCENT,
@@ -235,4 +236,6 @@ def _reported_curve(study: OpenStudy, trial: FrozenTrial, max_points: int) -> Cu
 
 def _label(study: OpenStudy, trial: FrozenTrial) -> str:
     word = state_word(trial)
-    return trial_label(trial.number, study.params(trial)) + ("" if word in ("complete", "waiting") else f" ({word})")
+    shown = shown_params(study, trial.number, study.params(trial))
+    return trial_label(trial.number, shown) + ("" if word in ("complete", "waiting") else f" ({word})")
+    )

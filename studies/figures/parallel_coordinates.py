@@ -208,7 +208,9 @@ class _Scale:
             return [(0.5, param_text(self._name, self._low))]
         parts = 4
         numbers = [self._low + part * (self._high - self._low) / parts for part in range(parts + 1)]
-        return [(part / parts, number_text(float(f"{number:.3g}"))) for part, number in enumerate(numbers)]
+        # As many digits as tell neighbouring ticks apart.
+        digits = 3 + max(0, math.ceil(math.log10(max(map(abs, numbers)) / (self._high - self._low)) - 1))
+        return [(part / parts, number_text(float(f"{number:.{digits}g}"))) for part, number in enumerate(numbers)]
 
 
 def _value_axis(metric: str, values: Sequence[float]) -> tuple[Axis, float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 
+AXIS_WIDTH = 32
+"""Characters of a line of an axis title, which is turned by 90 degrees on the left."""
+
+
 def plot_pareto_front(study: OpenStudy) -> go.Figure:
     """Plot two objectives of each complete trial against each other; of three objectives, each pair beside the others.
 
@@ -23,7 +28,7 @@ def plot_pareto_front(study: OpenStudy) -> go.Figure:
     """
     data, n_seeds = pareto_front(study), len(study.spec.seeds)
     pairs = [(0, 1)] if len(data.metrics) == 2 else [(0, 1), (0, 2), (1, 2)]
-    titles = [value_title(text, n_seeds) for text in data.texts]
+    titles = [value_title("<br>".join(textwrap.wrap(text, AXIS_WIDTH)), n_seeds) for text in data.texts]
     figure = new_figure("Pareto front", titles[pairs[0][0]], titles[pairs[0][1]])
     if not data.trials:
         return annotate_empty(figure, "No trial is complete yet.")
@@ -33,7 +38,7 @@ def plot_pareto_front(study: OpenStudy) -> go.Figure:
         figure.update_layout(template=layout.template, title=layout.title, height=440, hovermode="closest")
     for column, (x, y) in enumerate(pairs, start=1):
         place = {"row": 1, "col": column} if len(pairs) > 1 else {}
-        if len(data.metrics) == 2:
+        if len(data.metrics) == 2 and len(data.front) > 1:
             _add_line(figure, data)
         _add_trials(figure, data, [each for each in data.trials if not each.on_front], (x, y), place)
         _add_trials(figure, data, list(data.front), (x, y), place, front=True)
@@ -68,7 +73,9 @@ def _add_trials(
         y=rounded([each.value for each in ys]),
         error_x=_bars(xs),
         error_y=_bars(ys),
-        mode="markers",
+        mode="markers+text" if front else "markers",
+        texttemplate=[f"#{each.number}" for each in trials],
+        textposition="top right",
         name="on the front" if front else "other trials",
         showlegend=place.get("col", 1) == 1,
         marker={"color": PALETTE[0] if front else QUIET, "size": 10 if front else 7},

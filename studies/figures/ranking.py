@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optuna.trial import FrozenTrial
 
+from studies.analysis.schedules import shown_params
 from studies.judging.confirmation import Verdict, verdict
 from studies.judging.missing_pick import why_no_pick
 from studies.judging.ranking import Ranked
+from studies.spec.scheduler_names import is_population_based
 from studies.words import params_text
 
 if TYPE_CHECKING:
@@ -37,9 +40,30 @@ class Ranking(NamedTuple):
 
 def ranking(study: OpenStudy) -> Ranking:
     """Return the ranking of the complete trials of a study."""
-    found = verdict(study)
+    found = _shown(study, verdict(study))
     pick = None if why_no_pick(study) else found.pick
     return Ranking(found.tuning, {trial.number: trial for trial in study.trials()}, pick, found)
+
+
+def _shown(study: OpenStudy, found: Verdict) -> Verdict:
+    """Return the verdict with the parameters that the weights of a trial had, where these changed."""
+    if not is_population_based(study.spec.pruner):
+        return found
+
+    shown: dict[int, Ranked] = {}
+
+    def once(each: Ranked) -> Ranked:  # the same trial stays the same object
+        if id(each) not in shown:
+            shown[id(each)] = replace(each, params=shown_params(study, each.number, each.params))
+        return shown[id(each)]
+
+    return replace(
+        found,
+        tuning=[once(each) for each in found.tuning],
+        ranked=[once(each) for each in found.ranked],
+        pick=None if found.pick is None else once(found.pick),
+        confirmed=[replace(each, tuning=once(each.tuning)) for each in found.confirmed],
+    )
 
 
 def group_label(params: dict[str, Any]) -> str:

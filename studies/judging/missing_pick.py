@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
@@ -9,7 +10,7 @@ from optuna.trial import FrozenTrial, TrialState
 from studies.judging.pareto_front import no_single_pick
 from studies.judging.return_bounds import constant_return
 from studies.spaces.spaces import Json
-from studies.spec.attributes import LEARNED_ATTR, failure_kind, seed_values
+from studies.spec.attributes import LEARNED_ATTR, failure_kind, seed_values, state_word
 from studies.spec.metrics import metric_of
 from studies.spec.objectives import greedy_episodes_of
 from studies.study.study import OpenStudy
@@ -69,7 +70,9 @@ def _nothing_is_complete(study: OpenStudy) -> str:
     failed = study.trials(TrialState.FAIL)
     kinds = [failure_kind(trial) for trial in failed]
     by_kind = f": {failures_text(kinds)}" if set(kinds) - {"error"} else ""
-    counts = f"no trial is complete ({len(pruned)} pruned, {len(failed)} failed{by_kind})."
+    words = Counter(state_word(trial) for trial in study.trials())
+    others = "".join(f", {words[word]} {word}" for word in ("running", "paused", "interrupted") if words[word])
+    counts = f"no trial is complete ({len(pruned)} pruned, {len(failed)} failed{by_kind}{others})."
     if not failed:
         return f"{counts} Run its search further."
     reason = str(failed[-1].user_attrs.get("reason", "no reason was recorded")).rstrip(".")

@@ -217,8 +217,10 @@ def _python_lines(study: OpenStudy, pick: Recommendation) -> str:
     if pick.own_training:
         return call_lines(pick.agent, pick, pick.config)
     where = f"{study.name!r}, {study.storage.label!r}"
+    metric = f", metric={study.objective!r}" if study.objective else ""
     calls = {
-        name: f"studies.best_optimizer({where}{'' if name == 'default' else f', {name!r}'})" for name in pick.optimizers
+        name: f"studies.best_optimizer({where}{'' if name == 'default' else f', {name!r}'}{metric})"
+        for name in pick.optimizers
     }
     named = {"optimizer" if name == "default" else name: call for name, call in calls.items()}
     return "\n".join(["import studies", "", *(f"{name} = {call}" for name, call in named.items())])

@@ -57,7 +57,7 @@ def make_scheduler(
         "keep-top": (KeepTop, "at", {"at": _near(marks, (0.3,))[0]}),
         "successive-halving": (Halving, "min_resource", {"min_resource": _part(budget, 16)}),
         "hyperband": (Hyperband, "min_resource", {"min_resource": _part(budget, 27), "max_resource": budget}),
-        "asha": (ASHA, "min_resource", {"min_resource": _part(budget, 16), "max_resource": budget}),
+        "asha": (ASHA, "min_resource", {"min_resource": _near(marks, (1 / 16,))[0], "max_resource": budget}),
     }
     if canonical in RACES and kwargs.get("per") is not None and kwargs["per"] not in parameters:
         raise StudyError(f"{what} is to race per {kwargs['per']!r}. {nearest(str(kwargs['per']), parameters)}")
@@ -65,7 +65,9 @@ def make_scheduler(
     needs_budget = "budget" in defaults or "max_resource" in defaults
     if budget is None and (needs_budget or first not in kwargs):
         instead = "" if needs_budget else f", or {first}"
-        raise StudyError(f"{what} needs rungs in environment steps: give the budget as env_steps{instead}.")
+        raise StudyError(
+            f"{what} needs rungs in environment steps: give the budget as env_steps (--env-steps){instead}."
+        )
     check_arguments(scheduler, kwargs, what, taken=set())
     return _built(scheduler, {**(defaults if budget is not None else {}), **kwargs}, kwargs, what)
 

@@ -46,7 +46,7 @@ def _checked_when(name: str, space: Space, spaces: Spaces, fixed: Mapping[str, J
         if other not in spaces:
             raise StudyError(
                 f"{name} depends on {other!r}, which is not searched: give it a space, or take the condition out. "
-                f"{nearest(other, set(spaces) - {name})}"
+                f"{nearest(other, set(spaces) - {name}) if set(spaces) - {name} else ''}".rstrip()
             )
         found[other] = tuple(_possible(name, other, spaces[other], value) for value in values)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -80,7 +81,8 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
         params, attrs, state = params_of[each.number], each.user_attrs, each.state.name
         picked = pick is not None and each.number == pick.trial and spec.kind != "range-test"
         confirms = f"confirms #{attrs[CONFIRMS_ATTR]}" if is_confirmation(each) else ""
-        value = "" if each.value is None else spread_text(each.value, _spread(each))
+        known = _value_at_pause(each) if each.value is None else each.value
+        value = "" if known is None else spread_text(known, _spread(each))
         steps, seconds = attrs.get("env_steps"), attrs.get("wall_seconds")
         listed.add_row(
             str(each.number),
@@ -95,9 +97,11 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
     out.print(listed)
     for reason in dict.fromkeys(found for each in trials if (found := short_reason(each))):
         errors().print(Text(f"Pruned: {reason}.", "dim"))
-    for execution in dict.fromkeys(execution_text(each.user_attrs.get("configuration", {})) for each in trials):
-        if execution:
-            errors().print(Text(f"Run as: {execution}", "dim"), soft_wrap=True)
+    executions = Counter(execution_text(each.user_attrs.get("configuration", {})) for each in trials)
+    del executions[""]
+    for execution, n in executions.most_common(1):
+        others = f" ({n} of {len(trials)} trials; of each with --trial NUMBER)" if len(executions) > 1 else ""
+        errors().print(Text(f"Run as: {execution}{others}", "dim"), soft_wrap=True)
     if pick is not None:
         print_doubts(study, pick)
     failed = next((each.number for each in trials if each.user_attrs.get("traceback")), None)
@@ -149,6 +153,14 @@ def _as_json(study: OpenStudy, trial: FrozenTrial) -> dict[str, Any]:
         "configuration": attrs.get("configuration", {}),
         "traceback": attrs.get("traceback", ""),
     }
+
+
+def _value_at_pause(trial: FrozenTrial) -> float | None:
+    """Return the newest value of a paused trial; None for other trials."""
+    from studies.spec.attributes import is_paused
+
+    step = trial.last_step
+    return trial.intermediate_values[step] if is_paused(trial) and step is not None else None
 
 
 def _state_word(trial: FrozenTrial) -> str:

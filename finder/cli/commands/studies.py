@@ -205,6 +205,10 @@ def dashboard(
     return 0
 
 
+LONG_RUN = 1_000_000
+"""Environment steps of the long run in printed code."""
+
+
 def python_lines(pick: Recommendation, study: OpenStudy) -> str:
     """Return the lines of Python that start the long run with the pick."""
     from agents.contract.registry import is_built_in
@@ -214,12 +218,14 @@ def python_lines(pick: Recommendation, study: OpenStudy) -> str:
     if pick.own_training:
         return call_lines(pick.agent, pick, pick.config)
     where = f"{study.name!r}, {study.storage.label!r}"
+    metric = f", metric={study.objective!r}" if study.objective else ""
     names = list(pick.optimizers)
-    lines = []
+    lines, until = [], f"env_steps={LONG_RUN:_}"
     if names == ["default"]:
-        lines.append(f"optimizer = studies.best_optimizer({where})")
+        lines.append(f"optimizer = studies.best_optimizer({where}{metric})")
     elif not is_built_in(pick.agent) and ":" not in pick.agent:
-        lines += [f"{name} = studies.best_optimizer({where}, {name!r})" for name in names if name.isidentifier()]
+        named = [name for name in names if name.isidentifier()]
+        lines += [f"{name} = studies.best_optimizer({where}, {name!r}{metric})" for name in named]
     if is_built_in(pick.agent) or ":" in pick.agent:
         every = {**study.spec.agent_params.get(pick.agent, {}), **study.spec.fixed, **pick.params}
         in_optimizer = {"agent", "optimizer", "learning_rate"} if names == ["default"] else {"agent"}
@@ -236,10 +242,10 @@ def python_lines(pick: Recommendation, study: OpenStudy) -> str:
         if dotted:
             arguments.append(f"**{dotted!r}")
         lines.append(f"agent = agents.make({', '.join(arguments)})")
-        if followed := schedule_lines(pick.schedule, study.spec.env_steps):
-            lines += [*followed.splitlines(), "agents.Trainer(agent, callbacks=[schedule]).train(env_steps=1_000_000)"]
+        if followed := schedule_lines(pick.schedule, study.spec.env_steps, LONG_RUN):
+            lines += [*followed.splitlines(), f"agents.Trainer(agent, callbacks=[schedule]).train({until})"]
         else:
-            lines.append("agents.Trainer(agent).train(env_steps=1_000_000)")
+            lines.append(f"agents.Trainer(agent).train({until})")
     modules = [name for name in ("agents", "studies") if any(f"{name}." in line for line in lines)]
     return "\n".join([f"import {', '.join(modules)}", "", *lines])
 

@@ -82,7 +82,7 @@ def settings_of_pick(
         if reason:
             see = f"See finder show {shlex.quote(study)}{storage_flag(opened.storage.label)}"
             print_error(f"the study {study!r} has no pick to train: {reason}", see)
-            raise typer.Exit(1)
+            raise typer.Exit(2 if opened.spec.metrics else 1)
         pick = best(opened, trial)
         spec = recommended_agent(opened, pick, agent, weights)
         callbacks = tuple(map(with_absolute_path, recommended_callbacks(opened, chosen["callbacks"])))
