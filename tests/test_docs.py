@@ -98,7 +98,7 @@ GROUPS = {
         "guides/optimizers",
         "guides/compare-agents",
         "guides/tune",
-        "guides/population_based_training",
+        "guides/population-based-training",
         "guides/budgets",
     ),
     "training": ("agents", "guides/long-run", "guides/callbacks", "guides/experts", "guides/speed"),

@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from studies.adapters.expected_pruning import Course, expected_courses, run_steps
-from studies.judging.confirmation import held_out_seeds
-from studies.spec.scheduler_names import canonical_pruner_name
-
 if TYPE_CHECKING:
     from finder.progress.running_trial import RunningTrial
+    from studies.adapters.expected_pruning import Course
     from studies.spec.spec import StudySpec
 
 LEAST_SECONDS = 2.0
@@ -35,7 +32,13 @@ class Forecast:
     """
 
     def __init__(self, spec: StudySpec, n_places: int) -> None:
+        # Displays are imported by every command: Optuna is not.
+        from studies.adapters.expected_pruning import expected_courses, run_steps
+        from studies.judging.confirmation import held_out_seeds
+        from studies.spec.scheduler_names import canonical_pruner_name
+
         self._spec = spec
+        self._of_finalist = len(held_out_seeds(spec)) * spec.budget  # work of a confirmation
         self._n_seeds = len(spec.seeds)
         self._pauses = canonical_pruner_name(spec.pruner) == "asha"
         n_trials = max(1, len(spec.plan()) or spec.n_trials)
@@ -54,7 +57,7 @@ class Forecast:
             n_left: Confirmations that are still to be started; None before the confirmation has begun.
         """
         n = self._n_confirmed if n_left is None else n_left
-        return float(n * len(held_out_seeds(self._spec)) * self._spec.budget)
+        return float(n * self._of_finalist)
 
     def of_search(self, running: Iterable[RunningTrial], n_waiting: int, n_paused: int, done: float) -> float:
         """Return the work that is left of the search.

@@ -238,4 +238,3 @@ def _label(study: OpenStudy, trial: FrozenTrial) -> str:
     word = state_word(trial)
     shown = shown_params(study, trial.number, study.params(trial))
     return trial_label(trial.number, shown) + ("" if word in ("complete", "waiting") else f" ({word})")
-    )

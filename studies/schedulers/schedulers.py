@@ -57,7 +57,7 @@ def make_scheduler(
         "keep-top": (KeepTop, "at", {"at": _near(marks, (0.3,))[0]}),
         "successive-halving": (Halving, "min_resource", {"min_resource": _part(budget, 16)}),
         "hyperband": (Hyperband, "min_resource", {"min_resource": _part(budget, 27), "max_resource": budget}),
-        "asha": (ASHA, "min_resource", {"min_resource": _near(marks, (1 / 16,))[0], "max_resource": budget}),
+        "asha": (ASHA, "min_resource", {"min_resource": _first_report(marks, 16), "max_resource": budget}),
     }
     if canonical in RACES and kwargs.get("per") is not None and kwargs["per"] not in parameters:
         raise StudyError(f"{what} is to race per {kwargs['per']!r}. {nearest(str(kwargs['per']), parameters)}")
@@ -79,6 +79,12 @@ def _built(
         return scheduler(**arguments)
     except (TypeError, ValueError) as error:
         raise StudyError(f"{what} refused {dict(given)!r}: {error}") from error
+
+
+def _first_report(marks: Sequence[int], divisor: int) -> int:
+    """Return the report nearest to a part of the budget, before its end; that part itself where there is none."""
+    part = _part(marks[-1] if marks else None, divisor)
+    return min(marks[:-1], key=lambda mark: abs(mark - part), default=part)
 
 
 def _part(budget: int | None, divisor: int) -> int:

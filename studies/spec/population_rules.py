@@ -155,9 +155,9 @@ def _check_spaces(spec: Settings, name: str) -> None:
         if isinstance(space, Fixed) or (isinstance(space, FloatRange) and space.step is None):
             continue
         raise StudyError(
-            f"{parameter} is searched over {_text(space)}, and {name} multiplies real numbers while agents train: give a "
-            f"range of real numbers without steps, or fix it (--set {parameter}=VALUE; in Python fixed) and choose its "
-            "value by a search with another scheduler first."
+            f"{parameter} is searched over {_text(space)}, and {name} multiplies real numbers while agents train: give "
+            f"a range of real numbers without steps, or fix it (--set {parameter}=VALUE; in Python fixed) and choose "
+            "its value by a search with another scheduler first."
         )
     if not searched_ranges(spec):
         raise StudyError(f"{name} has no number to change: search at least one, such as learning_rate=1e-5:1e-2.")

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
 from rich.text import Text
 
 from finder.cli.advice import print_doubts
@@ -75,8 +79,7 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
         params_of = {number: {"suggested learning_rate": rate or "none"} for number, rate in suggestions.items()}
     names = list(dict.fromkeys(name for params in params_of.values() for name in params))
     metrics = spec.metrics or (spec.metric,)
-    columns = ("#", *names, *metrics, "state", "steps", "seconds", "reason")
-    listed = table(*columns, numbers=("#", *metrics, "steps", "seconds"))
+    rows = []
     for each in trials:
         params, attrs, state = params_of[each.number], each.user_attrs, each.state.name
         picked = pick is not None and each.number == pick.trial and spec.kind != "range-test"
@@ -84,17 +87,21 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
         known = _value_at_pause(each) if each.value is None else each.value
         value = "" if known is None else spread_text(known, _spread(each))
         steps, seconds = attrs.get("env_steps"), attrs.get("wall_seconds")
-        listed.add_row(
-            str(each.number),
-            *(param_text(name, params[name]) if name in params else "" for name in names),
-            Text(value + (" ←" if picked else ""), "bold green" if picked else ""),
-            *(_value_of(each, name) for name in metrics[1:]),
-            Text(_state_word(each), _STYLES[state]),
-            "" if steps is None else f"{steps:,}",
-            "" if seconds is None else f"{seconds:.1f}",
-            _reason(each) or confirms,
+        rows.append(
+            _Row(
+                str(each.number),
+                {name: param_text(name, value) for name, value in params.items()},
+                [
+                    Text(value + (" ←" if picked else ""), "bold green" if picked else ""),
+                    *(_value_of(each, name) for name in metrics[1:]),
+                ],
+                Text(_state_word(each), _STYLES[state]),
+                "" if steps is None else f"{steps:,}",
+                "" if seconds is None else f"{seconds:.1f}",
+                _reason(each) or confirms,
+            )
         )
-    out.print(listed)
+    out.print(_table(rows, names, metrics, out.width))
     for reason in dict.fromkeys(found for each in trials if (found := short_reason(each))):
         errors().print(Text(f"Pruned: {reason}.", "dim"))
     executions = Counter(execution_text(each.user_attrs.get("configuration", {})) for each in trials)
@@ -108,6 +115,39 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
     if failed is not None:
         flag = storage_flag(study.storage.label)
         errors().print(Text(f"A failure in full: finder show {shlex.quote(study.name)} --trial {failed}{flag}", "dim"))
+
+
+class _Row(NamedTuple):
+    """A trial in the table."""
+
+    number: str
+    params: dict[str, str]
+    values: list[str | Text]
+    state: Text
+    steps: str
+    seconds: str
+    reason: str
+
+
+def _table(rows: list[_Row], names: Sequence[str], metrics: Sequence[str], width: int) -> Table:
+    """Return the table of trials; on a narrow terminal the parameters share a column, and what explains is kept."""
+    numbers = ("#", *metrics, "steps", "seconds")
+    listed = table("#", *names, *metrics, "state", "steps", "seconds", "reason", numbers=numbers)
+    for row in rows:
+        own = (row.params.get(name, "") for name in names)
+        listed.add_row(row.number, *own, *row.values, row.state, row.steps, row.seconds, row.reason)
+    if _width_of(listed) <= width:
+        return listed
+    listed = table("#", "parameters", *metrics, "state", "steps", "reason", numbers=numbers)
+    for row in rows:
+        params = "\n".join(f"{name} {text}" for name, text in row.params.items())
+        listed.add_row(row.number, params, *row.values, row.state, row.steps, row.reason)
+    return listed
+
+
+def _width_of(listed: Table) -> int:
+    console = Console(width=10_000)
+    return Measurement.get(console, console.options, listed).maximum
 
 
 def _value_of(trial: FrozenTrial, metric: str) -> str:

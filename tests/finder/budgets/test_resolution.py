@@ -71,7 +71,7 @@ def test_too_few_minutes_are_refused_with_those_that_are_needed(minutes: float, 
 
 def test_too_few_minutes_for_a_single_trial_are_refused() -> None:
     own = spec(minutes=0.1, env_steps=5_000, params={"gamma": "0.9:0.99"})
-    with pytest.raises(StudyError, match="1 trial of 5,000 environment steps with 1 seed need about 1 minutes"):
+    with pytest.raises(StudyError, match="1 trial of 5,000 environment steps with 1 seed would take about 1 minutes"):
         within_minutes(own, measured(0.01), AGENTS, spent=0.0)
 
 

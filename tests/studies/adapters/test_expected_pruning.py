@@ -59,9 +59,9 @@ def test_median_compares_with_the_trials_of_earlier_batches() -> None:
 
 def test_asha_promotes_a_quarter_of_a_batch_and_the_best_of_a_small_one() -> None:
     [course] = expected_courses(spec(pruner="asha"), 16)
-    assert shortened(course) == [(5_000, 16), (12_500, 4), (50_000, 1)]  # the reports at rungs 3,125 and 12,500
+    assert shortened(course) == [(2_500, 16), (10_000, 4), (50_000, 1)]  # the report nearest to 3,125, and 4 times that
     [course] = expected_courses(spec(pruner="asha"), 3)
-    assert shortened(course) == [(5_000, 3), (50_000, 1)]
+    assert shortened(course) == [(2_500, 3), (50_000, 1)]
 
 
 def test_median_needs_other_trials() -> None:

@@ -52,7 +52,9 @@ def test_pruned_and_failed_trials_are_not_picked(storage: StudyStorage, make_spe
         recorder.pruned(recorder.ask().number, 100, 99.0)  # type: ignore[union-attr]
         recorder.failed(recorder.ask().number, "it diverged.")  # type: ignore[union-attr]
         recorder.interrupted(recorder.ask().number)  # type: ignore[union-attr]
-        with pytest.raises(StudyError, match=r"\(1 pruned, 1 failed\)\. The last failure: it diverged\. Mend"):
+        with pytest.raises(
+            StudyError, match=r"\(1 pruned, 1 failed, 1 interrupted\)\. The last failure: it diverged\. Mend"
+        ):
             best(study)
         recorder.completed(recorder.ask().number, 1.0)  # type: ignore[union-attr]
     assert best(study).trial == 2  # the interrupted and resumed trial
