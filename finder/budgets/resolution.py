@@ -154,7 +154,7 @@ def _resolved(spec: StudySpec, budget: _Budget, least: int) -> StudySpec:
 def _too_little(budget: _Budget, needed: float, what: str, *, fewer: bool = False) -> StudyError:
     flag = f"--{budget.field.replace('_', '-')}"
     amount = budget.text(needed)
-    unit = "minutes" if budget.field == "minutes" else "environment steps"
+    unit = ("minute" if budget.field == "minutes" else "environment step") + ("" if amount == "1" else "s")
     too_few = "is too little" if budget.amount == 1 or budget.given.startswith("1 ") else "are too few"
     others = ", or fewer candidates, seeds or confirmations" if fewer else ", or shorter runs"
     return StudyError(

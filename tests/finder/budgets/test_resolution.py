@@ -62,7 +62,7 @@ def test_number_of_trials_follows_for_a_sampler() -> None:
 @pytest.mark.parametrize(("minutes", "needed"), [(0.1, "0.3"), (0.01, "0.3")])
 def test_too_few_minutes_are_refused_with_those_that_are_needed(minutes: float, needed: str) -> None:
     # 3 s of compilation and 2 * 500 steps of 10 ms, of which 95% are planned: 13.7 s.
-    with pytest.raises(StudyError, match=f"2 trials of 500 environment steps .* need about {needed} minutes"):
+    with pytest.raises(StudyError, match=f"2 trials of 500 environment steps .* would take about {needed} minutes"):
         within_minutes(planned(minutes=minutes), measured(0.01), AGENTS, spent=0.0)
     chosen = within_minutes(planned(minutes=float(needed)), measured(0.01), AGENTS, spent=0.0)
     assert chosen.env_steps is not None
@@ -71,7 +71,7 @@ def test_too_few_minutes_are_refused_with_those_that_are_needed(minutes: float, 
 
 def test_too_few_minutes_for_a_single_trial_are_refused() -> None:
     own = spec(minutes=0.1, env_steps=5_000, params={"gamma": "0.9:0.99"})
-    with pytest.raises(StudyError, match="1 trial of 5,000 environment steps with 1 seed would take about 1 minutes"):
+    with pytest.raises(StudyError, match="1 trial of 5,000 environment steps with 1 seed would take about 1 minute,"):
         within_minutes(own, measured(0.01), AGENTS, spent=0.0)
 
 

@@ -16,8 +16,9 @@ from agents.errors import NonFiniteError
 from agents.population import Population
 from finder.search.results import SearchResult
 from studies.analysis.recommendation import best
-from studies.analysis.schedules import lineage_of, member_of, schedules_of
+from studies.analysis.schedules import lineage_of, member_of, schedules_of, shown_params
 from studies.errors import StudyError
+from studies.figures.ranking import ranking
 from studies.figures.schedules import plot_schedules, schedules_data
 from studies.population_based.choice import population_based_of
 from studies.population_based.schedule import Member
@@ -256,3 +257,23 @@ def test_other_questions_than_tune_refuse_it(tmp_path: Path) -> None:
         finder.LRFinder("ppo", "CartPole-v1").grid(
             n_rates=2, env_steps=100, scheduler="pbt", storage=f"sqlite:///{tmp_path / 'pbt.db'}"
         )
+
+
+def test_without_parameters_the_numbers_that_can_change_are_searched(tmp_path: Path) -> None:
+    with searched(tmp_path, params=None, n_trials=2, env_steps=192, confirm=0) as result:
+        names = set(result.study.spec.search_space())
+        assert {"learning_rate", "clip_range", "ent_coef"} <= names
+        assert not names & {"n_steps", "batch_size", "optimizer"}
+
+
+def test_confirmations_are_shown_with_the_numbers_of_their_weights(tmp_path: Path) -> None:
+    with searched(tmp_path, confirm=2) as result:
+        study = result.study
+        lineages = {trial.number: lineage_of(study, trial.number) for trial in study.trials()}
+        changed = [number for number, own in lineages.items() if own is not None and len(own.schedule) > 1]
+        assert changed
+        for number in changed:
+            shown = shown_params(study, number, study.params(study.trials()[number]))
+            assert " → " in shown["learning_rate"]
+        ranked = {each.number: each.params for each in ranking(study).ranked}
+        assert " → " in ranked[changed[0]]["learning_rate"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import studies
+
 SMALL = ("--set=jit_compile=false", "--set=n_steps=32", "--set=n_epochs=1", "--set=batch_size=32", "--quiet")
 SEVERAL = (
     "tune", "ppo", "--env", "CartPole-v1", "--env-steps=600", "--metric=return", "--metric=auc", "--seeds=2",
@@ -41,7 +43,11 @@ def test_front_picks_and_the_long_run(finder: Any) -> None:
     assert finder("report", "both").code == 0
 
     refused = finder("train", "--from", "both", "--env-steps=64", "--quiet")
-    assert refused.code == 1
+    assert refused.code == 2
+    by_one = finder("best", "both", "--metric", "auc")
+    assert "studies.best_optimizer('both', 'sqlite:///finder.db', metric='auc')" in by_one.out
+    assert "finder train --from both --trial 1" in by_one.err
+    assert studies.best_optimizer("both", "sqlite:///finder.db", metric="auc").learning_rate is not None
     assert "finder train --from both --trial N" in refused.err
     assert "no complete trial 7: complete are 0, 1" in finder("train", "--from", "both", "--trial", "7").err
     trained = finder("train", "--from", "both", "--trial", str(numbers[-1]), "--env-steps=64", "--json", "--quiet")
