@@ -47,7 +47,9 @@ def test_front_picks_and_the_long_run(finder: Any) -> None:
     by_one = finder("best", "both", "--metric", "auc")
     assert "studies.best_optimizer('both', 'sqlite:///finder.db', metric='auc')" in by_one.out
     assert "finder train --from both --trial 1" in by_one.err
-    assert studies.best_optimizer("both", "sqlite:///finder.db", metric="auc").learning_rate is not None
+    assert (
+        studies.best_optimizer("both", f"sqlite:///{finder.folder}/finder.db", metric="auc").learning_rate is not None
+    )
     assert "finder train --from both --trial N" in refused.err
     assert "no complete trial 7: complete are 0, 1" in finder("train", "--from", "both", "--trial", "7").err
     trained = finder("train", "--from", "both", "--trial", str(numbers[-1]), "--env-steps=64", "--json", "--quiet")
