@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 import studies
 
 SMALL = ("--set=jit_compile=false", "--set=n_steps=32", "--set=n_epochs=1", "--set=batch_size=32", "--quiet")
@@ -47,9 +49,9 @@ def test_front_picks_and_the_long_run(finder: Any) -> None:
     by_one = finder("best", "both", "--metric", "auc")
     assert "studies.best_optimizer('both', 'sqlite:///finder.db', metric='auc')" in by_one.out
     assert "finder train --from both --trial 1" in by_one.err
-    assert (
-        studies.best_optimizer("both", f"sqlite:///{finder.folder}/finder.db", metric="auc").learning_rate is not None
-    )
+    with pytest.warns(UserWarning, match="no safe suggestion"):
+        optimizer = studies.best_optimizer("both", f"sqlite:///{finder.folder}/finder.db", metric="auc")
+    assert optimizer.learning_rate is not None
     assert "finder train --from both --trial N" in refused.err
     assert "no complete trial 7: complete are 0, 1" in finder("train", "--from", "both", "--trial", "7").err
     trained = finder("train", "--from", "both", "--trial", str(numbers[-1]), "--env-steps=64", "--json", "--quiet")
