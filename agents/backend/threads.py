@@ -102,6 +102,19 @@ def limit_blas_threads() -> None:
         os.environ[_OPENBLAS] = str(quota)
 
 
+def share_blas_threads(n: int) -> None:
+    """Limit the threads of NumPy's matrix products to the share of one of several processes.
+
+    Without a limit each process would use all cores: on two, a search in two processes was slower than in one.
+
+    Args:
+        n: Number of threads, >= 1; a smaller one in the environment (``OPENBLAS_NUM_THREADS``) is kept.
+    """
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(min(n, _from_environment(_OPENBLAS) or n), user_api="blas")
+
+
 def threads_in_use() -> int:
     """Return the threads of this process for an operation of TensorFlow, which is imported."""
     n: int = sys.modules["tensorflow"].config.threading.get_intra_op_parallelism_threads()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import gc
 
-from threadpoolctl import threadpool_limits
-
 from agents.backend.tensorflow import tf
+from agents.backend.threads import share_blas_threads
 from agents.processes.orphans import end_with_parent, leave_signals_to_parent
 from agents.shared_objects import use_address
 
@@ -23,6 +22,5 @@ def begin(threads: int, address: str) -> None:
     use_address(address)
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    # NumPy's products would use all cores in each process: on two, two processes were slower than one.
-    threadpool_limits(threads, user_api="blas")
+    share_blas_threads(threads)
     gc.freeze()  # imported objects live as long as the process: scanning them was 5% of a profile

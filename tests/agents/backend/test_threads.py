@@ -121,3 +121,25 @@ def test_operations_of_dense_networks_share_the_cores(shape: str, before: str, e
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert ran.stdout.split()[-1:] == [str(expected)], ran.stderr
+
+
+CHILD = """
+import sys
+import numpy
+from threadpoolctl import threadpool_info
+from agents.backend.threads import share_blas_threads
+share_blas_threads(int(sys.argv[1]))
+print({each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"})
+"""
+
+
+@pytest.mark.parametrize(
+    ("share", "given", "used"), [(1, "", "{1}"), (2, "1", "{1}"), (1, "2", "{1}"), (2, "2", "{2}")]
+)
+def test_products_of_processes_use_their_share_of_the_cores(share: int, given: str, used: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    environment |= {"OPENBLAS_NUM_THREADS": given} if given else {}
+    ran = subprocess.run(
+        [sys.executable, "-c", CHILD, str(share)], capture_output=True, text=True, check=True, env=environment
+    )
+    assert ran.stdout.strip() == used
