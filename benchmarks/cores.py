@@ -4,16 +4,14 @@
     python benchmarks/cores.py --table          # the table of what was measured
 
 Each search is a command in an empty SQLite file, from the start of Python to its exit. The affinity of the process is
-set before it begins, as `taskset -c 0` and `taskset -c 0,1` do. The CPU time is that of the command and all of its
-processes: more than one core's worth on one core would show in the wall time only, more threads than cores in CPU time
-that grows from two cores to one. Nothing else should run on the machine. A search is a line of results/cores.jsonl.
+set before it begins, as `taskset -c 0` and `taskset -c 0,1` do. How the trials were run (processes, members, threads) is
+recorded beside the time. Nothing else should run on the machine. A search is a line of results/cores.jsonl.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -39,7 +37,7 @@ def measure(name: str, n_cores: int) -> Json:
     with tempfile.TemporaryDirectory(prefix="cores-") as folder:
         storage = f"sqlite:///{folder}/finder.db"
         command = [str(Path(sys.executable).with_name("finder")), *SEARCHES[name], "--storage", storage]
-        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        began = time.perf_counter()
         subprocess.run(
             [*command, "--study-name", "search"],
             capture_output=True,
@@ -47,23 +45,22 @@ def measure(name: str, n_cores: int) -> Json:
             env={**os.environ, "FINDER_PROGRESS": "0"},
             preexec_fn=partial(os.sched_setaffinity, 0, sorted(os.sched_getaffinity(0))[:n_cores]),
         )
-        seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = time.perf_counter() - began
         study = load_study("search", storage)
         trials = study.all_trials()
         study.close()
     execution = trials[0].user_attrs["configuration"].get("execution", {})
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     steps = sum(trial.user_attrs["env_steps"] * len(trial.user_attrs["seed_values"]) for trial in trials)
     return {
-        "search": name, "cores": n_cores, "seconds": round(seconds, 2), "cpu_seconds": round(cpu, 2),
-        "env_steps": steps, "execution": execution,
+        "search": name, "cores": n_cores, "seconds": round(seconds, 2), "env_steps": steps,
+        "execution": execution,
     }  # fmt: skip
 
 
 def table() -> list[str]:
     """Return the lines of the table."""
     lines = [
-        "| search | cores | rounds | seconds, median | CPU seconds, median | beside one core |",
+        "| search | cores | rounds | processes | seconds, median | beside one core |",
         "|---|---|---|---|---|---|",
     ]
     rows = read_lines(RESULTS)
@@ -72,10 +69,10 @@ def table() -> list[str]:
         for n_cores in sorted({row["cores"] for row in rows}):
             own = [row for row in rows if (row["search"], row["cores"]) == (name, n_cores)]
             medians[n_cores] = statistics.median(row["seconds"] for row in own)
-            cpu = statistics.median(row["cpu_seconds"] for row in own)
+            processes = own[-1]["execution"].get("processes", 1)
             ratio = medians[min(medians)] / medians[n_cores]
             lines.append(
-                f"| `finder {' '.join(words)}` | {n_cores} | {len(own)} | {medians[n_cores]:.1f} | {cpu:.1f} | "
+                f"| `finder {' '.join(words)}` | {n_cores} | {len(own)} | {processes} | {medians[n_cores]:.1f} | "
                 f"{ratio:.2f} |"
             )
     return lines
