@@ -4,8 +4,8 @@
     python benchmarks/cores.py --table          # the table of what was measured
 
 Each search is a command in an empty SQLite file, from the start of Python to its exit. The affinity of the process is
-set before it begins, as `taskset -c 0` and `taskset -c 0,1` do. How the trials were run (processes, members, threads) is
-recorded beside the time. Nothing else should run on the machine. A search is a line of results/cores.jsonl.
+set before it begins, as `taskset -c 0` and `taskset -c 0,1` do. How the trials were run (processes, members, threads)
+is recorded beside the time. Nothing else should run on the machine. A search is a line of results/cores.jsonl.
 """
 
 from __future__ import annotations
