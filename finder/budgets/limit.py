@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from finder.budgets.meters import Meter
 from finder.budgets.plan_numbers import n_finalists, n_trials_of
-from studies.adapters.expected_pruning import Course, Stage, expected_courses
+from studies.adapters.expected_pruning import Course, Stage, at_most, expected_courses
 from studies.spec.converters import MOST_SEEDS
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec
@@ -196,8 +196,7 @@ class Limit:
         """Return the cost of the rest of the running batch with so many trials, with the expected pruning."""
         if self._n_promoted(self._running):
             return self._meter.rest(self._to_the_end(n_trials), n_seeds, reached)
-        planned = self._course(max(n_trials, self._n_of_batch))
-        course = tuple(Stage(stage.until, min(stage.n_trials, n_trials)) for stage in planned)
+        course = at_most(self._course(max(n_trials, self._n_of_batch)), n_trials)
         return self._meter.rest(course, n_seeds, reached)
 
     def _n_promoted(self, numbers: Iterable[int]) -> int:

@@ -145,11 +145,7 @@ class StepMeter(Meter):
         return n_seeds * run_steps(course)
 
     def rest(self, course: Course, n_seeds: int, reached: int) -> float:
-        steps, before = 0, reached
-        for stage in course:
-            steps += max(0, stage.until - before) * stage.n_trials
-            before = max(before, stage.until)
-        return n_seeds * steps
+        return n_seeds * run_steps(course, reached)
 
     def advanced(self, first: int, last: int, n_trials: int, n_seeds: int, counted: int = 0) -> None:
         self._running = (last * n_trials - counted) * n_seeds

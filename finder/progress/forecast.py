@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 LEAST_SECONDS = 2.0
 """Seconds of progress before a speed is meaningful."""
 
-
 SAME_TIME = 0.1
 """Seconds within which trials that are trained together report their progress, one after another."""
 
@@ -71,21 +70,18 @@ class Forecast:
         trials = list(running)
         if self._pauses:  # what promoted trials will do is not known of each
             n = len(trials) + n_waiting + n_paused
-            rest = sum((1 - trial.share) * self._spec.budget * self._n_seeds for trial in trials if trial.share > 0.5)
+            rest = sum(trial.work_left for trial in trials if trial.share > 0.5)
             return max(self._mean * self._n_seeds * n - done, rest) if n else 0.0
         return self._rest(trials) + n_waiting * self._mean * self._n_seeds
 
     def _rest(self, trials: list[RunningTrial]) -> float:
         """Return the work that is left of trials that run together, fewer of which reach later rungs."""
+        from studies.adapters.expected_pruning import at_most, run_steps
+
         if not self._course:
-            return sum((1 - trial.share) * trial.budget * len(trial.seeds) for trial in trials)
-        reached = max((trial.share * self._spec.budget for trial in trials), default=0.0)
-        left, before = 0.0, reached
-        for stage in self._course:
-            if stage.until > before:
-                left += (stage.until - before) * min(stage.n_trials, len(trials))
-                before = stage.until
-        return left * self._n_seeds
+            return sum(trial.work_left for trial in trials)
+        reached = max((round(trial.share * trial.budget) for trial in trials), default=0)
+        return float(run_steps(at_most(self._course, len(trials)), reached) * self._n_seeds)
 
 
 class Speed:

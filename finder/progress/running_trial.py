@@ -55,6 +55,11 @@ class RunningTrial:
         """Used budget over all seeds."""
         return self.share * self.budget * len(self.seeds)
 
+    @property
+    def work_left(self) -> float:
+        """Budget over all seeds that is left."""
+        return (1 - self.share) * self.budget * len(self.seeds)
+
     def record(self, now: float) -> None:
         """Record the progress at a time."""
         self.last = (now, self.share)

@@ -74,7 +74,8 @@ class Tracker:
         self.phase = "starting"
         self._finished_steps = 0
         self._durations: list[float] = []
-        self._work: dict[int, float] = {}  # trial -> its work so far, of the search and of the confirmation
+        self._work: dict[int, float] = {}  # trial -> its work so far, also before its pauses
+        self._work_done = 0.0  # the sum
         self._n_search: int | None = None  # trials of the search, once the confirmation has begun
         self._forecast: Forecast | None = None  # of trials that are trained together
         self._speed = Speed()
@@ -102,9 +103,8 @@ class Tracker:
     def share(self) -> float:
         """Share of the work of this process that is done, from 0 to 1."""
         if self._forecast is not None:
-            done = sum(self._work_now().values())
             left = self._work_left()
-            return done / (done + left) if left > 0 else 1.0
+            return self._work_done / (self._work_done + left) if left > 0 else 1.0
         left = self.n_total - self.n_before
         return (self.n_done + sum(trial.share for trial in list(self.running.values()))) / left if left else 1.0
 
@@ -151,20 +151,20 @@ class Tracker:
         """Trials of this phase that are still to be started."""
         return max(0, self.n_total - self.n_before - self.n_done - self.n_paused - len(self.running))
 
-    def _work_now(self) -> dict[int, float]:
-        """Return the work so far by trial; that of a promoted trial before its first episodes is the one before."""
-        running = list(self.running.values())
-        return self._work | {trial.number: max(self._work.get(trial.number, 0.0), trial.work) for trial in running}
+    def _count_work(self, trial: RunningTrial, least: float = 0.0) -> None:
+        """Count the work of a trial; a promoted one repeats what it did before its pause."""
+        before = self._work.get(trial.number, 0.0)
+        self._work[trial.number] = max(before, trial.work, least)
+        self._work_done += self._work[trial.number] - before
 
     def _work_left(self) -> float:
         """Return the work that is left, the confirmation included."""
         assert self._forecast is not None
         running = list(self.running.values())
         if self._n_search is not None:
-            rest = sum((1 - trial.share) * trial.budget * len(trial.seeds) for trial in running)
+            rest = sum(trial.work_left for trial in running)
             return rest + self._forecast.of_confirmation(self._n_waiting)
-        done = sum(self._work_now().values())
-        search = self._forecast.of_search(running, self._n_waiting, self.n_paused, done)
+        search = self._forecast.of_search(running, self._n_waiting, self.n_paused, self._work_done)
         return search + self._forecast.of_confirmation(None)
 
     # Events --------------------------------------------------------------------------------------------
@@ -243,7 +243,8 @@ class Tracker:
                 trial.recent.append(value)
         if records:
             trial.record(self._clock())
-            self._speed.record(self._clock(), sum(self._work_now().values()))
+            self._count_work(trial)
+            self._speed.record(self._clock(), self._work_done)
             if self.phase in _BEFORE_STEPS:
                 self.phase = ""
 
@@ -254,8 +255,7 @@ class Tracker:
         else:
             self.states[outcome.state] += 1
         if trial is not None:
-            ended = outcome.env_steps * len(trial.seeds) if trial.by_steps else 0
-            self._work[number] = max(self._work.get(number, 0.0), trial.work, float(ended))
+            self._count_work(trial, float(outcome.env_steps * len(trial.seeds)) if trial.by_steps else 0.0)
         self.phase = "" if self.phase in _BEFORE_STEPS else self.phase
         self._count_elsewhere()
         if trial is None:

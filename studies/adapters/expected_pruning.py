@@ -71,12 +71,23 @@ def kept_trials(course: Course) -> list[Stage]:
     ]
 
 
-def run_steps(course: Course) -> int:
-    """Return the environment steps of all trials of a batch, for one seed each."""
-    return sum(
-        (stage.until - before) * stage.n_trials
-        for before, stage in zip((0, *(stage.until for stage in course)), course, strict=False)
-    )
+def at_most(course: Course, n_trials: int) -> Course:
+    """Return a course in which no more than so many trials are left."""
+    return tuple(Stage(stage.until, min(stage.n_trials, n_trials)) for stage in course)
+
+
+def run_steps(course: Course, reached: int = 0) -> int:
+    """Return the environment steps of all trials of a batch, for one seed each.
+
+    Args:
+        course: The course.
+        reached: Environment steps that each run has made, which are left out. Defaults to 0.
+    """
+    steps, before = 0, reached
+    for stage in course:
+        steps += max(0, stage.until - before) * stage.n_trials
+        before = max(before, stage.until)
+    return steps
 
 
 class _Simulation:
