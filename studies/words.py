@@ -18,6 +18,11 @@ def plural(word: str, number: int) -> str:
     return word if number == 1 else f"{word}s"
 
 
+def are(number: int) -> str:
+    """Return `is` for one and `are` otherwise."""
+    return "is" if number == 1 else "are"
+
+
 def rate_text(value: float) -> str:
     """Return a learning rate in short notation: 0.0003 is `3e-4`, 0.00139 is `1.39e-3`."""
     if not math.isfinite(value):
@@ -149,6 +154,10 @@ def environment_code(place: HasEnvironment) -> str:
     return f"agents.EnvironmentSpec({place.env!r}{given})" if given else repr(place.env)
 
 
+LONG_RUN = 1_000_000
+"""Environment steps of the long run in printed code."""
+
+
 def call_lines(agent: str, environment: HasEnvironment, config: Mapping[str, Any]) -> str:
     """Return lines of Python that call a training function with the parameters that were found.
 
@@ -163,5 +172,5 @@ def call_lines(agent: str, environment: HasEnvironment, config: Mapping[str, Any
     given = "".join(f", {parameter}={value!r}" for parameter, value in config.items())
     where_from = f"from {module} import {name}" if module else f"# {name}: the training function of your script"
     lines = ["import agents", where_from, ""]
-    lines += [f"with agents.TrainingRun({where}, env_steps=1_000_000) as run:", f"    {name}(run{given})"]
+    lines += [f"with agents.TrainingRun({where}, env_steps={LONG_RUN:_}) as run:", f"    {name}(run{given})"]
     return "\n".join(lines)

@@ -155,7 +155,7 @@ def _too_little(budget: _Budget, needed: float, what: str, *, fewer: bool = Fals
     flag = f"--{budget.field.replace('_', '-')}"
     amount = budget.text(needed)
     unit = ("minute" if budget.field == "minutes" else "environment step") + ("" if amount == "1" else "s")
-    too_few = "is too little" if budget.amount == 1 or budget.given.startswith("1 ") else "are too few"
+    too_few = "is too little" if budget.given.startswith("1 ") else "are too few"
     others = ", or fewer candidates, seeds or confirmations" if fewer else ", or shorter runs"
     return StudyError(
         f"{budget.given} {too_few}: {what} would take about {amount} {unit}, confirmation included. Give {flag} "

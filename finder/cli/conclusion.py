@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from finder.range_test.range_test import RangeTestResult
     from studies.analysis.conclusion import Conclusion
     from studies.analysis.recommendation import Recommendation
+    from studies.judging.pareto_front import ParetoFront
     from studies.study.study import OpenStudy
 
 _STATES = ("complete", "pruned", "failed")
@@ -53,13 +54,15 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
     from studies.judging.pareto_front import pareto_front
 
     pick, counts, reason, found = pick_of(study), count_states(study), why_no_pick(study), conclusion(study)
+    front = pareto_front(study) if study.spec.metrics else None
+    has_front = front is not None and bool(counts["complete"])
     if output.json:
         print_json(
             {
                 "study": study.name,
                 "storage": study.storage.label,
                 **found.to_json(),
-                **(pareto_front(study).to_json() if study.spec.metrics else {}),
+                **({} if front is None else front.to_json()),
                 "pick": None if pick is None else pick_json(study, pick),
                 "why_no_pick": reason or None,
                 "complete": study_status(study).complete,
@@ -69,15 +72,15 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
         )
     elif pick is not None:
         print_conclusion(found)
-    elif study.spec.metrics and counts["complete"]:
-        print_front(study, pareto_front(study))
+    elif front is not None and has_front:
+        print_front(study, front)
     see = _resume_hint(study)
     if not output.quiet:
         _print_counts(study, counts)
         if pick is not None:
             print_next(study, pick, found)
-        elif study.spec.metrics and counts["complete"]:
-            print_commands("Next", front_commands(study))
+        elif front is not None and has_front:
+            print_commands("Next", front_commands(study, front))
     if stopped is not None:
         head, _, rest = stopped.partition("\n")
         last = headline(rest)
@@ -86,8 +89,7 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
         print_error(f"no trial was completed, so there is no pick ({_counts_text(counts)}).", see)
     elif pick is None and not study.spec.metrics:
         print_error(f"there is no pick: {reason}")
-    has_result = pick is not None or (study.spec.metrics and counts["complete"])
-    return 0 if has_result and stopped is None else 1
+    return 0 if (pick is not None or has_front) and stopped is None else 1
 
 
 def pick_of(study: OpenStudy) -> Recommendation | None:
@@ -132,10 +134,14 @@ def print_next(study: OpenStudy, pick: Recommendation, found: Conclusion, *, sho
     print_commands("Next", [each for each in commands if not shown or not each[0].startswith(f"finder {shown} ")])
 
 
+_OF_MEMORY = [("give --storage finder.db", "keeps the study, for reports and the dashboard")]
+"""The next step after a study in memory only."""
+
+
 def next_commands(study: OpenStudy, pick: Recommendation, found: Conclusion) -> list[tuple[str, str]]:
     """Return the next commands for a study, with their purposes."""
     if study.storage.url == "memory":
-        return [("give --storage finder.db", "keeps the study, for reports and the dashboard")]
+        return _OF_MEMORY
     name, flag = shlex.quote(study.name), storage_flag(study.storage.label)
     usable = found.status in ("safe", "tie") and not pick.own_training
     by = f" --metric {study.objective}" if study.objective else ""
@@ -150,15 +156,12 @@ def next_commands(study: OpenStudy, pick: Recommendation, found: Conclusion) -> 
     ]
 
 
-def front_commands(study: OpenStudy, *, shown: str = "") -> list[tuple[str, str]]:
+def front_commands(study: OpenStudy, front: ParetoFront, *, shown: str = "") -> list[tuple[str, str]]:
     """Return the next commands for a study with several objectives, without those that begin with `finder {shown}`."""
     if study.storage.url == "memory":
-        return [("give --storage finder.db", "keeps the study, for reports and the dashboard")]
+        return _OF_MEMORY
     name, flag = shlex.quote(study.name), storage_flag(study.storage.label)
-    from studies.judging.pareto_front import pareto_front
-
-    front = pareto_front(study).front
-    number = str(front[0].number) if len(front) == 1 else "N"
+    number = str(front.front[0].number) if len(front.front) == 1 else "N"
     commands = [
         (f"finder train --from {name} --trial {number}{flag}", "the long run, with a trial of the front"),
         (f"finder best {name} --metric {study.spec.metrics[0]}{flag}", "the pick by one objective"),

@@ -24,7 +24,7 @@ from finder.trials.metric import metric_of
 from studies.defaults import DEFAULT_STORAGE
 from studies.redaction import redacted
 from studies.study.origin import StudyOrigin, started_by
-from studies.words import counted
+from studies.words import are, counted
 
 if TYPE_CHECKING:
     from finder.range_test.range_test import RangeTestResult
@@ -152,8 +152,8 @@ def _print_interrupted(progress: Progress, output: Output) -> None:
         console.print("Stopped. Nothing is recorded: the study was in memory only.")
         return
     done, n_paused = progress.n_before + progress.n_done, progress.n_paused
-    ended = f"{done} of {counted(progress.n_total, 'trial')} {'is' if done == 1 else 'are'} done"
-    paused = f", {n_paused} {'is' if n_paused == 1 else 'are'} paused" if n_paused else ""
+    ended = f"{done} of {counted(progress.n_total, 'trial')} {are(done)} done"
+    paused = f", {n_paused} {are(n_paused)} paused" if n_paused else ""
     and_recorded = f"{paused}: recorded" if paused else " and recorded"
     console.print(Text.assemble(("Stopped. ", "bold"), f"{ended}{and_recorded} in {study.storage.label}."))
     if progress.best is not None:

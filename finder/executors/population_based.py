@@ -85,10 +85,11 @@ def _check_mutable(population: object, name: str, value: float) -> None:
     from agents.population import Population
 
     assert isinstance(population, Population)
-    complements = population.config.complements()
-    plain, number = (complements[name], 1.0 - value) if name in complements else (name, value)
+    config = population.config
+    plain = config.field_of(name, value) if name in config.complements() else {name: value}
     try:
-        population.set_hyperparameter(plain, number)
+        for own, number in plain.items():
+            population.set_hyperparameter(own, number)
     except ConfigurationError as error:
         raise ConfigurationError(
             f"Population-based training changes numbers while agents train, and {name} is none of these: {error} Fix "

@@ -34,12 +34,12 @@ class Forecast:
         # Displays are imported by every command: Optuna is not.
         from studies.adapters.expected_pruning import expected_courses, run_steps
         from studies.judging.confirmation import held_out_seeds
-        from studies.spec.scheduler_names import canonical_pruner_name
+        from studies.spec.scheduler_names import pauses_trials
 
         self._spec = spec
         self._of_finalist = len(held_out_seeds(spec)) * spec.budget  # work of a confirmation
         self._n_seeds = len(spec.seeds)
-        self._pauses = canonical_pruner_name(spec.pruner) == "asha"
+        self._pauses = pauses_trials(spec.pruner)
         n_trials = max(1, len(spec.plan()) or spec.n_trials)
         self._n_confirmed = min(spec.confirm, n_trials) if n_trials > 1 else 0
         self._course: Course = ()

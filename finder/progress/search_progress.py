@@ -18,7 +18,7 @@ from finder.progress.guarded_live import GuardedLive
 from finder.progress.running_trial import RunningTrial
 from finder.progress.text_layout import DOT, HangingIndent, join_parts, truncate_words
 from finder.progress.tracker import Best, Tracker, spread_of
-from studies.words import counted, failure_word, params_text, rate_text, the_best
+from studies.words import are, counted, failure_word, params_text, rate_text, the_best
 
 if TYPE_CHECKING:
     from finder.executors import Executor
@@ -262,22 +262,18 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
     elif n_before:
         lines.append(
             Text(
-                f"Resuming: {counted(n_before, 'trial')} {_are(n_before)} done, "
-                f"{f'{now.n_paused} {_are(now.n_paused)} paused, ' if now.n_paused else ''}{n_left} left."
+                f"Resuming: {counted(n_before, 'trial')} {are(n_before)} done, "
+                f"{f'{now.n_paused} {are(now.n_paused)} paused, ' if now.n_paused else ''}{n_left} left."
             )
         )
     elif n_resumed := sum(map(is_interrupted, study.trials())):
         were = "was interrupted and continues" if n_resumed == 1 else "were interrupted and continue"
         lines.append(Text(f"Resuming: {counted(n_resumed, 'trial')} {were}."))
     elif now.n_paused:
-        lines.append(Text(f"Resuming: {counted(now.n_paused, 'trial')} {_are(now.n_paused)} paused, {n_left} left."))
+        lines.append(Text(f"Resuming: {counted(now.n_paused, 'trial')} {are(now.n_paused)} paused, {n_left} left."))
     if n_again:
         lines.append(Text(f"Retrying {counted(n_again, 'failed trial')}."))
     return lines
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
 
 
 def _confirmation_text(study: OpenStudy) -> str:

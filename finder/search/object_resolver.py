@@ -19,7 +19,8 @@ from agents.training.function_trainer import check_callbacks
 from finder.search.changed_defaults import ChangedDefaults
 from studies.spaces.conditions import assignments
 from studies.spec.metrics import metric_of
-from studies.spec.scheduler_names import canonical_pruner_name
+from studies.spec.objectives import names_of
+from studies.spec.scheduler_names import pauses_trials
 from studies.spec.spec import StudySpec
 
 
@@ -94,12 +95,12 @@ def check_plan(spec: StudySpec, resolver: ObjectResolver) -> None:
     for label in spec.agents:
         agent = resolver.agent({**spec.fixed, "agent": label}, label)
         _check_buildable(agent, spec.strategy)
-        if isinstance(agent, FunctionSpec) and canonical_pruner_name(spec.pruner) == "asha":
+        if isinstance(agent, FunctionSpec) and pauses_trials(spec.pruner):
             raise ConfigurationError(
                 f"The pruner {spec.pruner!r} pauses trials, and the training function {label!r} cannot be paused: use "
                 "a pruner that stops trials, such as 'successive-halving'."
             )
-    greedy = [name for name in spec.metrics or (spec.metric,) if metric_of(name).n_episodes]
+    greedy = [name for name in names_of(spec) if metric_of(name).n_episodes]
     if greedy:
         _check_evaluable(greedy[0], resolver)
     spaces = spec.search_space()

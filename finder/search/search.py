@@ -27,11 +27,10 @@ from finder.search.display import open_display, uses_builtin_display
 from finder.search.interruption_messages import interrupt_message, outage_message
 from finder.search.object_resolver import ObjectResolver, check_plan
 from finder.search.observer import GuardedObserver, Observer
-from finder.search.repeated_schedule import repeated_schedule
 from finder.search.search_checkpoints import SearchCheckpoints
 from finder.search.trusted_code import BY_ENVIRONMENT, trusted_code_only
 from finder.trials.trial import FELL_BEHIND, PAUSED, Outcome, TrialSpec, outcome_attrs
-from studies.analysis.schedules import shown_params
+from studies.analysis.schedules import lineage_of, repeated, shown_params
 from studies.analysis.status import study_status
 from studies.database.fencing import LeaseLostError
 from studies.database.records import Ask, EpisodeRecord
@@ -42,7 +41,7 @@ from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.schedulers.scheduler import Action
 from studies.spec.population_rules import exchange_marks, value_steps
-from studies.spec.scheduler_names import canonical_pruner_name, is_population_based
+from studies.spec.scheduler_names import canonical_pruner_name, is_population_based, pauses_trials
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 from studies.study.study import OpenStudy, with_counts
@@ -221,7 +220,8 @@ class Search:
 
     def _next(self, next_ask: Callable[[], Ask | None]) -> TrialSpec | None:
         while (ask := next_ask()) is not None:
-            params, schedule = repeated_schedule(self.study, ask)
+            weights = None if ask.confirms is None else lineage_of(self.study, ask.confirms)
+            params, schedule = repeated(ask.params, weights)
             try:
                 agent = self._resolver.agent(params, self.spec.agents[0])
             except ConfigurationError as error:
@@ -257,8 +257,7 @@ class Search:
             self._seconds_before[trial.number] = ask.wall_seconds
             if self._limit is not None:
                 self._limit.begun(trial.number, len(trial.seeds), trial.promoted_from or 0)
-            shown = ask.params if ask.confirms is None else shown_params(self.study, ask.confirms, ask.params)
-            self._observer.trial_started(trial, shown)
+            self._observer.trial_started(trial, shown_params(ask.params, weights))
             return trial
         return None
 
@@ -278,7 +277,7 @@ class Search:
 
     @property
     def pauses(self) -> bool:
-        return canonical_pruner_name(self.spec.pruner) == "asha"
+        return pauses_trials(self.spec.pruner)
 
     @property
     def share(self) -> int | None:

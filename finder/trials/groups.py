@@ -21,6 +21,7 @@ from finder.trials.evaluations import GreedyEvaluations
 from finder.trials.execution import jit_compile_of
 from finder.trials.runs import Key, SeededTrial, SeedRun, TrialRun
 from finder.trials.watchdog import COMPILING_SECONDS, Watchdog, WatchdogCallback
+from studies.spec.objectives import greedy_episodes_of
 
 ALIVE_SECONDS = 5.0
 """Seconds between heartbeats of a group within a step of its loop."""
@@ -118,8 +119,8 @@ class Group(Callback):
         """Environment steps of the newest exchange between the members (`copy_member`); 0 before the first."""
         self.evaluations: GreedyEvaluations | None = None
         """The evaluations of the runs, if the study is judged by them."""
-        if there[0][1].n_greedy_episodes and isinstance(self.trainer, Trainer):
-            self.evaluations = GreedyEvaluations(self.trainer, there[0][1].n_greedy_episodes, self._evaluated_step)
+        if (n_greedy := greedy_episodes_of(spec)) and isinstance(self.trainer, Trainer):
+            self.evaluations = GreedyEvaluations(self.trainer, n_greedy, self._evaluated_step)
         self._before_step = self._passed = (
             0  # environment steps before the newest step of the loop, here and at loading
         )

@@ -15,6 +15,7 @@ from agents.training.trainer import Trainer
 from finder.trials.trial import TrialSpec, episode_record
 from studies.database.records import EpisodeRecord
 from studies.spec.metrics import Metric, metric_of
+from studies.spec.objectives import names_of
 from studies.statistics.objectives import area_under_curve, steps_to_threshold
 from studies.statistics.values import LAST_PART, last_part_return, windowed_mean
 
@@ -30,7 +31,7 @@ class TrialRun:
 
     def __init__(self, spec: TrialSpec) -> None:
         self.spec = spec
-        self.metrics = [metric_of(name) for name in spec.metrics or (spec.metric,)]
+        self.metrics = [metric_of(name) for name in names_of(spec)]
         self.metric = self.metrics[0]
         self.runs: list[SeedRun] = []
         self.error: Exception | None = None
@@ -68,7 +69,7 @@ class TrialRun:
 
     def check_metric(self) -> None:
         """Fail the trial if every run has ended many episodes, and none of them reported the metric of the study."""
-        for name, metric in zip(self.spec.metrics or (self.spec.metric,), self.metrics, strict=True):
+        for name, metric in zip(names_of(self.spec), self.metrics, strict=True):
             if metric.name and self.runs and all(run.lacks(metric) for run in self.runs):
                 self.error = self.error or ValueError(self.spec.no_value_message(name))
 
@@ -92,11 +93,6 @@ class TrialRun:
         """Return the final values of each objective by its name; empty if there is one only."""
         named = zip(self.spec.metrics, self.metrics, strict=False)
         return {name: {run.seed: run.final_value(metric) for run in self.runs} for name, metric in named}
-
-    @property
-    def n_greedy_episodes(self) -> int:
-        """Episodes of each greedy evaluation; 0 without evaluations."""
-        return max(metric.n_episodes for metric in self.metrics)
 
     def custom_metrics(self) -> dict[str, MetricSummary]:
         """Return a summary of the custom metrics over the last part of training, over all seeds."""

@@ -10,7 +10,14 @@ from studies.population_based.choice import population_based_of
 from studies.schedulers.arguments import check_arguments, chosen_by_name
 from studies.schedulers.schedulers import SCHEDULERS, make_scheduler
 from studies.spaces.spaces import Json
-from studies.spec.scheduler_names import POPULATION_BASED, RACES, canonical_pruner_name, check_pruner_name
+from studies.spec.scheduler_names import (
+    POPULATION_BASED,
+    RACES,
+    canonical_pruner_name,
+    check_pruner_name,
+    is_population_based,
+    pauses_trials,
+)
 
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
@@ -94,9 +101,9 @@ def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> Ba
     named = kwargs.pop("wrapped", "none")
     if canonical_pruner_name(str(named)) in RACES:
         raise StudyError(f"{what} cannot wrap a race, which compares trials at its own rungs.")
-    if canonical_pruner_name(str(named)) == "asha":
+    if pauses_trials(str(named)):
         raise StudyError(f"{what} cannot wrap {named!r}, which pauses trials: wrap a pruner that stops them.")
-    if canonical_pruner_name(str(named)) in POPULATION_BASED:
+    if is_population_based(str(named)):
         raise StudyError(f"{what} cannot wrap {named!r}, which prunes nothing: give {named!r} alone.")
     wrapped = make_pruner(named, {}, spec)
     check_arguments(pruners.PatientPruner, kwargs, what, taken={"wrapped_pruner"})

@@ -39,6 +39,7 @@ from studies.judging.ranking import Ranked
 from studies.judging.robust_choice import kind_key
 from studies.spaces.spaces import Json
 from studies.words import (
+    are,
     counted,
     interval_text,
     number_text,
@@ -214,8 +215,7 @@ def _unfinished(study: OpenStudy) -> Reason | None:
     if now.complete:
         return None
     if now.n_unconfirmed and now.n_ended >= now.n_total:
-        are = "is" if now.n_unconfirmed == 1 else "are"
-        text = f"{the_best(now.n_unconfirmed)} {are} not confirmed on further seeds yet: this may change"
+        text = f"{the_best(now.n_unconfirmed)} {are(now.n_unconfirmed)} not confirmed on further seeds yet: this may change"
         return Reason(text=text, remedy=repeat_search("confirms them"))
     running = f", {now.n_running} running" if now.n_running else ""
     paused = f", {now.n_paused} paused" if now.n_paused else ""

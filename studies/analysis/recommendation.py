@@ -263,6 +263,13 @@ _NOTHING_KNOWN = Ranked(
 )  # fmt: skip
 
 
+def optimizer_call(study: OpenStudy, name: str = "default") -> str:
+    """Return the Python code of the call of `best_optimizer` for an optimizer of the pick."""
+    named = "" if name == "default" else f", {name!r}"
+    metric = f", metric={study.objective!r}" if study.objective else ""
+    return f"studies.best_optimizer({study.name!r}, {study.storage.label!r}{named}{metric})"
+
+
 def best_optimizer(
     study_name: str,
     storage: StudyStorage | str,

@@ -50,6 +50,18 @@ def lineage_of(study: OpenStudy, number: int) -> Lineage | None:
     return lineage(number, schedules_of(study))
 
 
+def lineages_of(study: OpenStudy) -> dict[int, Lineage]:
+    """Return the schedule of the weights of every trial, by number; empty without population-based training.
+
+    Raises:
+        StudyError: A trial that another one was copied from does not exist any more.
+    """
+    if not is_population_based(study.spec.pruner):
+        return {}
+    schedules = schedules_of(study)
+    return {number: lineage(number, schedules) for number in schedules}
+
+
 def schedule_text(schedule: Schedule) -> str:
     """Return a schedule in short: `learning_rate 1e-3 → 4e-4, ent_coef 0.01 → 0.02, in 3 changes`.
 
@@ -60,27 +72,46 @@ def schedule_text(schedule: Schedule) -> str:
     if len(schedule) == 1:
         return params_text(dict(first))
     names = sorted(first, key=lambda name: ("learning_rate" not in name, name))
-    numbers = ", ".join(f"{name} {param_text(name, first[name])} → {param_text(name, last[name])}" for name in names)
+    numbers = ", ".join(f"{name} {_change_text(name, first[name], last[name])}" for name in names)
     return f"{numbers}, in {counted(len(schedule) - 1, 'change')}"
 
 
-def shown_params(study: OpenStudy, number: int, params: Mapping[str, Any]) -> dict[str, Any]:
+def _change_text(name: str, first: float, last: float) -> str:
+    return f"{param_text(name, first)} → {param_text(name, last)}"
+
+
+def shown_params(params: Mapping[str, Any], weights: Lineage | None) -> dict[str, Any]:
     """Return the parameters of a trial for display: with population-based training, as the weights had them.
 
     Args:
-        study: The study.
-        number: Number of the trial.
         params: Its parameters, with the numbers that it began with.
+        weights: The schedule of its weights; None if its parameters were constant.
     """
-    lineage = lineage_of(study, number)
-    if lineage is None:
+    if weights is None:
         return dict(params)
-    first, last = lineage.schedule[0].params, lineage.schedule[-1].params
+    first, last = weights.schedule[0].params, weights.schedule[-1].params
     changed = {
-        name: f"{param_text(name, value)} → {param_text(name, last[name])}" if value != last[name] else value
-        for name, value in first.items()
+        name: _change_text(name, value, last[name]) if value != last[name] else value for name, value in first.items()
     }
     return {**params, **changed}
+
+
+def repeated(
+    params: Mapping[str, Any], weights: Lineage | None
+) -> tuple[dict[str, Any], tuple[tuple[int, dict[str, float]], ...]]:
+    """Return the parameters with which the confirmation of a trial begins, and the changes that it repeats.
+
+    The weights of a finalist come from other members, so that its confirmation begins with the numbers of the first of
+    these, and repeats the numbers of each in its time.
+
+    Args:
+        params: Parameters of the finalist, with the numbers that it began with.
+        weights: The schedule of its weights; None if its parameters were constant.
+    """
+    if weights is None:
+        return dict(params), ()
+    first, *changes = weights.schedule
+    return {**params, **first.params}, tuple((each.env_steps, dict(each.params)) for each in changes)
 
 
 def schedule_lines(schedule: Schedule, env_steps: int | None, until: int) -> str:

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.analysis.schedules import shown_params
-from studies.figures.ranking import ranking, trial_label
+from studies.figures.ranking import Ranking, ranking, trial_label
 from studies.figures.theme import (
     ACCENT,
     PALETTE,
@@ -96,13 +96,13 @@ def learning_curves_data(study: OpenStudy, max_curves: int = 6) -> LearningCurve
     others: list[Curve] = []
     n_left_out = 0
     for number in order:
-        trial = facts.trials[number]
+        trial, label = facts.trials[number], _label(study, facts, number)
         if len(curves) < max_curves:
-            curve = _full_curve(study, trial)
+            curve = _full_curve(study, trial, label)
             if curve is not None:
                 curves.append(curve)
         elif len(others) < _MAX_QUIET and trial.intermediate_values and _reports_what_is_shown(study.spec):
-            others.append(_reported_curve(study, trial, _QUIET_POINTS))
+            others.append(_reported_curve(trial, label, _QUIET_POINTS))
         else:
             n_left_out += 1
     pick = None if facts.pick is None else facts.pick.number
@@ -180,7 +180,7 @@ def _shown(spec: StudySpec) -> str:
     return spec.metric_text if spec.metric == "loss" else "return"
 
 
-def _full_curve(study: OpenStudy, trial: FrozenTrial) -> Curve | None:
+def _full_curve(study: OpenStudy, trial: FrozenTrial, label: str) -> Curve | None:
     episodes = study.storage.episodes.curve(study.episodes_key, trial.number)
     by_seed: dict[int, list[EpisodeRecord]] = defaultdict(list)
     for episode in episodes:
@@ -189,18 +189,18 @@ def _full_curve(study: OpenStudy, trial: FrozenTrial) -> Curve | None:
             by_seed[episode.seed].append(episode)
     reported = trial.intermediate_values and _reports_what_is_shown(study.spec)
     if not by_seed:
-        return _reported_curve(study, trial, MAX_POINTS) if reported else None
+        return _reported_curve(trial, label, MAX_POINTS) if reported else None
     # Seeds end at slightly different steps; the curve ends with the shortest, so that its mean is over all of them.
     end = min(max(episode.env_steps for episode in seed) for seed in by_seed.values())
     start = max(min(episode.env_steps for episode in seed) for seed in by_seed.values())
     if start > end:
-        return _reported_curve(study, trial, MAX_POINTS) if reported else None
+        return _reported_curve(trial, label, MAX_POINTS) if reported else None
     grid = np.unique(np.linspace(start, end, MAX_POINTS).round())
     width = _WINDOW * (study.spec.env_steps or end)
     table = np.stack([_smoothed(seed, grid, width, study.spec.metric) for seed in by_seed.values()])  # [S, n]
     return Curve(
         trial.number,
-        _label(study, trial),
+        label,
         [int(step) for step in grid],
         table.mean(axis=0).tolist(),
         table.min(axis=0).tolist(),
@@ -227,14 +227,15 @@ def _smoothed(episodes: list[EpisodeRecord], grid: np.ndarray, width: float, met
     return np.asarray((sums[upper] - sums[lower]) / (upper - lower))
 
 
-def _reported_curve(study: OpenStudy, trial: FrozenTrial, max_points: int) -> Curve:
+def _reported_curve(trial: FrozenTrial, label: str, max_points: int) -> Curve:
     steps = sorted(trial.intermediate_values)
     chosen = [steps[index] for index in np.unique(np.linspace(0, len(steps) - 1, max_points).round().astype(int))]
     values = [trial.intermediate_values[step] for step in chosen]
-    return Curve(trial.number, _label(study, trial), [float(step) for step in chosen], values, values, values, 1)
+    return Curve(trial.number, label, [float(step) for step in chosen], values, values, values, 1)
 
 
-def _label(study: OpenStudy, trial: FrozenTrial) -> str:
+def _label(study: OpenStudy, facts: Ranking, number: int) -> str:
+    trial = facts.trials[number]
     word = state_word(trial)
-    shown = shown_params(study, trial.number, study.params(trial))
-    return trial_label(trial.number, shown) + ("" if word in ("complete", "waiting") else f" ({word})")
+    shown = shown_params(study.params(trial), facts.lineages.get(number))
+    return trial_label(number, shown) + ("" if word in ("complete", "waiting") else f" ({word})")

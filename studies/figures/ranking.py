@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optuna.trial import FrozenTrial
 
-from studies.analysis.schedules import shown_params
+from studies.analysis.schedules import lineages_of, shown_params
 from studies.judging.confirmation import Verdict, verdict
 from studies.judging.missing_pick import why_no_pick
 from studies.judging.ranking import Ranked
-from studies.spec.scheduler_names import is_population_based
+from studies.population_based.schedule import Lineage
 from studies.words import params_text
 
 if TYPE_CHECKING:
@@ -30,31 +31,34 @@ class Ranking(NamedTuple):
         pick: Recommended trial (`studies.recommended`), None if there is none
             (`studies.analysis.recommendation.why_no_pick`).
         verdict: Ties, and results on further seeds.
+        lineages: Number of a trial -> schedule of its weights; empty without population-based training.
     """
 
     ranked: list[Ranked]
     trials: dict[int, FrozenTrial]
     pick: Ranked | None
     verdict: Verdict
+    lineages: dict[int, Lineage]
 
 
 def ranking(study: OpenStudy) -> Ranking:
     """Return the ranking of the complete trials of a study."""
-    found = _shown(study, verdict(study))
+    lineages = lineages_of(study)
+    found = _shown(lineages, verdict(study))
     pick = None if why_no_pick(study) else found.pick
-    return Ranking(found.tuning, {trial.number: trial for trial in study.trials()}, pick, found)
+    return Ranking(found.tuning, {trial.number: trial for trial in study.trials()}, pick, found, lineages)
 
 
-def _shown(study: OpenStudy, found: Verdict) -> Verdict:
+def _shown(lineages: Mapping[int, Lineage], found: Verdict) -> Verdict:
     """Return the verdict with the parameters that the weights of a trial had, where these changed."""
-    if not is_population_based(study.spec.pruner):
+    if not lineages:
         return found
 
     shown: dict[int, Ranked] = {}
 
     def once(each: Ranked) -> Ranked:  # the same trial stays the same object
         if id(each) not in shown:
-            shown[id(each)] = replace(each, params=shown_params(study, each.number, each.params))
+            shown[id(each)] = replace(each, params=shown_params(each.params, lineages.get(each.number)))
         return shown[id(each)]
 
     return replace(

@@ -66,13 +66,13 @@ def _why_indistinguishable(study: OpenStudy, complete: list[FrozenTrial], more: 
 
 
 def _nothing_is_complete(study: OpenStudy) -> str:
-    pruned = study.trials(TrialState.PRUNED)
-    failed = study.trials(TrialState.FAIL)
+    trials = study.trials()
+    failed = [trial for trial in trials if trial.state == TrialState.FAIL]
     kinds = [failure_kind(trial) for trial in failed]
     by_kind = f": {failures_text(kinds)}" if set(kinds) - {"error"} else ""
-    words = Counter(state_word(trial) for trial in study.trials())
+    words = Counter(map(state_word, trials))
     others = "".join(f", {words[word]} {word}" for word in ("running", "paused", "interrupted") if words[word])
-    counts = f"no trial is complete ({len(pruned)} pruned, {len(failed)} failed{by_kind}{others})."
+    counts = f"no trial is complete ({words['pruned']} pruned, {len(failed)} failed{by_kind}{others})."
     if not failed:
         return f"{counts} Run its search further."
     reason = str(failed[-1].user_attrs.get("reason", "no reason was recorded")).rstrip(".")

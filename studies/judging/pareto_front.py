@@ -18,7 +18,7 @@ from studies.spec.attributes import OBJECTIVES_ATTR
 from studies.spec.metrics import metric_of
 from studies.spec.objectives import directions_of
 from studies.statistics.pareto import dominated_by, surely_dominated
-from studies.words import counted
+from studies.words import are, counted
 
 if TYPE_CHECKING:
     from studies.study.study import OpenStudy
@@ -74,9 +74,8 @@ class ParetoFront:
     def lines(self) -> tuple[str, str]:
         """Two sentences without full stops: how many trials are on the front, and how certain that is."""
         n = len(self.front)
-        are = "is" if n == 1 else "are"
         of = counted(len(self.trials), "complete trial")
-        head = f"Pareto front of {' and '.join(self.texts)}: {n} of {of} {are} on it"
+        head = f"Pareto front of {' and '.join(self.texts)}: {n} of {of} {are(n)} on it"
         if all(math.isnan(value.low) for trial in self.trials for value in trial.values):
             return head, "with one seed each, nothing tells luck apart: give more seeds"
         if n == len(self.trials):

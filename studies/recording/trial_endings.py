@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial, TrialState
 from studies.errors import StudyError
 from studies.spaces.spaces import Json, check_json
 from studies.spec.attributes import DIVERGED_ATTR, FAILURE_ATTR, PAUSED_ATTR, REASON_ATTR, TRACEBACK_ATTR, FailureKind
-from studies.spec.scheduler_names import canonical_pruner_name
+from studies.spec.scheduler_names import canonical_pruner_name, pauses_trials
 
 TRACEBACK_BYTES = 8_192
 """Maximum length of a stored traceback in bytes."""
@@ -104,7 +104,7 @@ def pruning_reason(pruner: str, env_steps: int, value: float) -> str:
     when = f"{at} after {env_steps:,} environment steps (pruner {pruner})"
     if canonical_pruner_name(pruner) == "race":  # it also judges by neighbouring rates, and by their expected drift
         return f"others were expected to end better; it was stopped{when}"
-    if canonical_pruner_name(pruner) == "asha":
+    if pauses_trials(pruner):
         return f"it was paused and never promoted{when}"
     return f"it had fallen behind{when}"
 

@@ -74,7 +74,7 @@ class TrialSource:
         if any(map(self._is_interrupted, waiting)):
             return None
         numbers = self._promotable(trials, is_last=False)
-        if not numbers and not (waiting or self._pending or len(trials) < self._spec.n_trials):
+        if not numbers and not self._begins_others(trials, waiting):
             numbers = self._promotable(trials, is_last=True)
         steps = [int(trial.user_attrs[PAUSED_ATTR]) for trial in trials if trial.number in numbers[:1]]
         return steps[0] if steps else None
@@ -94,16 +94,26 @@ class TrialSource:
         trials = self._refresh(self._study.own_among(all_trials))
         waiting = [trial for trial in self._waiting(trials) if trial.number not in busy]
         # Interrupted trials are resumed even if there are enough trials.
-        is_full = not self._planned and len(trials) - len(waiting) >= self._spec.n_trials
+        is_full = self._is_full(trials, waiting)
         interrupted = [trial for trial in waiting if self._is_interrupted(trial)]
         queued = [trial for trial in waiting if not is_full and not self._is_interrupted(trial)]
         return (
             self._first_of(interrupted, resumed=True)
             or self._first_promoted(trials, busy)
             or self._first_of(queued, resumed=False)
-            or (self._new() if not is_full and (self._pending or not self._planned) else None)
+            or (self._new() if self._begins_others(trials, waiting, queued=False) else None)
             or self._first_promoted(trials, busy, is_last=True)
         )
+
+    def _is_full(self, trials: Sequence[FrozenTrial], waiting: Sequence[FrozenTrial]) -> bool:
+        return not self._planned and len(trials) - len(waiting) >= self._spec.n_trials
+
+    def _begins_others(
+        self, trials: Sequence[FrozenTrial], waiting: Sequence[FrozenTrial], *, queued: bool = True
+    ) -> bool:
+        """Return whether trials are still to be begun: queued ones, rows of the plan or proposals."""
+        is_left = bool(self._pending) or not self._planned or (queued and bool(waiting))
+        return is_left and not self._is_full(trials, waiting)
 
     def _first_of(self, waiting: Sequence[FrozenTrial], *, resumed: bool) -> StartedTrial | None:
         """Start the first of these trials that no other program runs by now."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from studies.analysis.conclusion import conclusion, pick_json
-from studies.analysis.recommendation import Recommendation
+from studies.analysis.recommendation import Recommendation, optimizer_call
 from studies.figures.figures import study_figures
 from studies.figures.ranking import Ranking, ranking
 from studies.figures.trials import TrialRow, states_data
@@ -216,11 +216,5 @@ def _configuration(study: OpenStudy, pick: Recommendation | None) -> str:
 def _python_lines(study: OpenStudy, pick: Recommendation) -> str:
     if pick.own_training:
         return call_lines(pick.agent, pick, pick.config)
-    where = f"{study.name!r}, {study.storage.label!r}"
-    metric = f", metric={study.objective!r}" if study.objective else ""
-    calls = {
-        name: f"studies.best_optimizer({where}{'' if name == 'default' else f', {name!r}'}{metric})"
-        for name in pick.optimizers
-    }
-    named = {"optimizer" if name == "default" else name: call for name, call in calls.items()}
+    named = {"optimizer" if name == "default" else name: optimizer_call(study, name) for name in pick.optimizers}
     return "\n".join(["import studies", "", *(f"{name} = {call}" for name, call in named.items())])

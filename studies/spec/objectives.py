@@ -19,8 +19,8 @@ SEVERAL_SAMPLERS = ("tpe", "nsgaii", "nsgaiii", "random", "qmc", *sorted(GRID_SA
 """Samplers for several objectives."""
 
 
-class Objectives(Protocol):
-    """Interface of the fields of a spec that go together with its objectives (`studies.spec.spec.StudySpec`)."""
+class Metrics(Protocol):
+    """Interface of what is judged by one metric or several: specs of studies and of trials."""
 
     @property
     def metric(self) -> str:
@@ -29,6 +29,10 @@ class Objectives(Protocol):
     @property
     def metrics(self) -> tuple[str, ...]:
         """All objectives; empty for one metric."""
+
+
+class Objectives(Metrics, Protocol):
+    """Interface of the fields of a spec that go together with its objectives (`studies.spec.spec.StudySpec`)."""
 
     @property
     def kind(self) -> str:
@@ -69,14 +73,19 @@ def with_objectives(data: Any) -> Any:
     return {"pruner": "none", "confirm": 0, **data} if data.get("metrics") else data
 
 
-def directions_of(spec: Objectives) -> list[Literal["minimize", "maximize"]]:
+def names_of(spec: Metrics) -> tuple[str, ...]:
+    """Return the metrics of a study, one or several."""
+    return spec.metrics or (spec.metric,)
+
+
+def directions_of(spec: Metrics) -> list[Literal["minimize", "maximize"]]:
     """Return the direction of each objective of a study, one or several."""
-    return ["minimize" if metric_of(name).minimize else "maximize" for name in spec.metrics or (spec.metric,)]
+    return ["minimize" if metric_of(name).minimize else "maximize" for name in names_of(spec)]
 
 
-def greedy_episodes_of(spec: Objectives) -> int:
+def greedy_episodes_of(spec: Metrics) -> int:
     """Return the episodes of each greedy evaluation in a study; 0 without evaluations."""
-    return max(metric_of(name).n_episodes for name in spec.metrics or (spec.metric,))
+    return max(metric_of(name).n_episodes for name in names_of(spec))
 
 
 def check_objectives(spec: Objectives) -> None:

@@ -1,4 +1,4 @@
-"""What a study with population-based training needs, and at which steps its members copy each other."""
+"""Rules of population-based training: the settings of a study that it needs, and the steps of its exchanges."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEWEST = 2
 
 
 class Settings(Protocol):
-    """What the rules read of a `studies.spec.spec.StudySpec`."""
+    """Settings of a `studies.spec.spec.StudySpec` that the rules read."""
 
     @property
     def agents(self) -> Sequence[str]: ...

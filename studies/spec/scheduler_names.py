@@ -73,6 +73,11 @@ def canonical_pruner_name(name: str) -> str | None:
     return _NAMES.get(name.lower().replace("-", "").replace("_", "").removesuffix("pruner"))
 
 
+def pauses_trials(name: str) -> bool:
+    """Return whether a scheduler pauses trials, and continues some of them later."""
+    return canonical_pruner_name(name) == "asha"
+
+
 def is_population_based(name: str) -> bool:
     """Return whether a scheduler is population-based training."""
     return canonical_pruner_name(name) in POPULATION_BASED

@@ -17,6 +17,7 @@ from studies.errors import StudyError, nearest
 from studies.spaces.spaces import Json, decode_params
 from studies.spec.attributes import exclusion_reason, is_confirmation, objective_seeds
 from studies.spec.metrics import check_metric
+from studies.spec.objectives import names_of
 from studies.spec.spec import Direction, StudySpec
 from studies.spec.stored_spec import is_finder_study, read_spec, stored_attributes
 from studies.statistics.values import mean_of_seeds
@@ -107,7 +108,7 @@ class OpenStudy:
         """
         name = check_metric(metric)
         if name not in self.spec.metrics:
-            known = self.spec.metrics or (self.spec.metric,)
+            known = names_of(self.spec)
             raise StudyError(f"the study {self.name!r} has no objective {metric!r}. {nearest(name, known)}")
         return replace(self, spec=self.spec.model_copy(update={"metric": name, "metrics": ()}), objective=name)
 

@@ -58,6 +58,7 @@ def show(
 def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
     from studies.recording.trial_endings import short_reason
     from studies.spec.attributes import CONFIRMS_ATTR, is_confirmation
+    from studies.spec.objectives import names_of
     from studies.study.execution import execution_text
     from studies.words import param_text, spread_text
 
@@ -78,7 +79,7 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
         suggestions = {each.number: each.user_attrs.get("range_test", {}).get("suggestion") for each in trials}
         params_of = {number: {"suggested learning_rate": rate or "none"} for number, rate in suggestions.items()}
     names = list(dict.fromkeys(name for params in params_of.values() for name in params))
-    metrics = spec.metrics or (spec.metric,)
+    metrics = names_of(spec)
     rows = []
     for each in trials:
         params, attrs, state = params_of[each.number], each.user_attrs, each.state.name

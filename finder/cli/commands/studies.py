@@ -128,7 +128,7 @@ def _show_front(study: OpenStudy, json: bool) -> int:
         print_json({"study": study.name, **front.to_json(), "complete": study_status(study).complete})
         return 0
     print_front(study, front)
-    print_commands("Next", front_commands(study, shown="best"))
+    print_commands("Next", front_commands(study, front, shown="best"))
     return 0
 
 
@@ -205,27 +205,21 @@ def dashboard(
     return 0
 
 
-LONG_RUN = 1_000_000
-"""Environment steps of the long run in printed code."""
-
-
 def python_lines(pick: Recommendation, study: OpenStudy) -> str:
     """Return the lines of Python that start the long run with the pick."""
     from agents.contract.registry import is_built_in
+    from studies.analysis.recommendation import optimizer_call
     from studies.analysis.schedules import schedule_lines
-    from studies.words import call_lines, environment_code
+    from studies.words import LONG_RUN, call_lines, environment_code
 
     if pick.own_training:
         return call_lines(pick.agent, pick, pick.config)
-    where = f"{study.name!r}, {study.storage.label!r}"
-    metric = f", metric={study.objective!r}" if study.objective else ""
     names = list(pick.optimizers)
     lines, until = [], f"env_steps={LONG_RUN:_}"
     if names == ["default"]:
-        lines.append(f"optimizer = studies.best_optimizer({where}{metric})")
+        lines.append(f"optimizer = {optimizer_call(study)}")
     elif not is_built_in(pick.agent) and ":" not in pick.agent:
-        named = [name for name in names if name.isidentifier()]
-        lines += [f"{name} = studies.best_optimizer({where}, {name!r}{metric})" for name in named]
+        lines += [f"{name} = {optimizer_call(study, name)}" for name in names if name.isidentifier()]
     if is_built_in(pick.agent) or ":" in pick.agent:
         every = {**study.spec.agent_params.get(pick.agent, {}), **study.spec.fixed, **pick.params}
         in_optimizer = {"agent", "optimizer", "learning_rate"} if names == ["default"] else {"agent"}

@@ -273,7 +273,7 @@ def test_confirmations_are_shown_with_the_numbers_of_their_weights(tmp_path: Pat
         changed = [number for number, own in lineages.items() if own is not None and len(own.schedule) > 1]
         assert changed
         for number in changed:
-            shown = shown_params(study, number, study.params(study.trials()[number]))
+            shown = shown_params(study.params(study.trials()[number]), lineages[number])
             assert " → " in shown["learning_rate"]
         ranked = {each.number: each.params for each in ranking(study).ranked}
         assert " → " in ranked[changed[0]]["learning_rate"]
