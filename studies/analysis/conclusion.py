@@ -214,8 +214,8 @@ def _unfinished(study: OpenStudy) -> Reason | None:
     now = study_status(study)
     if now.complete:
         return None
-    if now.n_unconfirmed and now.n_ended >= now.n_total:
-        text = f"{the_best(now.n_unconfirmed)} {are(now.n_unconfirmed)} not confirmed on further seeds yet: this may change"
+    if (n := now.n_unconfirmed) and now.n_ended >= now.n_total:
+        text = f"{the_best(n)} {are(n)} not confirmed on further seeds yet: this may change"
         return Reason(text=text, remedy=repeat_search("confirms them"))
     running = f", {now.n_running} running" if now.n_running else ""
     paused = f", {now.n_paused} paused" if now.n_paused else ""
