@@ -83,8 +83,8 @@ def _built(
 
 def _first_report(marks: Sequence[int], divisor: int) -> int:
     """Return the report nearest to a part of the budget, before its end; that part itself where there is none."""
-    [near] = _near(marks, (1 / divisor,))
-    return near if isinstance(near, int) and near < marks[-1] else _part(marks[-1], divisor)
+    part = _part(marks[-1] if marks else None, divisor)
+    return min(marks[:-1], key=lambda mark: abs(mark - part), default=part)
 
 
 def _part(budget: int | None, divisor: int) -> int:
