@@ -14,7 +14,6 @@ from agents.shared_objects import address_for_processes
 from finder.executors.batches import split_into_batches
 from finder.executors.process import CHILD
 from finder.trials.speed import Speed
-from finder.trials.speed_measurement import SpeedError, measure_speed
 from finder.trials.trial import TrialSpec
 
 MEASURING_SECONDS = 300.0
@@ -62,6 +61,8 @@ def _share(trials: Sequence[TrialSpec], n_processes: int, together: bool) -> lis
 
 
 def _measured_here(trials: Sequence[TrialSpec]) -> Speed:
+    from finder.trials.speed_measurement import SpeedError, measure_speed  # imports TensorFlow
+
     try:
         return measure_speed(trials)
     except SpeedError as error:

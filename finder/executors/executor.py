@@ -85,3 +85,6 @@ class Executor(ABC):
         Raises:
             KeyboardInterrupt: Raised again after every running trial has ended as interrupted.
         """
+
+    def close(self) -> None:
+        """End what is kept from one call of `run` to the next. Does nothing if there is nothing."""

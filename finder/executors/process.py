@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from multiprocess.connection import wait
@@ -32,6 +32,9 @@ CHILD = "finder.executors.worker_process"
 class ProcessExecutor(Executor):
     """Runs batches of trials in worker processes.
 
+    The processes of populations, and the message broker, are kept until `close`: the confirmation of a search does not
+    start and compile them again.
+
     Args:
         n_jobs: Number of processes, >= 1. Each gets an equal share of the cores.
         batching: Forms the batches that a process runs. Defaults to single trials, each in a process of its own;
@@ -44,8 +47,10 @@ class ProcessExecutor(Executor):
         self.n_jobs = n_jobs
         self.batching = batching or Batching()
         self._keep_values = keep_values
+        self._open = ExitStack()
+        self._dispatcher: TrialDispatcher | None = None
         self.values: dict[str, Any] = {}
-        """The `MessageBroker.values` at the end of the last run."""
+        """The `MessageBroker.values` at the end of the last run, of all trials."""
 
     @property
     def description(self) -> str:
@@ -64,21 +69,31 @@ class ProcessExecutor(Executor):
         return self.batching.trials_of(self.n_jobs, n_seeds)
 
     def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
+        try:
+            self._dispatcher = self._dispatcher or self._started()
+            self._dispatcher.run(next_trial, listener)
+            self.values = self._dispatcher.broker.values()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._dispatcher = None
+        self._open.close()
+
+    def _started(self) -> TrialDispatcher:
+        """Start the message broker, and return the dispatcher."""
         context = prepare_processes(CHILD)
         await_fork_server(context)
-        with _running(BrokerManager(ctx=context)) as manager:
-            pool = _ForkedWorkerPool(context, manager.MessageBroker(self._keep_values), self.n_jobs)
-            TrialDispatcher(
-                pool,
-                n_jobs=self.n_jobs,
-                batching=self.batching,
-                name=self.batching.name or "process",
-                next_trial=next_trial,
-                listener=listener,
-            ).run()
-            values = pool.broker.values()
-            # Confirmation trials are added to those of the search.
-            self.values = {name: {**self.values.get(name, {}), **own} for name, own in values.items()}
+        manager = self._open.enter_context(_running(BrokerManager(ctx=context)))
+        dispatcher = TrialDispatcher(
+            _ForkedWorkerPool(context, manager.MessageBroker(self._keep_values), self.n_jobs),
+            n_jobs=self.n_jobs,
+            batching=self.batching,
+            name=self.batching.name or "process",
+        )
+        self._open.callback(dispatcher.close)
+        return dispatcher
 
 
 class _ForkedProcess:

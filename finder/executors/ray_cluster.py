@@ -65,10 +65,8 @@ class RayExecutor(Executor):
                 n_jobs=self.n_jobs,
                 batching=Batching(),
                 name="ray",
-                next_trial=next_trial,
-                listener=listener,
                 reuses=True,  # an actor takes seconds to import TensorFlow
-            ).run()
+            ).run(next_trial, listener)
         finally:
             pool.close()
 

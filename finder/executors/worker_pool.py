@@ -93,15 +93,18 @@ class _Worker:
 class TrialDispatcher:
     """Runs trials in a worker pool until there are no more.
 
+    Processes that run several batches are kept from one call of `run` to the next, with their compiled agents.
+
     Args:
         pool: Starts processes.
         n_jobs: Number of processes.
         batching: Forms the batches of trials that a process runs at the same time.
         name: Name of the executor in records.
-        next_trial: Returns the next trial.
-        listener: Receives all events.
         reuses: Whether a process runs one batch after another although the batching does not ask for it.
     """
+
+    listener: StudyListener
+    next_trial: NextTrial
 
     def __init__(
         self,
@@ -110,8 +113,6 @@ class TrialDispatcher:
         n_jobs: int,
         batching: Batching,
         name: str,
-        next_trial: NextTrial,
-        listener: StudyListener,
         reuses: bool = False,
     ) -> None:
         self.reuses = reuses
@@ -120,8 +121,6 @@ class TrialDispatcher:
         self.n_jobs = n_jobs
         self.batching = batching
         self.name = name
-        self.next_trial = next_trial
-        self.listener = listener
         self.workers: dict[int, _Worker] = {}
         self.n_started = 0
         self.events: deque[Event] = deque()  # received, but not handled yet
@@ -140,14 +139,27 @@ class TrialDispatcher:
         """True if a process runs several batches, and all workers reach rungs together."""
         return self.batching.members is not None
 
-    def run(self) -> None:
+    def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
+        """Run the trials that `next_trial` returns, until it returns None and every trial has ended.
+
+        Args:
+            next_trial: Returns the next trial.
+            listener: Receives all events.
+
+        Raises:
+            ConnectionError: The process of the message broker has ended.
+        """
+        self.next_trial, self.listener = next_trial, listener
+        self.exhausted, self.checked = False, time.monotonic()
+        self._remove_dead_idle()
         try:
             while True:
                 # Ctrl-C interrupts waiting, not the start of a process, a call of the broker or a write.
                 with defer_interrupts():
                     self._fill()
                 if not self.unassigned and not self.n_busy:
-                    self._end_idle(list(self.workers))
+                    if not self.keeps_workers:
+                        self.close()
                     return
                 if self.exhausted and not self.keeps_workers:  # another process may wait for its resources
                     self._end_idle([number for number, worker in self.workers.items() if not worker.running])
@@ -197,6 +209,21 @@ class TrialDispatcher:
         number, self.n_started = self.n_started, self.n_started + 1
         self.workers[number] = _Worker(self.pool.start(number))
         return number
+
+    def close(self) -> None:
+        """End all processes; none of them is running a trial."""
+        with defer_interrupts():
+            try:
+                self._end_idle(list(self.workers))
+            except (OSError, EOFError):  # the broker has ended: they cannot be told
+                for worker in self.workers.values():
+                    worker.process.kill()
+                self.workers = {}
+
+    def _remove_dead_idle(self) -> None:
+        """Remove the processes that have died since the last call of `run`, for lack of memory, for example."""
+        for number in [number for number, worker in self.workers.items() if not worker.process.is_alive()]:
+            del self.workers[number]
 
     def _end_idle(self, numbers: list[int]) -> None:
         """End idle workers."""

@@ -136,6 +136,7 @@ class Search:
             self._store_seconds()
             self.recorder.close()
             self._checkpoints.close()
+            self._executor.close()
         self._checkpoints.remove_unneeded(self.recorder, shared=self.study.storage.shared)
         return self.recorder.stop_reason
 

@@ -67,10 +67,8 @@ def test_trial_that_waits_for_capacity_is_not_hanging(monkeypatch: pytest.Monkey
         for number in range(2)
     )
     listener = RecordingListener()
-    TrialDispatcher(
-        WaitingCrew(), n_jobs=1, batching=Batching(), name="waiting", reuses=True,
-        next_trial=lambda: next(trials, None), listener=listener,
-    ).run()  # fmt: skip
+    dispatcher = TrialDispatcher(WaitingCrew(), n_jobs=1, batching=Batching(), name="waiting", reuses=True)
+    dispatcher.run(lambda: next(trials, None), listener)
     assert {number: outcome.state for number, outcome in listener.outcomes.items()} == {0: "complete", 1: "complete"}
 
 
@@ -105,9 +103,7 @@ def test_interrupted_processes_have_time_to_stop():
     trials = iter([TrialSpec(number=0, agent=agent, env_steps=32, report_marks=(32,), seeds=(0,))])
     crew, listener = StoppingCrew(), Interrupting()
     with pytest.raises(KeyboardInterrupt):
-        TrialDispatcher(
-            crew, n_jobs=1, batching=Batching(), name="stopping", reuses=True,
-            next_trial=lambda: next(trials, None), listener=listener,
-        ).run()  # fmt: skip
+        dispatcher = TrialDispatcher(crew, n_jobs=1, batching=Batching(), name="stopping", reuses=True)
+        dispatcher.run(lambda: next(trials, None), listener)
     assert not crew.process.killed
     assert listener.outcomes[0] == Outcome(state="interrupted", reason="saved")
