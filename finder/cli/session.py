@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.status import Status
 from rich.text import Text
 
+from agents.backend.cores import cores
 from agents.backend.silence import import_tensorflow
 from agents.errors import ConfigurationError
 from finder.budgets.clock import minutes_from_here
@@ -16,6 +17,7 @@ from finder.cli.conclusion import conclude, conclude_range_test
 from finder.cli.options import values
 from finder.cli.options.parameters import Output, SearchOptions
 from finder.cli.stdout_guard import redirect_stdout_to_stderr
+from finder.executors.choice import WORTH_PREPARING, prepare_workers
 from finder.progress.console import errors, print_commands, print_json, results
 from finder.progress.search_progress import Progress, best_line, make_progress
 from finder.progress.text_layout import HangingIndent
@@ -23,6 +25,7 @@ from finder.search.advice import without_flags
 from finder.trials.metric import metric_of
 from studies.defaults import DEFAULT_STORAGE
 from studies.redaction import redacted
+from studies.spec.scheduler_names import is_population_based
 from studies.study.origin import StudyOrigin, started_by
 from studies.words import are, counted
 
@@ -34,13 +37,21 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 
 
-def run_search(search: Callable[[Observer], SearchResult], output: Output, *, file: str | None = None) -> int:
+FEW_TRIALS = 4
+"""Fewest trials of a search, for the guess whether it will use processes."""
+
+
+def run_search(
+    search: Callable[[Observer], SearchResult], output: Output, *, file: str | None = None, prepares: bool = False
+) -> int:
     """Run a search, show its progress and print its result.
 
     Args:
         search: Runs the search with an observer.
         output: Output options.
         file: The file of the study, or None.
+        prepares: Whether to start the server of worker processes at once, which imports TensorFlow while this process
+            does. Defaults to False: the search starts it if it needs it.
 
     Returns:
         0 on success, 1 if the search was stopped by failures or found nothing, 130 after Ctrl-C.
@@ -50,6 +61,8 @@ def run_search(search: Callable[[Observer], SearchResult], output: Output, *, fi
     progress = make_progress(output.quiet)
     try:
         with redirect_stdout_to_stderr(), started_by(_origin(output.words, file)), minutes_from_here(), progress:
+            if prepares:
+                prepare_workers()
             import_tensorflow()
             result = search(progress)
     except KeyboardInterrupt as interrupt:
@@ -57,6 +70,18 @@ def run_search(search: Callable[[Observer], SearchResult], output: Output, *, fi
         return _code_of(interrupt)
     with result.study:
         return conclude(result.study, result.stopped, output)
+
+
+def probably_uses_processes(options: SearchOptions) -> bool:
+    """Return whether a search will probably use worker processes, by its flags and the cores."""
+    if options.executor in ("inline", "ray") or is_population_based(options.pruner or ""):
+        return False
+    if options.executor == "process":
+        return True
+    seeds = values.seeds(options.seeds)
+    n_seeds = 3 if seeds is None else seeds if isinstance(seeds, int) else len(seeds)
+    is_long = options.env_steps is None or options.env_steps * n_seeds * FEW_TRIALS >= WORTH_PREPARING
+    return is_long and (options.n_jobs or cores()) > 1
 
 
 def _print_plan(search: Callable[[Observer], SearchResult], output: Output) -> int:

@@ -82,10 +82,15 @@ def prepare_for(spec: StudySpec) -> None:
     n_jobs = spec.n_jobs or (most if n_steps is None or n_steps >= WORTH_PREPARING else 1)
     has_processes = needs_one or (spec.executor != "inline" and n_jobs > 1)
     if has_processes:
-        from agents.processes.fork_server import prepare_processes
-        from finder.executors.process import CHILD
+        prepare_workers()
 
-        prepare_processes(CHILD)
+
+def prepare_workers() -> None:
+    """Start the fork server of worker processes, which imports TensorFlow; does nothing if it is running."""
+    from agents.processes.fork_server import prepare_processes
+    from finder.executors.process import CHILD
+
+    prepare_processes(CHILD)
 
 
 def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone: str = "") -> Executor:
