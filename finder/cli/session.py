@@ -72,8 +72,8 @@ def run_search(
         return conclude(result.study, result.stopped, output)
 
 
-def probably_uses_processes(options: SearchOptions) -> bool:
-    """Return whether a search will probably use worker processes, by its flags and the cores."""
+def probably_forks(options: SearchOptions) -> bool:
+    """Return whether worker processes will probably run a search, by its flags and the cores."""
     if options.executor in ("inline", "ray") or is_population_based(options.pruner or ""):
         return False
     if options.executor == "process":

@@ -73,16 +73,15 @@ def make_executor(
     raise unknown_name("executor", name, EXECUTORS)
 
 
-def prepare_for(spec: StudySpec) -> None:
-    """Start the fork server for a study that will use processes, while this process checks the agents."""
+def probably_uses_processes(spec: StudySpec) -> bool:
+    """Return whether worker processes will probably run a study, before the speed of its agents is known."""
     if spec.executor == "ray" or is_population_based(spec.pruner):
-        return
-    needs_one = spec.executor == "process" or spec.strategy != "none"
+        return False
+    if spec.executor == "process" or spec.strategy != "none":
+        return True
     n_steps, most = _n_steps(spec), min(cores(), _n_trials(spec))
     n_jobs = spec.n_jobs or (most if n_steps is None or n_steps >= WORTH_PREPARING else 1)
-    has_processes = needs_one or (spec.executor != "inline" and n_jobs > 1)
-    if has_processes:
-        prepare_workers()
+    return spec.executor != "inline" and n_jobs > 1
 
 
 def prepare_workers() -> None:

@@ -86,5 +86,5 @@ class Executor(ABC):
             KeyboardInterrupt: Raised again after every running trial has ended as interrupted.
         """
 
-    def close(self) -> None:
-        """End what is kept from one call of `run` to the next. Does nothing if there is nothing."""
+    def close(self) -> None:  # noqa: B027 - most executors keep nothing
+        """End what is kept from one call of `run` to the next, such as processes."""

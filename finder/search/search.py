@@ -21,7 +21,7 @@ from finder.budgets.budgeted import budgeted_search
 from finder.budgets.clock import began
 from finder.budgets.dry_run import PlanMade, is_dry_run
 from finder.budgets.limit import BudgetSpent, Limit
-from finder.executors import Executor, choose_executor, prepare_for
+from finder.executors import Executor, choose_executor, prepare_workers, probably_uses_processes
 from finder.search.changed_defaults import changed_defaults
 from finder.search.display import open_display, uses_builtin_display
 from finder.search.interruption_messages import interrupt_message, outage_message
@@ -365,8 +365,8 @@ def run_search(
     """
     since = began()
     with open_display(progress, observer) as display:
-        if executor is None:
-            prepare_for(spec)  # worker processes import TensorFlow while this one does to check the agents
+        if executor is None and probably_uses_processes(spec):
+            prepare_workers()  # they import TensorFlow while this process does to check the agents
         resolver = resolver or ObjectResolver.of(spec)
         check_plan(spec, resolver)
         executor = executor or choose_executor(

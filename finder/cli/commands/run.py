@@ -51,6 +51,7 @@ def run(
     quiet: Quiet = False,
 ) -> int:
     """Run the study of a TOML file; flags override some of its fields."""
+    from finder.executors import probably_uses_processes
     from finder.search.study_file import read_study
     from studies.errors import StudyError
     from studies.spec.spec import StudySpec
@@ -80,4 +81,9 @@ def run(
         )
         return run_file(file, observer, **started, **changes)
 
-    return run_search(search, Output(context.obj, json, quiet, dry_run), file=str(file))
+    return run_search(
+        search,
+        Output(context.obj, json, quiet, dry_run),
+        file=str(file),
+        prepares=probably_uses_processes(spec.model_copy(update=changes)),
+    )

@@ -20,7 +20,7 @@ from finder.cli.options.parameters import (
 )
 from finder.cli.options.scheduler_options import PerturbSteps
 from finder.cli.options.start_options import First, WarmStart, WarmStartStorage, WarmStartTrials
-from finder.cli.session import probably_uses_processes, run_range_test, run_search
+from finder.cli.session import probably_forks, run_range_test, run_search
 from finder.progress.console import print_error
 from studies.errors import StudyError
 
@@ -110,7 +110,7 @@ def lr(
         finder = LRFinder(options.agent(agent))
         return finder.grid(**candidates, **options.finder_arguments(observer))
 
-    return run_search(search, options.output, prepares=probably_uses_processes(options))
+    return run_search(search, options.output, prepares=probably_forks(options))
 
 
 def _range_test(agent: str, options: SearchOptions, arguments: dict[str, Any]) -> int:
@@ -196,7 +196,7 @@ def opt(
         finder = OptFinder(options.agent(agent), optimizer or DEFAULT_OPTIMIZERS, vary=values.numbers(vary, "--vary"))
         return finder.find(**candidates, **options.finder_arguments(observer))
 
-    return run_search(search, options.output, prepares=probably_uses_processes(options))
+    return run_search(search, options.output, prepares=probably_forks(options))
 
 
 @with_search_options
@@ -228,7 +228,7 @@ def agents(
         finder = ParallelFinder([options.agent(name) for name in names], optimizer)
         return finder.find(**{**options.finder_arguments(observer), "executor": options.executor or "process"})
 
-    return run_search(search, options.output, prepares=probably_uses_processes(options))
+    return run_search(search, options.output, prepares=probably_forks(options))
 
 
 @with_search_options
@@ -291,4 +291,4 @@ def tune(
             **options.finder_arguments(observer),
         )
 
-    return run_search(search, options.output, prepares=probably_uses_processes(options))
+    return run_search(search, options.output, prepares=probably_forks(options))

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -116,9 +116,38 @@ def run(executor: Executor, trials: list[TrialSpec], listener: RecordingListener
     ],
     ids=lambda param: f"{param[0]}-{param[1]}",
 )
-def executor(request: pytest.FixtureRequest) -> Executor:
+def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
     name, n_jobs = request.param
-    return make_executor(name, n_jobs)
+    made = make_executor(name, n_jobs)
+    yield made
+    made.close()
+
+
+def workers() -> set[int]:
+    """The worker processes of this process."""
+    return {child.pid for child in multiprocess.active_children() if child.name.startswith("worker-")}
+
+
+@pytest.mark.real
+def test_processes_of_populations_are_kept_until_close() -> None:
+    executor = make_executor("population", 2)
+    try:
+        run(executor, [make_trial(number) for number in range(2)])
+        first = workers()
+        assert len(first) == 2
+        run(executor, [make_trial(number) for number in range(2, 4)])
+        assert workers() == first
+        os.kill(min(first), signal.SIGKILL)
+        multiprocess.connection.wait(
+            [child.sentinel for child in multiprocess.active_children() if child.pid == min(first)]
+        )
+        listener = run(executor, [make_trial(number) for number in range(4, 6)])
+        assert {outcome.state for outcome in listener.outcomes.values()} == {"complete"}
+        assert len(workers()) == 2
+        assert max(first) in workers()
+    finally:
+        executor.close()
+    assert not workers()
 
 
 class TestEveryExecutor:

@@ -102,8 +102,8 @@ def test_interrupted_processes_have_time_to_stop():
     agent = AgentSpec.of("ppo", "fakes:TwoStep-v0", SMALL_PPO)
     trials = iter([TrialSpec(number=0, agent=agent, env_steps=32, report_marks=(32,), seeds=(0,))])
     crew, listener = StoppingCrew(), Interrupting()
+    dispatcher = TrialDispatcher(crew, n_jobs=1, batching=Batching(), name="stopping", reuses=True)
     with pytest.raises(KeyboardInterrupt):
-        dispatcher = TrialDispatcher(crew, n_jobs=1, batching=Batching(), name="stopping", reuses=True)
         dispatcher.run(lambda: next(trials, None), listener)
     assert not crew.process.killed
     assert listener.outcomes[0] == Outcome(state="interrupted", reason="saved")
