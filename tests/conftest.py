@@ -11,6 +11,7 @@ import pytest
 from require_all import (  # noqa: F401 - hooks
     pytest_make_collect_report,
     pytest_runtest_makereport,
+    pytest_runtest_setup,
     pytest_terminal_summary,
 )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import require_all
-from require_all import VARIABLE
+from require_all import UNTIL, VARIABLE
 
 ROOT = Path(__file__).parent.parent
 SKIPPING = """
@@ -39,11 +39,11 @@ def test_another_user():
 """
 
 
-def pytest_in(folder: Path, module: str, required: str | None) -> subprocess.CompletedProcess[str]:
+def pytest_in(folder: Path, module: str, required: str | None, until: str = "") -> subprocess.CompletedProcess[str]:
     (folder / "conftest.py").write_text((ROOT / "tests" / "support" / "require_all.py").read_text())
     (folder / "test_it.py").write_text(SKIPPING.format(module=module))
     environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
-    environment |= {} if required is None else {VARIABLE: required}
+    environment |= {UNTIL: until, **({} if required is None else {VARIABLE: required})}
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(folder), str(folder)],
         cwd=folder, env=environment, capture_output=True, text=True, check=False,
@@ -72,8 +72,17 @@ def test_skipped_module_fails_when_required(tmp_path: Path) -> None:
     assert "no such module" in done.stdout.partition("missing, though FINDER_REQUIRE_ALL is set")[2]
 
 
+def test_no_test_begins_after_the_end_and_the_others_are_counted(tmp_path: Path) -> None:
+    done = pytest_in(tmp_path, "json", "1", until="1.0")
+    assert done.returncode == 0, done.stdout
+    assert "not begun" in done.stdout
+    assert f"tests were not begun by the time of {UNTIL}: the machine is too slow." in done.stdout
+    assert pytest_in(tmp_path, "json", "1", until="1e11").returncode == 1
+
+
 def test_hooks_are_registered(pytestconfig: pytest.Config) -> None:
-    for hook in (require_all.pytest_runtest_makereport, require_all.pytest_make_collect_report):
+    hooks = require_all.pytest_runtest_setup, require_all.pytest_runtest_makereport
+    for hook in (*hooks, require_all.pytest_make_collect_report):
         known = getattr(pytestconfig.hook, hook.__name__).get_hookimpls()
         assert hook in [each.function for each in known]
 

@@ -1,8 +1,9 @@
-"""Skipped tests as failures, where all optional packages and programs must be installed."""
+"""Continuous integration: skipped tests are failures, as everything must be installed, and no test begins too late."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Generator
 from typing import Any
 
@@ -14,7 +15,21 @@ VARIABLE = "FINDER_REQUIRE_ALL"
 NEEDS_ROOT = "needs root"
 """Beginning of the reason of skips that no installation would change."""
 
+UNTIL = "FINDER_TESTS_UNTIL"
+"""Environment variable: when no more tests begin, in seconds since 1970; empty for no limit."""
+
+NO_TIME = "no time left for this test"
+"""Reason of tests that were not begun, on a slow machine."""
+
 _FAILED = f"{VARIABLE} is set, and this was skipped: "
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Skip a test that would begin too late."""
+    until = os.environ.get(UNTIL)
+    if until and time.time() > float(until):
+        pytest.skip(NO_TIME)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -32,7 +47,13 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """List the missing packages and programs, each of them once."""
+    """List the missing packages and programs, each of them once, and count the tests that were not begun."""
+    late = [report for report in terminalreporter.stats.get("skipped", ()) if NO_TIME in str(report.longrepr)]
+    if late:
+        terminalreporter.section("not begun")
+        terminalreporter.write_line(
+            f"{len(late)} tests were not begun by the time of {UNTIL}: the machine is too slow."
+        )
     reports = [report for key in ("failed", "error") for report in terminalreporter.stats.get(key, ())]
     texts = [str(report.longrepr) for report in reports]
     if missing := sorted({line.removeprefix(_FAILED) for line in texts if line.startswith(_FAILED)}):
@@ -46,6 +67,6 @@ def _required(report: Any) -> Any:
         return report
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     reason = reason.removeprefix("Skipped: ")
-    if not reason.startswith(NEEDS_ROOT):
+    if not reason.startswith((NEEDS_ROOT, NO_TIME)):
         report.outcome, report.longrepr = "failed", f"{_FAILED}{reason}"
     return report
