@@ -16,6 +16,7 @@ from finder.budgets.resolution import refuse_contradictions, within_minutes, wit
 from finder.budgets.search_plan import SearchPlan, chosen_text, counted_minutes
 from finder.executors import Executor
 from studies.errors import StudyError
+from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 from studies.words import counted
@@ -91,6 +92,7 @@ class BudgetedSearch:
             together=together,
             adjusts_seeds="confirm_seeds" not in asked.model_fields_set,
             chose_trials=not asked.plan() and not asked.chooses_budget,
+            adds_trials=not (asked.plan() or "n_trials" in asked.model_fields_set or is_population_based(spec.pruner)),
         )
 
     def _notes(self) -> tuple[str, ...]:
@@ -172,9 +174,10 @@ def _chosen(
             f"the study {earlier.spec.name!r} has a budget in episodes, for which the steps of a whole search are not "
             "known: give another name (--study-name, study_name), or leave out minutes and total_env_steps."
         )
-    if earlier is not None and spec.chooses_budget:
-        return with_choices_of(spec, earlier.spec)
-    if earlier is not None:  # the number of trials was chosen
+    if earlier is not None:
+        spec = with_choices_of(spec, earlier.spec)
+        if spec.plan() or "n_trials" in spec.model_fields_set:
+            return spec
         return spec.model_copy(update={"n_trials": max(earlier.spec.n_trials, earlier.n_ended)})
     if spec.minutes is not None:
         assert measured is not None

@@ -33,8 +33,8 @@ class Costs:
         n_processes: Processes that run trials at the same time.
         n_cores: Cores of the machine.
         together: Whether a process trains many trials at the same time; otherwise one trial a process.
-        own_processes: Whether trials run in other processes than this one, which are started for the search and again
-            for the confirmation.
+        own_processes: Whether trials run in other processes than this one. Those of populations run the confirmation
+            too; others are started again for it.
         evaluation_interval: Environment steps of a run between its evaluations, for studies that are judged by these; 0
             for none.
         n_structures: Different structures of agents among the trials, each of which is compiled in each process.
@@ -72,13 +72,13 @@ class Costs:
     def start_seconds(self, n_batches: int, n_confirmed: int) -> float:
         """Return the seconds of the start of processes and of compilation.
 
-        A process that trains many trials compiles once. Processes are started again for the confirmation.
+        A process that trains many trials compiles once, and is kept for the confirmation.
 
         Args:
             n_batches: Batches of trials that run one after another.
             n_confirmed: Finalists that are confirmed.
         """
-        confirming = 1 if n_confirmed and self.own_processes else 0
+        confirming = 1 if n_confirmed and self.compiles_for_each_trial else 0
         n_compilations = (n_batches if self.compiles_for_each_trial else 1) + confirming
         return self.compile_seconds * n_compilations + self.process_seconds * (1 + confirming)
 

@@ -26,7 +26,7 @@ class Limit:
 
     The budget of the confirmation is reserved. A trial begins only if it is expected to end within the rest; at rungs
     the worst trials are pruned in addition if the others could not reach their end otherwise; and what is left over
-    goes to further seeds of the confirmation.
+    goes to further trials of a sampler whose number is not given, and to further seeds of the confirmation.
 
     Args:
         spec: The study, with the budget of each run.
@@ -34,6 +34,7 @@ class Limit:
         together: Whether trials are trained in batches that reach rungs together.
         adjusts_seeds: Whether the number of further seeds of the confirmation may change. Defaults to True.
         chose_trials: Whether the number of trials was chosen for the budget. Defaults to False.
+        adds_trials: Whether trials may be added when all have ended. Defaults to False.
 
     Attributes:
         chose_trials: See above.
@@ -47,10 +48,11 @@ class Limit:
         together: bool,
         adjusts_seeds: bool = True,
         chose_trials: bool = False,
+        adds_trials: bool = False,
     ) -> None:
         self._spec, self._meter = spec, meter
         self.chose_trials = chose_trials
-        self._together, self._adjusts_seeds = together, adjusts_seeds
+        self._together, self._adjusts_seeds, self._adds_trials = together, adjusts_seeds, adds_trials
         self._running: dict[int, int] = {}  # trial -> number of its seeds
         self._counted: dict[int, int] = {}  # trial -> environment steps that are recorded already
         self._n_begun = 0
@@ -115,6 +117,10 @@ class Limit:
                 break
             fits = n
         return fits
+
+    def n_added(self, at_once: int) -> int:
+        """Return how many trials to add now that all have ended, at most as many as run at the same time."""
+        return self.n_further(at_once) if self._adds_trials else 0
 
     def begun(self, number: int, n_seeds: int, counted: int = 0) -> None:
         """Record that a trial with so many seeds has begun, or continues after so many recorded environment steps."""

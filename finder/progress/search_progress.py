@@ -100,6 +100,13 @@ class PlainProgress(Progress):
         super().plan_grows(rows)
         self.console.print(Text.assemble(("Extending ", "bold"), extension_text(rows)))
 
+    def trials_added(self, n_trials: int) -> None:
+        super().trials_added(n_trials)
+        text = f"{counted(n_trials, 'trial')}, for which there is time"
+        if self.study is not None and self.study.spec.minutes is None:
+            text = f"{counted(n_trials, 'trial')}, for which environment steps are left"
+        self.console.print(Text.assemble(("Adding ", "bold"), text))
+
     def confirmation_begins(self, n_finalists: int) -> None:
         super().confirmation_begins(n_finalists)
         if self.study is not None:

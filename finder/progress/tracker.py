@@ -191,6 +191,9 @@ class Tracker:
     def plan_grows(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self.n_total += len(rows)
 
+    def trials_added(self, n_trials: int) -> None:
+        self.n_total += n_trials
+
     def confirmation_begins(self, n_finalists: int) -> None:
         self._n_search = self.n_before + self.n_done
         self.n_total += n_finalists

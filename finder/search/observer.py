@@ -17,7 +17,7 @@ from studies.study.study import OpenStudy
 log = logging.getLogger(__name__)
 
 
-_OPTIONAL = {"trial_built", "paused_ended", "budget_chosen", "budget_spent"}
+_OPTIONAL = {"trial_built", "trials_added", "paused_ended", "budget_chosen", "budget_spent"}
 """Events that an observer may lack."""
 
 
@@ -29,6 +29,9 @@ class Observer(Protocol):
 
     def plan_grows(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Called when trials are added because the best learning rate was at the edge of the range."""
+
+    def trials_added(self, n_trials: int) -> None:
+        """Called when trials are added because the budget of the whole search has room for them. Optional."""
 
     def confirmation_begins(self, n_finalists: int) -> None:
         """Called when the search is done and its best trials are repeated on further seeds."""

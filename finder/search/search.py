@@ -154,7 +154,7 @@ class Search:
             self.study = self.recorder.extend_plan(rows)
             self._observer.plan_grows(rows)
             return True
-        return self._confirm()
+        return self._add_trials() or self._confirm()
 
     def _end_paused(self, *, is_over: bool = False) -> bool:
         """End the paused trials if none of them can be promoted any more; return whether there were any."""
@@ -169,6 +169,17 @@ class Search:
             return ()
         rows = self._extend_plan(self.study)
         return rows if self._limit is None else rows[: self._limit.n_further(len(rows))]
+
+    def _add_trials(self) -> bool:
+        """Add trials of a sampler for which there is budget left; return whether there were any."""
+        if self._limit is None or self.recorder.is_led_elsewhere or self.study.confirmation_trials():
+            return False
+        n = self._limit.n_added(self._executor.trials_at_once(len(self.spec.seeds)))
+        if n:
+            with_counts(self.study, n_trials=self.spec.n_trials + n)
+            self.study = self.recorder.refresh()
+            self._observer.trials_added(n)
+        return n > 0
 
     def _confirm(self) -> bool:
         """Run the finalists on further seeds, and then candidates that are better than the remaining finalists."""

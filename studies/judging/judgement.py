@@ -93,10 +93,14 @@ class Verdict:
 
 
 def finalists(history: SearchHistory) -> list[Ranked]:
-    """Return the trials that are to be confirmed, the recommended one first, then the best of the others."""
+    """Return the trials that are to be confirmed, the recommended one first, then the best of the others.
+
+    There are none if no other trial was complete, pruned or diverged: then there was nothing to choose.
+    """
     ranked = [each for each in rank(_candidates(history), history.direction) if not math.isnan(each.value)]
-    first = _recommended(history, ranked, pruned_estimates(history))
-    if first is None or len(ranked) < 2:  # there was nothing to choose
+    left = pruned_estimates(history)
+    first = _recommended(history, ranked, left)
+    if first is None or len(ranked) + len(left) < 2:
         return []
     return [first, *(each for each in ranked if each is not first)][: history.n_finalists]
 

@@ -153,13 +153,34 @@ def test_confirmation_is_left_out_without_time(
         assert "not confirmed on further seeds yet" in conclusion(study).certainty
 
 
-def test_number_of_trials_is_chosen_for_a_sampler(storage: str, speed: list[float], spent: list[float]) -> None:
+def test_number_of_trials_is_chosen_for_a_sampler(
+    storage: str, speed: list[float], spent: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Limit, "n_added", lambda self, at_once: 0)
     given = {**QUICK, "confirm": 0, "storage": storage, "executor": "inline"}
     space = {"learning_rate": "1e-4:1e-2:log"}
     with tune("ppo", ENV, space, minutes=2, env_steps=250, **given).study as study:
         assert study.spec.n_trials == len(study.trials()) == 4  # 113 s of 25 s each
     with tune("ppo", ENV, space, minutes=2, env_steps=250, **given).study as study:
         assert len(study.trials()) == 4
+
+
+def test_trials_are_added_while_there_is_time(
+    storage: str, speed: list[float], spent: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = [2, 1]
+    monkeypatch.setattr(Limit, "n_further", lambda self, n: left.pop(0) if left else 0)  # see `test_limit.py`
+    given = {**QUICK, "confirm": 1, "confirm_seeds": 1, "storage": storage, "executor": "inline"}
+    space = {"learning_rate": "1e-4:1e-2:log"}
+    with tune("ppo", ENV, space, minutes=2, env_steps=250, **given).study as study:
+        n_chosen = 3  # 113 s of 25 s each, one of which is reserved for the confirmation
+        assert study.spec.n_trials == len(study.trials()) == n_chosen + 3
+        assert len(study.confirmation_trials()) == 1
+    left += [5]
+    with tune("ppo", ENV, space, minutes=2, env_steps=250, **given).study as study:
+        assert len(study.trials()) == n_chosen + 3  # its search was over
+    with tune("ppo", ENV, space, minutes=2, n_trials=2, study_name="given", **given).study as study:
+        assert len(study.trials()) == 2
 
 
 def test_total_steps_are_kept(storage: str) -> None:

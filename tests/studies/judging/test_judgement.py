@@ -41,6 +41,13 @@ def test_finalists_are_the_best_of_the_complete_trials(direction: Any, numbers: 
     assert finalists(history_of(TRIALS[0])) == []  # there was nothing to choose
 
 
+@pytest.mark.parametrize("state", ["pruned", "diverged"])
+def test_the_only_complete_trial_is_a_finalist_if_others_were_given_up(state: Any):
+    history = history_of(TRIALS[0], replace(TRIALS[1], state=state))
+    assert [each.number for each in finalists(history)] == [0]
+    assert finalists(history_of(TRIALS[0], replace(TRIALS[1], state="failed"))) == []
+
+
 def test_each_finalist_is_to_be_run_on_the_seeds_that_it_lacks():
     history = history_of(*TRIALS)
     assert unconfirmed(history, lambda: judge(history)) == [(1, FURTHER), (2, FURTHER)]
