@@ -122,7 +122,7 @@ def one(words: str) -> None:
     """What `search` runs."""
     import numpy as np
 
-    from finder.search.search import run_search
+    from finder.search.run_search import run_search
     from studies import StudySpec
 
     told = json.loads(words)
@@ -474,7 +474,7 @@ _TRIALS = (
     _RESIDENT
     + """
 from finder.executors import make_executor
-from finder.search.search import run_search
+from finder.search.run_search import run_search
 from studies import StudySpec
 import finder.search.search as s
 seen = {}

@@ -13,5 +13,5 @@ from .long_run.histories import plot_losses as plot_losses
 from .long_run.histories import plot_returns as plot_returns
 from .long_run.recommendation import recommended_agent as recommended_agent
 from .range_test.range_test import RangeTestResult as RangeTestResult
-from .search.results import SearchResult as SearchResult
-from .search.search import run_search as run_search
+from .results.search_result import SearchResult as SearchResult
+from .search.run_search import run_search as run_search

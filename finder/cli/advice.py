@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from finder.progress.console import print_note
-from finder.search.advice import advice
+from finder.results.advice import advice
 
 if TYPE_CHECKING:
     from studies.analysis.conclusion import Conclusion

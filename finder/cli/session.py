@@ -21,7 +21,7 @@ from finder.executors.choice import WORTH_PREPARING, prepare_workers
 from finder.progress.console import errors, print_commands, print_json, results
 from finder.progress.search_progress import Progress, best_line, make_progress
 from finder.progress.text_layout import HangingIndent
-from finder.search.advice import without_flags
+from finder.results.advice import without_flags
 from finder.trials.metric import metric_of
 from studies.defaults import DEFAULT_STORAGE
 from studies.redaction import redacted
@@ -31,8 +31,8 @@ from studies.words import are, counted
 
 if TYPE_CHECKING:
     from finder.range_test.range_test import RangeTestResult
+    from finder.results.search_result import SearchResult
     from finder.search.observer import Observer
-    from finder.search.results import SearchResult
 
 INTERRUPTED = 130
 

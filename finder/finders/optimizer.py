@@ -17,10 +17,10 @@ from agents.errors import ConfigurationError
 from agents.renamed import renamed_arguments
 from agents.trust.allowed_modules import places_in
 from finder.range_test.range_test import MOST_RATES
+from finder.results.search_result import OptimizerResult, finder_repr
 from finder.search.object_resolver import ObjectResolver
 from finder.search.options import StudyOptions, default_pruner, make_spec, observer_options, scheduler_of, spread_order
-from finder.search.results import OptimizerResult, finder_repr
-from finder.search.search import run_search
+from finder.search.run_search import run_search
 from studies.judging.missing_pick import why_no_pick
 from studies.judging.range_extension import RangeExtension
 from studies.spec.scheduler_names import RACES, canonical_pruner_name

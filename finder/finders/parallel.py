@@ -16,10 +16,10 @@ from agents.errors import ConfigurationError
 from agents.renamed import renamed_arguments
 from finder.executors.message_broker import MessageBroker
 from finder.executors.process import ProcessExecutor
+from finder.results.search_result import SearchResult, finder_repr
 from finder.search.object_resolver import ObjectResolver
 from finder.search.options import StudyOptions, make_spec, observer_options, scheduler_of
-from finder.search.results import SearchResult, finder_repr
-from finder.search.search import run_search
+from finder.search.run_search import run_search
 from studies.database.records import EpisodeRecord
 from studies.judging.missing_pick import why_no_pick
 from studies.statistics.values import last_part_return, mean_of_seeds

@@ -16,11 +16,11 @@ from agents.renamed import with_present_names
 from finder.finders.first_trials import current_params, first_trials, with_current_params
 from finder.finders.tuned_values import with_tuned_values
 from finder.finders.warm_start import with_warm_start
+from finder.results.search_result import SearchResult
 from finder.search.object_resolver import ObjectResolver, check_plan
 from finder.search.observer import Observer
 from finder.search.options import StudyOptions, make_spec, observer_options, scheduler_of
-from finder.search.results import SearchResult
-from finder.search.search import run_search
+from finder.search.run_search import run_search
 from finder.search.study_file import read_study
 from studies.analysis.status import study_status
 from studies.errors import StudyError

@@ -13,10 +13,10 @@ from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import places_in
 from finder.executors import choose_executor
 from finder.finders.optimizer import optimizers_by_label
+from finder.results.search_result import SearchResult
 from finder.search.display import open_display, uses_builtin_display
 from finder.search.object_resolver import ObjectResolver, check_plan
 from finder.search.options import non_default_params, weights_digest
-from finder.search.results import SearchResult
 from finder.search.search import Search
 from finder.search.trusted_code import trusted_code_only
 from studies.defaults import DEFAULT_STORAGE

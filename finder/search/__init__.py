@@ -1,4 +1,4 @@
-"""A search: its options, its loop over trials, and its result.
+"""A search: its options, and its loop over trials.
 
 The room holds the code that all finders share; code of a single finder is in `finder.finders`.
 """

@@ -11,24 +11,17 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 from agents.errors import ConfigurationError
-from agents.renamed import renamed_arguments
-from agents.trust.allowed_modules import places_in, restriction
-from finder.budgets.budgeted import budgeted_search
-from finder.budgets.clock import began
-from finder.budgets.dry_run import PlanMade, is_dry_run
+from agents.trust.allowed_modules import restriction
 from finder.budgets.limit import BudgetSpent, Limit
-from finder.executors import Executor, choose_executor, prepare_workers, probably_uses_processes
+from finder.executors import Executor
 from finder.search.changed_defaults import changed_defaults
-from finder.search.display import open_display, uses_builtin_display
 from finder.search.interruption_messages import interrupt_message, outage_message
-from finder.search.object_resolver import ObjectResolver, check_plan
+from finder.search.object_resolver import ObjectResolver
 from finder.search.observer import GuardedObserver, Observer
 from finder.search.search_checkpoints import SearchCheckpoints
-from finder.search.trusted_code import BY_ENVIRONMENT, trusted_code_only
 from finder.trials.trial import FELL_BEHIND, PAUSED, Outcome, TrialSpec, outcome_attrs
 from studies.analysis.schedules import lineage_of, repeated, shown_params
 from studies.analysis.status import study_status
@@ -37,13 +30,11 @@ from studies.database.records import Ask, EpisodeRecord
 from studies.database.retries import StorageAwayError
 from studies.judging.missing_pick import why_no_pick
 from studies.population_based.exchange import Perturbation
-from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.schedulers.scheduler import Action
 from studies.spec.population_rules import exchange_marks, value_steps
 from studies.spec.scheduler_names import canonical_pruner_name, is_population_based, pauses_trials
 from studies.spec.spec import StudySpec
-from studies.storage.storage import StudyStorage
 from studies.study.study import OpenStudy, with_counts
 from studies.study.time_spent import store_seconds
 
@@ -341,67 +332,3 @@ class Search:
             if time.monotonic() - self._stored > STORE_SECONDS:
                 self._store_seconds()
         self._checkpoints.tidy(self.recorder)
-
-
-@renamed_arguments(ingredients="resolver", further="extend_plan")
-def run_search(
-    spec: StudySpec,
-    *,
-    resolver: ObjectResolver | None = None,
-    executor: Executor | None = None,
-    observer: Observer | None = None,
-    progress: bool | Observer = True,
-    storage: StudyStorage | None = None,
-    extend_plan: PlanExtension | None = None,
-    notes: Sequence[str] = (),
-) -> tuple[OpenStudy, str | None]:
-    """Create or resume a study and run its remaining trials.
-
-    Args:
-        spec: The study.
-        resolver: Builds the agents of trials. Defaults to one that resolves all names of the study.
-        executor: Runs the trials. Defaults to the executor that the study names, or the best one for it.
-        observer: Receives the progress, in place of `progress`.
-        progress: Whether to show progress, or an observer; see `finder.search.options.StudyOptions`. Defaults to True.
-        storage: An open storage. Defaults to the storage that the study names.
-        extend_plan: See `Search`.
-        notes: Sentences for users on the study, shown with those of its opening. Defaults to none.
-
-    Returns:
-        The study, and the reason of an early stop or None.
-
-    Raises:
-        ConfigurationError: An agent, environment or optimizer does not exist; nothing was written.
-        StudyError: The storage cannot be opened, or has another study of this name.
-    """
-    since = began()
-    with open_display(progress, observer) as display:
-        if executor is None and probably_uses_processes(spec):
-            prepare_workers()  # they import TensorFlow while this process does to check the agents
-        resolver = resolver or ObjectResolver.of(spec)
-        check_plan(spec, resolver)
-        executor = executor or choose_executor(
-            spec, {label: resolver.agents[label] for label in spec.agents}, resolver.why_alone
-        )
-        budgeted = budgeted_search(
-            spec, {label: resolver.agents[label] for label in spec.agents}, resolver.agent, executor,
-            why_alone=resolver.why_alone, extends=extend_plan is not None, storage=storage, began=since,
-        )  # fmt: skip
-        if is_dry_run():
-            raise PlanMade(budgeted.plan())
-        if budgeted.spec.has_limit:
-            cast("Observer", GuardedObserver(display)).budget_chosen(budgeted.chosen())
-        spec = budgeted.spec
-        study = open_study(spec, storage)
-        study = replace(study, notes=(*study.notes, *notes))
-        try:
-            alone = uses_builtin_display(progress, observer)
-            with trusted_code_only(study, places_in(spec.to_json_dict(), resolver), BY_ENVIRONMENT):
-                search = Search(
-                    study, resolver, executor, display, extend_plan, limit=budgeted.limit(), report_interrupts=alone
-                )
-                stopped = search.run()
-        except BaseException:
-            study.close()
-            raise
-        return search.study, stopped

@@ -43,8 +43,8 @@ from studies.storage.commands import storage_flag
 from studies.words import counted
 
 if TYPE_CHECKING:
+    from finder.results.search_result import SearchResult
     from finder.search.observer import Observer
-    from finder.search.results import SearchResult
 
 
 def submit(

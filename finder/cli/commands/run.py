@@ -26,8 +26,8 @@ from finder.cli.session import run_search
 from finder.progress.console import storage_for_file
 
 if TYPE_CHECKING:
+    from finder.results.search_result import SearchResult
     from finder.search.observer import Observer
-    from finder.search.results import SearchResult
 
 
 def run(

@@ -25,8 +25,8 @@ from finder.progress.console import print_error
 from studies.errors import StudyError
 
 if TYPE_CHECKING:
+    from finder.results.search_result import SearchResult
     from finder.search.observer import Observer
-    from finder.search.results import SearchResult
 
 _RATES = "The candidates"
 _N_OF_LOSSES = 300

@@ -89,10 +89,10 @@ def test_structures_share_nothing_and_compile_one_after_another() -> None:
     assert own.start_seconds(1, 3) == 4.0
 
 
-def test_start_of_processes_is_paid_again_for_the_confirmation() -> None:
+def test_only_processes_of_single_trials_are_started_again_for_the_confirmation() -> None:
     own = costs(own_processes=True)
-    assert own.start_seconds(1, 0) == pytest.approx(2 + PROCESS_SECONDS)
-    assert own.start_seconds(1, 3) == pytest.approx(2 * (2 + PROCESS_SECONDS))
+    assert own.start_seconds(1, 0) == own.start_seconds(1, 3) == pytest.approx(2 + PROCESS_SECONDS)
     # A process a trial compiles for each batch of trials.
     alone = costs(own_processes=True, together=False)
     assert alone.start_seconds(3, 0) == pytest.approx(3 * 2 + PROCESS_SECONDS)
+    assert alone.start_seconds(3, 3) == pytest.approx(4 * 2 + 2 * PROCESS_SECONDS)

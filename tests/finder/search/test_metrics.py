@@ -13,7 +13,7 @@ from fakes import SMALL_PPO
 import agents
 import finder
 from agents import TrainingRun
-from finder.search.results import SearchResult
+from finder.results.search_result import SearchResult
 from studies import StudyError
 from studies.figures.learning_curves import learning_curves_data
 from studies.judging.missing_pick import why_no_pick

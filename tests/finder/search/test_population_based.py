@@ -14,7 +14,7 @@ import finder
 from agents import Callback, ConfigurationError, Trainer
 from agents.errors import NonFiniteError
 from agents.population import Population
-from finder.search.results import SearchResult
+from finder.results.search_result import SearchResult
 from studies.analysis.recommendation import best
 from studies.analysis.schedules import lineage_of, member_of, schedules_of, shown_params
 from studies.errors import StudyError

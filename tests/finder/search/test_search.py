@@ -17,9 +17,9 @@ from agents.environments.vector import batch
 from finder import run_file, run_search, tune
 from finder.executors import choice, make_executor
 from finder.finders.tuning import current_params, default_space, parse_spaces
+from finder.results.table import trial_table
 from finder.search.object_resolver import ObjectResolver
 from finder.search.search import Search
-from finder.search.table import trial_table
 from finder.trials.trial import Outcome
 from studies import StudySpec
 from studies.database.records import Ask, EpisodeRecord

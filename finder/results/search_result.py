@@ -16,7 +16,7 @@ from studies.study.study import OpenStudy
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from finder.search.table import TrialTable
+    from finder.results.table import TrialTable
 
 
 def finder_repr(finder: str, result: object | None) -> str:
@@ -37,7 +37,7 @@ class SearchResult:
         self.stopped = stopped
 
     def __repr__(self) -> str:
-        from finder.search.advice import advice
+        from finder.results.advice import advice
         from studies.analysis.conclusion import conclusion
         from studies.reports.explanation import counts_text
 
@@ -83,7 +83,7 @@ class SearchResult:
 
     def table(self) -> TrialTable:
         """Return a table of the trials: the pick, number, parameters, value, spread, seeds, state, steps and reason."""
-        from finder.search.table import trial_table
+        from finder.results.table import trial_table
 
         return trial_table(self.study)
 

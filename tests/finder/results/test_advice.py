@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from finder.cli.app import app
-from finder.search.advice import advice_of, call_text, changed_words, file_keys
+from finder.results.advice import advice_of, call_text, changed_words, file_keys
 from studies.analysis.remedies import Remedy, longer_runs, more_confirmed, more_seeds, repeat_search
 from studies.defaults import DEFAULT_STORAGE
 from studies.spaces.space_notation import parse_space

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from finder.search.results import SearchResult
+from finder.results.search_result import SearchResult
 from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
