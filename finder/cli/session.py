@@ -17,7 +17,6 @@ from finder.cli.conclusion import conclude, conclude_range_test
 from finder.cli.options import values
 from finder.cli.options.parameters import Output, SearchOptions
 from finder.cli.stdout_guard import redirect_stdout_to_stderr
-from finder.executors.choice import WORTH_PREPARING, prepare_workers
 from finder.progress.console import errors, print_commands, print_json, results
 from finder.progress.search_progress import Progress, best_line, make_progress
 from finder.progress.text_layout import HangingIndent
@@ -62,6 +61,8 @@ def run_search(
     try:
         with redirect_stdout_to_stderr(), started_by(_origin(output.words, file)), minutes_from_here(), progress:
             if prepares:
+                from finder.executors import prepare_workers
+
                 prepare_workers()
             import_tensorflow()
             result = search(progress)
@@ -74,6 +75,8 @@ def run_search(
 
 def probably_forks(options: SearchOptions) -> bool:
     """Return whether worker processes will probably run a search, by its flags and the cores."""
+    from finder.executors.choice import WORTH_PREPARING
+
     if options.executor in ("inline", "ray") or is_population_based(options.pruner or ""):
         return False
     if options.executor == "process":

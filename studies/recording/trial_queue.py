@@ -233,9 +233,10 @@ class TrialQueue:
         """Return the study with the plan and the confirmation that its storage holds now, and use them from now on."""
         found = self._planned(lambda: reloaded(self._study))
         if found.spec.confirm_seeds != self._study.spec.confirm_seeds:
-            self._study = replace(self._study, spec=found.spec.model_copy(update={"trials": self._study.spec.trials}))
+            kept = {name: getattr(self._study.spec, name) for name in ("trials", "n_trials")}
+            self._study = replace(self._study, spec=found.spec.model_copy(update=kept))
             self._confirmations.use(self._study)
-        if found.spec.plan() != self._study.spec.plan():
+        if (found.spec.plan(), found.spec.n_trials) != (self._study.spec.plan(), self._study.spec.n_trials):
             self._use(found)
         return self._study
 
