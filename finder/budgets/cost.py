@@ -20,6 +20,9 @@ LOST_AT_RUNGS = 0.05
 RECORDING = 0.05
 """Share of the time that recording takes beside training."""
 
+KEPT_STRUCTURES = 4
+"""Structures of agents that a process keeps compiled (`finder.trials.groups.TemplateCache`)."""
+
 PROCESS_SECONDS = 3.0
 """Seconds until a process has started: the import of TensorFlow, if it does not overlap with other work."""
 
@@ -37,7 +40,8 @@ class Costs:
             too; others are started again for it.
         evaluation_interval: Environment steps of a run between its evaluations, for studies that are judged by these; 0
             for none.
-        n_structures: Different structures of agents among the trials, each of which is compiled in each process.
+        n_structures: Different structures of agents among the trials. Trials of one structure are trained in the same
+            process if possible, so that each process compiles its share of them.
     """
 
     speeds: Mapping[str, Speed]
@@ -61,8 +65,12 @@ class Costs:
     @property
     def compile_seconds(self) -> float:
         """Seconds in which a process builds and compiles all structures of its trials."""
-        each = max(speed.start_seconds for speed in self.speeds.values())
-        return each * (self.n_structures if self.together else 1)
+        n_own = min(self.n_structures, math.ceil(self.n_structures / self.n_processes) + 1)
+        return self._compile_one * (n_own if self.together else 1)
+
+    @property
+    def _compile_one(self) -> float:
+        return max(speed.start_seconds for speed in self.speeds.values())
 
     @property
     def compiles_for_each_trial(self) -> bool:
@@ -78,9 +86,23 @@ class Costs:
             n_batches: Batches of trials that run one after another.
             n_confirmed: Finalists that are confirmed.
         """
-        confirming = 1 if n_confirmed and self.compiles_for_each_trial else 0
-        n_compilations = (n_batches if self.compiles_for_each_trial else 1) + confirming
-        return self.compile_seconds * n_compilations + self.process_seconds * (1 + confirming)
+        n_compilations = n_batches if self.compiles_for_each_trial else 1
+        searching = self.compile_seconds * n_compilations + self.process_seconds
+        return searching + self.confirmation_start_seconds(n_confirmed)
+
+    def confirmation_start_seconds(self, n_confirmed: int) -> float:
+        """Return the seconds of the start of processes and of compilation for the confirmation.
+
+        Args:
+            n_confirmed: Finalists that are confirmed.
+        """
+        if not n_confirmed:
+            return 0.0
+        if self.compiles_for_each_trial:
+            return self.compile_seconds + self.process_seconds
+        if not self.together or self.n_structures <= KEPT_STRUCTURES:
+            return 0.0
+        return self._compile_one * math.ceil(min(n_confirmed, self.n_structures) / self.n_processes)
 
     def batch_seconds(self, course: Course, n_seeds: int) -> float:
         """Return the seconds of a batch of trials, without the start of processes and compilation.
@@ -111,8 +133,8 @@ class Costs:
             early = max(0, min(last, speed.first_update) - first) * speed.start_share
             steps = early + max(0, last - max(first, speed.first_update))
             if self.together:
-                structures = min(self.n_structures, n_trials)
-                each = structures * speed.shared_seconds + math.ceil(n_trials / busy) * n_seeds * speed.run_seconds
+                own = math.ceil(n_trials / busy)
+                each = min(self.n_structures, own) * speed.shared_seconds + own * n_seeds * speed.run_seconds
             else:
                 each = math.ceil(n_trials / busy) * speed.step_seconds(n_seeds)
             n_evaluations = self._n_evaluations(last) - self._n_evaluations(first)

@@ -190,7 +190,7 @@ class Limit:
 
     def _confirmation(self, n_trials: int, n_seeds: int) -> float:
         assert self._spec.env_steps is not None
-        return self._meter.batch((Stage(self._spec.env_steps, n_trials),), n_seeds, starts=True)
+        return self._meter.confirmation(self._spec.env_steps, n_trials, n_seeds)
 
     def _course(self, n_trials: int) -> Course:
         """Return the expected course of a batch of so many trials."""

@@ -48,6 +48,16 @@ class Meter(ABC):
         """
 
     @abstractmethod
+    def confirmation(self, env_steps: int, n_trials: int, n_seeds: int) -> float:
+        """Return the cost of a confirmation that begins now.
+
+        Args:
+            env_steps: Environment steps of each run.
+            n_trials: The finalists.
+            n_seeds: Further seeds of each.
+        """
+
+    @abstractmethod
     def rest(self, course: Course, n_seeds: int, reached: int) -> float:
         """Return the cost of the rest of a batch, whose runs have made so many environment steps."""
 
@@ -109,6 +119,10 @@ class TimeMeter(Meter):
             start = self._costs.compile_seconds
         return start + self.correction * self._costs.batch_seconds(course, n_seeds)
 
+    def confirmation(self, env_steps: int, n_trials: int, n_seeds: int) -> float:
+        start = self._costs.confirmation_start_seconds(n_trials)
+        return start + self.correction * self._costs.batch_seconds((Stage(env_steps, n_trials),), n_seeds)
+
     def rest(self, course: Course, n_seeds: int, reached: int) -> float:
         return self.correction * self._costs.rest_seconds(course, n_seeds, reached)
 
@@ -143,6 +157,9 @@ class StepMeter(Meter):
 
     def batch(self, course: Course, n_seeds: int, *, starts: bool) -> float:
         return n_seeds * run_steps(course)
+
+    def confirmation(self, env_steps: int, n_trials: int, n_seeds: int) -> float:
+        return n_seeds * n_trials * env_steps
 
     def rest(self, course: Course, n_seeds: int, reached: int) -> float:
         return n_seeds * run_steps(course, reached)
