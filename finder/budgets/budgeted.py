@@ -91,8 +91,9 @@ class BudgetedSearch:
             meter,
             together=together,
             adjusts_seeds="confirm_seeds" not in asked.model_fields_set,
-            chose_trials=not asked.plan() and not asked.chooses_budget,
-            adds_trials=not (asked.plan() or "n_trials" in asked.model_fields_set or is_population_based(spec.pruner)),
+            chooses_trials=not (
+                asked.plan() or "n_trials" in asked.model_fields_set or is_population_based(spec.pruner)
+            ),
         )
 
     def _notes(self) -> tuple[str, ...]:

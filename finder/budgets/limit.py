@@ -33,11 +33,11 @@ class Limit:
         meter: What is spent, and what trials will cost.
         together: Whether trials are trained in batches that reach rungs together.
         adjusts_seeds: Whether the number of further seeds of the confirmation may change. Defaults to True.
-        chose_trials: Whether the number of trials was chosen for the budget. Defaults to False.
-        adds_trials: Whether trials may be added when all have ended. Defaults to False.
+        chooses_trials: Whether the budget determines the number of trials: there may be fewer than planned, and further
+            ones when all have ended. Defaults to False.
 
     Attributes:
-        chose_trials: See above.
+        chooses_trials: See above.
     """
 
     def __init__(
@@ -47,12 +47,11 @@ class Limit:
         *,
         together: bool,
         adjusts_seeds: bool = True,
-        chose_trials: bool = False,
-        adds_trials: bool = False,
+        chooses_trials: bool = False,
     ) -> None:
         self._spec, self._meter = spec, meter
-        self.chose_trials = chose_trials
-        self._together, self._adjusts_seeds, self._adds_trials = together, adjusts_seeds, adds_trials
+        self.chooses_trials = chooses_trials
+        self._together, self._adjusts_seeds = together, adjusts_seeds
         self._running: dict[int, int] = {}  # trial -> number of its seeds
         self._counted: dict[int, int] = {}  # trial -> environment steps that are recorded already
         self._n_begun = 0
@@ -120,7 +119,7 @@ class Limit:
 
     def n_added(self, at_once: int) -> int:
         """Return how many trials to add now that all have ended, at most as many as run at the same time."""
-        return self.n_further(at_once) if self._adds_trials else 0
+        return self.n_further(at_once) if self.chooses_trials else 0
 
     def begun(self, number: int, n_seeds: int, counted: int = 0) -> None:
         """Record that a trial with so many seeds has begun, or continues after so many recorded environment steps."""

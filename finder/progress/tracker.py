@@ -196,7 +196,7 @@ class Tracker:
 
     def confirmation_begins(self, n_finalists: int) -> None:
         self._n_search = self.n_before + self.n_done
-        self.n_total += n_finalists
+        self.n_total = self._n_search + n_finalists  # trials without budget are not run
         self._speed.restart()
         self.phase = f"confirming {the_best(n_finalists)}"
 

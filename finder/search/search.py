@@ -202,7 +202,7 @@ class Search:
         status = study_status(self.study)
         if not (n_left := status.n_total - status.n_ended):
             return
-        if self._limit.chose_trials and status.n_ended and not status.n_running and not self.recorder.n_to_resume:
+        if self._limit.chooses_trials and status.n_ended and not status.n_running and not self.recorder.n_to_resume:
             self.study = with_counts(self.study, n_trials=status.n_ended)  # there was time for fewer than estimated
         else:
             self._observer.budget_spent(self._limit.text(n_left))

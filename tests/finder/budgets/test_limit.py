@@ -191,7 +191,7 @@ def test_a_plan_grows_by_what_fits() -> None:
     assert limit.n_further(4) == 2
     assert limit.n_further(1) == 1
     assert limit.n_added(4) == 0
-    assert Limit(spec(), StepMeter(2_500), together=True, adds_trials=True).n_added(4) == 2
+    assert Limit(spec(), StepMeter(2_500), together=True, chooses_trials=True).n_added(4) == 2
 
 
 def test_text_names_the_budget_and_how_to_go_on() -> None:
