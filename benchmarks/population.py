@@ -10,8 +10,8 @@
     python benchmarks/population.py environment                       # their environment alone, without an agent
     python benchmarks/population.py picture                           # docs/populations.png, of what was measured
 
-Every search is a whole one: processes started, code compiled, everything recorded to SQLite. Ours and the peer take
-turns, and what counts are ratios of medians. Results go to benchmarks/results/population-*.md, and every single
+Every search is a whole one: processes started, code compiled, everything recorded to SQLite. The imports of TensorFlow
+and of PyTorch are not counted. Ours and the peer take turns, and what counts are ratios of medians. Results go to benchmarks/results/population-*.md, and every single
 measurement to benchmarks/results/population.jsonl as soon as it is made.
 """
 
@@ -122,9 +122,15 @@ def one(words: str) -> None:
     """What `search` runs."""
     import numpy as np
 
+    from agents.backend.silence import import_tensorflow
+    from agents.processes.fork_server import await_fork_server, prepare_processes
+    from finder.executors.process import CHILD
     from finder.search.run_search import run_search
     from studies import StudySpec
 
+    context = prepare_processes(CHILD)
+    import_tensorflow()
+    await_fork_server(context)
     told = json.loads(words)
     kind, n_trials = told.pop("kind"), told.pop("n_trials")
     rates = [float(f"{rate:.4g}") for rate in np.geomspace(1e-4, 1e-2, n_trials)]
