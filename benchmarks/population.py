@@ -11,8 +11,9 @@
     python benchmarks/population.py picture                           # docs/populations.png, of what was measured
 
 Every search is a whole one: processes started, code compiled, everything recorded to SQLite. The imports of TensorFlow
-and of PyTorch are not counted. Ours and the peer take turns, and what counts are ratios of medians. Results go to benchmarks/results/population-*.md, and every single
-measurement to benchmarks/results/population.jsonl as soon as it is made.
+and of PyTorch are not counted. Ours and the peer take turns, and what counts are ratios of medians. Results go to
+benchmarks/results/population-*.md, and every single measurement to benchmarks/results/population.jsonl as soon as it
+is made.
 """
 
 from __future__ import annotations

@@ -60,6 +60,9 @@ class Progress(Tracker):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         pass
 
+    def measuring_begins(self) -> None:
+        """Show nothing."""
+
     def budget_chosen(self, text: str) -> None:
         """Show nothing."""
 
@@ -172,8 +175,11 @@ class LiveProgress(PlainProgress):
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(console, clock)
         self._lines_between = False
-        self._starting = Spinner("dots", Text("starting", style="dim"))
+        self._starting = Spinner("dots", Text(self.phase, style="dim"))
         self._live = GuardedLive(self._draw, self.console, self._fall_back_to_lines)
+
+    def measuring_begins(self) -> None:
+        self._starting.update(text=Text("measuring the speed of the search for its budget", style="dim"))
 
     def __enter__(self) -> Self:
         self._live.start(refresh=True)

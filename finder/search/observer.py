@@ -17,7 +17,7 @@ from studies.study.study import OpenStudy
 log = logging.getLogger(__name__)
 
 
-_OPTIONAL = {"trial_built", "trials_added", "paused_ended", "budget_chosen", "budget_spent"}
+_OPTIONAL = {"measuring_begins", "budget_chosen", "trial_built", "trials_added", "paused_ended", "budget_spent"}
 """Events that an observer may lack."""
 
 
@@ -44,6 +44,9 @@ class Observer(Protocol):
 
     def trial_built(self, number: int) -> None:
         """Called when the agents of a trial are built, before the compilation in their first update. Optional."""
+
+    def measuring_begins(self) -> None:
+        """Called before the speed of the search is measured for its budget in minutes. Optional."""
 
     def budget_chosen(self, text: str) -> None:
         """Called before the study is opened with what was chosen for the budget of the whole search. Optional."""

@@ -60,17 +60,19 @@ def run_search(
             prepare_workers()  # they import TensorFlow while this process does to check the agents
         resolver = resolver or ObjectResolver.of(spec)
         check_plan(spec, resolver)
-        executor = executor or choose_executor(
-            spec, {label: resolver.agents[label] for label in spec.agents}, resolver.why_alone
-        )
+        agents = {label: resolver.agents[label] for label in spec.agents}
+        executor = executor or choose_executor(spec, agents, resolver.why_alone)
+        guarded = cast("Observer", GuardedObserver(display))
+        if spec.minutes is not None:
+            guarded.measuring_begins()
         budgeted = budgeted_search(
-            spec, {label: resolver.agents[label] for label in spec.agents}, resolver.agent, executor,
+            spec, agents, resolver.agent, executor,
             why_alone=resolver.why_alone, extends=extend_plan is not None, storage=storage, began=since,
         )  # fmt: skip
         if is_dry_run():
             raise PlanMade(budgeted.plan())
         if budgeted.spec.has_limit:
-            cast("Observer", GuardedObserver(display)).budget_chosen(budgeted.chosen())
+            guarded.budget_chosen(budgeted.chosen())
         spec = budgeted.spec
         study = open_study(spec, storage)
         study = replace(study, notes=(*study.notes, *notes))
