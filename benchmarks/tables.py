@@ -15,6 +15,7 @@ had ended there: nothing that these agents do depends on the length of the run (
 
 Every optimizer of a case, and every ten seeds, is one part, trained as one population in a process of its own with one
 thread, and kept in benchmarks/tables/parts/ until all are there: what was interrupted is resumed with the next part.
+Parts may be committed, so that another machine goes on.
 
 A table of ten seeds takes minutes to an hour. How long those of 40 seeds take on two cores, computed from the steps
 that 110 members make in a second of one core once they are compiled: ppo-cartpole-40 70,600 (a quarter of an hour),
