@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from finder.trials.speed import KEPT_STRUCTURES
 from studies.adapters.expected_pruning import Course
 from studies.spec.objectives import greedy_episodes_of
 
@@ -19,9 +20,6 @@ LOST_AT_RUNGS = 0.05
 
 RECORDING = 0.05
 """Share of the time that recording takes beside training."""
-
-KEPT_STRUCTURES = 4
-"""Structures of agents that a process keeps compiled (`finder.trials.groups.TemplateCache`)."""
 
 PROCESS_SECONDS = 3.0
 """Seconds until a process has started: the import of TensorFlow, if it does not overlap with other work."""

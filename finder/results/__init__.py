@@ -1,1 +1,1 @@
-"""What a search says at its end: the pick, the table of its trials, and advice on how to make a pick safe."""
+"""The results of a search: the pick, the table of its trials, and advice on how to make a pick safe."""

@@ -20,6 +20,7 @@ from agents.training.trainer import Trainer
 from finder.trials.evaluations import GreedyEvaluations
 from finder.trials.execution import jit_compile_of
 from finder.trials.runs import Key, SeededTrial, SeedRun, TrialRun
+from finder.trials.speed import KEPT_STRUCTURES
 from finder.trials.watchdog import COMPILING_SECONDS, Watchdog, WatchdogCallback
 from studies.spec.objectives import greedy_episodes_of
 
@@ -38,7 +39,7 @@ class TemplateCache:
         keep: Number of compiled agents that are kept. Defaults to 4.
     """
 
-    def __init__(self, keep: int = 4) -> None:
+    def __init__(self, keep: int = KEPT_STRUCTURES) -> None:
         self._keep = keep
         self._templates: list[CompiledTemplate] = []
 
