@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from rich.status import Status
 from rich.text import Text
 
-from agents.backend.cores import cores
 from agents.backend.silence import import_tensorflow
 from agents.errors import ConfigurationError
 from finder.budgets.clock import minutes_from_here
@@ -24,7 +23,6 @@ from finder.results.advice import without_flags
 from finder.trials.metric import metric_of
 from studies.defaults import DEFAULT_STORAGE
 from studies.redaction import redacted
-from studies.spec.scheduler_names import is_population_based
 from studies.study.origin import StudyOrigin, started_by
 from studies.words import are, counted
 
@@ -75,16 +73,18 @@ def run_search(
 
 def probably_forks(options: SearchOptions) -> bool:
     """Return whether worker processes will probably run a search, by its flags and the cores."""
-    from finder.executors.choice import WORTH_PREPARING
+    from finder.executors.choice import are_processes_likely
 
-    if options.executor in ("inline", "ray") or is_population_based(options.pruner or ""):
-        return False
-    if options.executor == "process":
-        return True
     seeds = values.seeds(options.seeds)
     n_seeds = 3 if seeds is None else seeds if isinstance(seeds, int) else len(seeds)
-    is_long = options.env_steps is None or options.env_steps * n_seeds * FEW_TRIALS >= WORTH_PREPARING
-    return is_long and (options.n_jobs or cores()) > 1
+    return are_processes_likely(
+        executor=options.executor,
+        pruner=options.pruner or "",
+        strategy=options.strategy or "none",
+        n_jobs=options.n_jobs,
+        n_trials=FEW_TRIALS,
+        n_steps=None if options.env_steps is None else options.env_steps * n_seeds * FEW_TRIALS,
+    )
 
 
 def _print_plan(search: Callable[[Observer], SearchResult], output: Output) -> int:

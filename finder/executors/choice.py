@@ -75,13 +75,31 @@ def make_executor(
 
 def probably_uses_processes(spec: StudySpec) -> bool:
     """Return whether worker processes will probably run a study, before the speed of its agents is known."""
-    if spec.executor == "ray" or is_population_based(spec.pruner):
+    return are_processes_likely(
+        executor=spec.executor, pruner=spec.pruner, strategy=spec.strategy, n_jobs=spec.n_jobs,
+        n_trials=_n_trials(spec), n_steps=_n_steps(spec),
+    )  # fmt: skip
+
+
+def are_processes_likely(
+    *, executor: str | None, pruner: str, strategy: str, n_jobs: int | None, n_trials: int, n_steps: int | None
+) -> bool:
+    """Return whether worker processes will probably run trials.
+
+    Args:
+        executor: Name of the executor; None for none.
+        pruner: Name of the pruner, or empty.
+        strategy: Name of the distribution strategy.
+        n_jobs: Number of processes that is asked for; None if it is to be chosen.
+        n_trials: Number of trials.
+        n_steps: Environment steps of all runs; None if they are unknown.
+    """
+    if executor == "ray" or is_population_based(pruner):
         return False
-    if spec.executor == "process" or spec.strategy != "none":
+    if executor == "process" or strategy != "none":
         return True
-    n_steps, most = _n_steps(spec), min(cores(), _n_trials(spec))
-    n_jobs = spec.n_jobs or (most if n_steps is None or n_steps >= WORTH_PREPARING else 1)
-    return spec.executor != "inline" and n_jobs > 1
+    chosen = min(cores(), n_trials) if n_steps is None or n_steps >= WORTH_PREPARING else 1
+    return executor != "inline" and (n_jobs or chosen) > 1
 
 
 def prepare_workers() -> None:
