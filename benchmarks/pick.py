@@ -25,32 +25,14 @@ from pathlib import Path
 from typing import Any
 
 import pick_measures
+from pick_cases import FOLDER, POLICIES, SHARE, SPENDING, code
 from pick_measures import PRUNING, Json
 from result_lines import append_lines, read_lines
 
 from studies.simulation.run_table import RunTable
 
-FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results" / "pick.jsonl"
 UNSEEN = FOLDER / "results" / "pick-unseen.jsonl"
-REPOSITORY = FOLDER.parent
-DEVELOPED_ON = (
-    "dqn-cartpole", "ppo-cartpole", "ppo-cartpole-batch-512", "ppo-cartpole-rewards-0.01", "ppo-cartpole-rewards-100",
-    "ppo-cartpole-width-256",
-)  # fmt: skip
-"""Tables on which the race's settings were chosen."""
-
-LOOKED_AT = (
-    "dqn-acrobot", "dqn-cartpole-rewards-0.01", "dqn-cartpole-rewards-100", "dqn-mountaincar", "ppo-acrobot",
-    "ppo-acrobot-rewards-0.01", "ppo-acrobot-rewards-100", "ppo-mountaincar", "ppo-mountaincarcontinuous",
-    "ppo-pendulum",
-)  # fmt: skip
-"""Tables whose results were known before the race was changed the last time. All others were made later."""
-
-SHARE = 0.1
-POLICIES = ("race", "grid", "random", "keep-top", "halving", "hyperband", "asha", "tpe-median")
-SPENDING = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
-"""Shares of what all runs of a table cost, at which the race and the design with fixed seeds are compared."""
 
 Job = tuple[str, str, tuple[Any, ...]]
 """Table, what is measured, and its further arguments."""
@@ -93,14 +75,6 @@ def table_of(name: str) -> Path:
 def state_of(files: Iterable[Path]) -> str:
     """Changes with these files and with the code that is replayed."""
     return hashlib.sha256(b"".join(file.read_bytes() for file in files) + code().encode()).hexdigest()[:12]
-
-
-def code() -> str:
-    """Changes with what decides, and with what is measured."""
-    rooms = ("analysis", "scheduling", "simulation", "statistics")
-    files = [FOLDER / "pick_measures.py"]
-    files += [path for room in rooms for path in sorted((REPOSITORY / "studies" / room).glob("*.py"))]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def measured(

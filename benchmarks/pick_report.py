@@ -6,20 +6,18 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pick_cases import DEVELOPED_ON, FOLDER, LOOKED_AT, POLICIES, SHARE, SPENDING, code
+from pick_measures import PRUNING
 
-FOLDER = Path(__file__).parent
 TIMES = FOLDER / "results" / "pick-time.jsonl"
 Told = Mapping[tuple[Any, ...], Any]
 
 
 def report(names: Sequence[str], told: Told, replays: int) -> str:
     """All sections."""
-    from pick import SHARE
-
     tables = [name for name in names if not name.endswith("-momentum")]
     found = [name for name in tables if told[name, "signal", ()]["found"]]
     sections = [
@@ -63,8 +61,6 @@ def _head(tables: Sequence[str], found: Sequence[str], replays: int) -> list[str
 
 
 def _close(tables: Sequence[str], found: Sequence[str], told: Told, share: float) -> list[str]:
-    from pick import POLICIES
-
     lines = [
         "## 1. Close to the best",
         "",
@@ -96,8 +92,6 @@ def _close(tables: Sequence[str], found: Sequence[str], told: Told, share: float
 
 
 def _rates(found: Sequence[str], told: Told, share: float) -> list[str]:
-    from pick import POLICIES
-
     lines = [
         "## 2. Learning rates",
         "",
@@ -213,8 +207,6 @@ def _intervals(found: Sequence[str], momenta: Sequence[str], told: Told, share: 
 
 
 def _fixed_seeds(found: Sequence[str], told: Told) -> list[str]:
-    from pick import SPENDING
-
     def mean(policy: str, spent: float, what: str) -> float:
         return float(np.mean([told[name, "policy", (policy, spent)][what] for name in found]))
 
@@ -249,8 +241,6 @@ def _fixed_seeds(found: Sequence[str], told: Told) -> list[str]:
 
 
 def _frontier(found: Sequence[str], told: Told) -> list[str]:
-    from pick_measures import PRUNING
-
     lines = [
         "## 5. What pruning costs",
         "",
@@ -287,8 +277,6 @@ def _constant(best: Sequence[Mapping[str, float]]) -> tuple[float, float]:
 
 
 def _groups(names: Sequence[str]) -> dict[str, list[str]]:
-    from pick import DEVELOPED_ON, LOOKED_AT
-
     groups = {
         "developed on": [name for name in names if name in DEVELOPED_ON],
         "looked at": [name for name in names if name in LOOKED_AT],
@@ -306,8 +294,6 @@ SEARCHES = {"CartPole-v1": (50_000, {}), "Acrobot-v1": (80_000, {}), "Pendulum-v
 
 def time_searches() -> None:
     """Four optimizers at six rates each, to a confirmed pick."""
-    from pick import code
-
     from finder import OptFinder
 
     for env, (env_steps, params) in SEARCHES.items():
@@ -341,8 +327,6 @@ def time_searches() -> None:
 def _times() -> list[str]:
     if not TIMES.exists():
         return []
-    from pick import code
-
     from studies.words import rate_text
 
     rows = [row for row in map(json.loads, TIMES.read_text().splitlines()) if row["state"] == code()]
