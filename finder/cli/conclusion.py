@@ -109,7 +109,13 @@ def count_states(study: OpenStudy) -> Counter[str]:
 
 def print_conclusion(found: Conclusion) -> None:
     """Print the three lines of a conclusion: the pick, its value, and whether it is safe."""
-    styles = {"safe": "bold green", "tie": "bold yellow", "not safe": "bold red", "no pick": "bold red"}
+    styles = {
+        "safe": "bold green",
+        "tie": "bold yellow",
+        "not safe": "bold red",
+        "front": "bold",
+        "no pick": "bold red",
+    }
     results().print(Text(found.pick, "bold green" if found.safe else "bold"))
     if found.value:
         results().print(Text(found.value))

@@ -6,6 +6,8 @@ The terminal, the report, notebooks and the dashboard show the same conclusion, 
 2. its value, confirmed on further seeds or from the search only, with its interval;
 3. *safe*, *tie* or *not safe*, with the reason.
 
+A study with several objectives has a Pareto front instead: the status *front*, without a value.
+
 *Safe*: the search is complete, the recommendation is confirmed, and no other candidate may be better by more than
 `LITTLE`. *Tie*: a candidate that cannot be distinguished from it may be better by more. *Not safe*: the data do not
 show which candidate is the best. Each reason has a remedy, if a further search can remove it (`Remedy`).
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
 FEW = 3
 """Number of complete trials up to which a missing confirmation raises no doubt: confirmation chooses among few, too."""
 
-Status = Literal["safe", "tie", "not safe", "no pick"]
+Status = Literal["safe", "tie", "not safe", "front", "no pick"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,7 @@ class Conclusion:
     """Conclusion of a study.
 
     Attributes:
-        status: `safe`, `tie`, `not safe`, or `no pick`.
+        status: `safe`, `tie`, `not safe`, `front` (a Pareto front of several objectives), or `no pick`.
         pick: First line: what to use.
         value: Second line: its value, and on which seeds; "" without a value.
         certainty: Third line, without the status: why.
@@ -126,7 +128,7 @@ def conclusion(study: OpenStudy) -> Conclusion:
     reason = why_no_pick(study)
     if study.spec.metrics and study.trials(TrialState.COMPLETE):
         head, certainty = pareto_front(study).lines
-        return Conclusion(status="no pick", pick=head, value=certainty, certainty=_plain(reason))
+        return Conclusion(status="front", pick=head, value="", certainty=certainty)
     if reason:
         place = f"{' and '.join(study.spec.agents)} on {study.spec.env}"
         return Conclusion(status="no pick", pick=f"no pick for {place}", value="", certainty=_plain(reason))

@@ -146,10 +146,16 @@ def pareto_front(study: OpenStudy) -> ParetoFront:
 
 def no_single_pick(name: str, metrics: tuple[str, ...]) -> str:
     """Return why a study with several objectives has no pick, and how to choose one."""
+    several = f"it has several objectives ({', '.join(metrics)}), whose result is a Pareto front"
+    return f"{several}: {how_to_choose(name, metrics)}"
+
+
+def how_to_choose(name: str, metrics: tuple[str, ...]) -> str:
+    """Return how to choose a trial of the Pareto front of a study."""
+    quoted = shlex.quote(name)
     return (
-        f"it has several objectives ({', '.join(metrics)}), whose result is a Pareto front: choose a trial of it "
-        f"(finder train --from {shlex.quote(name)} --trial N), or pick by one objective (finder best "
-        f"{shlex.quote(name)} --metric {metrics[0]})"
+        f"choose a trial of the front (finder train --from {quoted} --trial N), or pick by one objective (finder best "
+        f"{quoted} --metric {metrics[0]})"
     )
 
 

@@ -15,6 +15,7 @@ from studies.figures.trials import states_data
 from studies.judging.confirmation import Verdict, verdict
 from studies.judging.learning_rate_estimate import LITTLE
 from studies.judging.missing_pick import why_no_pick
+from studies.judging.pareto_front import how_to_choose
 from studies.judging.ranking import Ranked, seeds_to_settle, worst_choice
 from studies.judging.robust_choice import rate_name
 from studies.spec.metrics import metric_of
@@ -45,7 +46,7 @@ def explain(study: OpenStudy) -> str:
     counts = f"Of {counts_text(study)}."
     pick = pick_or_none(study)
     if pick is None or study.spec.kind == "range-test":
-        return _joined([_range_test_sentence(study), counts])
+        return _joined([_range_test_sentence(study), _front_sentence(study), counts])
     found, concluded = verdict(study), conclusion(study)
     return _joined(
         [
@@ -238,6 +239,13 @@ def choice_sentence(ranked: list[Ranked], searched: Collection[str]) -> str:
         else:
             sentences.append(f"Of the {name}s, {named} cannot be distinguished at the best tried settings of each.")
     return " ".join(sentences)
+
+
+def _front_sentence(study: OpenStudy) -> str:
+    if not study.spec.metrics:
+        return ""
+    text = how_to_choose(study.name, study.spec.metrics)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _range_test_sentence(study: OpenStudy) -> str:

@@ -36,8 +36,10 @@ h2 { font-size: 1.1rem; margin: 40px 0 12px; }
 .answer p:last-child { margin: 0; }
 .answer.safe { border-left-color: #16a34a; }
 .answer.tie { border-left-color: #d97706; }
+.answer.front { border-left-color: #2563eb; }
 .safe .status { color: #16a34a; }
 .tie .status { color: #d97706; }
+.front .status { color: #2563eb; }
 .not-safe .status, .no-pick .status { color: var(--accent); }
 .detail { margin: 0 0 28px; overflow-wrap: anywhere; }
 .figure { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 12px 8px 4px;

@@ -59,7 +59,7 @@ def test_the_result_is_a_pareto_front_in_optuna_too(tmp_path: Path) -> None:
             "Pareto front of return and environment steps to a return of 3: 2 of 3 complete trials are on it"
         )
         assert "several objectives (return, steps-to:3)" in why_no_pick(study)
-        assert conclusion(study).status == "no pick"
+        assert conclusion(study).status == "front"
         assert why_no_pick(study.by_objective("steps-to:3")) == ""
         assert best(study.by_objective("steps-to:3")).params["course"] == "300 10"
         assert best(study.by_objective("return")).value == pytest.approx(12.05)
