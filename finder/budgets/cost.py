@@ -116,27 +116,30 @@ class Costs:
         seconds, before = 0.0, 0
         for stage in course:
             first, last = max(before, reached), max(stage.until, reached)
-            seconds += self._stage_seconds(first, last, stage.n_trials, n_seeds)
+            seconds += self._stage_seconds(first, last, stage.n_trials, n_seeds, from_start=not (before or reached))
             before = stage.until
         return seconds * (1 + RECORDING)
 
-    def _stage_seconds(self, first: int, last: int, n_trials: int, n_seeds: int) -> float:
+    def _stage_seconds(self, first: int, last: int, n_trials: int, n_seeds: int, *, from_start: bool) -> float:
         """Return the seconds of the environment steps from `first` to `last` of each run."""
         if last <= first or not n_trials:
             return 0.0
-        busy = min(self.n_processes, n_trials)
+        # At the start, populations of one structure have equally many runs; later, whole trials are left in each.
+        evenly = from_start and self.together and self.n_structures == 1
+        busy = min(self.n_processes, n_trials * n_seeds if evenly else n_trials)
+        n_runs = math.ceil(n_trials * n_seeds / busy) if evenly else math.ceil(n_trials / busy) * n_seeds
         slower = max(1.0, busy / self.n_cores) * (1.0 if busy == 1 else 1 + LOST_AT_RUNGS)
         per_label = []
         for speed in self.speeds.values():
             early = max(0, min(last, speed.first_update) - first) * speed.start_share
             steps = early + max(0, last - max(first, speed.first_update))
             if self.together:
-                own = math.ceil(n_trials / busy)
-                each = min(self.n_structures, own) * speed.shared_seconds + own * n_seeds * speed.run_seconds
+                n_own = min(self.n_structures, math.ceil(n_trials / busy))
+                each = n_own * speed.shared_seconds + n_runs * speed.run_seconds
             else:
                 each = math.ceil(n_trials / busy) * speed.step_seconds(n_seeds)
             n_evaluations = self._n_evaluations(last) - self._n_evaluations(first)
-            evaluating = n_evaluations * math.ceil(n_trials / busy) * n_seeds * speed.evaluation_seconds
+            evaluating = n_evaluations * n_runs * speed.evaluation_seconds
             per_label.append(steps * each + evaluating)
         # Agents in processes of their own end when the slowest does; in a population they are trained in turns.
         return slower * (sum(per_label) / len(per_label) if self.together else max(per_label))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agents.config.work import relative_work
 from finder.executors.executor import NextTrial, StudyListener
@@ -15,8 +15,7 @@ class Batching:
     """Forms batches of trials.
 
     Attributes:
-        members: Largest number of runs (trials times seeds) of a batch; a trial is never split. None: one trial a
-            batch.
+        members: Largest number of runs (trials times seeds) of a batch. None: one trial a batch.
         trials: Largest number of trials that are requested at a time, over all batches; None for no limit. A sampler
             that learns from results needs a small number.
     """
@@ -59,7 +58,7 @@ class Batching:
             room -= len(trial.seeds)
             if self._is_resumed_batch(trials, listener):
                 break
-        return split_into_batches(trials, n_workers)
+        return split_into_batches(trials, n_workers, divides=self.members is not None)
 
     def _is_resumed_batch(self, trials: list[TrialSpec], listener: StudyListener) -> bool:
         """Return whether these trials are an interrupted batch, to which no new trials are added.
@@ -81,20 +80,31 @@ class Batching:
         return min(known, default=None), self.members * n_workers
 
 
-def split_into_batches(trials: list[TrialSpec], n_workers: int) -> list[list[TrialSpec]]:
+def split_into_batches(trials: list[TrialSpec], n_workers: int, *, divides: bool = False) -> list[list[TrialSpec]]:
     """Split trials into batches that take about equally long, and keep trials of equal structure together.
 
     Workers wait for each other at rungs, so the slowest batch determines the time of all. The slowest structures come
-    first, which leaves the fast ones to fill the gaps. If trials of equal structure are split, neighbours go to
-    different workers: neighbours in a plan perform alike, and when the worse half is pruned at a rung, every worker
-    should keep some trials.
+    first, which leaves the fast ones to fill the gaps. If trials of equal structure are split, those with similar
+    hyperparameters go to different workers: they perform alike, and when the worse half is pruned at a rung, every
+    worker should keep half of its trials.
+
+    Args:
+        trials: The trials.
+        n_workers: Largest number of batches.
+        divides: Whether the seeds of a trial may be divided among two batches or more, so that all batches have the
+            same number of runs (+-1): three trials of five seeds are eight runs and seven. Only trials of one structure
+            are divided, as each worker compiles it anyway. Defaults to False.
     """
     structures: dict[tuple[object, ...], list[TrialSpec]] = {}
     for trial in trials:
         structures.setdefault(trial.agent.structure(), []).append(trial)
     work = {trial.number: len(trial.seeds) * relative_work(trial.agent.config) for trial in trials}
     groups = sorted(structures.values(), key=lambda group: -round(math.log2(relative_work(group[0].agent.config))))
+    if n_workers > 1:
+        groups = [_similar_together(group) for group in groups]
     ordered = [trial for group in groups for i in range(n_workers) for trial in group[i::n_workers]]
+    if divides and len(structures) == 1:
+        return _split_evenly(ordered, n_workers)
     total = sum(work.values())
     batches: list[list[TrialSpec]] = [[] for _ in range(n_workers)]
     before = 0.0
@@ -103,3 +113,34 @@ def split_into_batches(trials: list[TrialSpec], n_workers: int) -> list[list[Tri
         batches[min(int(middle * n_workers / total), n_workers - 1)].append(trial)
         before += work[trial.number]
     return [batch for batch in batches if batch]
+
+
+def _split_evenly(trials: list[TrialSpec], n_workers: int) -> list[list[TrialSpec]]:
+    """Split trials of equal structure into batches of equally many runs, and divide those at the borders."""
+    n_runs = sum(len(trial.seeds) for trial in trials)
+    borders = [round(n_runs * k / n_workers) for k in range(1, n_workers + 1)]
+    batches: list[list[TrialSpec]] = [[] for _ in borders]
+    before = 0
+    for trial in trials:
+        after = before + len(trial.seeds)
+        for batch, first, last in zip(batches, [0, *borders], borders, strict=False):
+            seeds = trial.seeds[max(0, first - before) : max(0, last - before)]
+            if seeds:
+                batch.append(trial if len(seeds) == len(trial.seeds) else replace(trial, seeds=seeds))
+        before = after
+    return [batch for batch in batches if batch]
+
+
+def _similar_together(trials: list[TrialSpec]) -> list[TrialSpec]:
+    """Order trials by the hyperparameters in which they differ: names first, such as the optimizer, then numbers."""
+    values = {trial.number: trial.agent.config.to_dict() for trial in trials}
+    first = values[trials[0].number]
+    differing = [name for name in first if any(own.get(name) != first[name] for own in values.values())]
+    numbers = [name for name in differing if all(isinstance(own.get(name), int | float) for own in values.values())]
+    names = [name for name in differing if name not in numbers]
+
+    def key(trial: TrialSpec) -> tuple[list[str], list[float]]:
+        own = values[trial.number]
+        return [repr(own.get(name)) for name in names], [own[name] for name in numbers]
+
+    return sorted(trials, key=key)

@@ -52,7 +52,7 @@ class MessageBroker:
         with self._changed:
             self._events.append((kind, worker, content))
             if kind == "started":
-                self._forget(content[0])
+                self._forget(*content)
             elif kind == "episodes" and self._keep_values:
                 self._append(content)
             return self._stops.get(worker)
@@ -109,10 +109,12 @@ class MessageBroker:
                 for name, values in by_name.items()
             }
 
-    def _forget(self, number: int) -> None:
-        """Remove the episodes of a trial that starts; after the death of its process they are reported again."""
+    def _forget(self, number: int, configuration: Mapping[str, Any]) -> None:
+        """Remove the episodes of runs that start; after the death of their process they are reported again."""
         for values in (self._rewards, self._losses):
-            values.pop(number, None)
+            left = {key: own for key, own in values.pop(number, {}).items() if key[0] not in configuration["seeds"]}
+            if left:
+                values[number] = left
 
     def _append(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
         for number, own in records.items():

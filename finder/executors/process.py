@@ -17,16 +17,16 @@ from multiprocess.connection import wait
 from agents.backend.threads import threads_for
 from agents.errors import check_at_least
 from agents.processes.fork_server import await_fork_server, prepare_processes, without_main_module
+from agents.processes.interrupts import defer_interrupts
 from agents.processes.orphans import end_with_parent
 from agents.shared_objects import address_for_processes
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor, NextTrial, StudyListener
 from finder.executors.message_broker import BrokerManager, MessageBroker
-from finder.executors.signals import defer_interrupts
+from finder.executors.preparation import CHILD
 from finder.executors.worker_pool import TrialDispatcher, WorkerProcess
 
 POLL_SECONDS = 0.05
-CHILD = "finder.executors.worker_process"
 
 
 class ProcessExecutor(Executor):

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from agents.contract.pickling import pickled
+from agents.processes.interrupts import defer_interrupts
 from finder.executors.batches import Batching
+from finder.executors.divided_trials import DividedTrials
 from finder.executors.executor import NextTrial, StudyListener
 from finder.executors.message_broker import Event, MessageBroker
-from finder.executors.signals import defer_interrupts
 from finder.trials.execution import with_executor
 from finder.trials.trial import INTERRUPTED, Outcome, TrialSpec
 from studies.spec.attributes import FailureKind
@@ -127,6 +128,7 @@ class TrialDispatcher:
         self.exhausted = False
         self.unassigned: deque[list[TrialSpec]] = deque()  # batches of processes that have died
         self.crashes: Counter[int] = Counter()
+        self.divided = DividedTrials()
         self.checked = time.monotonic()
 
     @property
@@ -192,6 +194,7 @@ class TrialDispatcher:
             return
         batches = self.batching.next(self.next_trial, self.n_jobs - n_busy, self.listener)
         self.exhausted = not batches
+        self.divided.begin(batches)
         for batch in batches:
             self._assign(batch)
 
@@ -250,8 +253,8 @@ class TrialDispatcher:
         self.workers[worker].started = kind != "taken"
         if kind == "started":
             number, configuration = content
-            if number in self.workers[worker].running:
-                self.listener.started(number, with_executor(configuration, self.name, self.n_jobs))
+            if number in self.workers[worker].running and (whole := self.divided.built(number, configuration)):
+                self.listener.started(number, with_executor(whole, self.name, self.n_jobs))
         elif kind == "episodes":
             self.listener.episodes(content)
         elif kind == "hangs":
@@ -259,8 +262,8 @@ class TrialDispatcher:
         elif kind == "rung":
             if self.listener.prunes:
                 self.workers[worker].rung = content
-            else:
-                self.listener.rung(*content)
+            elif known := self.divided.rung(*content):
+                self.listener.rung(content[0], known)
         elif kind == "ended":
             self._end(worker, *content)
             if not (self.keeps_workers or self.reuses or self.workers[worker].running):
@@ -286,23 +289,26 @@ class TrialDispatcher:
         for worker in workers.values():
             assert worker.rung is not None
             env_steps = worker.rung[0]
-            values |= worker.rung[1]
-        reasons = self.listener.rung(env_steps, values)
+            values |= self.divided.rung(*worker.rung)
+        reasons = self.listener.rung(env_steps, values) if values else {}
         self.exhausted = self.exhausted and not self.listener.pauses
         for number, worker in workers.items():
             assert worker.rung is not None
-            self.broker.reply(number, {trial: why for trial, why in reasons.items() if trial in worker.rung[1]})
+            own = {trial: why for trial, why in reasons.items() if trial in worker.rung[1]}
+            self.broker.reply(number, own | self.divided.stopped(worker.rung[1]))
             worker.rung, worker.last_contact = None, time.monotonic()
 
     # How trials and workers end -------------------------------------------------------------------------------
 
     def _end(self, worker: int, number: int, outcome: Outcome) -> None:
-        running = self.workers[worker].running
-        if number not in running:
-            return
-        running.remove(number)
-        self.listener.ended(number, outcome)
-        self.exhausted = self.exhausted and not self.listener.pauses  # a paused trial may be promoted now
+        if number in self.workers[worker].running:
+            self.workers[worker].running.remove(number)
+            self._report_end(number, outcome)
+
+    def _report_end(self, number: int, outcome: Outcome) -> None:
+        if (joined := self.divided.ended(number, outcome)) is not None:
+            self.listener.ended(number, joined)
+            self.exhausted = self.exhausted and not self.listener.pauses  # a paused trial may be promoted now
 
     def _kill_hung(self) -> None:
         """Kill the workers that were silent for so long that they hang in compiled code (see `watchdog`)."""
@@ -383,7 +389,7 @@ class TrialDispatcher:
             for trial in sorted(worker.running):
                 self._end(number, trial, Outcome(state="interrupted", reason=INTERRUPTED))
         for waiting in [trial for batch in self.unassigned for trial in batch]:
-            self.listener.ended(waiting.number, Outcome(state="interrupted", reason=INTERRUPTED))
+            self._report_end(waiting.number, Outcome(state="interrupted", reason=INTERRUPTED))
         self.workers, self.unassigned = {}, deque()
 
     def _broker_answers(self) -> bool:

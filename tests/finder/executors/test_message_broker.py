@@ -40,9 +40,9 @@ def test_episodes_of_alternating_seeds_are_grouped_by_seed():
 
 def test_episode_that_is_sent_again_is_counted_once():
     broker = MessageBroker(keep_values=True)
-    broker.post("started", 0, (0, {}))
+    broker.post("started", 0, (0, {"seeds": [0, 1]}))
     broker.post("episodes", 0, {0: episodes((9.0, 0.9), (9.0, 0.9), (9.0, 0.9))})  # then its process dies
-    broker.post("started", 1, (0, {}))
+    broker.post("started", 1, (0, {"seeds": [0, 1]}))
     broker.post("episodes", 1, {0: episodes((1.0, None), (3.0, 0.5)) + episodes((2.0, None), seed=1)})
     broker.post(
         "episodes", 1, {0: episodes((0.0, 0.1), seed=1)}
@@ -50,6 +50,16 @@ def test_episode_that_is_sent_again_is_counted_once():
     values = broker.values()
     assert values["rewards"] == {0: [1.0, 3.0, 0.0]}
     np.testing.assert_equal(values["losses"], {0: [math.nan, 0.5, 0.1]})
+
+
+def test_start_of_a_part_of_a_trial_leaves_the_episodes_of_its_other_seeds():
+    broker = MessageBroker(keep_values=True)
+    broker.post("started", 0, (0, {"seeds": [0]}))
+    broker.post("episodes", 0, {0: episodes((1.0, 0.1))})
+    broker.post("started", 1, (0, {"seeds": [1]}))
+    broker.post("episodes", 1, {0: episodes((2.0, 0.2), seed=1)})
+    broker.post("started", 0, (0, {"seeds": [0]}))  # its process has died
+    assert broker.values()["rewards"] == {0: [2.0]}
 
 
 def test_stop_request_is_the_answer_to_the_next_message():

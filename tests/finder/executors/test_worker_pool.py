@@ -31,7 +31,7 @@ class Waiting:
         time.sleep(self._seconds)
         while (batch := self._broker.receive_batch(0)) is not None:
             for number in batch[0]:
-                self._broker.post("started", 0, (number, {}))
+                self._broker.post("started", 0, (number, {"seeds": [0]}))
                 self._broker.finish(0, number, Outcome(state="complete", value=1.0))
 
     def is_alive(self) -> bool:
@@ -77,7 +77,7 @@ class Stopping(Waiting):
 
     def _run(self) -> None:
         [number] = self._broker.receive_batch(0)[0]
-        self._broker.post("started", 0, (number, {}))
+        self._broker.post("started", 0, (number, {"seeds": [0]}))
         assert self._broker.receive_batch(0) is None
         time.sleep(self._seconds)
         self._broker.finish(0, number, Outcome(state="interrupted", reason="saved"))
