@@ -28,7 +28,7 @@ CASES = {  # agent, executor, trials, environment steps of each, settings
 RUN = """
 import json, os, sys, time
 from finder.trials.checkpoints import Checkpoints
-from finder.executors import make_executor
+from finder.executors.choice import make_executor
 from finder.search.object_resolver import ObjectResolver
 from finder.search.search import Search
 from studies.recording.opening import open_study

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from pick import DEVELOPED_ON
+from pick_cases import DEVELOPED_ON
 from simulated_returns import TABLES, Array
 
 from studies.simulation.run_table import RunTable

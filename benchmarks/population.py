@@ -125,7 +125,7 @@ def one(words: str) -> None:
 
     from agents.backend.silence import import_tensorflow
     from agents.processes.fork_server import await_fork_server, prepare_processes
-    from finder.executors.process import CHILD
+    from finder.executors.preparation import CHILD
     from finder.search.run_search import run_search
     from studies import StudySpec
 
@@ -480,7 +480,7 @@ print(json.dumps({"megabytes": resident()}))
 _TRIALS = (
     _RESIDENT
     + """
-from finder.executors import make_executor
+from finder.executors.choice import make_executor
 from finder.search.run_search import run_search
 from studies import StudySpec
 import finder.search.search as s

@@ -19,7 +19,8 @@ from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from finder.executors import Executor, make_executor
+from finder.executors.choice import make_executor
+from finder.executors.executor import Executor
 from finder.search.object_resolver import ObjectResolver
 from finder.search.search import Search
 from finder.trials.trial import Outcome, TrialSpec

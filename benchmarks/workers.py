@@ -35,7 +35,7 @@ TINY = {"n_steps": 32, "n_envs": 4, "batch_size": 64, "n_epochs": 1, "hidden_siz
 WORKER = """
 import json, sys, time
 import sqlalchemy as sa
-from finder.executors import make_executor
+from finder.executors.choice import make_executor
 from finder.search.object_resolver import ObjectResolver
 from finder.search.search import Search
 from studies.recording.opening import join_study

@@ -14,7 +14,7 @@ from finder.budgets.limit import Limit
 from finder.budgets.meters import Meter, StepMeter, TimeMeter
 from finder.budgets.resolution import refuse_contradictions, within_minutes, within_steps
 from finder.budgets.search_plan import SearchPlan, chosen_text, counted_minutes
-from finder.executors import Executor
+from finder.executors.executor import Executor
 from studies.errors import StudyError
 from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec

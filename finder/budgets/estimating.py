@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agents.backend.cores import cores
+from agents.backend.memory import free_memory
 from agents.errors import ConfigurationError
 from finder.budgets.cost import Costs
 from finder.budgets.measuring import measure
@@ -20,8 +21,7 @@ from finder.budgets.plan_numbers import (
     rungs_of,
 )
 from finder.budgets.search_plan import SearchPlan
-from finder.executors import Executor
-from finder.executors.machine import free_memory
+from finder.executors.executor import Executor
 from finder.trials.speed import Speed
 from finder.trials.trial import TrialSpec, limits_of
 from studies.adapters.expected_pruning import expected_courses

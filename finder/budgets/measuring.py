@@ -12,7 +12,7 @@ from agents.errors import ConfigurationError
 from agents.processes.fork_server import await_fork_server, prepare_processes, without_main_module
 from agents.shared_objects import address_for_processes
 from finder.executors.batches import split_into_batches
-from finder.executors.process import CHILD
+from finder.executors.preparation import CHILD
 from finder.trials.speed import Speed
 from finder.trials.trial import TrialSpec
 

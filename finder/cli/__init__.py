@@ -6,6 +6,8 @@ runs, so that ``finder --help`` is fast and only the commands that train import 
 
 from __future__ import annotations
 
+import atexit
+import gc
 from collections.abc import Sequence
 
 
@@ -18,6 +20,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0 on success; 1 if a study stopped early or found nothing; 2 for invalid input; 130 after Ctrl-C.
     """
+    if arguments is None:
+        atexit.register(gc.freeze)  # the exit would traverse all objects of TensorFlow for a second
     from finder.cli.app import run
 
     return run(arguments)

@@ -59,7 +59,7 @@ def run_search(
     try:
         with redirect_stdout_to_stderr(), started_by(_origin(output.words, file)), minutes_from_here(), progress:
             if prepares:
-                from finder.executors import prepare_workers
+                from finder.executors.preparation import prepare_workers
 
                 prepare_workers()
             import_tensorflow()
@@ -73,7 +73,7 @@ def run_search(
 
 def probably_forks(options: SearchOptions) -> bool:
     """Return whether worker processes will probably run a search, by its flags and the cores."""
-    from finder.executors.choice import are_processes_likely
+    from finder.executors.preparation import are_processes_likely
 
     seeds = values.seeds(options.seeds)
     n_seeds = 3 if seeds is None else seeds if isinstance(seeds, int) else len(seeds)

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from agents.backend.cores import cores
+from agents.backend.memory import free_memory
 from agents.distributed.strategies import StrategySpec
 from agents.errors import ConfigurationError, NotMappableError, check_at_least, unknown_name
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor
-from finder.executors.machine import free_memory
 from finder.executors.population_based import population_based_executor
+from finder.executors.preparation import n_steps_of, n_trials_of
 from studies.spec.scheduler_names import is_population_based, learns_from_results
 
 if TYPE_CHECKING:
@@ -26,9 +27,6 @@ POPULATION = 64
 
 WORTH_SECONDS = 4.0
 """Seconds of training by one process that make up for the start of a further one."""
-
-WORTH_PREPARING = 20_000
-"""Environment steps over all runs from which processes are prepared before it is known whether they pay."""
 
 TRIALS_AT_ONCE = 8
 """Trials that a population requests before it has results, for samplers that learn from results."""
@@ -73,43 +71,6 @@ def make_executor(
     raise unknown_name("executor", name, EXECUTORS)
 
 
-def probably_uses_processes(spec: StudySpec) -> bool:
-    """Return whether worker processes will probably run a study, before the speed of its agents is known."""
-    return are_processes_likely(
-        executor=spec.executor, pruner=spec.pruner, strategy=spec.strategy, n_jobs=spec.n_jobs,
-        n_trials=_n_trials(spec), n_steps=_n_steps(spec),
-    )  # fmt: skip
-
-
-def are_processes_likely(
-    *, executor: str | None, pruner: str, strategy: str, n_jobs: int | None, n_trials: int, n_steps: int | None
-) -> bool:
-    """Return whether worker processes will probably run trials.
-
-    Args:
-        executor: Name of the executor; None for none.
-        pruner: Name of the pruner, or empty.
-        strategy: Name of the distribution strategy.
-        n_jobs: Number of processes that is asked for; None if it is to be chosen.
-        n_trials: Number of trials.
-        n_steps: Environment steps of all runs; None if they are unknown.
-    """
-    if executor == "ray" or is_population_based(pruner):
-        return False
-    if executor == "process" or strategy != "none":
-        return True
-    chosen = min(cores(), n_trials) if n_steps is None or n_steps >= WORTH_PREPARING else 1
-    return executor != "inline" and (n_jobs or chosen) > 1
-
-
-def prepare_workers() -> None:
-    """Start the fork server of worker processes, which imports TensorFlow; does nothing if it is running."""
-    from agents.processes.fork_server import prepare_processes
-    from finder.executors.process import CHILD
-
-    prepare_processes(CHILD)
-
-
 def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone: str = "") -> Executor:
     """Return the executor that a study names, or the best one for it; `Executor.notes` has the reasons.
 
@@ -134,7 +95,7 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone:
         return RayExecutor(spec.n_jobs, cpus=spec.trial_cpus or 1.0, memory=memory)
     strategy = StrategySpec.of(spec.strategy)
     if not strategy.is_none:
-        n_jobs = spec.n_jobs or max(1, min(cores() // strategy.replicas, _n_trials(spec)))
+        n_jobs = spec.n_jobs or max(1, min(cores() // strategy.replicas, n_trials_of(spec)))
         executor = make_executor("process", n_jobs)
         executor.notes = [f"each run learns with the strategy {strategy}, so its trials have processes of their own"]
         return executor
@@ -146,7 +107,7 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone:
         where = "seeds and trials one after another" if name == "population" else "a process a trial"
         notes.append(f"{label} cannot be trained in a population ({where} instead): {refusal}")
     if name == "process" or (name == "auto" and refusals):
-        executor = make_executor("process", spec.n_jobs or min(cores(), _n_trials(spec)))
+        executor = make_executor("process", spec.n_jobs or min(cores(), n_trials_of(spec)))
     else:
         n_jobs = spec.n_jobs or _default_n_jobs(spec, max(member.seconds for member in members.values()))
         population, note = _population_that_fits(spec, max(member.n_bytes for member in members.values()), n_jobs)
@@ -181,18 +142,9 @@ def _probe_member(agent: AgentSpec) -> _Member:
         return _Member()
 
 
-def _n_trials(spec: StudySpec) -> int:
-    return len(spec.plan()) or spec.n_trials
-
-
-def _n_steps(spec: StudySpec) -> int | None:
-    """Return the environment steps of all runs, None where the budget is in episodes."""
-    return None if spec.env_steps is None else spec.env_steps * len(spec.seeds) * _n_trials(spec)
-
-
 def _default_n_jobs(spec: StudySpec, seconds_per_step: float) -> int:
     """Return the number of processes that pays: each imports TensorFlow and compiles, so little work needs one."""
-    n_steps, most = _n_steps(spec), min(cores(), _n_trials(spec))
+    n_steps, most = n_steps_of(spec), min(cores(), n_trials_of(spec))
     return most if n_steps is None else max(1, min(most, int(n_steps * seconds_per_step / WORTH_SECONDS)))
 
 

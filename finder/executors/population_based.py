@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agents.backend.memory import free_memory
 from agents.errors import ConfigurationError, NotMappableError
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor
-from finder.executors.machine import free_memory
 from studies.population_based.choice import population_based_of
 from studies.spec.population_rules import N_INTERVALS, PERTURB_STEPS, perturb_steps_of, searched_ranges
 

@@ -11,7 +11,7 @@ from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import places_in
-from finder.executors import choose_executor
+from finder.executors.choice import choose_executor
 from finder.finders.optimizer import optimizers_by_label
 from finder.results.search_result import SearchResult
 from finder.search.display import open_display, uses_builtin_display

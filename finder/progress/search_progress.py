@@ -21,7 +21,7 @@ from finder.progress.tracker import Best, Tracker, spread_of
 from studies.words import are, counted, failure_word, params_text, rate_text, the_best
 
 if TYPE_CHECKING:
-    from finder.executors import Executor
+    from finder.executors.executor import Executor
     from finder.trials.trial import Outcome, TrialSpec
     from studies.database.records import EpisodeRecord
     from studies.study.study import OpenStudy

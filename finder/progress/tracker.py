@@ -16,7 +16,7 @@ from finder.progress.running_trial import SHARE_TO_JUDGE, RunningTrial
 from studies.words import the_best
 
 if TYPE_CHECKING:
-    from finder.executors import Executor
+    from finder.executors.executor import Executor
     from finder.trials.trial import Outcome, TrialSpec
     from studies.database.records import EpisodeRecord
     from studies.study.study import OpenStudy

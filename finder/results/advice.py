@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from studies.analysis.remedies import remedy_text
 from studies.storage.commands import storage_flag
 from studies.study.origin import read_origin
 from studies.words import rate_text
@@ -79,6 +78,8 @@ def advice_of(origin: StudyOrigin | None, storage: str, remedy: Remedy) -> Advic
         remedy: The remedy.
     """
     if origin is None:
+        from studies.analysis.remedies import remedy_text
+
         return Advice(remedy_text(remedy), remedy.purpose)
     if origin.by == "python":
         return Advice(call_text(remedy), remedy.purpose)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypedDict
 
-from finder.executors import Executor
+from finder.executors.executor import Executor
 from finder.trials.trial import Outcome, TrialSpec
 from studies.database.records import EpisodeRecord
 from studies.study.study import OpenStudy

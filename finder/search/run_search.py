@@ -11,7 +11,9 @@ from agents.trust.allowed_modules import places_in
 from finder.budgets.budgeted import budgeted_search
 from finder.budgets.clock import began
 from finder.budgets.dry_run import PlanMade, is_dry_run
-from finder.executors import Executor, choose_executor, prepare_workers, probably_uses_processes
+from finder.executors.choice import choose_executor
+from finder.executors.executor import Executor
+from finder.executors.preparation import prepare_workers, probably_uses_processes
 from finder.search.display import open_display, uses_builtin_display
 from finder.search.object_resolver import ObjectResolver, check_plan
 from finder.search.observer import GuardedObserver, Observer

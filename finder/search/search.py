@@ -16,7 +16,7 @@ from typing import Any, cast
 from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import restriction
 from finder.budgets.limit import BudgetSpent, Limit
-from finder.executors import Executor
+from finder.executors.executor import Executor
 from finder.search.changed_defaults import changed_defaults
 from finder.search.interruption_messages import interrupt_message, outage_message
 from finder.search.object_resolver import ObjectResolver

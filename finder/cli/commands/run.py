@@ -51,7 +51,7 @@ def run(
     quiet: Quiet = False,
 ) -> int:
     """Run the study of a TOML file; flags override some of its fields."""
-    from finder.executors import probably_uses_processes
+    from finder.executors.preparation import probably_uses_processes
     from finder.search.study_file import read_study
     from studies.errors import StudyError
     from studies.spec.spec import StudySpec

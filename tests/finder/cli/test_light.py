@@ -14,7 +14,7 @@ from finder.cli import main
 code = main({words!r})
 print("code", code, "loaded", *(name for name in {heavy!r} if name in sys.modules), file=sys.stderr)
 """
-HEAVY = ("tensorflow", "keras", "optuna", "pandas", "sqlalchemy", "plotly", "gymnasium")
+HEAVY = ("tensorflow", "keras", "optuna", "pandas", "scipy", "sqlalchemy", "plotly", "gymnasium")
 
 
 def loaded(finder: Any, *words: str, before: str = "") -> list[str]:

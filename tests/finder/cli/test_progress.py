@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 
 from agents.contract.spec import AgentSpec
 from finder import LRFinder
-from finder.executors import make_executor
+from finder.executors.choice import make_executor
 from finder.progress.best_effort_stream import BestEffortStream
 from finder.progress.search_progress import LiveProgress, PlainProgress, end_line, headline
 from finder.progress.text_layout import truncate_words

@@ -11,8 +11,9 @@ from fakes import SMALL_DQN, SMALL_PPO
 from agents import AgentSpec, ConfigurationError
 from agents.algorithms.ppo import PPO
 from agents.config.work import relative_work
-from finder.executors import choice, choose_executor, machine
+from finder.executors import choice
 from finder.executors.batches import split_into_batches
+from finder.executors.choice import choose_executor
 from finder.executors.executor import Executor
 from finder.finders.lr import LRFinder
 from finder.search.study_file import read_study
@@ -107,8 +108,25 @@ def test_trials_are_split_evenly_and_grouped_by_structure():
     assert [[t.number for t in batch] for batch in split_into_batches(alike, 2)] == [
         [0, 2, 4],
         [1, 3, 5],
-    ]  # neighbours are separated
+    ]
     assert split_into_batches([], 2) == []
+
+
+def test_trials_of_similar_hyperparameters_are_separated():
+    # The order of a plan halves the range again and again, so that every second trial has a rate of the upper half.
+    rates = [1e-5, 1e-3, 1e-4, 1e-2, 3e-5, 3e-3, 3e-4, 3e-2]
+    trials = [
+        TrialSpec(
+            number=number,
+            agent=AgentSpec.of("ppo", "CartPole-v1", {"learning_rate": rate}),
+            seeds=(0, 1),
+            env_steps=10,
+        )
+        for number, rate in enumerate(rates)
+    ]
+    batches = split_into_batches(trials, 2)
+    best = {number for number, rate in enumerate(rates) if 1e-4 <= rate <= 3e-3}
+    assert [len(best.intersection(trial.number for trial in batch)) for batch in batches] == [2, 2]
 
 
 def test_batches_take_about_equally_long():
@@ -124,23 +142,6 @@ def test_batches_take_about_equally_long():
 @pytest.mark.parametrize("hidden_sizes", [[], [8]])
 def test_every_network_takes_some_time(hidden_sizes: list[int]):
     assert relative_work(AgentSpec.of("ppo", "CartPole-v1", {"hidden_sizes": hidden_sizes}).config) > 0
-
-
-def test_memory_limits_of_containers_are_respected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr("agents.backend.cores.CGROUP", tmp_path)
-    monkeypatch.setattr(machine, "_MEMINFO", tmp_path / "meminfo")
-    assert machine.free_memory() is None
-    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:    2000 kB\n")
-    assert machine.free_memory() == 2_048_000
-    (tmp_path / "memory.max").write_text("1000000\n")
-    (tmp_path / "memory.current").write_text("400000\n")
-    assert machine.free_memory() == 600_000
-    (tmp_path / "memory.max").write_text("max\n")
-    assert machine.free_memory() == 2_048_000
-    (tmp_path / "memory").mkdir()
-    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("700000\n")
-    (tmp_path / "memory" / "memory.usage_in_bytes").write_text("400000\n")
-    assert machine.free_memory() == 300_000
 
 
 class TestStrategies:

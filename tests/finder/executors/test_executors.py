@@ -26,7 +26,8 @@ from agents.backend.cores import cores
 from agents.backend.threads import threads_for, threads_in_use
 from agents.contract.pickling import pickled
 from agents.distributed import shared
-from finder.executors import Executor, make_executor
+from finder.executors.choice import make_executor
+from finder.executors.executor import Executor
 from finder.executors.inline import InlineExecutor
 from finder.trials.trial import TrialSpec
 from studies.database.records import EpisodeRecord
@@ -51,7 +52,7 @@ class Mine(PPO):
 ENDLESS = """
 from fakes import SMALL_PPO, RecordingListener
 from agents import AgentSpec
-from finder.executors import make_executor
+from finder.executors.choice import make_executor
 from finder.trials.trial import TrialSpec
 
 
@@ -70,7 +71,7 @@ OF_ITS_PLACE = """
 from pathlib import Path
 from fakes import SMALL_PPO, RecordingListener, TwoStep
 from agents import AgentSpec
-from finder.executors import make_executor
+from finder.executors.choice import make_executor
 from finder.trials.trial import TrialSpec
 
 

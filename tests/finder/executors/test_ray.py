@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agents import AgentSpec, ConfigurationError
-from finder.executors import choose_executor
+from finder.executors.choice import choose_executor
 from finder.executors.ray_cluster import capacity_for
 from studies import StudyError, StudySpec
 

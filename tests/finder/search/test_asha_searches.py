@@ -18,7 +18,7 @@ from small_study import curves, start
 
 from agents import AgentSpec, ConfigurationError
 from finder import run_search, tune
-from finder.executors import make_executor
+from finder.executors.choice import make_executor
 from finder.progress.tracker import Tracker
 from finder.search.object_resolver import ObjectResolver
 from finder.search.search import Search

@@ -15,7 +15,8 @@ from agents import AgentSpec, ConfigurationError
 from agents.contract.registry import ALGORITHMS, IMITATION, MULTI_AGENT
 from agents.environments.vector import batch
 from finder import run_file, run_search, tune
-from finder.executors import choice, make_executor
+from finder.executors import choice
+from finder.executors.choice import make_executor
 from finder.finders.tuning import current_params, default_space, parse_spaces
 from finder.results.table import trial_table
 from finder.search.object_resolver import ObjectResolver
