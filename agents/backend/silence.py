@@ -13,8 +13,8 @@ from contextlib import contextmanager
 def import_tensorflow() -> None:
     """Import TensorFlow and Keras without log lines on stderr. Errors of the import are shown in full.
 
-    The garbage collector rests meanwhile: it would traverse a growing number of objects, none of which is garbage, for
-    a quarter of the time of the import.
+    Python's garbage collector is off meanwhile: it would traverse a growing number of objects, none of which is
+    garbage, for a quarter of the time of the import.
 
     TensorFlow's log level is set for this process and its children, unless the environment sets it already. A few lines
     are written before TensorFlow reads that level; they are caught at file descriptor 2.
@@ -22,13 +22,13 @@ def import_tensorflow() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if "tensorflow" in sys.modules or os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0":
         return
-    with _without_collections(), _caught_stderr():
+    with _garbage_collector_off(), _caught_stderr():
         import tensorflow  # noqa: F401, I001 - before Keras, which would otherwise import it
         import keras  # noqa: F401
 
 
 @contextmanager
-def _without_collections() -> Iterator[None]:
+def _garbage_collector_off() -> Iterator[None]:
     was_enabled = gc.isenabled()
     gc.disable()
     try:

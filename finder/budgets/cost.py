@@ -116,18 +116,28 @@ class Costs:
         seconds, before = 0.0, 0
         for stage in course:
             first, last = max(before, reached), max(stage.until, reached)
-            seconds += self._stage_seconds(first, last, stage.n_trials, n_seeds, from_start=not (before or reached))
+            seconds += self._stage_seconds(first, last, stage.n_trials, n_seeds)
             before = stage.until
         return seconds * (1 + RECORDING)
 
-    def _stage_seconds(self, first: int, last: int, n_trials: int, n_seeds: int, *, from_start: bool) -> float:
+    def confirmation_seconds(self, env_steps: int, n_trials: int, n_seeds: int) -> float:
+        """Return the seconds of a confirmation, without the start of processes and compilation.
+
+        Args:
+            env_steps: Environment steps of each run.
+            n_trials: Finalists.
+            n_seeds: Seeds of each.
+        """
+        # The seeds of finalists of one structure are divided evenly among populations (`finder.executors.batches`).
+        divides = self.together and self.n_structures == 1
+        return self._stage_seconds(0, env_steps, n_trials, n_seeds, divides=divides) * (1 + RECORDING)
+
+    def _stage_seconds(self, first: int, last: int, n_trials: int, n_seeds: int, *, divides: bool = False) -> float:
         """Return the seconds of the environment steps from `first` to `last` of each run."""
         if last <= first or not n_trials:
             return 0.0
-        # At the start, populations of one structure have equally many runs; later, whole trials are left in each.
-        evenly = from_start and self.together and self.n_structures == 1
-        busy = min(self.n_processes, n_trials * n_seeds if evenly else n_trials)
-        n_runs = math.ceil(n_trials * n_seeds / busy) if evenly else math.ceil(n_trials / busy) * n_seeds
+        busy = min(self.n_processes, n_trials * n_seeds if divides else n_trials)
+        n_runs = math.ceil(n_trials * n_seeds / busy) if divides else math.ceil(n_trials / busy) * n_seeds
         slower = max(1.0, busy / self.n_cores) * (1.0 if busy == 1 else 1 + LOST_AT_RUNGS)
         per_label = []
         for speed in self.speeds.values():

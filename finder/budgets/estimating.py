@@ -17,11 +17,11 @@ from finder.budgets.plan_numbers import (
     memory_of,
     most_steps,
     n_finalists,
-    n_trials_of,
     rungs_of,
 )
 from finder.budgets.search_plan import SearchPlan
 from finder.executors.executor import Executor
+from finder.executors.preparation import n_trials_of
 from finder.trials.speed import Speed
 from finder.trials.trial import TrialSpec, limits_of
 from studies.adapters.expected_pruning import expected_courses

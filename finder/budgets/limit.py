@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 
 from finder.budgets.meters import Meter
-from finder.budgets.plan_numbers import n_finalists, n_trials_of
+from finder.budgets.plan_numbers import n_finalists
+from finder.executors.preparation import n_trials_of
 from studies.adapters.expected_pruning import Course, Stage, at_most, expected_courses
 from studies.spec.converters import MOST_SEEDS
 from studies.spec.scheduler_names import canonical_pruner_name

@@ -121,7 +121,7 @@ class TimeMeter(Meter):
 
     def confirmation(self, env_steps: int, n_trials: int, n_seeds: int) -> float:
         start = self._costs.confirmation_start_seconds(n_trials)
-        return start + self.correction * self._costs.batch_seconds((Stage(env_steps, n_trials),), n_seeds)
+        return start + self.correction * self._costs.confirmation_seconds(env_steps, n_trials, n_seeds)
 
     def rest(self, course: Course, n_seeds: int, reached: int) -> float:
         return self.correction * self._costs.rest_seconds(course, n_seeds, reached)

@@ -12,11 +12,6 @@ from studies.adapters.expected_pruning import Course, Stage, expected_courses, k
 from studies.spec.spec import StudySpec
 
 
-def n_trials_of(spec: StudySpec) -> int:
-    """Return the trials of the search of a study."""
-    return len(spec.plan()) or spec.n_trials
-
-
 def n_finalists(spec: StudySpec, n_trials: int) -> int:
     """Return how many finalists are confirmed: none of a single trial, among which there is nothing to choose."""
     return min(spec.confirm, n_trials) if n_trials > 1 else 0
@@ -59,7 +54,7 @@ def confirmation_seconds(spec: StudySpec, costs: Costs, n_trials: int, n_seeds: 
     """Return the seconds of a confirmation, without the start of processes."""
     if not n_trials or spec.env_steps is None:
         return 0.0
-    return costs.batch_seconds((Stage(spec.env_steps, n_trials),), n_seeds)
+    return costs.confirmation_seconds(spec.env_steps, n_trials, n_seeds)
 
 
 def rungs_of(courses: Sequence[Course]) -> tuple[Stage, ...]:

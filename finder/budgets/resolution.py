@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from finder.budgets.estimating import Measured, longest_episode_of
-from finder.budgets.plan_numbers import estimated_time, expected_steps, n_trials_of, with_budget
+from finder.budgets.plan_numbers import estimated_time, expected_steps, with_budget
 from finder.budgets.search_plan import counted_minutes
+from finder.executors.preparation import n_trials_of
 from studies.adapters.expected_pruning import expected_courses
 from studies.errors import StudyError
 from studies.spaces.spaces import LARGEST

@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 on success; 1 if a study stopped early or found nothing; 2 for invalid input; 130 after Ctrl-C.
     """
     if arguments is None:
-        atexit.register(gc.freeze)  # the exit would traverse all objects of TensorFlow for a second
+        atexit.register(gc.freeze)  # else the exit takes a second longer, for reference cycles of TensorFlow
     from finder.cli.app import run
 
     return run(arguments)

@@ -15,7 +15,7 @@ class Batching:
     """Forms batches of trials.
 
     Attributes:
-        members: Largest number of runs (trials times seeds) of a batch. None: one trial a batch.
+        members: Number of runs (trials times seeds) from which a batch is full. None: one trial a batch.
         trials: Largest number of trials that are requested at a time, over all batches; None for no limit. A sampler
             that learns from results needs a small number.
     """
@@ -58,7 +58,8 @@ class Batching:
             room -= len(trial.seeds)
             if self._is_resumed_batch(trials, listener):
                 break
-        return split_into_batches(trials, n_workers, divides=self.members is not None)
+        confirms = all(trial.confirms is not None for trial in trials)  # none of them is pruned or paused
+        return split_into_batches(trials, n_workers, divides=confirms and self.members is not None)
 
     def _is_resumed_batch(self, trials: list[TrialSpec], listener: StudyListener) -> bool:
         """Return whether these trials are an interrupted batch, to which no new trials are added.

@@ -1,4 +1,7 @@
-"""Trials whose seeds are divided among workers: their parts are joined before the listener hears of them."""
+"""Trials whose seeds are divided among workers: their parts are joined before the listener hears of them.
+
+Only confirmations are divided, of which nothing is pruned or paused (`finder.executors.batches`).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from agents.training.records import MetricSummary
 from finder.trials.trial import FELL_BEHIND, Outcome, State, TrialSpec
 from studies.statistics.values import mean_of_seeds
 
-_WEIGHT: tuple[State, ...] = ("failed", "interrupted", "pruned", "paused", "complete")
+_DECISIVE_FIRST: tuple[State, ...] = ("failed", "interrupted", "pruned", "paused", "complete")
 """States, the first of which decides how a trial has ended whose parts have ended in different ways."""
 
 
@@ -24,7 +27,7 @@ class DividedTrials:
         self._parts: dict[int, list[TrialSpec]] = {}
         self._built: set[int] = set()
         self._outcomes: dict[int, list[Outcome]] = {}
-        self._at: dict[tuple[int, int], dict[int, float]] = {}
+        self._values_at: dict[tuple[int, int], dict[int, float]] = {}
 
     def begin(self, batches: Sequence[Sequence[TrialSpec]]) -> None:
         """Note which trials of some batches are divided."""
@@ -55,16 +58,16 @@ class DividedTrials:
             if number not in self._parts:
                 known[number] = dict(own)
                 continue
-            at = self._at.setdefault((number, env_steps), self._final_values(number))
-            at |= own
+            at = self._final_values(number) | self._values_at.get((number, env_steps), {}) | dict(own)
+            self._values_at[number, env_steps] = at
             if len(at) == len(self._seeds(number)):
                 known[number] = self._in_order(number, at)
         return known
 
     def stopped(self, numbers: Collection[int]) -> dict[int, str]:
-        """Return the reason to stop for those trials of which another part has failed already."""
-        failed = {n for n in numbers if any(each.state == "failed" for each in self._outcomes.get(n, ()))}
-        return dict.fromkeys(failed, FELL_BEHIND)
+        """Return the reason to stop for those trials of which another part has ended before its time."""
+        ended = {n: [each for each in self._outcomes.get(n, ()) if each.state != "complete"] for n in numbers}
+        return {n: FELL_BEHIND if own[0].state == "failed" else own[0].reason for n, own in ended.items() if own}
 
     def ended(self, number: int, outcome: Outcome) -> Outcome | None:
         """Return the outcome of a trial of which a part has ended; None if other parts have not ended."""
@@ -75,7 +78,7 @@ class DividedTrials:
         if len(outcomes) < len(self._parts[number]):
             return None
         joined = self._joined(number, outcomes)
-        self._at = {key: own for key, own in self._at.items() if key[0] != number}
+        self._values_at = {key: own for key, own in self._values_at.items() if key[0] != number}
         del self._parts[number], self._outcomes[number]
         self._built.discard(number)
         return joined
@@ -92,7 +95,7 @@ class DividedTrials:
         return {seed: value for each in ended if each.state == "complete" for seed, value in each.seed_values.items()}
 
     def _joined(self, number: int, outcomes: Sequence[Outcome]) -> Outcome:
-        decisive = min(outcomes, key=lambda each: _WEIGHT.index(each.state))
+        decisive = min(outcomes, key=lambda each: _DECISIVE_FIRST.index(each.state))
         merged: dict[int, float] = {}
         for each in outcomes:
             merged |= each.seed_values

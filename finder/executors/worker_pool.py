@@ -20,6 +20,7 @@ from finder.executors.divided_trials import DividedTrials
 from finder.executors.executor import NextTrial, StudyListener
 from finder.executors.message_broker import Event, MessageBroker
 from finder.trials.execution import with_executor
+from finder.trials.speed import KEPT_STRUCTURES
 from finder.trials.trial import INTERRUPTED, Outcome, TrialSpec
 from studies.spec.attributes import FailureKind
 
@@ -89,6 +90,7 @@ class _Worker:
     started: bool = False  # whether its batch has sent an event: it sends none while it builds agents
     hung: bool = False  # whether it hung and was killed
     suspects: dict[int, str] = field(default_factory=dict)  # the trial in which it hung -> the message
+    structures: list[tuple[Any, ...]] = field(default_factory=list)  # that it keeps compiled, newest first
 
 
 class TrialDispatcher:
@@ -127,7 +129,7 @@ class TrialDispatcher:
         self.events: deque[Event] = deque()  # received, but not handled yet
         self.exhausted = False
         self.unassigned: deque[list[TrialSpec]] = deque()  # batches of processes that have died
-        self.crashes: Counter[int] = Counter()
+        self.crashes: Counter[tuple[int, tuple[int, ...]]] = Counter()  # of a trial, and the seeds of the part
         self.divided = DividedTrials()
         self.checked = time.monotonic()
 
@@ -153,7 +155,8 @@ class TrialDispatcher:
         """
         self.next_trial, self.listener = next_trial, listener
         self.exhausted, self.checked = False, time.monotonic()
-        self._remove_dead_idle()
+        # Idle processes may have died since the last call, for lack of memory, for example.
+        self.workers = {number: worker for number, worker in self.workers.items() if worker.process.is_alive()}
         try:
             while True:
                 # Ctrl-C interrupts waiting, not the start of a process, a call of the broker or a write.
@@ -189,19 +192,21 @@ class TrialDispatcher:
         """Request trials for idle workers. Workers that reach rungs together get their batches together."""
         while self.unassigned and self.n_busy < self.n_jobs:
             self._assign(self.unassigned.popleft())
-        n_busy = self.n_busy
-        if self.exhausted or (n_busy and self.keeps_workers) or n_busy >= self.n_jobs:
+        if self.exhausted or (self.n_busy and self.keeps_workers) or self.n_busy >= self.n_jobs:
             return
-        batches = self.batching.next(self.next_trial, self.n_jobs - n_busy, self.listener)
+        batches = self.batching.next(self.next_trial, self.n_jobs - self.n_busy, self.listener)
         self.exhausted = not batches
         self.divided.begin(batches)
         for batch in batches:
             self._assign(batch)
 
     def _assign(self, batch: list[TrialSpec]) -> None:
+        structures = {trial.agent.structure() for trial in batch}
         idle = [number for number, worker in self.workers.items() if not worker.running]
+        idle.sort(key=lambda number: -len(structures.intersection(self.workers[number].structures)))
         number = idle[0] if idle and (self.keeps_workers or self.reuses) else self._start()
         worker = self.workers[number]
+        worker.structures = list(dict.fromkeys([*structures, *worker.structures]))[:KEPT_STRUCTURES]
         worker.batch, worker.running, worker.started = batch, {trial.number for trial in batch}, False
         if worker.last_contact is not None:
             worker.last_contact = time.monotonic()
@@ -222,11 +227,6 @@ class TrialDispatcher:
                 for worker in self.workers.values():
                     worker.process.kill()
                 self.workers = {}
-
-    def _remove_dead_idle(self) -> None:
-        """Remove the processes that have died since the last call of `run`, for lack of memory, for example."""
-        for number in [number for number, worker in self.workers.items() if not worker.process.is_alive()]:
-            del self.workers[number]
 
     def _end_idle(self, numbers: list[int]) -> None:
         """End idle workers."""
@@ -338,9 +338,8 @@ class TrialDispatcher:
     def _reassign_dead(self) -> None:
         """Reassign the trials of processes that have died, up to `MAX_CRASHES` times for each trial."""
         dead = [number for number, worker in self.workers.items() if not worker.process.is_alive()]
-        if not dead:
-            return
-        self._forward_events()  # an outcome may have arrived just before
+        if dead:
+            self._forward_events()  # an outcome may have arrived just before
         for number in dead:
             worker = self.workers.get(number)
             if worker is None:
@@ -354,18 +353,18 @@ class TrialDispatcher:
     def _reassign(self, number: int, reason: str) -> None:
         """Reassign the trials of a worker; trials that have lost `MAX_CRASHES` processes fail."""
         worker = self.workers[number]
-        self.crashes.update(worker.running)
         kind: FailureKind = "hung" if worker.hung else "killed"
-        for trial in sorted(worker.running):
-            if self.crashes[trial] >= MAX_CRASHES:
+        for trial in (trial for trial in worker.batch if trial.number in worker.running):
+            self.crashes[trial.number, trial.seeds] += 1
+            if self.crashes[trial.number, trial.seeds] >= MAX_CRASHES:
                 often = f", {MAX_CRASHES} times" if MAX_CRASHES > 1 else ""
-                self._end(number, trial, Outcome(state="failed", reason=f"{reason}{often}", failure=kind))
+                self._end(number, trial.number, Outcome(state="failed", reason=f"{reason}{often}", failure=kind))
         left = [trial for trial in worker.batch if trial.number in worker.running]
         if not left:
             return
         log.warning("Trials resume in another process: %s", reason)
         # One of the trials may be the cause: the second time each gets a process of its own.
-        again = any(self.crashes[trial.number] > 1 for trial in left)
+        again = any(self.crashes[trial.number, trial.seeds] > 1 for trial in left)
         self.unassigned.extend([[trial] for trial in left] if again else [left])
 
     def _stop_all(self) -> None:
@@ -393,8 +392,7 @@ class TrialDispatcher:
         self.workers, self.unassigned = {}, deque()
 
     def _broker_answers(self) -> bool:
-        try:
+        with suppress(OSError, EOFError):
             self.broker.values()
-        except (OSError, EOFError):
-            return False
-        return True
+            return True
+        return False

@@ -119,7 +119,7 @@ class Checkpoints:
             log.warning("Checkpoints of trials cannot be written: %s: %s", type(error).__name__, error)
         else:
             if path not in self._steps:
-                self._remove_older(group.keys, _epochs(group))
+                self._remove_older([group.keys[member] for member in group.runs], _epochs(group))
         self._steps[path] = group.trainer.env_steps
 
     def save_paused(self, group: Group, members: Collection[int]) -> None:

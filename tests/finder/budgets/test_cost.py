@@ -105,3 +105,14 @@ def test_only_processes_of_single_trials_are_started_again_for_the_confirmation(
     alone = costs(own_processes=True, together=False)
     assert alone.start_seconds(3, 0) == pytest.approx(3 * 2 + PROCESS_SECONDS)
     assert alone.start_seconds(3, 3) == pytest.approx(4 * 2 + 2 * PROCESS_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("n_structures", "n_processes", "n_runs"), [(1, 1, 15), (1, 2, 8), (1, 4, 4), (2, 2, 10), (2, 4, 5)]
+)
+def test_seeds_of_finalists_of_one_structure_are_divided(n_structures: int, n_processes: int, n_runs: int) -> None:
+    own = costs(n_processes=n_processes, n_cores=8, own_processes=True, n_structures=n_structures)
+    n_own = min(n_structures, -(-3 // min(n_processes, 3)))
+    lost = 1.0 if n_processes == 1 else 1 + LOST_AT_RUNGS
+    expected = 100 * (n_own * 0.001 + n_runs * 0.0005) * lost * (1 + RECORDING)
+    assert own.confirmation_seconds(100, 3, 5) == pytest.approx(expected)

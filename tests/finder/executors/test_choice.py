@@ -129,6 +129,21 @@ def test_trials_of_similar_hyperparameters_are_separated():
     assert [len(best.intersection(trial.number for trial in batch)) for batch in batches] == [2, 2]
 
 
+def test_hyperparameters_of_any_kind_are_ordered():
+    choices: list[Any] = [None, 0.5, None, 2.0]
+    lists = [{"actor": "adam"}, {}, {"critic": "sgd"}, {}]
+    trials = [
+        TrialSpec(
+            number=number,
+            agent=AgentSpec.of("sac", "Pendulum-v1", {"max_grad_norm": choices[number], "optimizers": lists[number]}),
+            seeds=(0,),
+            env_steps=10,
+        )
+        for number in range(4)
+    ]
+    assert sorted(t.number for batch in split_into_batches(trials, 2) for t in batch) == [0, 1, 2, 3]
+
+
 def test_batches_take_about_equally_long():
     def trial(number: int, **params: int) -> TrialSpec:
         agent = AgentSpec.of("sac", "Pendulum-v1", {"hidden_sizes": [256, 256], **params})

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fakes import SMALL_PPO, RecordingListener
 
-from agents import AgentSpec
+from agents import AgentSpec, EnvironmentSpec
 from agents.training.records import MetricSummary
-from finder.executors.batches import split_into_batches
+from finder.executors.batches import Batching, split_into_batches
 from finder.executors.choice import make_executor
 from finder.executors.divided_trials import DividedTrials
 from finder.trials.trial import FELL_BEHIND, Outcome, TrialSpec
@@ -18,7 +19,8 @@ from finder.trials.trial import FELL_BEHIND, Outcome, TrialSpec
 
 def trial(number: int = 0, seeds: tuple[int, ...] = (0, 1, 2), **fields: Any) -> TrialSpec:
     agent = AgentSpec.of("ppo", "fakes:TwoStep-v0", SMALL_PPO)
-    return TrialSpec(number=number, agent=agent, env_steps=320, report_marks=(160, 320), seeds=seeds, **fields)
+    given = {"agent": agent, "env_steps": 320, "report_marks": (160, 320), "seeds": seeds, **fields}
+    return TrialSpec(number=number, **given)
 
 
 def divided(*parts: tuple[int, ...]) -> DividedTrials:
@@ -111,9 +113,32 @@ def test_failure_of_a_part_is_that_of_the_trial_and_stops_the_others(state: Any)
     assert (joined.value, joined.seed_values) == (None, {})
 
 
-def searched(n_jobs: int, prune_at: int | None, n_trials: int = 1) -> RecordingListener:
+@pytest.mark.parametrize("state", ["interrupted", "pruned", "paused"])
+def test_part_stops_whose_other_part_was_stopped(state: Any) -> None:
+    trials = divided((0, 1), (2,))
+    assert trials.ended(7, Outcome(state=state, reason="why", value=1.0, seed_values={2: 1.0}, env_steps=50)) is None
+    assert trials.stopped([7, 8]) == {7: "why"}
+
+
+@pytest.mark.parametrize(
+    ("members", "fields", "expected"),
+    [(64, {}, [(0, 1, 2)]), (64, {"confirms": 1}, [(0, 1), (2,)]), (None, {"confirms": 1}, [(0, 1, 2)])],
+)
+def test_only_confirmations_in_populations_are_divided(
+    members: int | None, fields: dict[str, Any], expected: list[tuple[int, ...]]
+) -> None:
+    waiting = iter([trial(**fields)])
+    batches = Batching(members=members).next(lambda: next(waiting, None), 2, RecordingListener())
+    assert [each.seeds for batch in batches for each in batch] == expected
+
+
+def searched(
+    n_jobs: int, prune_at: int | None = None, n_trials: int = 1, kwargs: dict[str, Any] | None = None, **fields: Any
+) -> RecordingListener:
     listener = RecordingListener(prune_at)
-    waiting = iter([trial(number) for number in range(n_trials)])
+    if kwargs:
+        fields["agent"] = AgentSpec.of("ppo", EnvironmentSpec.of("fakes:TwoStep-v0", kwargs), SMALL_PPO)
+    waiting = iter([trial(number, confirms=100 + number, **fields) for number in range(n_trials)])
     executor = make_executor("population", n_jobs)
     try:
         executor.run(lambda: next(waiting, None), listener)
@@ -137,3 +162,24 @@ def test_divided_trials_have_the_results_of_whole_ones(prune_at: int | None, n_t
         assert parts.configurations[number]["seeds"] == [0, 1, 2]
         by_seed = [sorted((each.seed, each.episode) for each in own.records[number]) for own in (whole, parts)]
         assert by_seed[0] == by_seed[1]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("prune_at", [None, 10_000])
+def test_part_of_a_killed_process_resumes(prune_at: int | None, tmp_path: Path) -> None:
+    mark = tmp_path / "killed"
+    kept = {"checkpoints": str(tmp_path / "kept"), "checkpoint_seconds": 1e-9, "env_steps": 640}
+    listener = searched(2, prune_at, 3, {"kill_once": (250, str(mark))}, **kept)
+    assert mark.exists()
+    whole = searched(1, prune_at, 3, env_steps=640)
+    for number in range(3):
+        assert listener.outcomes[number].state == "complete"
+        assert listener.outcomes[number].seed_values == whole.outcomes[number].seed_values
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("prune_at", [None, 10_000])
+def test_divided_trials_whose_environments_fail_fail_once(prune_at: int | None) -> None:
+    listener = searched(2, prune_at, 3, {"fail_after": 100})
+    assert {number: own.state for number, own in listener.outcomes.items()} == dict.fromkeys(range(3), "failed")
+    assert {own.failure for own in listener.outcomes.values()} == {"environment"}

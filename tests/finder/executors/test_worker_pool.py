@@ -107,3 +107,27 @@ def test_interrupted_processes_have_time_to_stop():
         dispatcher.run(lambda: next(trials, None), listener)
     assert not crew.process.killed
     assert listener.outcomes[0] == Outcome(state="interrupted", reason="saved")
+
+
+class Endless(WaitingCrew):
+    """A crew whose processes wait for capacity for as long as a test takes."""
+
+    def start(self, number: int) -> Waiting:
+        return Waiting(self.broker, 60.0)
+
+
+def test_batch_goes_to_the_process_that_has_compiled_its_structure():
+    def trial(number: int, units: int) -> TrialSpec:
+        agent = AgentSpec.of("ppo", "fakes:TwoStep-v0", {**SMALL_PPO, "hidden_sizes": [units]})
+        return TrialSpec(number=number, agent=agent, env_steps=32, report_marks=(32,), seeds=(0,))
+
+    batching = Batching(members=8)
+    dispatcher = TrialDispatcher(Endless(), n_jobs=2, batching=batching, name="kept", reuses=True)
+    dispatcher.listener = RecordingListener()
+    for number, units in enumerate((8, 16)):
+        dispatcher._assign([trial(number, units)])
+    for worker in dispatcher.workers.values():
+        worker.running.clear()
+    for number, units in ((2, 16), (3, 8)):
+        dispatcher._assign([trial(number, units)])
+    assert [[each.number for each in worker.batch] for worker in dispatcher.workers.values()] == [[3], [2]]

@@ -191,6 +191,22 @@ def test_separately_trained_seeds_resume_from_their_own_checkpoints(tmp_path: Pa
     assert second.trainer.env_steps == 0
 
 
+def test_seeds_that_resume_in_two_processes_leave_the_file_of_the_other(tmp_path: Path) -> None:
+    whole, again = RecordingListener(), RecordingListener()
+    run_cohort([make_trial(None)], whole)
+    with pytest.raises(KilledError):
+        run_cohort([make_trial(tmp_path)], Killing(1))
+    [common] = list_saved(tmp_path)
+    with pytest.raises(KilledError):
+        run_cohort([make_trial(tmp_path, epoch=2, seeds=(0,))], Killing(2))
+    assert common.path.exists(), "seed 1 has not resumed from it yet"
+    assert len(list_saved(tmp_path)) == 2
+    with pytest.raises(KilledError):
+        run_cohort([make_trial(tmp_path, epoch=2, seeds=(1,))], Killing(2))
+    run_cohort([make_trial(tmp_path, epoch=3)], again)
+    assert recorded_episodes(again, 0) == recorded_episodes(whole, 0)
+
+
 def test_process_with_an_earlier_epoch_replaces_no_later_checkpoint(tmp_path: Path) -> None:
     def group_of(epoch: int, n_steps: int) -> Group:
         run = TrialRun(make_trial(tmp_path, epoch=epoch))
