@@ -40,8 +40,10 @@ agent = agents.AgentSpec.of("ppo", agents.EnvironmentSpec(slow)).build(seed=0)
 # Environments that wait need no core each: so actors ask Ray for half of one.
 pool = agents.Pool(4, engine="ray", cpus=0.5) if "ray" in sys.argv else agents.Pool(4)
 done = threading.Event()
-threading.Thread(target=watch, daemon=True).start()
+watcher = threading.Thread(target=watch, daemon=True)
+watcher.start()
 with agents.Trainer(agent, pool=pool, callbacks=[agents.Progress(), agents.Publish("the learner")]) as trainer:
     result = trainer.train(env_steps=30_000)
-done.set()
+    done.set()
+    watcher.join()
 print(f"{result.env_steps / result.wall_seconds:.0f} steps a second; the last returns: {trainer.history.returns[-5:]}")

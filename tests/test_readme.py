@@ -94,7 +94,7 @@ def test_collectors_example_serves_the_agent_while_it_trains(tmp_path: Path):
     versions = [int(version) for version in re.findall(r"^version (\d+): pushes (?:left|right)$", out, re.M)]
     assert len(versions) > 1
     assert versions == sorted(versions)
-    assert re.search(r"\d+ steps a second; the last returns: \[.*\d", out, re.M)
+    assert re.search(r"^\d+ steps a second; the last returns: \[.*\d", out, re.M)
 
 
 def test_study_file_example_is_valid():

@@ -231,7 +231,8 @@ def test_advantage_with_own_rewards_ends_when_the_agent_leaves():
     np.testing.assert_allclose(result["advantages"][:2, 0, 0], first, rtol=1e-5)
     np.testing.assert_allclose(result["advantages"][:, 0, 1], second, rtol=1e-5)
     np.testing.assert_array_equal(result["alive"][:, 0], alive[:3])
-    np.testing.assert_allclose(result["returns"], result["advantages"] + now[:, None], rtol=1e-5, atol=1e-6)
+    # The return of the agent that left is 0, which a sum of its value and advantage may miss by rounding.
+    np.testing.assert_allclose(result["returns"] - now[:, None], result["advantages"], rtol=1e-5)
 
 
 def test_advantage_with_the_team_reward_continues_after_an_agent_leaves():
