@@ -1,4 +1,4 @@
-"""What `benchmarks/pick.py` compares: tables, policies and budgets; and the state of the code that is replayed."""
+"""Tables, policies and budgets that `benchmarks/pick.py` compares, and a digest of the code that is replayed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SPENDING = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 
 
 def code() -> str:
-    """Changes with what decides, and with what is measured."""
+    """Return a digest of the code that decides and of the code that measures."""
     rooms = ("analysis", "judging", "schedulers", "simulation", "statistics")
     files = [FOLDER / "pick_measures.py"]
     for room in rooms:

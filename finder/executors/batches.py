@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 
@@ -99,13 +100,13 @@ def split_into_batches(trials: list[TrialSpec], n_workers: int, *, divides: bool
     structures: dict[tuple[object, ...], list[TrialSpec]] = {}
     for trial in trials:
         structures.setdefault(trial.agent.structure(), []).append(trial)
-    work = {trial.number: len(trial.seeds) * relative_work(trial.agent.config) for trial in trials}
     groups = sorted(structures.values(), key=lambda group: -round(math.log2(relative_work(group[0].agent.config))))
-    if n_workers > 1:
+    if n_workers > 1:  # a single batch keeps the order of the trials
         groups = [_similar_together(group) for group in groups]
     ordered = [trial for group in groups for i in range(n_workers) for trial in group[i::n_workers]]
     if divides and len(structures) == 1:
         return _split_evenly(ordered, n_workers)
+    work = {trial.number: len(trial.seeds) * relative_work(trial.agent.config) for trial in trials}
     total = sum(work.values())
     batches: list[list[TrialSpec]] = [[] for _ in range(n_workers)]
     before = 0.0
@@ -118,17 +119,14 @@ def split_into_batches(trials: list[TrialSpec], n_workers: int, *, divides: bool
 
 def _split_evenly(trials: list[TrialSpec], n_workers: int) -> list[list[TrialSpec]]:
     """Split trials of equal structure into batches of equally many runs, and divide those at the borders."""
-    n_runs = sum(len(trial.seeds) for trial in trials)
-    borders = [round(n_runs * k / n_workers) for k in range(1, n_workers + 1)]
-    batches: list[list[TrialSpec]] = [[] for _ in borders]
-    before = 0
-    for trial in trials:
-        after = before + len(trial.seeds)
-        for batch, first, last in zip(batches, [0, *borders], borders, strict=False):
-            seeds = trial.seeds[max(0, first - before) : max(0, last - before)]
-            if seeds:
-                batch.append(trial if len(seeds) == len(trial.seeds) else replace(trial, seeds=seeds))
-        before = after
+    runs = [(trial.number, seed) for trial in trials for seed in trial.seeds]
+    borders = [round(len(runs) * k / n_workers) for k in range(n_workers + 1)]
+    batches = []
+    for first, last in itertools.pairwise(borders):
+        seeds: dict[int, list[int]] = {}
+        for number, seed in runs[first:last]:
+            seeds.setdefault(number, []).append(seed)
+        batches.append([replace(trial, seeds=tuple(seeds[trial.number])) for trial in trials if trial.number in seeds])
     return [batch for batch in batches if batch]
 
 

@@ -5,7 +5,8 @@ Only confirmations are divided, of which nothing is pruned or paused (`finder.ex
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,27 +25,26 @@ class DividedTrials:
     """
 
     def __init__(self) -> None:
-        self._parts: dict[int, list[TrialSpec]] = {}
+        self._seeds: dict[int, list[tuple[int, ...]]] = {}  # of each part of a divided trial
         self._built: set[int] = set()
         self._outcomes: dict[int, list[Outcome]] = {}
         self._values_at: dict[tuple[int, int], dict[int, float]] = {}
 
     def begin(self, batches: Sequence[Sequence[TrialSpec]]) -> None:
         """Note which trials of some batches are divided."""
-        parts: dict[int, list[TrialSpec]] = {}
-        for batch in batches:
-            for trial in batch:
-                parts.setdefault(trial.number, []).append(trial)
-        self._parts |= {number: own for number, own in parts.items() if len(own) > 1}
+        seeds: dict[int, list[tuple[int, ...]]] = {}
+        for trial in itertools.chain.from_iterable(batches):
+            seeds.setdefault(trial.number, []).append(trial.seeds)
+        self._seeds |= {number: own for number, own in seeds.items() if len(own) > 1}
 
     def built(self, number: int, configuration: dict[str, Any]) -> dict[str, Any] | None:
         """Return the configuration of a trial of which a part was built; None if another part was built before."""
-        if number not in self._parts:
+        if number not in self._seeds:
             return configuration
         if number in self._built:
             return None
         self._built.add(number)
-        return {**configuration, "seeds": list(self._seeds(number))}
+        return {**configuration, "seeds": self._all_seeds(number)}
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> dict[int, dict[int, float]]:
         """Return the values of the trials of which all seeds are known at an environment step.
@@ -55,13 +55,15 @@ class DividedTrials:
         """
         known: dict[int, dict[int, float]] = {}
         for number, own in values.items():
-            if number not in self._parts:
+            if number not in self._seeds:
                 known[number] = dict(own)
                 continue
-            at = self._final_values(number) | self._values_at.get((number, env_steps), {}) | dict(own)
+            # Runs that callbacks have stopped have ended before, with their final values.
+            final = [each.seed_values for each in self._outcomes.get(number, ()) if each.state == "complete"]
+            at = self._merged(number, [*final, self._values_at.get((number, env_steps), {}), own])
             self._values_at[number, env_steps] = at
-            if len(at) == len(self._seeds(number)):
-                known[number] = self._in_order(number, at)
+            if len(at) == len(self._all_seeds(number)):
+                known[number] = at
         return known
 
     def stopped(self, numbers: Collection[int]) -> dict[int, str]:
@@ -71,39 +73,32 @@ class DividedTrials:
 
     def ended(self, number: int, outcome: Outcome) -> Outcome | None:
         """Return the outcome of a trial of which a part has ended; None if other parts have not ended."""
-        if number not in self._parts:
+        if number not in self._seeds:
             return outcome
         outcomes = self._outcomes.setdefault(number, [])
         outcomes.append(outcome)
-        if len(outcomes) < len(self._parts[number]):
+        if len(outcomes) < len(self._seeds[number]):
             return None
         joined = self._joined(number, outcomes)
         self._values_at = {key: own for key, own in self._values_at.items() if key[0] != number}
-        del self._parts[number], self._outcomes[number]
+        del self._seeds[number], self._outcomes[number]
         self._built.discard(number)
         return joined
 
-    def _seeds(self, number: int) -> tuple[int, ...]:
-        return tuple(seed for part in self._parts[number] for seed in part.seeds)
+    def _all_seeds(self, number: int) -> list[int]:
+        return list(itertools.chain.from_iterable(self._seeds[number]))
 
-    def _in_order(self, number: int, values: Mapping[int, float]) -> dict[int, float]:
-        return {seed: values[seed] for seed in self._seeds(number) if seed in values}
-
-    def _final_values(self, number: int) -> dict[int, float]:
-        """Return the values of parts that ended early, because callbacks have stopped their runs."""
-        ended = self._outcomes.get(number, ())
-        return {seed: value for each in ended if each.state == "complete" for seed, value in each.seed_values.items()}
+    def _merged(self, number: int, parts: Iterable[Mapping[int, float]]) -> dict[int, float]:
+        """Return the values of the seeds of several parts in the order of the seeds; later parts replace earlier."""
+        values: dict[int, float] = {}
+        for part in parts:
+            values |= part
+        return {seed: values[seed] for seed in self._all_seeds(number) if seed in values}
 
     def _joined(self, number: int, outcomes: Sequence[Outcome]) -> Outcome:
         decisive = min(outcomes, key=lambda each: _DECISIVE_FIRST.index(each.state))
-        merged: dict[int, float] = {}
-        for each in outcomes:
-            merged |= each.seed_values
-        seed_values = {} if decisive.state == "failed" else self._in_order(number, merged)
-        objectives = {
-            name: self._in_order(number, {s: v for each in outcomes for s, v in each.objectives.get(name, {}).items()})
-            for name in (decisive.objectives if decisive.state == "complete" else ())
-        }
+        failed = decisive.state == "failed"
+        seed_values = {} if failed else self._merged(number, [each.seed_values for each in outcomes])
         known = decisive.value is not None and seed_values
         return replace(
             decisive,
@@ -111,7 +106,10 @@ class DividedTrials:
             env_steps=min(each.env_steps for each in outcomes),
             seed_values=seed_values,
             wall_seconds=max(each.wall_seconds for each in outcomes),
-            objectives=objectives,
+            objectives={
+                name: self._merged(number, [each.objectives.get(name, {}) for each in outcomes])
+                for name in decisive.objectives
+            },
             custom_metrics=_joined_metrics([each.custom_metrics for each in outcomes]),
             learned=any(each.learned for each in outcomes),
         )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from studies.spec.spec import StudySpec
 
 CHILD = "finder.executors.worker_process"
-"""What the fork server of worker processes imports."""
+"""Module that the fork server of worker processes imports."""
 
 WORTH_PREPARING = 20_000
 """Environment steps over all runs from which processes are prepared before it is known whether they pay."""

@@ -192,9 +192,10 @@ class TrialDispatcher:
         """Request trials for idle workers. Workers that reach rungs together get their batches together."""
         while self.unassigned and self.n_busy < self.n_jobs:
             self._assign(self.unassigned.popleft())
-        if self.exhausted or (self.n_busy and self.keeps_workers) or self.n_busy >= self.n_jobs:
+        n_busy = self.n_busy
+        if self.exhausted or (n_busy and self.keeps_workers) or n_busy >= self.n_jobs:
             return
-        batches = self.batching.next(self.next_trial, self.n_jobs - self.n_busy, self.listener)
+        batches = self.batching.next(self.next_trial, self.n_jobs - n_busy, self.listener)
         self.exhausted = not batches
         self.divided.begin(batches)
         for batch in batches:

@@ -125,11 +125,10 @@ class Conclusion:
 
 def conclusion(study: OpenStudy) -> Conclusion:
     """Return the conclusion of a study, which may still be running."""
-    reason = why_no_pick(study)
     if study.spec.metrics and study.trials(TrialState.COMPLETE):
         head, certainty = pareto_front(study).lines
         return Conclusion(status="front", pick=head, value="", certainty=certainty)
-    if reason:
+    if reason := why_no_pick(study):
         place = f"{' and '.join(study.spec.agents)} on {study.spec.env}"
         return Conclusion(status="no pick", pick=f"no pick for {place}", value="", certainty=_plain(reason))
     pick = best(study)

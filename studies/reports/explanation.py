@@ -50,7 +50,7 @@ def explain(study: OpenStudy) -> str:
     found, concluded = verdict(study), conclusion(study)
     return _joined(
         [
-            *(f"{reason.text[:1].upper()}{reason.text[1:]}." for reason in concluded.reasons[1:]),
+            *(_sentence(reason.text) for reason in concluded.reasons[1:]),
             _measured_sentence(study, pick),
             seeds_sentence(found),
             _horizon_sentence(pick),
@@ -68,6 +68,10 @@ def explain(study: OpenStudy) -> str:
             _luck_sentence(found),
         ]
     )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _joined(sentences: Sequence[str]) -> str:
@@ -242,10 +246,10 @@ def choice_sentence(ranked: list[Ranked], searched: Collection[str]) -> str:
 
 
 def _front_sentence(study: OpenStudy) -> str:
-    if not study.spec.metrics:
+    """Return how to choose a trial of the Pareto front; empty without a front."""
+    if conclusion(study).status != "front":
         return ""
-    text = how_to_choose(study.name, study.spec.metrics)
-    return f"{text[:1].upper()}{text[1:]}."
+    return _sentence(how_to_choose(study.name, study.spec.metrics))
 
 
 def _range_test_sentence(study: OpenStudy) -> str:
