@@ -75,7 +75,8 @@ def _finder(cell: Cell, minutes: float, number: int, folder: Path) -> Json:
 
     storage, name = f"sqlite:///{folder}/finder.db", "search"
     command = [str(Path(sys.executable).with_name("finder")), "tune", cell.agent, "--env", cell.env]
-    command += ["--minutes", f"{minutes:g}", "--storage", storage, "--study-name", name]
+    command += ["--minutes", f"{minutes:g}", "--horizon", str(cell.env_steps)]
+    command += ["--storage", storage, "--study-name", name]
     command += ["--seed", str(number), "--seeds", ",".join(str(100 * number + k) for k in range(3))]
     try:
         _together([command], {}, 60.0 * minutes * 1.5 + GRACE)

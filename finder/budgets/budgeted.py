@@ -12,11 +12,10 @@ from finder.budgets.earlier import EarlierStudy, earlier_study, with_choices_of
 from finder.budgets.estimating import AgentOf, Measured, longest_episode_of, make_plan, measured_search
 from finder.budgets.limit import Limit
 from finder.budgets.meters import Meter, StepMeter, TimeMeter
-from finder.budgets.resolution import refuse_contradictions, within_minutes, within_steps
+from finder.budgets.resolution import chooses_trials, refuse_contradictions, within_minutes, within_steps
 from finder.budgets.search_plan import SearchPlan, chosen_text, counted_minutes
 from finder.executors.executor import Executor
 from studies.errors import StudyError
-from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 from studies.words import counted
@@ -91,9 +90,7 @@ class BudgetedSearch:
             meter,
             together=together,
             adjusts_seeds="confirm_seeds" not in asked.model_fields_set,
-            chooses_trials=not (
-                asked.plan() or "n_trials" in asked.model_fields_set or is_population_based(spec.pruner)
-            ),
+            chooses_trials=chooses_trials(asked),
         )
 
     def _notes(self) -> tuple[str, ...]:

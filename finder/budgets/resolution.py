@@ -14,6 +14,7 @@ from finder.executors.preparation import n_trials_of
 from studies.adapters.expected_pruning import expected_courses
 from studies.errors import StudyError
 from studies.spaces.spaces import LARGEST
+from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec
 from studies.words import counted
 
@@ -60,6 +61,11 @@ def refuse_contradictions(spec: StudySpec) -> None:
             f"leave out env_steps (--env-steps), {'' if spec.plan() else 'n_trials (--n-trials), '}or {field} "
             f"(--{field.replace('_', '-')})."
         )
+
+
+def chooses_trials(spec: StudySpec) -> bool:
+    """Return whether a budget of the whole search may change the number of trials of a study, as it is requested."""
+    return not (spec.plan() or "n_trials" in spec.model_fields_set or is_population_based(spec.pruner))
 
 
 def least_steps(agents: Mapping[str, AgentSpec]) -> int:
@@ -136,20 +142,27 @@ def within_steps(spec: StudySpec, at_once: int | None, agents: Mapping[str, Agen
 
 def _resolved(spec: StudySpec, budget: _Budget, least: int) -> StudySpec:
     if spec.env_steps is not None:
-        n_trials = _largest(
-            lambda n: budget.cost(spec.model_copy(update={"n_trials": n})), budget.amount, 1, _MOST_TRIALS
-        )
+        n_trials = _most_trials(spec, budget, 1)
         if n_trials is None:
             one = budget.cost(spec.model_copy(update={"n_trials": 1}))
             what = f"1 trial of {counted(spec.env_steps, 'environment step')} with {counted(len(spec.seeds), 'seed')}"
             raise _too_little(budget, one, what)
         return with_budget(spec, spec.env_steps, n_trials)
-    env_steps = _largest(lambda steps: budget.cost(with_budget(spec, steps)), budget.amount, least, LARGEST)
+    longest = LARGEST if spec.horizon is None else max(least, spec.horizon)
+    env_steps = _largest(lambda steps: budget.cost(with_budget(spec, steps)), budget.amount, least, longest)
     if env_steps is None:
         needed = budget.cost(with_budget(spec, least))
         what = f"{counted(n_trials_of(spec), 'trial')} of {counted(least, 'environment step')} with {_seeds(spec)}"
         raise _too_little(budget, needed, what, fewer=n_trials_of(spec) > 1)
-    return with_budget(spec, max(least, _rounded_down(env_steps)))
+    if env_steps < longest:
+        return with_budget(spec, max(least, _rounded_down(env_steps)))
+    chosen = with_budget(spec, longest)
+    return with_budget(spec, longest, _most_trials(chosen, budget, n_trials_of(spec)) if chooses_trials(spec) else None)
+
+
+def _most_trials(spec: StudySpec, budget: _Budget, least: int) -> int | None:
+    """Return the largest number of trials within a budget, None if `least` of them cost more."""
+    return _largest(lambda n: budget.cost(spec.model_copy(update={"n_trials": n})), budget.amount, least, _MOST_TRIALS)
 
 
 def _too_little(budget: _Budget, needed: float, what: str, *, fewer: bool = False) -> StudyError:

@@ -146,10 +146,11 @@ def chosen_text(spec: StudySpec, time: TimeEstimate | None) -> str:
         limit = f"{counted_minutes(spec.minutes)}"
     else:
         limit = f"{spec.total_env_steps:,} environment steps in total"
+    longest = ", as long as the long run" if spec.env_steps == spec.horizon else ""
     about = "" if time is None else f", about {seconds_text(time.total_seconds)} from now"
     return (
         f"{limit}: {counted(len(spec.plan()) or spec.n_trials, 'trial')} of {counted(len(spec.seeds), 'seed')}, "
-        f"{spec.env_steps:,} environment steps each{about}"
+        f"{spec.env_steps:,} environment steps each{longest}{about}"
     )
 
 

@@ -57,7 +57,8 @@ class StudyOptions(TypedDict, total=False):
             as affordable (`default_steps_for`); for longer runs the learning rate is corrected, and the result states
             the uncertainty of the correction.
         minutes: Time of the whole search in minutes, confirmation included. The environment steps of each run are
-            chosen for it by a short measurement; with `env_steps`, a sampler's number of trials is.
+            chosen for it by a short measurement, at most `horizon`; with `env_steps`, or where `horizon` leaves time, a
+            sampler's number of trials is.
         total_env_steps: Environment steps of all runs together, confirmation included; chosen for likewise. Excludes
             `minutes`.
         executor: ``"population"`` (many trials at a time), ``"process"`` (a process for each trial), ``"inline"``

@@ -59,6 +59,23 @@ def test_number_of_trials_follows_for_a_sampler() -> None:
     assert within_minutes(own, measured(0.001), AGENTS, spent=4.0).n_trials == 10
 
 
+def test_runs_are_no_longer_than_the_long_run() -> None:
+    # 57 s less 7 s are 50,000 steps: 25,000 for each of two trials, of which the long run needs 10,000.
+    assert within_minutes(planned(minutes=1, horizon=10_000), measured(0.001), AGENTS, spent=4.0).env_steps == 10_000
+    assert within_minutes(planned(minutes=1, horizon=123_456), measured(0.001), AGENTS, spent=4.0).env_steps == 25_000
+    assert within_minutes(planned(minutes=1, horizon=100), measured(0.001), AGENTS, spent=4.0).env_steps == 500
+
+
+def test_what_a_long_run_leaves_goes_to_further_trials_of_a_sampler() -> None:
+    own = {"params": {"gamma": "0.9:0.99"}, "horizon": 1_234}
+    chosen = within_minutes(spec(minutes=1, **own), measured(0.001), AGENTS, spent=4.0)
+    assert (chosen.env_steps, chosen.n_trials) == (1_234, 40)  # 50,000 // 1,234
+    chosen = within_steps(spec(total_env_steps=50_000, **own), None, AGENTS)
+    assert (chosen.env_steps, chosen.n_trials) == (1_234, 40)
+    chosen = within_minutes(spec(minutes=1, n_trials=8, **own), measured(0.001), AGENTS, spent=4.0)
+    assert (chosen.env_steps, chosen.n_trials) == (1_234, 8)
+
+
 @pytest.mark.parametrize(("minutes", "needed"), [(0.1, "0.3"), (0.01, "0.3")])
 def test_too_few_minutes_are_refused_with_those_that_are_needed(minutes: float, needed: str) -> None:
     # 3 s of compilation and 2 * 500 steps of 10 ms, of which 95% are planned: 13.7 s.
