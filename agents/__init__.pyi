@@ -38,9 +38,6 @@ from .callbacks.intervals import Every as Every
 from .callbacks.plateaus import EarlyStopping as EarlyStopping
 from .callbacks.plateaus import ReduceOnPlateau as ReduceOnPlateau
 from .callbacks.progress import Progress as Progress
-from .callbacks.publish import Publish as Publish
-from .callbacks.publish import reach as reach
-from .callbacks.self_play import SelfPlay as SelfPlay
 from .callbacks.signals import StopOnSignals as StopOnSignals
 from .callbacks.stop_at_return import StopAtReturn as StopAtReturn
 from .callbacks.tensorboard import TensorBoard as TensorBoard
@@ -70,6 +67,9 @@ from .playing.play import PlayedEpisode as PlayedEpisode
 from .playing.play import play as play
 from .playing.record import Recorded as Recorded
 from .playing.record import record as record
+from .self_play.publish import Publish as Publish
+from .self_play.publish import reach as reach
+from .self_play.self_play import SelfPlay as SelfPlay
 from .training.evaluation import evaluate as evaluate
 from .training.records import Episode as Episode
 from .training.records import Evaluation as Evaluation

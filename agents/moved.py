@@ -56,7 +56,7 @@ MOVED = {
     "learning": "updates.gradient_steps",
     "live": "updates.mutable",
     "live_agent": "contract.mutable_agent",
-    "named": "callbacks.publish",
+    "named": "self_play.publish",
     "own_training": "training.function_trainer",
     "pool": "collection",
     "pool.collector": "collection.pool_collector",

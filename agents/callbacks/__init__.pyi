@@ -11,7 +11,6 @@ from .intervals import Every as Every
 from .plateaus import EarlyStopping as EarlyStopping
 from .plateaus import ReduceOnPlateau as ReduceOnPlateau
 from .progress import Progress as Progress
-from .publish import Publish as Publish
 from .signals import StopOnSignals as StopOnSignals
 from .stop_at_return import StopAtReturn as StopAtReturn
 from .tensorboard import TensorBoard as TensorBoard

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from optuna.trial import TrialState
 
-from studies.recording.trial_endings import TrialEnding
+from studies.queue.trial_endings import TrialEnding
 from studies.spec.attributes import REASON_ATTR
 
 

@@ -12,10 +12,10 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from studies.database.fencing import LeaseLostError
 from studies.database.records import Ask, EpisodeRecord
 from studies.population_based.exchange import Perturbation
+from studies.queue.trial_endings import TrialEnding, completion, failure, pause, pruning
+from studies.queue.trial_queue import TakenTrial
+from studies.queue.trial_states import requeue
 from studies.recording.running_study import RunningStudy
-from studies.recording.trial_endings import TrialEnding, completion, failure, pause, pruning
-from studies.recording.trial_queue import TakenTrial
-from studies.recording.trial_states import requeue
 from studies.schedulers.scheduler import Action
 from studies.spaces.spaces import Json, check_json
 from studies.spec.attributes import FailureKind

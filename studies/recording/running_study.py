@@ -12,10 +12,10 @@ from optuna.trial import TrialState
 
 from studies.coordination.running_trials import RunningTrials
 from studies.errors import StudyError
+from studies.queue.trial_queue import TrialQueue
 from studies.recording.exchanges import Exchanges
 from studies.recording.failure_streak import FailureStreak
 from studies.recording.rung_decisions import RungDecisions
-from studies.recording.trial_queue import TrialQueue
 from studies.recording.writer import Writer
 from studies.spaces.spaces import Json
 from studies.spec.attributes import is_open, is_run_by_others

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from optuna.trial import TrialState
 
 from studies.database.records import EpisodeRecord
-from studies.recording.trial_endings import TrialEnding
+from studies.queue.trial_endings import TrialEnding
 from studies.study.checkpoint_folder import checkpoint_folder
 
 if TYPE_CHECKING:

@@ -17,16 +17,16 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from studies.database.fencing import LeaseLostError, fenced
 from studies.database.retries import StorageAwayError
 from studies.errors import StudyError
+from studies.queue.trial_states import resume
 from studies.recording.intermediate_values import IntermediateValues
 from studies.recording.spool import EndedTrial, Report, Spool
-from studies.recording.trial_states import resume
 from studies.spec.attributes import PROMOTED_ATTR, objective_seeds
 from studies.statistics.values import mean_of_seeds
 
 if TYPE_CHECKING:
     from studies.coordination.lease_manager import LeaseManager
     from studies.database.records import EpisodeRecord
-    from studies.recording.trial_endings import TrialEnding
+    from studies.queue.trial_endings import TrialEnding
     from studies.spaces.spaces import Json
     from studies.study.study import OpenStudy
 

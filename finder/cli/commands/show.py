@@ -56,7 +56,7 @@ def show(
 
 
 def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
-    from studies.recording.trial_endings import short_reason
+    from studies.queue.trial_endings import short_reason
     from studies.spec.attributes import CONFIRMS_ATTR, is_confirmation
     from studies.spec.objectives import names_of
     from studies.study.execution import execution_text

@@ -18,9 +18,9 @@ from studies.analysis.listing import list_studies
 from studies.analysis.recommendation import best
 from studies.analysis.status import study_status
 from studies.judging.confirmation import held_out_seeds, pruned_estimates, unconfirmed, verdict
+from studies.queue.trial_states import add_trial, requeue
 from studies.recording.failure_streak import FailureStreak
 from studies.recording.recorder import Recorder
-from studies.recording.trial_states import add_trial, requeue
 from studies.reports.explanation import explain
 from studies.servers.proxy import make_proxy
 from studies.spec.attributes import CONFIRMS_ATTR, FailureKind

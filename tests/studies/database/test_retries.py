@@ -34,10 +34,10 @@ from studies.database.retries import (
 )
 from studies.database.schema import leases as lease_rows
 from studies.errors import StudyError
+from studies.queue.trial_endings import TrialEnding
 from studies.recording.opening import delete_study, open_study
 from studies.recording.recorder import Recorder
 from studies.recording.spool import EndedTrial, Spool
-from studies.recording.trial_endings import TrialEnding
 from studies.spec.spec import StudySpec
 from studies.storage.storage import open_storage
 from studies.study.study import OpenStudy

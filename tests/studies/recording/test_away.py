@@ -13,7 +13,7 @@ from studies.analysis.status import study_status
 from studies.coordination import lease_manager
 from studies.coordination.lease_manager import PLANNING
 from studies.coordination.owner import Owner
-from studies.recording import trial_source
+from studies.queue import trial_source
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.recording.spool import Spool

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from studies.queue.trial_endings import completion, failure, pruning
 from studies.recording.failure_streak import FailureStreak
-from studies.recording.trial_endings import completion, failure, pruning
 
 
 def test_failure_streak_stops_the_study_at_its_limit() -> None:

@@ -19,10 +19,10 @@ from studies.coordination.lease_manager import LeaseManager
 from studies.database.fencing import Fence
 from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
+from studies.queue.trial_endings import TRACEBACK_BYTES
 from studies.recording import writer
 from studies.recording.opening import join_study, open_study
 from studies.recording.recorder import Recorder
-from studies.recording.trial_endings import TRACEBACK_BYTES
 from studies.recording.writer import FLUSH_ROWS
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage

@@ -10,7 +10,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from studies.adapters.scheduler_pruner import pausing_pruner
 from studies.analysis.status import planned_row, remaining_first_trials, rows_left
-from studies.recording.trial_states import StartedTrial, promote, resume, start_trial
+from studies.queue.trial_states import StartedTrial, promote, resume, start_trial
 from studies.spaces.conditions import encoded_conditions, in_order
 from studies.spaces.plan import pending_rows
 from studies.spaces.spaces import Fixed, Json, decode_params, distribution

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agents.callbacks.callback import Callback
-from agents.callbacks.publish import NamedAgent, reach
 from agents.contract.agent import Agent, UpdateMetrics
 from agents.contract.pickling import pickled, spec_of, unpickled
 from agents.contract.restoring import restoring
 from agents.errors import ConfigurationError, check_at_least
+from agents.self_play.publish import NamedAgent, reach
 
 if TYPE_CHECKING:
     from agents.training.trainer import Trainer

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
-from studies.recording.trial_endings import pruning
+from studies.queue.trial_endings import pruning
 from studies.spec.attributes import HELD_ATTR, PAUSED_ATTR, PROMOTED_ATTR, is_run_by_others
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from studies.judging.confirmation import unconfirmed
-from studies.recording.trial_states import StartedTrial, add_trial, resume
+from studies.queue.trial_states import StartedTrial, add_trial, resume
 from studies.spec.attributes import CONFIRMS_ATTR, FAILURE_ATTR, HELD_ATTR, NO_CANDIDATE, REASON_ATTR, is_interrupted
 
 if TYPE_CHECKING:

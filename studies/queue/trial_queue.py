@@ -13,9 +13,9 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from studies.coordination.lease_manager import STUDY, LeaseManager
 from studies.database.fencing import LeaseLostError
-from studies.recording.confirmation_queue import ConfirmationQueue
-from studies.recording.trial_source import TrialSource
-from studies.recording.trial_states import StartedTrial, end_paused, requeue_abandoned, suggest_parameters
+from studies.queue.confirmation_queue import ConfirmationQueue
+from studies.queue.trial_source import TrialSource
+from studies.queue.trial_states import StartedTrial, end_paused, requeue_abandoned, suggest_parameters
 from studies.spec.attributes import FAILURE_ATTR, REASON_ATTR, exclusion_reason
 from studies.study.study import OpenStudy, reloaded, with_longer_plan
 

@@ -12,9 +12,9 @@ import pytest
 
 import agents
 from agents import AgentSpec, ConfigurationError, EnvironmentSpec, SelfPlay, Trainer
-from agents.callbacks.self_play import EarlierAgent
 from agents.environments.multi_agent.opponents import Opponents
 from agents.population import Population
+from agents.self_play.self_play import EarlierAgent
 
 SMALL = {"hidden_sizes": (8,), "jit_compile": False, "n_envs": 2, "n_steps": 8, "batch_size": 8, "n_epochs": 1}
 WRAPPER = "agents.environments.multi_agent.opponents:Opponents"
