@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Sequence
 
@@ -73,12 +74,19 @@ class Percentile(Scheduler):
 
 def _value_at(trial: TrialView, step: int) -> float:
     """Return the interpolated value of a trial at `step`; NaN outside its reports, unless it was stopped before."""
-    if not trial.values:
+    steps = sorted(trial.values)
+    if not steps or step < steps[0]:
         return math.nan
-    steps, seeds = zip(*sorted(trial.values.items()), strict=True)
-    values = [own[0] if len(own) == 1 else float(mean_of_seeds(own)) for own in seeds]
-    beyond = values[-1] if trial.state == "pruned" else math.nan
-    return float(np.interp(step, steps, values, left=math.nan, right=beyond))
+    if step > steps[-1]:
+        return _mean_at(trial, steps[-1]) if trial.state == "pruned" else math.nan
+    after = bisect.bisect_left(steps, step)
+    ends = steps[max(0, after - 1) : after + 1]
+    return float(np.interp(step, ends, [_mean_at(trial, end) for end in ends]))
+
+
+def _mean_at(trial: TrialView, step: int) -> float:
+    own = trial.values[step]
+    return own[0] if len(own) == 1 else float(mean_of_seeds(own))
 
 
 def _half_typical_length(trials: Sequence[TrialView]) -> float:
