@@ -34,6 +34,7 @@ def before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "before"
 
 
+@pytest.mark.slow
 def test_old_study_is_read(before: Path) -> None:
     storage = f"sqlite:///{before / 'study.sqlite'}"
     ran = finder("best", "before", "--storage", storage, "--json")
@@ -42,6 +43,7 @@ def test_old_study_is_read(before: Path) -> None:
     assert "learning_rate 1e-3; the best rate lies between 3.15e-4 and 2.99e-3 (95%)" in ran.stdout
 
 
+@pytest.mark.slow
 def test_old_run_resumes_from_its_checkpoint(before: Path) -> None:
     ran = finder("train", "--resume", str(before / "run"), "--env-steps", "2200", "--quiet")
     assert ran.returncode == 0, ran.stderr
@@ -98,6 +100,7 @@ def test_old_public_names_are_importable_with_a_warning() -> None:
     assert {str(each.message).partition(" ")[0] for each in caught} >= {"agents.EarlyStop", "agents.shared"}
 
 
+@pytest.mark.slow
 def test_agent_hooks_with_old_names_are_called() -> None:
     with pytest.warns(DeprecationWarning, match="name it preprocess_batch"):
 

@@ -20,6 +20,7 @@ from finder.cli.app import app
 ROOT = Path(__file__).parent.parent
 
 
+@pytest.mark.slow
 def test_every_command_has_a_page_with_all_options() -> None:
     pages = command_pages.pages()
     names = {command.name for command in app.registered_commands}

@@ -72,6 +72,7 @@ def test_skipped_module_fails_when_required(tmp_path: Path) -> None:
     assert "no such module" in done.stdout.partition("missing, though FINDER_REQUIRE_ALL is set")[2]
 
 
+@pytest.mark.slow
 def test_no_test_begins_after_the_end_and_the_others_are_counted(tmp_path: Path) -> None:
     done = pytest_in(tmp_path, "json", "1", until="1.0")
     assert done.returncode == 0, done.stdout

@@ -47,6 +47,7 @@ def test_tables_without_seeds_to_spare_are_refused() -> None:
         pick_unseen.replayed(table, table, "grid", 4.0, 1)
 
 
+@pytest.mark.slow
 def test_report_names_groups_policies_and_the_bound() -> None:
     names = ["ppo-cartpole-40", "ppo-tanks-40"]
     told = {job: {"regret": [0.0, 0.1], "cost": [3.0]} for job in pick_unseen.jobs(names, [5])}

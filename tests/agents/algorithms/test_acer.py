@@ -348,6 +348,7 @@ def test_restored_run_continues_identically(together):
         np.testing.assert_array_equal(one.numpy(), two.numpy())
 
 
+@pytest.mark.slow
 def test_update_compiles_once_with_and_once_without_replays():
     agent = AgentSpec.of("acer", "CartPole-v1", SMALL).build(0)
     with Trainer(agent) as trainer:
@@ -355,6 +356,7 @@ def test_update_compiles_once_with_and_once_without_replays():
     assert len(agent._update._compiled) == 2  # before the first replayed rollout, and with replayed rollouts
 
 
+@pytest.mark.slow
 def test_update_on_image_observations_is_finite():
     space = spaces.Box(0, 255, (36, 36, 1), np.uint8)
     agent = ACER(space, TWO, ACERConfig(hidden_sizes=(8,), n_steps=2, jit_compile=False))

@@ -160,6 +160,7 @@ def test_population_members_equal_agents_trained_alone(algorithm: str, normalize
         assert alone.history.returns == member.history.returns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", sorted(SMALL))
 def test_resumed_run_equals_uninterrupted_run(algorithm: str):
     def make() -> Trainer:

@@ -130,6 +130,7 @@ def test_td3_updates_actor_and_targets_at_every_second_step():
     assert moved == [[True, True, True], [True, False, False], [True, True, True]]
 
 
+@pytest.mark.slow
 def test_delayed_steps_are_equal_within_one_update_and_over_several():
     rows = {**ROWS, "noise": np.zeros((2, 1), np.float32)}
     together, apart = td3(), td3()
@@ -288,6 +289,7 @@ def test_correlated_noise_restarts_with_each_episode():
     assert (after[0, 0], after[1, 0]) == (0.0, before[1, 0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("members", [None, 2])
 def test_correlated_noise_restarts_with_new_episodes_of_resumed_training(members):
     params = {"hidden_sizes": (8,), "jit_compile": False, "learning_starts": 0, "batch_size": 8, "n_envs": 2}
@@ -360,6 +362,7 @@ def test_critic_concatenates_actions_after_convolutions():
     assert not np.allclose(*values)
 
 
+@pytest.mark.slow
 def test_sac_updates_on_image_observations():
     space = spaces.Box(0, 255, (36, 36, 1), np.uint8)
     agent = SAC(space, PUSH, SACConfig(hidden_sizes=(8,), batch_size=2))
@@ -438,6 +441,7 @@ def weights_after(n, order, every):
     return [float(agent.networks[name].get_weights()[0][0]) for name in "ab"]
 
 
+@pytest.mark.slow
 def test_optimizer_steps_in_turns_by_hand():
     assert weights_after(1, (("a", "b"),), (1,)) == [0.5, 0.5]
     assert weights_after(1, (("a",), ("b",)), (1, 1)) == [0.5, 0.75]  # b uses the updated a

@@ -140,6 +140,7 @@ def only(values):
     return float(values[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [True, False])
 def test_policy_step_between_two_actions_by_hand(jit_compile):
     # The gradient is (1, -1) / 2, and the Fisher matrix times (1, -1) is (1, -1) / 2; with damping 0.1 the divergence
@@ -187,6 +188,7 @@ def test_policy_without_improvement_stays_unchanged():
     assert agent.networks["critic"].get_weights()[1] == pytest.approx(2.0)  # the critic still learns
 
 
+@pytest.mark.slow
 def test_step_beyond_divergence_limit_is_shortened():
     # From probabilities 0.9 and 0.1 towards the rare action, the divergence grows faster than the square of the step.
     tries = {}
@@ -211,6 +213,7 @@ def test_entropy_bonus_changes_policy():
     assert first - second < 1.0
 
 
+@pytest.mark.slow
 def test_advantages_are_normalised_over_all_rows_of_an_update():
     rows = {
         **{name: np.concatenate([values, values]) for name, values in ROWS.items()},
@@ -250,6 +253,7 @@ class EveryStep(agents.Callback):
         self.updates.append(update)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("together", [True, False])
 def test_policy_step_is_made_once_per_update_of_single_gradient_steps(together):
     spec = AgentSpec.of("trpo", "CartPole-v1", SMALL)
@@ -289,6 +293,7 @@ def test_population_members_equal_agents_trained_alone(jit_compile):
         assert_same_movement(weights_of(population.extract(position)), weights_of(alone), began, NOISE)
 
 
+@pytest.mark.slow
 def test_rounding_threshold_detects_wrong_discount():
     moved = []
     for gamma in (0.5, 0.5001):
@@ -300,6 +305,7 @@ def test_rounding_threshold_detects_wrong_discount():
     assert difference(moved[1], moved[0], began) > 2 * NOISE
 
 
+@pytest.mark.slow
 def test_update_on_image_observations_is_finite():
     space = spaces.Box(0, 255, (36, 36, 1), np.uint8)
     agent = TRPO(space, TWO, TRPOConfig(hidden_sizes=(8,), batch_size=2, jit_compile=False))

@@ -399,6 +399,7 @@ def test_invalid_settings_are_refused(params, message):
         agents.make("dqn", BITS, **params)
 
 
+@pytest.mark.slow
 def test_population_members_equal_agents_trained_alone():
     spec = AgentSpec.of("dqn", EnvironmentSpec(BITS, {"n_bits": 3}), SMALL)
     population = Population(spec, [{"seed": 3, "learning_rate": 1e-2}, {"seed": 4, "gamma": 0.5}])
@@ -413,6 +414,7 @@ def test_population_members_equal_agents_trained_alone():
         assert_same_movement([each[position] for each in values], values_of(alone.state_variables()), began)
 
 
+@pytest.mark.slow
 def test_resumed_run_equals_uninterrupted_run():
     def made():
         return Trainer(AgentSpec.of("dqn", EnvironmentSpec(BITS, {"n_bits": 3}), SMALL).build(0))

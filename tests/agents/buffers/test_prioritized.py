@@ -308,6 +308,7 @@ class EveryStep(agents.Callback):
 SMALL = {"hidden_sizes": (8,), "learning_starts": 20, "batch_size": 8, "jit_compile": False, "replay": "prioritized"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dqn", "sac"])
 def test_single_gradient_steps_give_same_priorities_and_weights(name):
     leaves, losses = [], []
@@ -323,6 +324,7 @@ def test_single_gradient_steps_give_same_priorities_and_weights(name):
     assert len(np.unique(leaves[0].round(6))) > 20  # priorities differ, so they were updated
 
 
+@pytest.mark.slow
 def test_resumed_training_equals_uninterrupted_training():
     def made():
         return Trainer(agents.make("dqn", "CartPole-v1", **SMALL, n_step=3, n_envs=2, buffer_size=60))

@@ -448,6 +448,7 @@ DQN = {"learning_starts": 8, "batch_size": 8, "hidden_sizes": [4], "jit_compile"
 PPO = {"n_envs": 2, "n_steps": 8, "batch_size": 8, "n_epochs": 1, "hidden_sizes": [4], "jit_compile": False}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "params"),
     [("dqn", DQN), ("dqn", {**DQN, "replay": "prioritized", "n_step": 3, "train_freq": 3}), ("ppo", PPO)],
@@ -643,6 +644,7 @@ def add_delayed_rewards(_: Trainer, trajectory: Trajectory) -> None:
     trajectory.rewards += np.asarray(trajectory.infos[-1]["right"], np.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.learns
 def test_dqn_learns_from_delayed_rewards():
     shares = []

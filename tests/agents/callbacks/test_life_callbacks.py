@@ -87,6 +87,7 @@ def same(one: list[Any], other: list[Any]) -> bool:
 
 
 class TestEvaluate:
+    @pytest.mark.slow
     @pytest.mark.parametrize("agent", ["ppo", "dqn"])
     def test_evaluations_do_not_change_training(self, agent: str) -> None:
         def change_agent(learner: Any, where: Any) -> dict[str, Any]:
@@ -204,6 +205,7 @@ class TestUnlimitedEvaluations:
         hint = "CliffWalking-v1 has no time limit: give it one with --max-episode-steps N"
         assert no_limit_hint(EnvironmentSpec(environment)) == ("" if limit else hint)
 
+    @pytest.mark.slow
     def test_stop_interrupts_evaluation_which_resume_repeats(self) -> None:
         """As after Ctrl-C: the resumed run equals the uninterrupted run."""
 
@@ -350,6 +352,7 @@ class TestHistory:
         evaluations = agents.read_evaluations(tmp_path).to_pylist()
         assert [row["mean_return"] for row in evaluations] == [e.mean_return for e in run.history.evaluations]
 
+    @pytest.mark.slow
     def test_resumed_history_equals_uninterrupted_history(self, tmp_path: Path) -> None:
         def callbacks() -> tuple[Any, ...]:
             return HistoryFile(tmp_path, every_seconds=0.0), Checkpoint(tmp_path / "checkpoints", every=50)
@@ -478,6 +481,7 @@ class TestTensorBoard:
         trainer(note).train(env_steps=64)
         assert not any("norm" in name for update in seen for name in update.metrics)
 
+    @pytest.mark.slow
     def test_norms_of_delayed_optimizer_are_nan_between_its_steps(self, tmp_path: Path) -> None:
         seen: list[Any] = []
         note = LambdaCallback(on_update_end=lambda _, update: seen.append(update))
@@ -488,6 +492,7 @@ class TestTensorBoard:
         assert all(np.isfinite(update.metrics["gradient_norm/critic"]).all() for update in seen)
         assert "gradient_norm/actor" in scalars(tmp_path)
 
+    @pytest.mark.slow
     def test_norms_do_not_change_training(self, tmp_path: Path) -> None:
         alone, watched = trainer(agent="dqn"), trainer(TensorBoard(tmp_path), agent="dqn")
         alone.train(env_steps=200)
@@ -521,6 +526,7 @@ class TestTensorBoard:
         assert len(one) >= 2
         assert several == pytest.approx(one, rel=1e-4)
 
+    @pytest.mark.slow
     def test_resumed_log_continues_after_checkpoint(self, tmp_path: Path) -> None:
         trainer(TensorBoard(tmp_path, every=20), Checkpoint(tmp_path)).train(env_steps=50)
         rest = trainer(TensorBoard(tmp_path, every=20), Checkpoint(tmp_path))
@@ -540,6 +546,7 @@ def test_scalars_since_last_interval_are_logged_at_end(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("usual_signals")
 class TestSignals:
+    @pytest.mark.slow
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     def test_signal_stops_training_between_steps_and_resume_continues(
         self, tmp_path: Path, number: signal.Signals

@@ -44,12 +44,14 @@ def episodes_of(trainer: Trainer) -> list[Any]:
     return [episode._replace(wall_seconds=0.0) for episode in trainer.history.episodes]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
 @pytest.mark.parametrize("steps", [96, 154], ids=["between rollouts", "in the middle of one"])
 def test_resumed_training_equals_uninterrupted_training(tmp_path: Path, agent: str, steps: int) -> None:
     assert_resumed_training_equals_uninterrupted(tmp_path, agent, steps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plain_steps", [5, 8, 30], ids=["after XLA", "with XLA", "before XLA"])
 def test_resumed_training_is_equal_wherever_xla_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plain_steps: int
@@ -241,6 +243,7 @@ class TestUnusableFiles:
         with pytest.raises(ConfigurationError, match=message):
             agents.resume(Trainer(make()), path)
 
+    @pytest.mark.slow
     def test_truncated_file_is_refused(self, path: Path) -> None:
         path.write_bytes(path.read_bytes()[:-20])
         self.refused(path, "no whole checkpoint: it was cut off, or something else wrote it")
@@ -384,6 +387,7 @@ def test_judging_by_evaluation_without_evaluations_is_refused(tmp_path: Path) ->
         Trainer(make(), callbacks=[Checkpoint(tmp_path, judged_by="evaluation")]).train(env_steps=10)
 
 
+@pytest.mark.slow
 def test_best_checkpoint_is_not_overwritten_when_resumed(tmp_path: Path) -> None:
     """An update may follow an evaluation without a step in between, in a different process."""
 

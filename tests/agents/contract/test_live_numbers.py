@@ -83,6 +83,7 @@ def test_every_hook_uses_current_value(by_xla: bool):
     assert seen_in(updates) == [0.99, 0.1, 0.7]
 
 
+@pytest.mark.slow
 def test_every_hook_uses_value_of_its_member():
     members = [{"seed": 0, "gamma": 0.9}, {"seed": 1, "gamma": 0.5}, {"seed": 2, "gamma": 0.3}]
     population = Population(AgentSpec.of(ReportsDiscount, "CartPole-v1", {**SMALL, **SEPARATE}), members)
@@ -290,6 +291,7 @@ ALGORITHMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "environment", "params", "changes"), ALGORITHMS)
 def test_changed_live_values_equal_built_in_values(name, environment, params, changes):
     """All live hyperparameters change at once, after the update was compiled."""

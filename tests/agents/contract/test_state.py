@@ -192,6 +192,7 @@ RUNS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "params", "before", "after"), RUNS)
 def test_resumed_run_equals_uninterrupted_run(algorithm, params, before, after):
     run = run_of(algorithm, **params)
@@ -222,6 +223,7 @@ def test_changed_discount_is_restored_in_replay():
 # --- reset
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "values"),
     [
@@ -318,6 +320,7 @@ def test_set_learning_rate_checks_its_value():
 # --- seeds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 def test_seed_determines_run(algorithm):
     def trained(seed):
@@ -358,6 +361,7 @@ def test_negative_seeds_are_refused(seed):
         agents.make("dqn", "CartPole-v1", seed=seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 def test_global_random_generators_are_unused(algorithm):
     def trained(global_seed):
@@ -549,6 +553,7 @@ class Noisy(KerasAgent):
         return {"default": keras.ops.mean((values - self.networks["target"](batch["next_observations"])) ** 2)}
 
 
+@pytest.mark.slow
 def test_random_layers_and_running_statistics_are_in_state():
     agent = Noisy(PLANE, TWO, DQNConfig.from_dict({**SMALL, "target_update_interval": 2, "learning_rate": 0.1}), seed=2)
     built = agent.get_state()

@@ -210,6 +210,7 @@ def test_pickled_specs_of_versions_before_wrappers_are_loaded():
     assert old == spec
 
 
+@pytest.mark.slow
 def test_checkpoint_contains_wrappers_and_limit(tmp_path, source):
     spec = EnvironmentSpec("my_env.py:Endless", {}, "sync", ["my_env.py:Doubled"], 4)
     agent = agents.make("ppo", spec, n_envs=2, n_steps=8, batch_size=8, n_epochs=1, hidden_sizes=(4,))

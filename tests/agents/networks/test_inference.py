@@ -175,6 +175,7 @@ class Dense(keras.layers.Layer):
         return 2 * x
 
 
+@pytest.mark.slow
 def test_only_known_layers_are_mirrored():
     def sequential(*layers):
         return keras.Sequential([keras.Input((3,)), *layers])

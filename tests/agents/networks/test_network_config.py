@@ -192,6 +192,7 @@ def test_shared_layers_learn_from_both_losses():
     assert len({id(variable) for variable in agent.state_variables()}) == len(agent.state_variables())
 
 
+@pytest.mark.slow
 def test_agent_with_shared_layers_trains_and_resets():
     params = {"hidden_sizes": (8,), "share_layers": True, "n_envs": 2, "n_steps": 8, "batch_size": 8}
     agent = agents.make("ppo", "CartPole-v1", seed=0, **params)

@@ -134,6 +134,7 @@ def test_comparison_detects_wrong_discount(algorithm: str, environment: str):
     assert_same_movement(weights_of(right.agent), weights_of(right.agent), right.began)
 
 
+@pytest.mark.slow
 def test_population_trains_on_continuous_actions():
     spec = spec_of("ppo", "Pendulum-v1", normalize_observations=True)
     together = trained(spec, PPO_MEMBERS, 240)
@@ -204,6 +205,7 @@ RULES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("optimizer", "first", "second"), RULES)
 def test_members_may_differ_in_optimizer_numbers(
     optimizer: str, first: dict[str, Any], second: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -251,6 +253,7 @@ SCHEDULES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "config"), SCHEDULES)
 def test_members_may_differ_in_schedule_numbers(name: str, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
     spec = spec_of("dqn")
@@ -275,6 +278,7 @@ def test_optimizer_numbers_change_during_training():
         trainer.set_hyperparameter("optimizer.weight_decay", 0.0)  # the optimizer drops weight decay of 0
 
 
+@pytest.mark.slow
 def test_learning_rate_schedule_advances_in_every_member():
     schedule = keras.optimizers.schedules.serialize(keras.optimizers.schedules.ExponentialDecay(1e-2, 10, 0.5))
     spec = spec_of("ppo", learning_rate=schedule)
@@ -291,6 +295,7 @@ class OwnSgd(keras.optimizers.SGD):
         super().update_step(gradient / norm, variable, learning_rate)
 
 
+@pytest.mark.slow
 def test_user_optimizer_is_equal_in_population_and_alone(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("__main__.OwnSgd", OwnSgd, raising=False)
     spec = spec_of("ppo", optimizer="__main__:OwnSgd")
@@ -313,6 +318,7 @@ def test_population_of_one_equals_agent_alone():
     assert_same_run(trained(spec, [{"seed": 3}], 96), 0, trained_alone(spec, {"seed": 3}, 96))
 
 
+@pytest.mark.slow
 def test_members_start_from_trained_weights():
     first = trained_alone(spec_of("ppo", normalize_observations=True), {"seed": 0}, 96).agent
     spec = AgentSpec.of(first)
@@ -340,6 +346,7 @@ def test_leaving_members_do_not_affect_others():
         assert_same_run(together, seed, trained_alone(spec, {"seed": seed, "learning_rate": 1e-3}, 200), position)
 
 
+@pytest.mark.slow
 def test_variables_of_the_template_are_no_members_values():
     population = Population(spec_of("dqn"), [{"seed": i} for i in range(2)])
     with Trainer(population) as trainer:
@@ -440,6 +447,7 @@ def test_events_name_their_member():
     assert received["update"] == [0, 1, 0, 1]
 
 
+@pytest.mark.slow
 def test_every_gradient_step_of_population_is_reported_on_request():
     class Each(agents.Callback):
         every_gradient_step = True
@@ -482,6 +490,7 @@ class Failing(gym.Wrapper[Any, Any, Any, Any]):
         return observation, reward, terminated, truncated, info
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("how", "message"), [("raise", "the arm fell off"), ("nan", "gave the reward nan")])
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 def test_failing_environment_ends_only_its_member(
@@ -500,6 +509,7 @@ def test_failing_environment_ends_only_its_member(
         assert_same_run(together, seed, trained_alone(spec, {"seed": seed}, 120), position)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 def test_diverging_member_leaves_alone(algorithm: str):
     spec = spec_of(algorithm, max_grad_norm=None)
@@ -590,6 +600,7 @@ class Mine(PPO):
         )
 
 
+@pytest.mark.slow
 def test_user_agent_prepares_data_per_member():
     spec = spec_of(Mine)
     members = [{"seed": 0, "bias": 1.0}, {"seed": 1, "bias": 2.0, "gamma": 0.5}]
@@ -623,6 +634,7 @@ class Convolutional(KerasAgent):
         return {"default": -keras.ops.mean(chosen * batch["rewards"])}
 
 
+@pytest.mark.slow
 def test_convolutional_networks_act_per_member():
     spec = AgentSpec.of(Convolutional, "CartPole-v1", {"n_envs": 2})
     members = [{"seed": 0, "learning_rate": 1e-2}, {"seed": 1, "learning_rate": 1e-3}]
@@ -685,6 +697,7 @@ class Values(DQN):
         return {**data, "rewards": data["rewards"] + rows.astype(np.float32)}
 
 
+@pytest.mark.slow
 def test_replayed_rows_use_network_of_their_member():
     spec, members = spec_of(Values), [{"seed": 0, "gamma": 0.5}, {"seed": 1}, {"seed": 2, "gamma": 0.9}]
     together = trained(spec, members, 80)
@@ -700,6 +713,7 @@ class FailsToPrepare(PPO):
         return super().preprocess_batch(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("params", [{}, {"normalize_observations": True, "normalize_rewards": True}])
 def test_member_that_fails_to_prepare_leaves_alone(params: dict[str, Any]):
     spec = spec_of(FailsToPrepare, **params)

@@ -97,6 +97,7 @@ def test_reach_makes_no_environment():
         reach("itself")
 
 
+@pytest.mark.slow
 def test_publish_interval_is_counted_in_updates():
     agent = AgentSpec.of(PPO, "CartPole-v1", SMALL_PPO).build(0)
     with Trainer(agent, callbacks=[Publish("seldom", every=3)]) as trainer:

@@ -125,6 +125,7 @@ def test_version_acts_as_the_agent_did_also_in_another_process():
 # --- training
 
 
+@pytest.mark.slow
 def test_versions_are_added_at_intervals_and_spread_over_the_training():
     callback = SelfPlay(every=32, keep=3)
     with Trainer(mappo(), callbacks=[callback]) as trainer:
@@ -134,6 +135,7 @@ def test_versions_are_added_at_intervals_and_spread_over_the_training():
         assert len(known) == 3
 
 
+@pytest.mark.slow
 def test_resumed_training_has_the_versions_of_before():
     def run() -> tuple[Trainer, SelfPlay]:
         callback = SelfPlay(every=32, keep=2)
@@ -153,6 +155,7 @@ def test_resumed_training_has_the_versions_of_before():
         assert second.versions() == [0, 96]
 
 
+@pytest.mark.slow
 def test_members_of_a_population_play_against_their_own_versions():
     callback = SelfPlay(every=16)
     members = [{"seed": 0}, {"seed": 1, "learning_rate": 1e-2}]
@@ -164,6 +167,7 @@ def test_members_of_a_population_play_against_their_own_versions():
     assert any(not np.array_equal(ours, theirs) for ours, theirs in zip(one, other, strict=True))
 
 
+@pytest.mark.slow
 def test_published_agents_are_opponents():
     learner = mappo(seed=1)
     with Trainer(mappo(seed=2), callbacks=[agents.Publish("rival")]) as rival:

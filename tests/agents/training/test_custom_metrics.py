@@ -75,6 +75,7 @@ def test_population_members_have_their_own_custom_metrics():
         ]
 
 
+@pytest.mark.slow
 def test_custom_metrics_are_resumed():
     def training() -> Trainer:
         return Trainer(agents.make("ppo", "CartPole-v1", **SMALL_PPO), callbacks=[Steps()])
@@ -169,6 +170,7 @@ def test_callbacks_are_made_from_classes_and_names():
     assert type(other) is agents.LambdaCallback
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "env", "params"),
     [("ppo", "CartPole-v1", SMALL_PPO), ("dqn", "CartPole-v1", SMALL_DQN), ("td3", "Pendulum-v1", SMALL_TD3)],

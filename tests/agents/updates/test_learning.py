@@ -464,6 +464,7 @@ class TestLossesAfterSteps:
         )
         assert (rises > 0).mean() > 0.15
 
+    @pytest.mark.slow
     def test_observation_does_not_change_training_or_compile_again(self):
         plain, observed = self.agent(), self.agent()
         self.updates(plain)

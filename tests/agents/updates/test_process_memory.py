@@ -66,6 +66,7 @@ def trained(name, seed=0, **params):
     return agent
 
 
+@pytest.mark.slow
 def test_tensorflow_still_leaks_graphs_of_custom_gradients():
     """The smallest case: a step of a Keras optimizer in a traced function, without code of Finder."""
     variables = [keras.Variable([1.0, 2.0])]
@@ -157,6 +158,7 @@ def test_variables_are_deleted_with_their_agent():
     assert not [each for each in variables if each() is not None]
 
 
+@pytest.mark.slow
 def test_variable_names_are_not_numbered():
     names = {variable.value.name for _ in range(2) for variable in trained("dqn").state_variables()}
     numbered = {name for name in names if any(each.isdigit() for each in name.removesuffix(":0"))}
@@ -181,6 +183,7 @@ def test_second_agent_reuses_compiled_function_of_first(isolated_functions, name
         np.testing.assert_array_equal(own.numpy(), before)
 
 
+@pytest.mark.slow
 def test_functions_are_shared_for_equal_structure_only(isolated_functions):
     trained("ppo")
     n = len(shared_functions._kept)
@@ -257,6 +260,7 @@ def tripled(x):
     return x + 0.0, lambda upstream: upstream * 3.0
 
 
+@pytest.mark.slow
 def test_custom_gradient_lives_as_long_as_its_graph():
     gc.collect()
     known = {*gradient_table()}

@@ -65,6 +65,7 @@ def test_dry_run_returns_the_plan_and_writes_nothing(tmp_path: Path, speed: list
     assert plan.to_json()["seconds"]["total_seconds"] == pytest.approx(161)
 
 
+@pytest.mark.slow
 def test_dry_run_of_a_study_says_what_it_has(storage: str, speed: list[float]) -> None:
     grid(storage, env_steps=400).close()
     plan = finder.dry_run(grid, storage, env_steps=400)
@@ -91,6 +92,7 @@ def test_minutes_choose_the_steps_of_each_run(storage: str, speed: list[float], 
         assert kept.spec == study.spec.model_copy(update={"storage": kept.spec.storage})
 
 
+@pytest.mark.slow
 def test_resumed_study_keeps_its_steps_and_its_time(storage: str, speed: list[float], spent: list[float]) -> None:
     spent[:] = [50.0]
     first = grid(storage, minutes=2)
@@ -106,6 +108,7 @@ def test_resumed_study_keeps_its_steps_and_its_time(storage: str, speed: list[fl
         assert (other.spec.env_steps or 0) > 2_000
 
 
+@pytest.mark.slow
 def test_trials_that_do_not_fit_do_not_begin(storage: str, speed: list[float], spent: list[float]) -> None:
     # The first trial begins; the second would not end in time. They are trained one after another.
     spent[:] = [0.0, 100.0]
@@ -121,6 +124,7 @@ def test_trials_that_do_not_fit_do_not_begin(storage: str, speed: list[float], s
         assert len({trial.user_attrs["configuration"]["env_steps"] for trial in study.trials()}) == 1
 
 
+@pytest.mark.slow
 def test_running_trials_stop_when_the_time_is_over(storage: str, speed: list[float], spent: list[float]) -> None:
     spent[:] = [0.0, 0.0, 0.0, 1_000.0]
     with grid(storage, minutes=2).study as study:
@@ -131,6 +135,7 @@ def test_running_trials_stop_when_the_time_is_over(storage: str, speed: list[flo
         assert len(study.all_trials()) == 2
 
 
+@pytest.mark.slow
 def test_spare_time_goes_to_further_seeds(speed: list[float], spent: list[float]) -> None:
     with grid(None, minutes=2, confirm=1).study as study:
         [confirmation] = study.confirmation_trials()
@@ -153,6 +158,7 @@ def test_confirmation_is_left_out_without_time(
         assert "not confirmed on further seeds yet" in conclusion(study).certainty
 
 
+@pytest.mark.slow
 def test_number_of_trials_is_chosen_for_a_sampler(
     storage: str, speed: list[float], spent: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +171,7 @@ def test_number_of_trials_is_chosen_for_a_sampler(
         assert len(study.trials()) == 4
 
 
+@pytest.mark.slow
 def test_trials_are_added_while_there_is_time(
     storage: str, speed: list[float], spent: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,6 +190,7 @@ def test_trials_are_added_while_there_is_time(
         assert len(study.trials()) == 2
 
 
+@pytest.mark.slow
 def test_total_steps_are_kept(storage: str) -> None:
     with grid(storage, total_env_steps=1_000, confirm=1, confirm_seeds=2).study as study:
         assert study.spec.env_steps == 250

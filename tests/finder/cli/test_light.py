@@ -39,6 +39,7 @@ def test_reading_commands_do_not_import_tensorflow(searched: Any, command: str) 
     assert not {"tensorflow", "keras"} & set(loaded(searched.finder, *words))
 
 
+@pytest.mark.slow
 def test_plot_does_not_import_tensorflow(finder: Any) -> None:
     from agents.callbacks.history_file import EPISODES_SCHEMA, GrowingTable
 
@@ -47,12 +48,14 @@ def test_plot_does_not_import_tensorflow(finder: Any) -> None:
     assert not {"tensorflow", "keras"} & set(loaded(finder, "plot", "run"))
 
 
+@pytest.mark.slow
 def test_dashboard_does_not_import_tensorflow(searched: Any) -> None:
     # The figures are drawn and the port is bound; only the endless loop is left out.
     before = "studies.servers.dashboard._ThreadedServer.serve_forever = lambda *_, **__: None"
     assert not {"tensorflow", "keras"} & set(loaded(searched.finder, "dashboard", "--port", "0", before=before))
 
 
+@pytest.mark.slow
 def test_local_folders_do_not_shadow_installed_packages(finder: Any) -> None:
     (finder.folder / "studies").mkdir()
     (finder.folder / "studies" / "__init__.py").write_text("raise SystemExit('the wrong package')")

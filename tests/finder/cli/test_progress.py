@@ -313,6 +313,7 @@ def test_closed_terminal_is_not_an_error(study: OpenStudy, clock: Clock) -> None
     assert progress.best is not None
 
 
+@pytest.mark.slow
 def test_error_in_an_observer_does_not_end_the_search(capfd: pytest.CaptureFixture[str]) -> None:
     class Watches(Tracker):
         def trial_ended(self, number: int, outcome: Outcome) -> None:

@@ -73,6 +73,7 @@ def test_pickles_of_other_users_are_not_read(trained: Any, case: str) -> None:
     assert marker.exists()
 
 
+@pytest.mark.slow
 def test_own_runs_resume_and_runs_of_others_need_trust(
     finder: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -140,6 +141,7 @@ def study(finder: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     return "theirs"
 
 
+@pytest.mark.slow
 def test_pick_of_a_foreign_study_needs_allow_module(finder: Any, study: str) -> None:
     words = ("train", "--from", study, "--steps", "32", "--quiet", "--folder")
     ran = finder(*words, "picked")

@@ -177,6 +177,7 @@ class TestEveryExecutor:
             if isinstance(executor, InlineExecutor):
                 assert execution["xla_flags"] == ["cpu_prefer_vector_width=256"]
 
+    @pytest.mark.slow
     def test_failure_is_reported_with_its_traceback_and_other_trials_continue(self, executor: Executor):
         listener = run(executor, [make_trial(0, {"fail_after": 40}), make_trial(1)])
         assert listener.outcomes[0].state == "failed"

@@ -51,6 +51,7 @@ def assert_same(before: Any, after: Any, path: str = "state") -> None:
 
 
 class TestRangeTest:
+    @pytest.mark.slow
     def test_rates_grow_geometrically_to_exactly_the_last_one(self):
         result = LRFinder(small_agent()).find(1e-5, 1e-1, N=20, storage=None)
         expected = [1e-5 * (1e-1 / 1e-5) ** (k / 20) for k in range(21)]
@@ -80,6 +81,7 @@ class TestRangeTest:
             result = range_test(trainer, 1e-5, 1e-2, 5)
         assert min(result.rewards.env_steps) > 100
 
+    @pytest.mark.slow
     def test_range_test_stops_when_the_loss_diverges(self):
         agent = small_agent(max_grad_norm=None, optimizer="sgd")
         result = LRFinder(agent).find(1e-3, 1e12, N=200, metric="loss", storage=None)
@@ -92,6 +94,7 @@ class TestRangeTest:
         assert result.reason == "budget reached"
         assert len(result.rewards.rates) <= 40
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["ppo", "dqn"])
     @pytest.mark.parametrize("metrics", ["reward", "loss"])
     def test_agent_is_restored_bit_for_bit(self, kind: str, metrics: Any):
@@ -114,6 +117,7 @@ class TestRangeTest:
                 LRFinder(trainer).find(1e-4, 1.0, N=15, storage=None)
             assert_same(before, trainer.get_state())
 
+    @pytest.mark.slow
     def test_range_test_starts_from_the_replay_of_the_trainer(self):
         agent = small_agent("dqn", learning_starts=100)
         with Trainer(agent) as trainer:
@@ -147,6 +151,7 @@ class TestRangeTest:
         with pytest.raises(ConfigurationError, match=message):
             LRFinder(small_agent()).find(start, end, **more, storage=None)
 
+    @pytest.mark.slow
     def test_plots_show_the_points_that_are_not_skipped(self):
         finder = LRFinder(small_agent())
         result = finder.find(1e-5, 1e-1, N=30, storage=None)
@@ -187,6 +192,7 @@ class TestRangeTest:
             finder.find(1e-5, 1e-1, N=20, storage=f"sqlite:///{tmp_path}/nowhere/s.db")
         assert finder.result is None
 
+    @pytest.mark.slow
     def test_range_test_is_recorded_as_a_study_of_one_trial(self, storage: str):
         finder = LRFinder(small_agent())
         result = finder.find(1e-5, 1e-1, N=20, storage=storage)
@@ -199,6 +205,7 @@ class TestRangeTest:
         with load_study("range-test-PPO-fakes:TwoStep-v0-2", storage) as study:
             assert len(study.trials()) == 1
 
+    @pytest.mark.slow
     def test_pick_of_the_recorded_study_is_the_suggestion(self, storage: str, monkeypatch: pytest.MonkeyPatch):
         suggestion = Suggestion(0.0125, 3, "steepest", "because")
         monkeypatch.setattr("finder.range_test.range_test.read_suggestion", lambda *_, **__: suggestion)
@@ -213,6 +220,7 @@ class TestRangeTest:
 
 
 class TestGrid:
+    @pytest.mark.slow
     def test_finder_keeps_the_results_of_its_grid(self, storage: str):
         finder = LRFinder(small_agent())
         options: dict[str, Any] = {"seeds": 1, "storage": storage, "executor": "inline", "confirm": 0}
@@ -273,6 +281,7 @@ class TestGrid:
         ):
             np.testing.assert_array_equal(one, other)
 
+    @pytest.mark.slow
     def test_searched_rate_replaces_the_own_rate_of_an_optimizer(self, storage: str):
         agent = AgentSpec.of("ppo", ENV, {**SMALL_PPO, "default.learning_rate": 0.5, "default.epsilon": 1e-5})
         result = LRFinder(agent).grid(
@@ -282,6 +291,7 @@ class TestGrid:
             config = trial.user_attrs["configuration"]["optimizers"]["default"]["config"]
             assert (config["learning_rate"], config["epsilon"]) == (rate, 1e-5)
 
+    @pytest.mark.slow
     def test_different_agent_of_the_same_name_is_another_study(self, storage: str):
         options: dict[str, Any] = {"env_steps": 64, "seeds": 1, "storage": storage, "executor": "inline"}
         LRFinder(small_agent(gamma=0.9)).grid(1e-3, 1e-2, 2, **options)

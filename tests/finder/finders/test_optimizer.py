@@ -52,6 +52,7 @@ def test_few_rates_lie_inside_the_range(n_rates: int, rates: list[float]):
     assert _rates("adam", OptimizerSpec.of("adam"), "search", n_rates) == rates
 
 
+@pytest.mark.slow
 def test_arguments_of_an_optimizer_object_reach_the_agent(storage: str):
     finder = OptFinder("ppo", [keras.optimizers.SGD(0.5, momentum=0.25)], ENV)
     result = finder.find(learning_rates="own", storage=storage, **QUICK)
@@ -68,6 +69,7 @@ def test_compared_optimizers_replace_the_one_set_in_the_agent(storage: str):
     assert [each["config"]["learning_rate"] for each in ran] == [1e-3, 1e-3]
 
 
+@pytest.mark.slow
 def test_learning_rate_schedule_is_kept(storage: str):
     schedule = keras.optimizers.schedules.ExponentialDecay(0.01, 100, 0.5)
     finder = OptFinder("ppo", [keras.optimizers.Adam(schedule)], ENV)

@@ -100,6 +100,7 @@ def test_rates_beyond_the_usual_maximum_are_not_added():
     assert RangeExtension(rows)(searched(rows, lambda params: params["learning_rate"])) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extend", [True, False])
 def test_restarted_search_is_not_extended_again(tmp_path: Any, extend: bool):
     storage = f"sqlite:///{tmp_path}/s.db"

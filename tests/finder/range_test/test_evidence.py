@@ -46,6 +46,7 @@ def test_p_value_without_comparable_values_is_one(values):
     assert p_value(values, maximize=True) == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["normal", "returns of a random policy"])
 def test_false_positive_rate_on_noise_stays_within_the_level(noise):
     rng = np.random.default_rng(1)

@@ -29,6 +29,7 @@ def small(kind: str = "ppo", env: str | EnvironmentSpec = ENV, **params: Any) ->
 
 
 class TestRateSchedule:
+    @pytest.mark.slow
     def test_rate_is_kept_until_an_update_was_made_and_an_episode_ended(self):
         agent, events = small(n_steps=64), []  # 128 steps a rollout, an episode every five steps of a copy
         watch = agents.LambdaCallback(
@@ -99,6 +100,7 @@ class TestReadSuggestion:
         noise = list(np.random.default_rng(0).normal(20.0, 8.0, 101))
         assert "nothing can be read" in read_suggestion(RATES, noise, "reward").reason
 
+    @pytest.mark.slow
     def test_skipped_points_are_not_used_for_the_suggestion(self):
         finder = LRFinder(small("dqn"))
         result = finder.find(1e-6, 1.0, N=100, metrics="loss", storage=None)
@@ -112,6 +114,7 @@ class TestErrors:
     def broken(self, **kwargs: Any) -> Any:
         return small(n_envs=1, env=EnvironmentSpec.of(ENV, kwargs))
 
+    @pytest.mark.slow
     def test_points_before_an_error_are_kept(self, storage: str):
         finder = LRFinder(self.broken(fail_after=300))
         with pytest.raises(RuntimeError, match="the arm fell off") as error:
@@ -288,6 +291,7 @@ class TestLossesOfSeveralOptimizers:
         assert len(result.losses.rates) == 60
 
 
+@pytest.mark.slow
 def test_critic_loss_of_sac_diverges_only_beyond_usual_rates():
     result = LRFinder("sac", "Pendulum-v1").find(
         1e-5, 10.0, N=120, metric="loss", optimizer="critic", seeds=1, storage=None

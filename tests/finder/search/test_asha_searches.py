@@ -91,6 +91,7 @@ EXECUTORS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("executor", "n_jobs"), EXECUTORS)
 def test_promoted_trials_have_the_results_of_trials_that_were_never_paused(
     executor: str, n_jobs: int, storage: str
@@ -128,6 +129,7 @@ def test_promoted_trials_have_the_results_of_trials_that_were_never_paused(
         assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_process_that_is_stopped_leaves_paused_trials_for_the_next_one(storage: str) -> None:
     uninterrupted, _ = run_search(make_spec(), progress=False)
 
@@ -206,6 +208,7 @@ def test_killed_search_gives_the_results_of_an_uninterrupted_one(executor: str, 
     assert killed == whole
 
 
+@pytest.mark.slow
 def test_proposed_trials_are_paused_too_and_the_sampler_learns_from_them(
     monkeypatch: pytest.MonkeyPatch, storage: str
 ) -> None:
@@ -338,6 +341,7 @@ def test_two_recorders_share_the_paused_trials(postgres: str) -> None:
             assert not first.end_paused(is_over=True)
 
 
+@pytest.mark.slow
 def test_another_pruner_resumes_paused_trials(storage: str) -> None:
     with open_study(make_spec(storage=storage)) as study, Recorder(study) as recorder:
         asked = recorder.ask()

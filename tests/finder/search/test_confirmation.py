@@ -284,6 +284,7 @@ def test_queued_trial_is_not_taken_for_a_confirmation():
         assert (ask.confirms, ask.params["learning_rate"]) == (2, 1e-2)
 
 
+@pytest.mark.slow
 def test_confirmations_are_not_trials_of_the_search(tmp_path: Any):
     storage = f"sqlite:///{tmp_path}/s.db"
     with searched(spec_of(storage=storage)) as study:
@@ -359,6 +360,7 @@ def test_single_trial_needs_no_confirmation():
     assert study_status(study).complete
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["inline", "population"])
 def test_search_confirms_its_best_and_a_second_run_adds_nothing(tmp_path: Any, executor: str):
     options: dict[str, Any] = {

@@ -106,6 +106,7 @@ class Corridor(gym.Env[Any, Any]):
         return np.array([self.cell], np.float32), float(at_goal), at_goal or not action, False, info
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["inline", "population"])
 def test_success_rate_is_read_from_the_info_of_the_last_step(executor: str) -> None:
     found = finder.tune(

@@ -90,6 +90,7 @@ def test_reports_lists_and_dashboards_show_it(tmp_path: Path) -> None:
     assert (listed.n_ended, listed.best_value) == (3, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["tpe", "nsgaii", "random"])
 def test_three_objectives_with_a_sampler_resume(tmp_path: Path, sampler: str) -> None:
     storage = str(tmp_path / "some.db")
@@ -112,6 +113,7 @@ def test_a_trial_without_one_of_its_objectives_fails() -> None:
     assert "No episode reported the metric 'speed'" in found.study.trials()[0].user_attrs["reason"]
 
 
+@pytest.mark.slow
 def test_a_misspelled_second_objective_is_found_early() -> None:
     found = finder.tune(
         "ppo", "CartPole-v1", {"learning_rate": "1e-4:1e-2"}, env_steps=100_000, metric=["return", "custom:typo"],

@@ -90,6 +90,7 @@ def until(member: Member, step: int) -> Member:
     return Member(number=member.number, schedule=own, values={at: v for at, v in member.values.items() if at <= step})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheduler", ["pbt", "pb2"])
 def test_schedules_are_those_that_were_decided_and_the_confirmation_repeats_the_winners(
     tmp_path: Path, scheduler: str
@@ -138,6 +139,7 @@ def test_schedules_are_those_that_were_decided_and_the_confirmation_repeats_the_
         assert len(plot_schedules(study).data) == 2 * (4 + 1)
 
 
+@pytest.mark.slow
 def test_a_search_that_was_interrupted_continues_as_if_it_had_not_been(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +159,7 @@ def test_a_search_that_was_interrupted_continues_as_if_it_had_not_been(
         assert [trial.value for trial in resumed.study.trials()] == values
 
 
+@pytest.mark.slow
 def test_a_search_without_checkpoints_restarts_and_repeats_its_schedules(tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()
     (tmp_path / "parts").mkdir()
@@ -177,6 +180,7 @@ def test_seeds_of_a_trial_copy_the_same_seeds_of_another(tmp_path: Path) -> None
         assert sum(len(own) > 1 for own in schedules_of(result.study).values()) == 1
 
 
+@pytest.mark.slow
 def test_members_that_a_callback_stopped_neither_copy_nor_are_copied(tmp_path: Path) -> None:
     with searched(tmp_path, confirm=0, callbacks=[StopTheBest]) as result:
         states = [trial.state.name for trial in result.study.trials()]
@@ -187,6 +191,7 @@ def test_members_that_a_callback_stopped_neither_copy_nor_are_copied(tmp_path: P
         assert len(schedules_of(result.study)[0]) == 1
 
 
+@pytest.mark.slow
 def test_members_that_diverge_do_not_stop_the_study(tmp_path: Path) -> None:
     with searched(tmp_path, callbacks=[Diverge], n_trials=6) as result:
         states = [trial.state.name for trial in result.study.trials()]
@@ -195,6 +200,7 @@ def test_members_that_diverge_do_not_stop_the_study(tmp_path: Path) -> None:
         assert result.study.confirmation_trials()
 
 
+@pytest.mark.slow
 def test_a_value_from_before_the_last_exchange_does_not_count(tmp_path: Path) -> None:
     # Episodes of 200 steps of one environment, and intervals of 96: every other interval has no episode.
     with searched(
@@ -243,6 +249,7 @@ def test_a_parameter_that_cannot_change_during_training_is_refused(tmp_path: Pat
     assert not (tmp_path / "pbt.db").exists()
 
 
+@pytest.mark.slow
 def test_a_warm_start_from_changing_numbers_is_refused(tmp_path: Path) -> None:
     no_scheduler = {"scheduler": "none", "pruner_kwargs": {}, "perturb_steps": None}
     with (
@@ -259,6 +266,7 @@ def test_other_questions_than_tune_refuse_it(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_without_parameters_the_numbers_that_can_change_are_searched(tmp_path: Path) -> None:
     with searched(tmp_path, params=None, n_trials=2, env_steps=192, confirm=0) as result:
         names = set(result.study.spec.search_space())
@@ -266,6 +274,7 @@ def test_without_parameters_the_numbers_that_can_change_are_searched(tmp_path: P
         assert not names & {"n_steps", "batch_size", "optimizer"}
 
 
+@pytest.mark.slow
 def test_confirmations_are_shown_with_the_numbers_of_their_weights(tmp_path: Path) -> None:
     with searched(tmp_path, confirm=2) as result:
         study = result.study

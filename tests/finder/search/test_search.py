@@ -161,6 +161,7 @@ def test_invalid_combination_fails_only_its_own_trial():
     assert stopped is None
 
 
+@pytest.mark.slow
 def test_trials_that_fall_behind_are_pruned():
     rows = tuple({"learning_rate": rate} for rate in (0.01, 0.01, 0.01, 0.01, 1e-9, 1e-9))
     spec = make_spec(params={}, trials=rows, n_trials=6, env_steps=1600, pruner_kwargs={"n_warmup_steps": 800})
@@ -171,6 +172,7 @@ def test_trials_that_fall_behind_are_pruned():
     assert all(trial.user_attrs["pruned_at"] < 1600 for trial in study.trials()[4:])
 
 
+@pytest.mark.slow
 def test_restarted_study_resumes_without_repeating_trials(storage: str):
     first, _ = run_search(make_spec(storage=storage, n_trials=2, sampler="random"))
     first.close()
@@ -190,6 +192,7 @@ def test_study_resumes_under_an_alias_of_its_vectorization(storage: str):
         study.close()
 
 
+@pytest.mark.slow
 def test_study_resumes_under_another_spelling_of_its_strategy(storage: str):
     for n_trials, spelled in enumerate(["none", "None"], start=1):
         study, _ = run_search(make_spec(storage=storage, n_trials=n_trials, sampler="random", strategy=spelled))
@@ -198,6 +201,7 @@ def test_study_resumes_under_another_spelling_of_its_strategy(storage: str):
         study.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("stops", [True, False])
 def test_files_being_written_by_other_workers_are_kept(storage: str, shared: bool, stops: bool):
@@ -215,6 +219,7 @@ def test_files_being_written_by_other_workers_are_kept(storage: str, shared: boo
         assert half.exists() == (shared and stops)
 
 
+@pytest.mark.slow
 def test_interrupted_study_keeps_its_trials_and_reports_them(
     storage: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -108,6 +108,7 @@ def test_callback_without_a_name_is_refused():
         finder.tune("ppo", ENV, callbacks=[lambda: None], storage=None, **QUICK)
 
 
+@pytest.mark.slow
 def test_worker_needs_the_callbacks_of_a_script(storage: str):
     finder.tune(
         "ppo", ENV, {"learning_rate": [1e-3]}, n_trials=1, callbacks=[Lengths], study_name="a", storage=storage, **QUICK

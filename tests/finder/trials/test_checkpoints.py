@@ -74,6 +74,7 @@ def recorded_episodes(listener: RecordingListener, number: int) -> list[tuple[An
     return sorted((*key, *values) for key, values in records.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
 @pytest.mark.parametrize("after", [1, 3])
 def test_killed_trials_resume_with_identical_results(tmp_path: Path, agent: str, after: int) -> None:
@@ -135,6 +136,7 @@ class StopsOne(Callback):
             trainer.stop("enough")
 
 
+@pytest.mark.slow
 def test_run_stopped_by_a_callback_stays_stopped(tmp_path: Path) -> None:
     own: dict[str, Any] = {"callbacks": (StopsOne,), "why_alone": why_alone(make_callbacks([StopsOne]))}
     whole, again = RecordingListener(), RecordingListener()
@@ -148,6 +150,7 @@ def test_run_stopped_by_a_callback_stays_stopped(tmp_path: Path) -> None:
     assert again.outcomes[0].seed_values == whole.outcomes[0].seed_values
 
 
+@pytest.mark.slow
 def test_trial_resumes_alone_after_the_others_have_ended(tmp_path: Path) -> None:
     whole, again = RecordingListener(), RecordingListener()
     run_cohort([make_trial(None, number) for number in range(3)], whole)
@@ -176,6 +179,7 @@ def test_trials_that_resumed_separately_use_their_newest_checkpoints(tmp_path: P
         assert recorded_episodes(again, number) == recorded_episodes(whole, number)
 
 
+@pytest.mark.slow
 def test_separately_trained_seeds_resume_from_their_own_checkpoints(tmp_path: Path) -> None:
     """When seeds are trained in turns, one run may have ended before another one starts."""
     trial = make_trial(tmp_path)
@@ -191,6 +195,7 @@ def test_separately_trained_seeds_resume_from_their_own_checkpoints(tmp_path: Pa
     assert second.trainer.env_steps == 0
 
 
+@pytest.mark.slow
 def test_seeds_that_resume_in_two_processes_leave_the_file_of_the_other(tmp_path: Path) -> None:
     whole, again = RecordingListener(), RecordingListener()
     run_cohort([make_trial(None)], whole)
@@ -240,6 +245,7 @@ def test_checkpoint_identity_ignores_aliases_of_the_vectorization(tmp_path: Path
     assert sync == dummy != in_processes == subproc
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("env", ["CartPole-v1", "Acrobot-v1"])
@@ -283,6 +289,7 @@ def arrays_of(value: Any) -> list[np.ndarray[Any, Any]]:
     return []
 
 
+@pytest.mark.slow
 def test_environments_that_cannot_be_copied_start_new_episodes(tmp_path: Path) -> None:
     environment = EnvironmentSpec.of("fakes:Uncopyable-v0")
     trial = make_trial(tmp_path, environment=environment)
@@ -358,6 +365,7 @@ def test_older_checkpoint_is_used_when_the_newest_is_damaged(tmp_path: Path, cap
     assert recorded_episodes(again, 0) == recorded_episodes(whole, 0)
 
 
+@pytest.mark.slow
 def test_member_that_left_is_not_resumed(tmp_path: Path) -> None:
     """A member is pruned, and the process is killed before that is recorded."""
 
@@ -474,6 +482,7 @@ def test_machines_with_the_same_key_resume_trials_of_each_other(
     assert Checkpoints(str(tmp_path), 1.0).find([trial], [(0, 0), (0, 1)])
 
 
+@pytest.mark.slow
 def test_trial_resumes_from_a_checkpoint_of_the_previous_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

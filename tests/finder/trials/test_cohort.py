@@ -137,6 +137,7 @@ def test_configuration_needed_to_repeat_a_trial_is_reported():
     assert configuration["versions"]["tensorflow"]
 
 
+@pytest.mark.slow
 def test_used_template_cache_gives_the_same_results_as_a_new_one():
     templates, fresh, again = TemplateCache(), RecordingListener(), RecordingListener()
     run_trial(make_trial(params={"learning_rate": 0.1, "gamma": 0.5}), RecordingListener(), templates)
@@ -211,6 +212,7 @@ def trials_of(rates: list[float], **fields: Any) -> list[TrialSpec]:
     return [make_trial(params={"learning_rate": rate}, number=i, **fields) for i, rate in enumerate(rates)]
 
 
+@pytest.mark.slow
 def test_trial_in_a_cohort_equals_the_trial_alone():
     together = RecordingListener()
     trials = trials_of([0.001, 0.01, 0.1])
@@ -236,6 +238,7 @@ def test_agents_of_different_structure_reach_rungs_together():
     assert order == [(160, [0, 1, 2]), (320, [0, 1, 2])]
 
 
+@pytest.mark.slow
 def test_members_of_a_pruned_trial_are_not_trained_further():
     class First(RecordingListener):
         def rung(self, env_steps: int, values: Any) -> Any:
@@ -260,6 +263,7 @@ def test_environment_failure_of_one_trial_leaves_the_others(kwargs: dict[str, An
     assert listener.outcomes[0].failure == "environment"
 
 
+@pytest.mark.slow
 def test_diverged_member_leaves_the_others():
     listener, alone = RecordingListener(), RecordingListener()
     trials = [
@@ -273,6 +277,7 @@ def test_diverged_member_leaves_the_others():
     assert returns_of(listener, 1) == returns_of(alone, 1)
 
 
+@pytest.mark.slow
 def test_agent_that_cannot_be_a_member_is_trained_alone():
     class Alone(PPO):
         def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -150,6 +150,7 @@ class Plain(Signs):
         return observation, float(np.floor(reward)), *rest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
 def test_value_is_the_mean_of_greedy_episodes_in_the_last_part(agent: str) -> None:
     environment = EnvironmentSpec(Plain)
@@ -171,6 +172,7 @@ def test_value_is_the_mean_of_greedy_episodes_in_the_last_part(agent: str) -> No
         assert [value for _, value in listener.reports[number]] == pytest.approx(np.mean(reports, axis=0))
 
 
+@pytest.mark.slow
 def test_evaluations_do_not_depend_on_the_other_members() -> None:
     together = run(*(make_trial("ppo", k, EnvironmentSpec(Plain)) for k in range(3)))
     alone = run(make_trial("ppo", 1, EnvironmentSpec(Plain)))
@@ -198,6 +200,7 @@ def test_long_rollouts_are_evaluated_once_for_several_reports() -> None:
     assert listener.outcomes[0].value == pytest.approx(values[5])
 
 
+@pytest.mark.slow
 def test_budget_in_episodes_ends_with_an_evaluation_of_every_run() -> None:
     trial = make_trial("ppo", env_steps=None, episodes=33, report_marks=(), environment=EnvironmentSpec(Plain))
     listener = run(trial)
@@ -213,6 +216,7 @@ def test_budget_in_episodes_ends_with_an_evaluation_of_every_run() -> None:
             assert outcome.seed_values[seed] == own_mean(alone, trial.agent.environment, seed, trainer.env_steps, 4)
 
 
+@pytest.mark.slow
 def test_reports_that_a_resumed_study_adds_are_not_evaluated_with_later_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,6 +271,7 @@ def test_error_of_an_evaluation_environment_fails_its_trial_only(alone: bool) ->
         assert "the arm fell off" in listener.outcomes[number].reason
 
 
+@pytest.mark.slow
 def test_members_that_diverged_leave_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rate of 1e30 gives outputs that are infinite before, or in, an evaluation."""
     trials = [make_trial("ppo", 0, EnvironmentSpec(Plain)), make_trial("ppo", 1, EnvironmentSpec(Plain))]
@@ -277,6 +282,7 @@ def test_members_that_diverged_leave_the_others(monkeypatch: pytest.MonkeyPatch)
     assert run(trials[0]).reports[0] == listener.reports[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
 @pytest.mark.parametrize("killed_at", [32, 160])
 def test_killed_trials_resume_with_their_evaluations(

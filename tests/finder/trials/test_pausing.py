@@ -45,6 +45,7 @@ def promoted(folder: Path, number: int, agent: str, epoch: int) -> TrialSpec:
     return make_trial(folder, number, agent, epoch=epoch, resumed=True, promoted_from=160 * (epoch - 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
 def test_paused_members_join_other_populations_with_identical_results(
     tmp_path: Path, agent: str, monkeypatch: pytest.MonkeyPatch
@@ -79,6 +80,7 @@ def test_paused_members_join_other_populations_with_identical_results(
         assert listener.reports[number] == whole.reports[number]
 
 
+@pytest.mark.slow
 def test_agent_alone_continues_with_identical_results(tmp_path: Path) -> None:
     own: dict[str, Any] = {"why_alone": "a test", "seeds": (3, 4)}
     whole, first, again = RecordingListener(), Pausing({1}, 320), RecordingListener()
@@ -90,6 +92,7 @@ def test_agent_alone_continues_with_identical_results(tmp_path: Path) -> None:
     assert episodes_of(again, 1) == episodes_of(whole, 1)
 
 
+@pytest.mark.slow
 def test_later_checkpoints_of_the_group_keep_the_paused_state(tmp_path: Path) -> None:
     whole, first, again = RecordingListener(), Pausing({0}, 160), RecordingListener()
     run_cohort([make_trial(None, 0)], whole)

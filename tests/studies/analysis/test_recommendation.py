@@ -128,6 +128,7 @@ class TestNoPick:
         study = self.trials(open_study(make_spec(), storage), [(1.0, 2.0), (0.5, 2.0)], [0.5, 0.5])
         assert best(study).trial == 0
 
+    @pytest.mark.slow
     def test_metric_loss_compares_losses(self, storage: StudyStorage, make_spec: Make) -> None:
         study = open_study(make_spec(metric="loss"), storage)
         assert why_no_pick(self.trials(study, [(1.0,), (1.0,)], [0.5, 0.4])) == ""

@@ -212,6 +212,7 @@ def propose(spec: StudySpec, storage: StudyStorage, total: int) -> list[float]:
         return [float(study.params(trial)["learning_rate"]) for trial in study.trials()]
 
 
+@pytest.mark.slow
 def test_sampler_proposes_near_the_best_trials_of_the_other_study(storage: StudyStorage, make_spec: Make) -> None:
     long = make_spec(
         name="before", params={"learning_rate": "1e-5:1:log"}, n_trials=60, seeds=(0, 1), confirm=0, seed=5
@@ -225,6 +226,7 @@ def test_sampler_proposes_near_the_best_trials_of_the_other_study(storage: Study
     assert near[1] >= 7 > near[0], "the first ten trials without a warm start are random: two of five decades are near"
 
 
+@pytest.mark.slow
 def test_continued_study_keeps_the_trials_that_it_started_with(
     storage: StudyStorage, make_spec: Make, source: Any
 ) -> None:

@@ -112,6 +112,7 @@ def test_lease_of_a_dead_process_on_this_machine_can_be_taken(storage: StudyStor
         assert own.acquire(0) is None
 
 
+@pytest.mark.slow
 def test_reused_process_id_is_another_owner(storage: StudyStorage) -> None:
     hold(storage, 0, Owner.new()._replace(started="1"))
     with LeaseManager(storage.leases, "s") as own:

@@ -39,6 +39,7 @@ def test_import_of_studies_loads_no_heavy_package() -> None:
     assert python(program, *heavy).strip() == "[]"
 
 
+@pytest.mark.slow
 def test_public_names_of_studies_load_no_tensorflow() -> None:
     program = (
         "import sys, studies\n"

@@ -26,6 +26,7 @@ Make = Callable[..., StudySpec]
 
 
 class TestEveryStorage:
+    @pytest.mark.slow
     @pytest.mark.between_processes
     def test_renamed_study_keeps_trials_episodes_and_id(self, storage: StudyStorage, make_spec: Make) -> None:
         study = open_study(make_spec(name="long", n_trials=310), storage)
@@ -78,6 +79,7 @@ def test_renaming_to_an_existing_name_raises(storage: StudyStorage, make_spec: M
         rename_study(storage, 99, "third")
 
 
+@pytest.mark.slow
 def test_renaming_to_an_existing_name_raises_through_the_proxy(proxy_url: str, make_spec: Make) -> None:
     with open_storage(proxy_url) as storage:
         for name in ("one", "another"):

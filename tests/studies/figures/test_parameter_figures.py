@@ -73,6 +73,7 @@ class TestImportances:
         assert sum(each.sure for each in data.importances) == 0
         assert all(0 <= each.share <= 1 for each in data.importances)
 
+    @pytest.mark.slow
     def test_pruned_and_diverged_trials_count_towards_importances(self, storage: StudyStorage, make_spec: Make) -> None:
         """Among the survivors of a race no parameter matters; the pruned trials show its importance."""
 
@@ -84,6 +85,7 @@ class TestImportances:
         assert data.n_trials == 40
         assert [each.name for each in data.importances if each.sure] == ["learning_rate"]
 
+    @pytest.mark.slow
     def test_importances_are_deterministic(self, storage: StudyStorage, make_spec: Make) -> None:
         study = finished_study(storage, random_spec(make_spec), by_rate)
         assert importances_data(study) == importances_data(study)
@@ -114,6 +116,7 @@ class TestImportances:
 
 
 class TestParallelCoordinates:
+    @pytest.mark.slow
     def test_axes_are_the_searched_parameters_and_the_value(self, storage: StudyStorage, make_spec: Make) -> None:
         study = finished_study(storage, random_spec(make_spec), by_rate, prune_below=50.0)
         data = parallel_coordinates_data(study)
@@ -129,6 +132,7 @@ class TestParallelCoordinates:
         assert pruned
         assert all(math.isnan(line.places[-1]) for line in pruned), "lines of pruned trials must end without a value"
 
+    @pytest.mark.slow
     def test_pick_is_a_separate_line(self, storage: StudyStorage, make_spec: Make) -> None:
         study = finished_study(storage, random_spec(make_spec), by_rate)
         data = parallel_coordinates_data(study)
@@ -136,6 +140,7 @@ class TestParallelCoordinates:
         shown = next(line for line in data.lines if line.number == data.pick)
         assert list(pick.y)[:-1] == pytest.approx(shown.places, abs=1e-3)
 
+    @pytest.mark.slow
     def test_only_the_most_important_parameters_and_best_trials_are_drawn(
         self, storage: StudyStorage, make_spec: Make
     ) -> None:
@@ -158,6 +163,7 @@ class TestParallelCoordinates:
         assert "not set" in [text for _, text in data.axes[place].ticks]
 
 
+@pytest.mark.slow
 def test_importances_and_coordinates_need_several_parameters(storage: StudyStorage, make_spec: Make) -> None:
     several = study_figures(finished_study(storage, random_spec(make_spec, n_trials=4), by_rate), compact=True)
     assert {"finder-importances", "finder-parallel-coordinates"} <= set(several)

@@ -61,6 +61,7 @@ def run(make_spec: Make, storage: StudyStorage, total: int, name: str = "s", **c
         return [study.params(trial) for trial in study.trials()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["random", "tpe", "qmc", "nsgaii", "cmaes"])
 def test_trials_have_the_parameters_that_exist_whenever_the_study_is_interrupted(
     sampler: str, storage: StudyStorage, make_spec: Make, caplog: pytest.LogCaptureFixture
@@ -75,6 +76,7 @@ def test_trials_have_the_parameters_that_exist_whenever_the_study_is_interrupted
     assert "independent" not in caplog.text
 
 
+@pytest.mark.slow
 def test_tpe_learns_a_conditional_parameter_from_the_trials_that_have_it(
     storage: StudyStorage, make_spec: Make
 ) -> None:
@@ -90,6 +92,7 @@ def test_arguments_of_the_user_prevail(kwargs: dict[str, Any], storage: StudySto
     run(make_spec, storage, 14, sampler_kwargs={"n_startup_trials": 3, **kwargs})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
 @pytest.mark.parametrize("n_set", [1, 2, 3])
 def test_crash_between_two_parameters_changes_no_proposal(
@@ -117,6 +120,7 @@ def test_crash_between_two_parameters_changes_no_proposal(
     assert run(make_spec, storage, 15, "killed", sampler=sampler) == whole
 
 
+@pytest.mark.slow
 def test_first_trials_and_grids_have_what_exists(storage: StudyStorage, make_spec: Make) -> None:
     first = [{"optimizer": "sgd", "optimizer.momentum_kind": "heavy", "optimizer.momentum": 0.5}, {"optimizer": "adam"}]
     found = run(make_spec, storage, 2, first=first)
@@ -138,6 +142,7 @@ def test_queued_trial_of_the_dashboard_loses_what_does_not_exist(storage: StudyS
     assert run(make_spec, storage, 2)[1] == {"optimizer": "adam", "learning_rate": 1e-3}
 
 
+@pytest.mark.slow
 def test_conclusion_and_figures_of_a_conditional_space(storage: StudyStorage, make_spec: Make) -> None:
     run(make_spec, storage, 40, confirm=0)
     with load_study("s", storage) as study:
@@ -155,6 +160,7 @@ def test_conclusion_and_figures_of_a_conditional_space(storage: StudyStorage, ma
         plot_trials(study)
 
 
+@pytest.mark.slow
 def test_conditional_learning_rate(storage: StudyStorage, make_spec: Make) -> None:
     space = {"optimizer": "adam,sgd", "learning_rate": "1e-4:1e-2:log@optimizer=adam", "gamma": "0.9:0.99"}
     spec = make_spec(params=space, n_trials=20, seeds=(0, 1), pruner="race", confirm=0)

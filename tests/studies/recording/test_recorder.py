@@ -230,6 +230,7 @@ class TestEveryStorage:
             assert trial.intermediate_values == {100: trial.number * 100.0, 200: trial.number * 200.0}
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_suggestions(make_spec: Make, tmp_path: Path) -> None:
     seen = []
     for name in ("a", "b", "c"):
@@ -338,6 +339,7 @@ def test_long_traceback_keeps_its_end(storage: StudyStorage, make_spec: Make) ->
     assert len(attrs["reason"]) == 1000
 
 
+@pytest.mark.slow
 def test_episodes_are_written_in_batches(storage: StudyStorage, make_spec: Make, episode: MakeEpisode) -> None:
     study = open_study(make_spec(), storage)
     with Recorder(study) as recorder:

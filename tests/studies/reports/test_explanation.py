@@ -6,6 +6,8 @@ import math
 import re
 from collections.abc import Callable
 
+import pytest
+
 from studies.analysis.conclusion import conclusion
 from studies.figures.learning_curves import plot_learning_curves
 from studies.figures.optimizers import plot_optimizers
@@ -88,6 +90,7 @@ def test_conclusion_for_agents_names_the_agent(storage: StudyStorage, make_spec:
     assert tie in explain(opened)
 
 
+@pytest.mark.slow
 def test_explanation_does_not_repeat_the_conclusion(storage: StudyStorage, make_spec: Make) -> None:
     """For each status, the explanation has all further reasons, and no line of the conclusion."""
     for name, values, seeds, status in (

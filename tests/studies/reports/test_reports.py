@@ -202,6 +202,7 @@ def test_long_curves_are_thinned(storage: StudyStorage, make_spec: Make) -> None
     assert set(only.mean) == {1.0}
 
 
+@pytest.mark.slow
 def test_scatter_plots_of_many_points_are_thinned(
     storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -420,6 +421,7 @@ class TestHtml:
         sentence = html.escape("To be surer: the same search with seeds=3, study_name='one seed-3-seeds' (")
         assert text.index('<div class="answer not-safe">') < text.index(sentence) < text.index('<p class="detail">')
 
+    @pytest.mark.slow
     def test_configuration_is_included_as_json(self, study: OpenStudy) -> None:
         text = report_html(study)
         assert "finder best &#x27;ppo &lt;script&gt;" in text

@@ -107,6 +107,7 @@ def figures_of(served: str, study: str) -> list[str]:
     return [figure["id"] for figure in get(f"{served}/api/studies/{ids[study]}")["plotly_graph_objects"]]
 
 
+@pytest.mark.slow
 def test_study_created_later_gets_its_figures(served_polling: str, storage_url: str, make_spec: Make) -> None:
     with open_storage(storage_url) as storage:  # opened separately, as by another process
         fill(storage, make_spec(name="later"))
@@ -117,6 +118,7 @@ def test_study_created_later_gets_its_figures(served_polling: str, storage_url: 
 
 
 class TestKeeper:
+    @pytest.mark.slow
     def test_only_changed_studies_are_redrawn(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -214,6 +216,7 @@ class TestPick:
         assert [trial.number for trial in view.get_all_trials(study.study._study_id)] == [0, 1]
         assert view.get_best_trial(study.study._study_id).number == 1
 
+    @pytest.mark.slow
     def test_studies_of_other_programs_keep_their_best_trial(self, served: str, storage_url: str) -> None:
         foreign = optuna.load_study(study_name="theirs", storage=storage_url)
         foreign.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=3)
@@ -222,6 +225,7 @@ class TestPick:
         (best,) = get(f"{served}/api/studies/{ids['theirs']}")["best_trials"]
         assert best["number"] == foreign.best_trial.number
 
+    @pytest.mark.slow
     def test_page_loads_the_script_of_finder(self, served: str) -> None:
         for path in ("/dashboard", "/dashboard/studies/1"):
             assert get(served + path).count('src="/finder/pick.js"') == 1
@@ -304,6 +308,7 @@ class TestDashboardStorage:
         storage._studies[study._study_id].trials[0]._trial_id = first._trial_id
         assert [trial.value for trial in view.get_all_trials(study._study_id)] == [7.0]
 
+    @pytest.mark.slow
     def test_deleting_in_the_dashboard_deletes_the_episodes(self, served: str, storage_url: str) -> None:
         ids = {each["study_name"]: each["study_id"] for each in get(f"{served}/api/studies")["study_summaries"]}
         with load_study("second", storage_url) as study:

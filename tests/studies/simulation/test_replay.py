@@ -115,6 +115,7 @@ def test_intervals_of_policies_have_nominal_coverage(name: str):
     assert 0.88 <= coverage(table, make_policy(name), budget=60.0, n=150) <= 1.0
 
 
+@pytest.mark.slow
 def test_default_policy_races_and_confirms():
     table = rates_table(n_seeds=16, noise=4.0)
     message = [replay(table, make_policy("default"), budget=200.0, rng=np.random.default_rng(i)) for i in range(20)]
@@ -215,6 +216,7 @@ def test_policies_find_the_best_with_a_large_budget_and_no_noise(name: str):
         assert result.regret == pytest.approx(0.0)
 
 
+@pytest.mark.slow
 def test_race_beats_random_search_under_noise():
     table = rates_table(noise=8.0)
 

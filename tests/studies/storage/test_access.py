@@ -218,6 +218,7 @@ class TestProxy:
             with pytest.raises(StudyError, match="there is no token"):
                 make_dashboard(opened, "0.0.0.0", 0)
 
+    @pytest.mark.slow
     @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
     def test_tls_requires_grpcs_and_a_known_authority(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("studies.storage.proxy_client.READY_SECONDS", 2.0)

@@ -252,6 +252,7 @@ class TestOlderVersions:
                 connection.execute(sa.text(f"DROP DATABASE {name} WITH (FORCE)"))
 
 
+@pytest.mark.slow
 def test_check_file_keeps_the_locks_of_an_open_file(tmp_path: Path) -> None:
     """Opening and closing the file in this process would release its locks; others would then delete the log."""
     path = tmp_path / "finder.db"

@@ -232,6 +232,7 @@ def test_study_created_concurrently_is_joined(
         assert study.spec.n_trials == load_study("a study", storage).spec.n_trials == 7
 
 
+@pytest.mark.slow
 def test_settings_that_do_not_affect_trials_may_change(storage: StudyStorage, make_spec: Make) -> None:
     open_study(make_spec(), storage)
     changes = {"n_trials": 50, "sampler": "random", "pruner": "median", "n_jobs": 2, "executor": "inline", "seed": 3}

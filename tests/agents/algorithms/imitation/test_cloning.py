@@ -97,6 +97,7 @@ def test_margin_loss_of_action_values_by_hand():
     assert float(agent.cloning_loss(batch)) == pytest.approx(0.8, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_margin_loss_of_distributions_by_hand():
     agent = make("bc-rainbow", hidden_sizes=(4, 4), n_atoms=2, v_min=-1.0, v_max=3.0, learning_starts=20, batch_size=8)
     batch = tensors({"observations": np.zeros((2, 4), np.float32), "actions": np.array([0, 1])})
@@ -219,6 +220,7 @@ def test_observations_that_do_not_vary_in_demonstrations_keep_their_size(
     assert scaled[30, 30] > 2.0
 
 
+@pytest.mark.slow
 @pytest.mark.learns
 @pytest.mark.parametrize(("environment", "distance"), [("CartPole-v1", 0.05), ("Pendulum-v1", 0.1)])
 def test_clone_acts_as_the_expert(environment: str, distance: float):
@@ -242,6 +244,7 @@ def test_new_agent_acts_as_the_expert(name: str, environment: str):
     np.testing.assert_array_equal(agent.act(expert.observations[:4]), acted[:4])
 
 
+@pytest.mark.slow
 def test_actions_drawn_by_a_new_agent_are_near_those_of_an_expert_on_the_bounds():
     """Standard deviations grow at first, as actions on the bounds are far away, and must come back."""
     agent = make("bc-sac", "Pendulum-v1", pretrain_steps=1_500, pretrain_batch_size=64, hidden_sizes=(256, 256))
@@ -258,6 +261,7 @@ def test_every_seed_has_a_clone_of_its_own():
         assert_equal(weights_of(first, network), weights_of(second, network))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "number", "value"), [("bc-ppo", "max_grad_norm", 0.01), ("bc-rainbow", "v_max", 99.0)]
 )
@@ -317,6 +321,7 @@ def test_running_statistics_begin_with_those_of_the_expert():
     assert agent.normalizer.count == len(agent.demonstrations)
 
 
+@pytest.mark.slow
 def test_clone_with_a_learned_reward():
     agent = make("bc-gail-ppo", **STARTS["bc-ppo"], reward_hidden_sizes=(4,))
     with Trainer(agent) as trainer:
@@ -351,6 +356,7 @@ def test_default_range_of_exploration_ends_where_it_begins():
 # --- in training
 
 
+@pytest.mark.slow
 def test_cloning_is_part_of_the_loss_of_the_policy():
     """Weight 2 of 10 steps, 4 of which are made: 2 * 0.6 times the scale of the values."""
     agent = make("bc-sac", "Pendulum-v1", cloning_coef=2.0, cloning_steps=10)
@@ -375,6 +381,7 @@ def test_cloning_is_part_of_the_loss_of_the_policy():
     assert "cloned_actions" not in plain.preprocess_batch(data)
 
 
+@pytest.mark.slow
 def test_scale_of_the_policy_follows_the_values():
     agent = make("bc-td3", "Pendulum-v1")
     agent.networks["critic"].layers[-1].bias.assign([-40.0])
@@ -382,11 +389,13 @@ def test_scale_of_the_policy_follows_the_values():
     assert float(agent.cloning_scale(tensors(rows))) == pytest.approx(40.0, rel=0.1)
 
 
+@pytest.mark.slow
 def test_replayed_training_keeps_the_clone_and_rollouts_do_not_need_to():
     assert make("bc-dqn").config.cloning_coef == make("bc-sac", "Pendulum-v1").config.cloning_coef == 1.0
     assert make("bc-ppo").config.cloning_coef is None
 
 
+@pytest.mark.slow
 def test_steps_of_the_expert_are_drawn_anew_and_scaled():
     agent = make("bc-ppo", cloning_coef=1.0, normalize_observations=True)
     rollout = {
@@ -414,6 +423,7 @@ TRAINED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "environment", "params"), TRAINED)
 def test_population_members_equal_agents_trained_alone(name: str, environment: str, params: dict[str, Any]):
     given, other = small(name, environment, **params), "ent_coef" if name == "bc" else "gamma"
@@ -421,6 +431,7 @@ def test_population_members_equal_agents_trained_alone(name: str, environment: s
         assert alone.history.returns == member.history.returns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "environment", "params"), TRAINED)
 def test_resumed_run_equals_uninterrupted_run(name: str, environment: str, params: dict[str, Any]):
     assert_resumed_run_equals_uninterrupted_run(

@@ -45,6 +45,7 @@ class Updates(agents.Callback):
         self.seen.append(update)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "environment", "params"), KINDS)
 def test_loss_of_an_update_is_that_on_held_out_demonstrations(name: str, environment: str, params: dict[str, Any]):
     agent, updates = agents.make(name, environment, **small(environment, params)), Updates()
@@ -106,6 +107,7 @@ def test_loss_on_held_out_demonstrations_by_hand():
     assert float(loss) == pytest.approx(expected.mean(), rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "environment", "params"), KINDS[4:6])
 def test_population_members_equal_agents_trained_alone(name: str, environment: str, params: dict[str, Any]):
     for run, single in members_and_agents_alone(name, environment, small(environment, params)):

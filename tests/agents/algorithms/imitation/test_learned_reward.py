@@ -264,12 +264,14 @@ COMBINED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "environment", "params"), COMBINED)
 def test_population_members_equal_agents_trained_alone(name: str, environment: str, params: dict[str, Any]):
     for member, alone in members_and_agents_alone(name, environment, small(name, environment, **params)):
         assert alone.history.returns == member.history.returns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "environment", "params"), COMBINED)
 def test_resumed_run_equals_uninterrupted_run(name: str, environment: str, params: dict[str, Any]):
     assert_resumed_run_equals_uninterrupted_run(
@@ -309,6 +311,7 @@ for spec in unpickled(open(sys.argv[1], "rb").read()):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "prefixes"), COMBINATIONS)
 def test_combined_classes_are_those_of_their_names_wherever_they_are_unpickled(
     algorithm: Any, prefixes: list[str], tmp_path: Path

@@ -119,6 +119,7 @@ def test_reward_of_actions_by_hand(name: str, params: dict[str, Any]):
     assert repr(reward) == f"SavedReward('{name[:4]}', 4 observations, Discrete(2))"
 
 
+@pytest.mark.slow
 def test_reward_of_airl_depends_neither_on_shaping_nor_on_policy():
     agent = learner("airl-ppo")
     steps = steps_of(agent)
@@ -133,6 +134,7 @@ def test_reward_of_airl_depends_neither_on_shaping_nor_on_policy():
     assert not np.allclose(learned_reward(agent)(**steps), before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("environment", [CART, PENDULUM])
 def test_reward_of_gail_is_that_of_its_training(environment: str):
     agent = learner("gail-ppo", environment, spectral_norm=True)
@@ -171,6 +173,7 @@ def test_reward_of_a_checkpoint_is_that_of_its_agent(name: str, weights_only: bo
         assert learned_reward(place).gamma == 0.9
 
 
+@pytest.mark.slow
 def test_checkpoint_from_elsewhere_is_read_without_unpickling(runs: Any, monkeypatch: Any, tmp_path: Path):
     monkeypatch.setenv("FINDER_KEY_FILE", str(tmp_path / "another"))
     path = find(runs["gail", CART])
@@ -178,6 +181,7 @@ def test_checkpoint_from_elsewhere_is_read_without_unpickling(runs: Any, monkeyp
     assert learned_reward(path).learned_by == "gail"
 
 
+@pytest.mark.slow
 def test_newer_checkpoint_of_a_run_is_read_again(tmp_path: Path):
     agent = learner("airl-ppo")
     steps, folder = steps_of(agent), tmp_path / "run"
@@ -233,6 +237,7 @@ COMBINED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "reward", "environment", "params"), COMBINED)
 def test_population_members_equal_agents_trained_alone(
     name: str, reward: str, environment: str, params: dict[str, Any], runs: Any
@@ -242,6 +247,7 @@ def test_population_members_equal_agents_trained_alone(
         assert alone.history.returns == member.history.returns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "reward", "environment", "params"), COMBINED)
 def test_resumed_run_equals_uninterrupted_run(
     name: str, reward: str, environment: str, params: dict[str, Any], runs: Any
@@ -252,6 +258,7 @@ def test_resumed_run_equals_uninterrupted_run(
     )
 
 
+@pytest.mark.slow
 def test_resumed_run_keeps_its_reward_when_the_other_run_is_trained_further(tmp_path: Path):
     agent, source = learner("airl-ppo"), tmp_path / "source"
     with Trainer(agent, callbacks=[Checkpoint(source)]) as trainer:
@@ -364,6 +371,7 @@ def test_images_are_refused(runs: Any):
 # --- learning
 
 
+@pytest.mark.slow
 @pytest.mark.learns
 @pytest.mark.parametrize(("of_the_end", "least", "most"), [(-1.0, 150.0, 500.0), (1.0, 8.0, 12.0)])
 def test_saved_reward_is_learned_from(of_the_end: float, least: float, most: float, tmp_path: Path):

@@ -47,6 +47,7 @@ def actions(agent: Any) -> Any:
     return agent.act(np.stack([agent.observation_space.sample() * 0 + 0.1] * 3), explore=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights_only", [False, True])
 @pytest.mark.parametrize(("name", "environment", "params"), KINDS)
 def test_agent_of_a_checkpoint_acts(
@@ -60,6 +61,7 @@ def test_agent_of_a_checkpoint_acts(
         agents.Trainer(loaded).train(env_steps=40)
 
 
+@pytest.mark.slow
 def test_agent_that_only_starts_from_a_clone_is_trained_further_without_demonstrations(
     monkeypatch: Any, tmp_path: Path
 ):
@@ -70,6 +72,7 @@ def test_agent_that_only_starts_from_a_clone_is_trained_further_without_demonstr
     assert loaded.gradient_steps > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "environment", "params"), KINDS)
 def test_loaded_agent_is_trained_further_like_the_one_that_was_saved(
     name: str, environment: str, params: dict[str, Any], tmp_path: Path
@@ -81,6 +84,7 @@ def test_loaded_agent_is_trained_further_like_the_one_that_was_saved(
     np.testing.assert_array_equal(actions(loaded), actions(agent))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "environment", "params"), KINDS)
 def test_member_that_is_extracted_clones_nothing(
     name: str, environment: str, params: dict[str, Any], monkeypatch: Any, tmp_path: Path

@@ -56,6 +56,7 @@ PARITY = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "params"), PARITY)
 def test_population_members_equal_agents_trained_alone(algorithm: str, params: dict[str, Any]):
     small = {**SMALL[algorithm], **params}
@@ -63,6 +64,7 @@ def test_population_members_equal_agents_trained_alone(algorithm: str, params: d
         assert alone.history.returns == member.history.returns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", MULTI_AGENT)
 def test_resumed_run_equals_uninterrupted_run(algorithm: str):
     pytest.importorskip("mpe2")
@@ -97,6 +99,7 @@ def test_continuous_actions_are_refused_by_action_values():
         agents.make("vdn", spec)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "params"), [("mappo", {}), ("mappo", {"gru_units": 4}), ("maddpg", {})])
 def test_continuous_actions_are_learned(algorithm: str, params: dict[str, Any]):
     pytest.importorskip("mpe2")

@@ -149,6 +149,7 @@ def test_unexpected_error_keeps_its_traceback(finder: Any, monkeypatch: pytest.M
         finder("studies")
 
 
+@pytest.mark.slow
 def test_closed_pipe_prints_no_error(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     script = (
         "import sys, studies.analysis.listing\n"

@@ -76,6 +76,7 @@ def test_dry_run_of_a_file(finder: Any) -> None:
     assert not (finder.folder / "finder.db").exists()
 
 
+@pytest.mark.slow
 def test_minutes_choose_the_steps_of_each_run(finder: Any) -> None:
     ran = finder(*LR, *SETTINGS, "--minutes", "1.5", "--dry-run", "--json").json
     assert ran["minutes"] == 1.5
@@ -95,6 +96,7 @@ def test_minutes_of_the_command_replace_the_steps_of_a_file(finder: Any) -> None
     assert ran["env_steps"] == 1_000
 
 
+@pytest.mark.slow
 def test_total_steps_choose_the_steps_of_each_run(finder: Any) -> None:
     ran = finder(*LR, *SETTINGS, "--total-env-steps", "1400")
     assert ran.code == 0, ran.err

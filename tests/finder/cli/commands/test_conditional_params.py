@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 import studies
 
 PPO = ("tune", "ppo", "--env", "CartPole-v1", "--study-name", "c", "--executor", "inline", "--confirm", "0", "--quiet")
@@ -46,6 +48,7 @@ def trials_of(finder: Any, name: str) -> list[tuple[dict[str, Any], dict[str, An
         return [(study.params(trial), trial.user_attrs["configuration"]["config"]) for trial in study.trials()]
 
 
+@pytest.mark.slow
 def test_momentum_is_searched_for_sgd_only_and_reaches_the_long_run(finder: Any) -> None:
     first = ("--first", "optimizer=sgd,optimizer.momentum=0.75,gamma=0.97")
     ran = finder.small(*PPO, *SPACE, *first, "--n-trials", "8", "--sampler", "random")
@@ -72,6 +75,7 @@ def test_momentum_is_searched_for_sgd_only_and_reaches_the_long_run(finder: Any)
     assert config["optimizer_kwargs"] == pick["config"]["optimizer_kwargs"]
 
 
+@pytest.mark.slow
 def test_parameters_of_one_agent_are_searched_with_that_agent_only(finder: Any) -> None:
     (finder.folder / "study.toml").write_text(AGENTS)
     ran = finder("run", "study.toml", "--quiet")
@@ -82,6 +86,7 @@ def test_parameters_of_one_agent_are_searched_with_that_agent_only(finder: Any) 
     assert {params["agent"] for params, _ in found} == {"ppo", "dqn"}
 
 
+@pytest.mark.slow
 def test_name_alone_has_its_usual_range_under_a_condition(finder: Any) -> None:
     ran = finder.small(*PPO, "-p", "optimizer=adam,sgd", "-p", "learning_rate@optimizer=sgd", "--n-trials", "4")
     assert ran.code == 0, ran.err
@@ -90,6 +95,7 @@ def test_name_alone_has_its_usual_range_under_a_condition(finder: Any) -> None:
         assert config["learning_rate"] == params.get("learning_rate", 3e-4)
 
 
+@pytest.mark.slow
 def test_another_condition_is_another_study(finder: Any) -> None:
     assert finder.small(*PPO, *SPACE, "--n-trials", "1").code == 0
     other = ("-p", "optimizer=adam,sgd", "-p", "optimizer.momentum=0.5:0.95", "-p", "gamma")

@@ -115,6 +115,7 @@ def test_study_file_sets_the_environment(finder_with_env: Any) -> None:
     assert finder_with_env("best", "s", "--json").json["value"] == pytest.approx(8.0, abs=0.02)
 
 
+@pytest.mark.slow
 def test_range_test_prints_the_environment_options(finder_with_env: Any) -> None:
     words = (*ENV_OPTIONS, *SMALL, "--storage", "other.db")
     ran = finder_with_env("lr", "ppo", *words, "--range-test", "--env-steps", "600", "--seeds", "1")

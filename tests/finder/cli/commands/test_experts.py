@@ -23,6 +23,7 @@ def finder_with_expert(finder: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return finder
 
 
+@pytest.mark.slow
 def test_training_learns_its_reward_from_demonstrations(finder_with_expert: Any) -> None:
     words = ("--env", "CartPole-v1", "--expert", "datasets/balance-v0", "--reward", "airl", "--env-steps", "64")
     ran = finder_with_expert("train", "ppo", *words, *SMALL, "--folder", "run", "--quiet")
@@ -36,6 +37,7 @@ def test_training_learns_its_reward_from_demonstrations(finder_with_expert: Any)
     assert played.code == 0, played.err
 
 
+@pytest.mark.slow
 def test_pick_of_a_search_with_demonstrations_is_trained(
     finder_with_expert: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,6 +60,7 @@ def test_pick_of_a_search_with_demonstrations_is_trained(
     assert names["agent"].config.n_steps == 16
 
 
+@pytest.mark.slow
 def test_search_that_goes_on_has_the_same_demonstrations(
     finder_with_expert: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +77,7 @@ def test_search_that_goes_on_has_the_same_demonstrations(
     assert [len(study.trials()) for study in studies] == [1, 2]
 
 
+@pytest.mark.slow
 def test_run_that_only_started_from_a_clone_is_resumed_without_demonstrations(
     finder_with_expert: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +96,7 @@ def test_loss_of_a_learned_reward_is_nothing_to_judge_by(finder_with_expert: Any
     assert "hold out some of the demonstrations" in " ".join(ran.err.split())
 
 
+@pytest.mark.slow
 def test_reward_of_a_run_trains_a_fresh_agent(finder_with_expert: Any) -> None:
     place, budget = ("--env", "CartPole-v1"), ("--env-steps", "64", *SMALL, "--quiet")
     ran = finder_with_expert("train", "airl-ppo", *place, "--expert", "balance", *budget, "--folder", "learned")
@@ -112,6 +117,7 @@ def test_reward_of_a_run_trains_a_fresh_agent(finder_with_expert: Any) -> None:
     assert settings["config"]["reward_from"] == str(checkpoint)
 
 
+@pytest.mark.slow
 def test_search_with_the_reward_of_a_run(finder_with_expert: Any) -> None:
     place = ("--env", "CartPole-v1")
     ran = finder_with_expert(
@@ -192,6 +198,7 @@ def test_flags_name_the_agent(finder_with_expert: Any, monkeypatch: pytest.Monke
     assert ("reward_from" in params) == (reward == "datasets")
 
 
+@pytest.mark.slow
 def test_training_starts_from_a_clone_of_the_expert(finder_with_expert: Any) -> None:
     words = ("--env", "CartPole-v1", "--expert", "balance", "--pretrain", "--env-steps", "64")
     brief = ("--set", "pretrain_steps=20")
@@ -203,6 +210,7 @@ def test_training_starts_from_a_clone_of_the_expert(finder_with_expert: Any) -> 
     assert again.code == 0, again.err
 
 
+@pytest.mark.slow
 def test_learning_rate_of_cloning_is_searched(finder_with_expert: Any) -> None:
     own = ("--set", "jit_compile=false", "--set", "n_steps=16", "--set", "n_envs=2", "--set", "batch_size=16")
     budget = ("--env-steps", "64", "--seeds", "1", "--rates", "0.1,1e-3", "--confirm", "0", "--executor", "inline")

@@ -69,6 +69,7 @@ def test_mistakes_in_first_trials_of_a_file_have_lines(trains: Any) -> None:
     assert "Did you mean gamma" in ran.err
 
 
+@pytest.mark.slow
 def test_tuned_values_of_the_zoo_are_a_first_trial(finder: Any) -> None:
     words = ("tune", "ppo", "--env", "CartPole-v1", "--executor", "inline", "--confirm", "0", "--n-trials", "2")
     ran = finder.small(*words, "-p", "learning_rate", "-p", "gamma=0.9:0.999", "--first", "zoo", "--study-name", "z")

@@ -38,6 +38,7 @@ def mine(finder: Any) -> Any:
     return finder
 
 
+@pytest.mark.slow
 def test_tune_prints_how_to_train_the_pick(mine: Any) -> None:
     ran = mine("tune", "mine.py:train", *QUICK, "--param", "learning_rate=1e-4:1e-1:log", "--n-trials", "8")
     assert ran.code == 0, ran.err

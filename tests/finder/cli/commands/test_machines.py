@@ -107,6 +107,7 @@ def test_serve_prints_reachable_addresses(finder: Any, monkeypatch: pytest.Monke
         assert f"finder worker STUDY --storage {proxy}" in ran.err
 
 
+@pytest.mark.slow
 def test_occupied_dashboard_port_is_reported_with_its_flag(finder: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

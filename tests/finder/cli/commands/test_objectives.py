@@ -16,6 +16,7 @@ SEVERAL = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_front_picks_and_the_long_run(finder: Any) -> None:
     ran = finder(*SEVERAL, *SMALL)
     assert ran.code == 0, ran.err
@@ -60,6 +61,7 @@ def test_front_picks_and_the_long_run(finder: Any) -> None:
     assert f'"trial": {numbers[-1]}' in settings
 
 
+@pytest.mark.slow
 def test_several_metrics_in_a_file(finder: Any) -> None:
     (finder.folder / "several.toml").write_text(
         'name = "file"\nagents = "ppo"\nenv = "CartPole-v1"\nenv_steps = 300\nseeds = 1\nn_trials = 3\n'

@@ -33,6 +33,7 @@ def trained(finder: Any) -> Any:
 
 
 class TestPlay:
+    @pytest.mark.slow
     def test_play_prints_returns_to_stdout(self, trained: Any) -> None:
         ran = trained("play", "run", "--episodes", "2", "--max-steps", "9", "--video", "out.gif", "--frames", "frames")
         assert ran.code == 0, ran.err
@@ -208,6 +209,7 @@ def history(folder: Path, rows: list[tuple[int, float, float | None]]) -> Path:
 
 
 class TestPlot:
+    @pytest.mark.slow
     def test_plot_compares_runs(self, trained: Any) -> None:
         assert trained(*PPO, "--steps", "128", "--folder", "other").code == 0
         ran = trained("plot", "run", "other", "--output", "runs.html")

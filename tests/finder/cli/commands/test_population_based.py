@@ -50,6 +50,7 @@ def expected_rates(schedule: list[dict[str, object]], stretch: int, end: int) ->
     return found
 
 
+@pytest.mark.slow
 def test_a_search_is_followed_by_the_long_run(finder: Finder) -> None:
     (finder.folder / "watch.py").write_text(CALLBACK)
     ran = finder(*PBT)
@@ -82,6 +83,7 @@ def test_a_search_is_followed_by_the_long_run(finder: Finder) -> None:
     assert "finder-schedules" in (finder.folder / report.out.strip()).read_text()
 
 
+@pytest.mark.slow
 def test_a_long_run_resumes_in_the_middle_of_its_schedule(finder: Finder) -> None:
     (finder.folder / "watch.py").write_text(CALLBACK)
     assert finder(*PBT, "--quiet").code == 0
@@ -100,6 +102,7 @@ def test_a_long_run_resumes_in_the_middle_of_its_schedule(finder: Finder) -> Non
     assert rollouts == [pytest.approx(each) for each in expected_rates(schedule, 1, 320)]
 
 
+@pytest.mark.slow
 def test_workers_cannot_help(finder: Finder) -> None:
     assert finder(*PBT, "--quiet").code == 0
     ran = finder("worker", "p")
@@ -107,6 +110,7 @@ def test_workers_cannot_help(finder: Finder) -> None:
     assert "workers cannot help" in ran.err
 
 
+@pytest.mark.slow
 def test_a_plateau_does_not_fit_a_schedule(finder: Finder) -> None:
     assert finder(*PBT, "--quiet").code == 0
     if len(finder("best", "p", "--json").json["schedule"]) > 1:

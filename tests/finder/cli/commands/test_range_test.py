@@ -31,6 +31,7 @@ class TestRangeTest:
         for name in ("grid()", "raise N", "smaller rates"):
             assert name not in ran.err
 
+    @pytest.mark.slow
     def test_metric_option_selects_returns(self, finder: Any) -> None:
         words = ("--env", "CartPole-v1", "--metric", "reward", "--n-rates", "8", "--storage", "memory", "--json")
         ran = finder("lr", "dqn", *words, *SMALL)
@@ -38,6 +39,7 @@ class TestRangeTest:
         assert len(ran.json["curve"]["value"]) == 9
         assert max(ran.json["curve"]["value"]) > 9.0, "the curve must contain returns, not losses"
 
+    @pytest.mark.slow
     def test_environment_error_is_reported_without_traceback_and_recorded(self, finder: Any) -> None:
         ran = finder("lr", "ppo", "--env", "cli_envs:Broken-v0", "--env-kwargs", '{"broken_steps": 5}', *SMALL)
         assert (ran.code, ran.out) == (1, "")

@@ -6,7 +6,10 @@ import html
 from pathlib import Path
 from typing import Any
 
+import pytest
 
+
+@pytest.mark.slow
 def test_report_shows_the_json_output_of_best(searched: Any) -> None:
     page = Path(searched.finder("report", searched.study, "--output", "same.html").out.strip()).read_text()
     printed = searched.finder("best", searched.study, "--json").out.strip()

@@ -90,11 +90,13 @@ def noted(finder: Any, name: str) -> list[Any]:
 
 
 class TestOptionsOfAllSearches:
+    @pytest.mark.slow
     def test_callback_runs_in_trials(self, watched: Any) -> None:
         ran = watched.small("lr", *PPO, "--rates", "1e-3", "--executor", "inline")
         assert ran.code == 0, ran.err
         assert [each["process"] for each in noted(watched, "began")] == [os.getpid()]
 
+    @pytest.mark.slow
     def test_population_limits_the_runs_trained_together(self, watched: Any) -> None:
         words = ("lr", *PPO, "--rates", "1e-4,1e-3,1e-2", "--n-jobs", "1", "--storage", "memory")
         for population, together in ((1, [1, 1, 1]), (2, [2, 1])):
@@ -127,6 +129,7 @@ class TestOptionsOfAllSearches:
             assert trained == {os.getpid()}
             assert trained.isdisjoint(stepped) == elsewhere
 
+    @pytest.mark.slow
     def test_checkpoint_seconds_sets_the_checkpoint_interval(
         self, watched: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -137,6 +140,7 @@ class TestOptionsOfAllSearches:
             assert ran.code == 0, ran.err
             assert (max(noted(watched, "files")) > 0) == some
 
+    @pytest.mark.slow
     def test_hang_seconds_fails_a_hanging_trial(self, watched: Any) -> None:
         hangs = ("lr", "ppo", "--env", "fakes:TwoStep-v0", "--env-kwargs", '{"hang_after": 40}', "--rates", "1e-3")
         ran = watched.small(*hangs, "--hang-seconds", "1", "--executor", "inline", "--json")
@@ -217,6 +221,7 @@ class TestOptionsOfTune:
 
 
 class TestOptionsOfRates:
+    @pytest.mark.slow
     def test_optimizer_name_selects_the_optimizer_of_the_rate(self, watched: Any) -> None:
         small = ("--set", "learning_starts=20", "--set", "hidden_sizes=[4]", "--set", "batch_size=4", *SHORT)
         words = ("lr", "td3", "--env", "Pendulum-v1", "--rates", "1e-4,1e-2", "--confirm", "0", "--no-extend", *small)
@@ -326,6 +331,7 @@ class TestOptionsOfExistingStudies:
         begin(FUNCTIONS, "--n-jobs", "2")
         assert len({each["process"] for each in noted(watched, "began")}) == 2
 
+    @pytest.mark.slow
     def test_population_overrides_the_study(self, begin: Any, watched: Any) -> None:
         begin(MEMBERS, "--population", "1", "--n-jobs", "1")
         assert [each["runs"] for each in noted(watched, "began")] == [1, 1]

@@ -92,12 +92,14 @@ class TestLearningRates:
         assert "--study-name mine-2" in ran.err
         assert "finder delete mine)" in ran.err
 
+    @pytest.mark.slow
     def test_different_settings_get_a_new_default_name(self, searched: Any) -> None:
         ran = searched.finder.small(*searched.words, "--set", "gamma=0.5", "--json")
         assert ran.code == 0
         assert ran.json["study"] == "lr-ppo-CartPole-v1-2"
         assert "lr-ppo-CartPole-v1 was made with gamma not fixed, which is another question" in ran.err
 
+    @pytest.mark.slow
     def test_commands_omit_the_storage_of_the_environment_variable(
         self, finder: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -110,6 +112,7 @@ class TestLearningRates:
         again = finder.small("lr", "ppo", "--env", "CartPole-v1", "--rates", "1e-3", "--storage", "other.db")
         assert "finder dashboard --storage other.db" in again.err
 
+    @pytest.mark.slow
     def test_range_test_is_recorded_as_a_study(self, finder: Any) -> None:
         words = ("--range-test", "--n-rates", "8", "--env", "CartPole-v1", "--set", "jit_compile=false")
         ran = finder("lr", "ppo", *words, "--json", "--metric", "loss")
@@ -181,6 +184,7 @@ class TestNoPick:
 
 
 class TestFailures:
+    @pytest.mark.slow
     def test_failed_trial_does_not_end_the_study(self, finder: Any) -> None:
         broken = json.dumps({"broken_steps": 1})
         ran = finder.small("lr", "ppo", "--env", "cli_envs:Broken-v0", "--env-kwargs", broken, "--n-rates", "2")
@@ -232,6 +236,7 @@ class TestFailures:
         assert again.json["trials"] == {"complete": 2, "pruned": 0, "failed": 2}
         assert again.json["complete"] is True
 
+    @pytest.mark.slow
     def test_output_of_an_environment_goes_to_stderr(self, finder: Any, capfd: pytest.CaptureFixture[str]) -> None:
         ran = finder.small("lr", "ppo", "--env", "cli_envs:Loud-v0", "--rates", "1e-3", "--json")
         assert ran.json["trials"]["complete"] == 1
@@ -311,6 +316,7 @@ class TestResume:
         other = finder.small("opt", "ppo", "--env", "CartPole-v1", "--optimizer", "sgd", "--rates", "1e-2", "--json")
         assert other.json["study"] == "opt-ppo-CartPole-v1-2"
 
+    @pytest.mark.slow
     def test_study_without_results_is_replaced(self, finder: Any) -> None:
         (finder.folder / "broken").touch()
         words = ("lr", "ppo", "--env", "cli_envs:Loud-v0", "--rates", "1e-3")

@@ -45,6 +45,7 @@ def gains_of(finder: Any, name: str, storage: str = "finder.db") -> list[float]:
         return [study.params(trial)["gain"] for trial in study.trials()]
 
 
+@pytest.mark.slow
 def test_best_trials_are_tried_first_and_the_others_inform_the_sampler(before: Any) -> None:
     words = (*TUNE, *SPACE, "--env-steps", "200", "--study-name", "after", "--warm-start", "before")
     ran = before(*words, "--warm-start-trials", "2", "--first", "gain=1.9", "--n-trials", "5")
@@ -59,6 +60,7 @@ def test_best_trials_are_tried_first_and_the_others_inform_the_sampler(before: A
     assert gains_of(before, "after")[:5] == gains
 
 
+@pytest.mark.slow
 def test_study_of_another_storage_and_budget_is_only_tried_first(before: Any) -> None:
     words = (*TUNE, "-p", "gain=0:2.0", "--env-steps", "300", "--n-trials", "7", "--storage", "other.db")
     ran = before(*words, "--study-name", "x", "--warm-start", "before", "--warm-start-storage", "finder.db")
@@ -68,6 +70,7 @@ def test_study_of_another_storage_and_budget_is_only_tried_first(before: Any) ->
     assert gains_of(before, "x", "other.db")[:5] == [1.75, 1.5, 0.5, 0.25, 1.0]
 
 
+@pytest.mark.slow
 def test_next_study_with_the_default_name_starts_from_the_one_before(before: Any) -> None:
     short = ("--env-steps", "200", "--n-trials", "2", "--quiet")
     assert before(*TUNE, *SPACE, *short).code == 0
@@ -76,6 +79,7 @@ def test_next_study_with_the_default_name_starts_from_the_one_before(before: Any
     assert len(gains_of(before, "tune-train-CartPole-v1-2")) == 2
 
 
+@pytest.mark.slow
 def test_file_starts_from_another_study(before: Any) -> None:
     (before.folder / "study.toml").write_text(FILE)
     words = ("run", "study.toml", "--warm-start", "before", "--warm-start-storage", "finder.db", "--quiet")

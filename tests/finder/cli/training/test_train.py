@@ -115,6 +115,7 @@ class TestNewRun:
         assert ran.json["reason"] == "mean return of the last 100 episodes reached 1"
         assert ran.json["episodes"] == 100
 
+    @pytest.mark.slow
     def test_evaluations_are_reported_and_cut_off_without_a_time_limit(self, finder: Any) -> None:
         words = ("train", "ppo", "--env", "CliffWalking-v1", "--set", "jit_compile=false", "--set", "n_steps=8")
         ran = finder(*words, "--steps", "64", "--evaluate-every", "64", "--eval-max-steps", "5", "--folder", "cut")
@@ -128,6 +129,7 @@ class TestNewRun:
             in ran.err
         )
 
+    @pytest.mark.slow
     def test_options_of_train_work_together(self, finder: Any) -> None:
         ran = finder(
             "train", *PPO, "--steps", "600", "--folder", "all", "--seed", "3", "--evaluate-every", "100",
@@ -228,6 +230,7 @@ class TestResume:
         assert finder("train", "--resume", "my run").code == 0
         assert_same_run(finder.folder / "my run", finder.folder / "whole")
 
+    @pytest.mark.slow
     def test_finished_run_is_reported_and_a_larger_budget_extends_it(self, finder: Any) -> None:
         first = finder("train", *PPO, "--steps", "200", "--folder", "run")
         again = finder("train", "--resume", "run")
@@ -242,6 +245,7 @@ class TestResume:
         assert finder("train", *PPO, "--steps", "400", "--folder", "whole").code == 0
         assert_same_run(finder.folder / "run", finder.folder / "whole")
 
+    @pytest.mark.slow
     def test_run_killed_before_its_second_checkpoint_restarts(self, finder: Any) -> None:
         for name in ("whole", "killed"):
             assert finder("train", *PPO, "--steps", "400", "--folder", name, "--tensorboard").code == 0
@@ -255,6 +259,7 @@ class TestResume:
         assert_same_run(finder.folder / "killed", finder.folder / "whole")
         assert not list(finder.folder.glob("killed/**/.*.new"))
 
+    @pytest.mark.slow
     def test_run_killed_after_its_last_checkpoint_reports_its_result(self, finder: Any) -> None:
         words = ("--steps", "192", "--checkpoint-every", "64")  # the last one is written before the last update
         assert finder("train", *PPO, *words, "--folder", "whole", "--quiet").code == 0
@@ -276,6 +281,7 @@ class TestResume:
         again = finder("train", "--resume", "run", "--json")
         assert (again.json["reason"], again.json["env_steps"]) == (first.json["reason"], first.json["env_steps"])
 
+    @pytest.mark.slow
     def test_environments_that_cannot_be_copied_start_new_episodes_with_a_note(self, finder: Any) -> None:
         lander = ("ppo", "--env", "LunarLander-v3", *PPO[3:])
         assert finder("train", *lander, "--steps", "100", "--folder", "run").code == 0
@@ -373,6 +379,7 @@ class TestFailures:
 
 
 class TestPick:
+    @pytest.mark.slow
     def test_pick_is_trained_with_its_exact_settings(self, searched: Any) -> None:
         ran = searched.finder("train", "--from", searched.study, "--steps", "600", "--folder", "picked")
         assert ran.code == 0, ran.err
@@ -392,6 +399,7 @@ class TestPick:
             assert (f"finder train --from {searched.study}" in err) == usable
             assert usable or "finder lr ppo" in err
 
+    @pytest.mark.slow
     def test_study_without_a_pick_is_refused(self, finder: Any) -> None:
         ran = finder.small("lr", "ppo", "--env", "cli_envs:Broken-v0", "--rates", "1e-3", "--confirm", "0")
         assert ran.code == 1

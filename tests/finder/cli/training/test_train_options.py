@@ -133,6 +133,7 @@ class TestCheckpoints:
         assert watched("train", "ppo", "--env", "watch.py:fading", *SMALL, *self.WORDS, "--keep", "2").code == 0
         return watched
 
+    @pytest.mark.slow
     def test_best_option_plays_the_best_checkpoint(self, faded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         evaluations = agents.read_evaluations(faded.folder / "run").to_pylist()
         best = max(evaluations, key=lambda row: row["mean_return"])["env_steps"]
