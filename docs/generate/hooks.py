@@ -28,6 +28,7 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "benchmarks/README.md": "benchmarks/index.md",
     "benchmarks/pick.md": "benchmarks/pick.md",
+    "benchmarks/pick-unseen.md": "benchmarks/pick-unseen.md",
     "benchmarks/head-to-head.md": "benchmarks/head-to-head.md",
     "benchmarks/results/estimators.md": "benchmarks/estimators.md",
     "benchmarks/results/intervals.md": "benchmarks/intervals.md",
