@@ -23,8 +23,8 @@ Minutes = Annotated[
     typer.Option(
         metavar="MINUTES",
         callback=_finite,
-        help="Time of the whole search, confirmation included: the steps of each run are chosen for it; with "
-        "--env-steps, the trials of a sampler are.",
+        help="Time of the whole search, confirmation included. The steps of each run are chosen to fit; with "
+        "--env-steps, the number of a sampler's trials is.",
         show_default=False,
         rich_help_panel=_BUDGET,
     ),
@@ -33,7 +33,8 @@ TotalEnvSteps = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Environment steps of all runs together, confirmation included: chosen for as with --minutes.",
+        help="Environment steps of all runs together, confirmation included. The steps of each run are chosen as with "
+        "--minutes.",
         show_default=False,
         rich_help_panel=_BUDGET,
     ),

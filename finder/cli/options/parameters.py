@@ -117,8 +117,8 @@ Executor = Annotated[
     str | None,
     _where(
         metavar="NAME",
-        help="population (many trials at a time; default), process (a process for each trial), inline (one trial after "
-        "another) or ray (in a Ray cluster).",
+        help="population (many trials at a time; default), process (a process for each trial; the only one of agents), "
+        "inline (one trial after another) or ray (in a Ray cluster).",
     ),
 ]
 Population = Annotated[
@@ -130,7 +130,7 @@ NumThreads = Annotated[
     _where(
         min=1,
         callback=values.limited_threads,
-        help="Most threads of TensorFlow in each process (default: its share of the cores).",
+        help="Maximum number of TensorFlow threads in each process (default: its share of the cores).",
     ),
 ]
 NTrials = Annotated[
@@ -192,7 +192,8 @@ class SearchOptions:
         typer.Option(
             metavar="METRIC",
             help="What runs are compared by: return (default), greedy-return, auc, steps-to:RETURN, success-rate, "
-            "custom:NAME, or loss (default for a range test of a built-in agent). Up to three give a Pareto front.",
+            "custom:NAME, or loss (default for a range test of a built-in agent). Up to three give a Pareto front "
+            "(tune and agents only).",
             show_default=False,
             rich_help_panel=_WHAT,
         ),
@@ -213,8 +214,8 @@ class SearchOptions:
         typer.Option(
             min=1,
             metavar="STEPS",
-            help="Environment steps of the long run that the pick is for. Runs are as long if that is affordable; "
-            "otherwise the learning rate is corrected.",
+            help="Environment steps of the long run that the pick is for. Up to 100,000, runs are as long by default; "
+            "beyond, runs are shorter and the learning rate is corrected.",
             show_default=False,
             rich_help_panel=_BUDGET,
         ),
@@ -227,7 +228,7 @@ class SearchOptions:
         str | None,
         typer.Option(
             metavar="N or LIST",
-            help="Seeds of each trial: how many (default 3), or which: 0,1,2.",
+            help="Seeds of each trial: how many (default 3; with pbt or pb2 1), or which: 0,1,2.",
             show_default=False,
             rich_help_panel=_BUDGET,
         ),
