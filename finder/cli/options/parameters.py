@@ -32,8 +32,8 @@ Agent = Annotated[
 ]
 ENVIRONMENT = typer.Option(
     metavar="ID",
-    help="Gymnasium environment, such as CartPole-v1; module:ID imports the module first; module:Class or "
-    "file.py:Class.",
+    help="Gymnasium environment, such as CartPole-v1; module:ID or file.py:ID, which is imported first; module:Class "
+    "or file.py:Class.",
     show_default=False,
     rich_help_panel=_WHAT,
 )
@@ -136,7 +136,10 @@ NumThreads = Annotated[
 NTrials = Annotated[
     int | None,
     typer.Option(
-        min=1, help="Trials in total, including those of a resumed study.", show_default=False, rich_help_panel=_BUDGET
+        min=1,
+        help="Trials in total, including those of a resumed study (tune: 20; run and submit: as in the file).",
+        show_default=False,
+        rich_help_panel=_BUDGET,
     ),
 ]
 
