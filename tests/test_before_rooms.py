@@ -124,6 +124,7 @@ def test_agent_hooks_with_old_names_are_called() -> None:
     assert set(called) == {"prepare", "whole"}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*name it:DeprecationWarning")
 def test_hooks_of_a_mixin_with_old_names_are_called() -> None:
     class Mixin:

@@ -50,6 +50,7 @@ def pytest_in(folder: Path, module: str, required: str | None, until: str = "") 
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("required", [None, "0"])
 def test_missing_dependencies_are_skipped_by_default(tmp_path: Path, required: str | None) -> None:
     done = pytest_in(tmp_path, "json", required)
@@ -58,6 +59,7 @@ def test_missing_dependencies_are_skipped_by_default(tmp_path: Path, required: s
     assert "FINDER_REQUIRE_ALL" not in done.stdout
 
 
+@pytest.mark.slow
 def test_missing_dependencies_fail_and_are_listed_when_required(tmp_path: Path) -> None:
     done = pytest_in(tmp_path, "json", "1")
     assert done.returncode == 1, done.stdout
@@ -66,6 +68,7 @@ def test_missing_dependencies_fail_and_are_listed_when_required(tmp_path: Path) 
     assert listed[1:3] == ["needs a browser", "needs a database"]
 
 
+@pytest.mark.slow
 def test_skipped_module_fails_when_required(tmp_path: Path) -> None:
     done = pytest_in(tmp_path, "no_such_module_anywhere", "1")
     assert done.returncode != 0, done.stdout

@@ -86,6 +86,7 @@ def test_deprecation_warning_names_the_line_of_the_caller() -> None:
     assert caught[0].filename == __file__
 
 
+@pytest.mark.slow
 def test_grid_accepts_deprecated_names(tmp_path: Path) -> None:
     with pytest.warns(DeprecationWarning, match="is deprecated"):
         result = LRFinder("ppo", ENV).grid(

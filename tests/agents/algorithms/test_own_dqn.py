@@ -21,6 +21,7 @@ SMALL: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_example_dqn_learns_updates_target_and_reduces_exploration():
     agent = agents.make(PLACE, "fakes:TwoStep-v0", **SMALL)
     before = [np.array(weights) for weights in agent.networks["q"].weights]

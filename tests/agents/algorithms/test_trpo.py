@@ -316,6 +316,7 @@ def test_update_on_image_observations_is_finite():
     assert only(update.metrics["line_search_success"]) == 1.0
 
 
+@pytest.mark.slow
 def test_dropout_is_fixed_during_policy_step():
     class Dropped(TRPO):
         def build(self):

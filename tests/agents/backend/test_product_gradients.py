@@ -48,6 +48,7 @@ def test_gradients_are_those_of_the_product(shape: tuple[int, int, int]) -> None
     np.testing.assert_allclose(of_weights, x.T @ upstream, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["relu", "tanh", "elu", None])
 @pytest.mark.parametrize("n_rows", [8, 256])
 def test_gradients_of_a_network(activation: str | None, n_rows: int) -> None:

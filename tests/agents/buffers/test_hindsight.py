@@ -104,6 +104,7 @@ def test_dict_observation_is_flattened_in_order_of_names():
     np.testing.assert_array_equal(environment.observation_space.high, [1] * 5 + [3] * 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_agent_trains_on_dict_observations(kind):
     agent = agents.make("ppo", EnvironmentSpec(Parts, {}, kind), n_envs=2, n_steps=8, batch_size=8, jit_compile=False)

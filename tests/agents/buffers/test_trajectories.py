@@ -297,6 +297,7 @@ def test_pending_updates_are_made_by_next_train(stops_at: int):
 # --- populations
 
 
+@pytest.mark.slow
 def test_training_resumes_correctly_after_callback_error():
     class Once(RewardsFromFuture):
         raised = False

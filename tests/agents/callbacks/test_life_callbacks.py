@@ -450,6 +450,7 @@ def scalars(folder: Path) -> dict[str, dict[int, float]]:
 
 
 class TestTensorBoard:
+    @pytest.mark.slow
     def test_log_contains_all_scalars(self, tmp_path: Path) -> None:
         updates: list[Any] = []
         run = trainer(

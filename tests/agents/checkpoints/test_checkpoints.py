@@ -93,6 +93,7 @@ def test_damaged_newest_checkpoint_is_skipped_with_warning(tmp_path: Path, caplo
         agents.resume(Trainer(make()), tmp_path)
 
 
+@pytest.mark.slow
 def test_resume_without_environment_states_begins_new_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agents.environments.vector.sync.SyncCopies.get_state", lambda _: None)
     Trainer(make(), callbacks=[Checkpoint(tmp_path)]).train(env_steps=100)
@@ -148,6 +149,7 @@ def test_best_checkpoint_is_kept(tmp_path: Path) -> None:
     assert [header.value for header in list_checkpoints(tmp_path).values()] == [9.0, 2.0]
 
 
+@pytest.mark.slow
 def test_best_only_writes_improvements_and_end(tmp_path: Path) -> None:
     worth = {20: 5.0, 40: 4.0, 60: 6.0, 80: 1.0}
     Trainer(make(), callbacks=[CheckpointWithValues(tmp_path, worth, keep=None, best_only=True)]).train(env_steps=80)
@@ -182,6 +184,7 @@ def test_best_checkpoint_by_evaluation_has_evaluated_weights(tmp_path: Path, bes
     assert len(found) == 2
 
 
+@pytest.mark.slow
 def test_weights_only_checkpoint_acts_and_starts_agents(tmp_path: Path) -> None:
     trainer = Trainer(make(), callbacks=[Checkpoint(tmp_path, weights_only=True)])
     trainer.train(env_steps=96)
@@ -289,6 +292,7 @@ def test_folder_of_another_training_is_refused(tmp_path: Path) -> None:
         Trainer(make(), callbacks=[Checkpoint(tmp_path)]).train(env_steps=40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "event", ["on_episode_end", "on_step_end", "on_update_end", "on_rollout_begin", "on_train_end"]
 )
@@ -407,6 +411,7 @@ def test_best_checkpoint_is_not_overwritten_when_resumed(tmp_path: Path) -> None
         assert [each.gradient_steps > 0 for each in list_checkpoints(tmp_path).values()] == [False, True]
 
 
+@pytest.mark.slow
 def test_episodes_ending_with_callback_error_are_recorded() -> None:
     def fail(trainer: Trainer, episode: Any) -> None:
         raise OSError("no space left on device")
@@ -446,6 +451,7 @@ def test_invalid_custom_metric_does_not_damage_checkpoint(tmp_path: Path) -> Non
     assert measured == [{"fine": 1.0}, {"fine": 1.0, "goal": 2.0}, {"fine": 1.0, "goal": 2.0}]
 
 
+@pytest.mark.slow
 def test_history_resumes_from_initial_checkpoint(tmp_path: Path) -> None:
     def trainer() -> Trainer:
         return Trainer(make(), callbacks=[Checkpoint(tmp_path), agents.HistoryFile(tmp_path)])
@@ -477,6 +483,7 @@ def _forbid_unpickling(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(name, refuse)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
 def test_weights_are_loaded_without_unpickling(tmp_path: Path, agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path, state = _written(tmp_path, agent)

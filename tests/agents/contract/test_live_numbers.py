@@ -72,6 +72,7 @@ def trainer_of(agent: Any) -> tuple[Trainer, list[Any]]:
     return Trainer(agent, callbacks=[LambdaCallback(on_update_end=lambda _, update: updates.append(update))]), updates
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_xla", [False, True])
 def test_every_hook_uses_current_value(by_xla: bool):
     agent = AgentSpec.of(ReportsDiscount, "CartPole-v1", {**SMALL, **SEPARATE, "jit_compile": by_xla}).build(0)

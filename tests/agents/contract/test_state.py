@@ -84,6 +84,7 @@ def dqn_with(optimizer, seed=0):
     return DQN(PLANE, TWO, DQNConfig.from_dict(params), seed=seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", EVERY)
 def test_restored_agent_continues_identically_with_every_optimizer(optimizer):
     agent = dqn_with(optimizer)
@@ -110,6 +111,7 @@ def test_restored_agent_continues_identically_with_every_optimizer(optimizer):
     assert_same(agent.get_state(), saved)
 
 
+@pytest.mark.slow
 def test_state_can_be_restored_to_another_agent():
     one, other = dqn_with("nadam", seed=0), dqn_with("nadam", seed=5)
     learn(one, range(3))
@@ -296,6 +298,7 @@ def test_refused_change_does_not_change_state(name, value, message):
     assert_same(agent.get_state(), before)
 
 
+@pytest.mark.slow
 def test_scheduled_learning_rate_cannot_be_set():
     schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)
     agent = DQN(PLANE, TWO, DQNConfig.from_dict({**SMALL, "optimizer": keras.optimizers.SGD(schedule)}))
@@ -395,6 +398,7 @@ def test_spec_builds_same_agent_as_make():
     assert spec.with_params({"gamma": 0.5}).config.gamma == 0.5
 
 
+@pytest.mark.slow
 def test_spec_of_trained_agent_contains_its_weights():
     agent = agents.make("dqn", "CartPole-v1", seed=3, **SMALL_DQN)
     assert AgentSpec.of(agent).state is None

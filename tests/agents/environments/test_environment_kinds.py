@@ -387,6 +387,7 @@ def episodes(kind: str, id: str, seeds: range, steps: int) -> np.ndarray:
     return np.array(ended)
 
 
+@pytest.mark.slow
 @WITH_ENVPOOL
 @pytest.mark.parametrize(
     ("id", "n", "steps"), [("CartPole-v1", 16, 1500), ("Acrobot-v1", 32, 1000), ("LunarLander-v3", 16, 1000)]

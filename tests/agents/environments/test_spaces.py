@@ -207,6 +207,7 @@ def test_advised_wrappers_make_spaces_usable(space, wrapper):
 # --- actions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ACTIONS)
 @pytest.mark.parametrize("algorithm", SINGLE_AGENT)
 def test_every_algorithm_takes_or_refuses_every_action_space(algorithm, kind):
@@ -266,6 +267,7 @@ def test_predict_normalises_observations():
     assert_predict_is_play(agent, spec)
 
 
+@pytest.mark.slow
 def test_loaded_agent_predicts_from_stacked_frames(tmp_path):
     spec = EnvironmentSpec("Pendulum-v1", {}, "sync", ["FrameStackObservation:stack_size=3"], 5)
     agent = tiny("sac", spec)

@@ -222,6 +222,7 @@ def grid_expert(grid: TabularModel) -> Array:
     return policy
 
 
+@pytest.mark.slow
 def test_grid_world_from_exact_visits(grid: TabularModel, grid_expert: Array):
     expert = visits(grid, grid_expert)
     fitted = fit_reward(grid, expert, temperature=0.01)

@@ -37,6 +37,7 @@ def test_activations_equal_those_of_keras(x, name):
     np.testing.assert_allclose(result, getattr(keras.activations, name)(x), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 9), max_size=3),

@@ -151,6 +151,7 @@ def test_two_optimizers_at_one_rate_equal_one_optimizer(kind, config):
         np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_population_members_have_same_number_of_optimizers():
     spec = AgentSpec.of("ppo", "CartPole-v1", {"hidden_sizes": (4,), "n_envs": 2, "n_steps": 8, "jit_compile": False})
     with pytest.raises(ConfigurationError, match="n_optimizers"):

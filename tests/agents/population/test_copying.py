@@ -86,6 +86,7 @@ def test_the_seeds_of_random_layers_stay() -> None:
     assert stacks[1].tolist() == [[7, 7], [8, 8]]
 
 
+@pytest.mark.slow
 def test_a_copy_and_new_numbers_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     traces = []
     original = CompiledCalls._traced
@@ -175,6 +176,7 @@ def test_a_schedule_resumes_in_the_middle() -> None:
     second.close()
 
 
+@pytest.mark.slow
 def test_a_change_waits_for_the_end_of_a_rollout_that_was_stopped() -> None:
     """Rollouts end at 32, 64, ...: a change at 36 takes effect at 64, also if the training was stopped at 40."""
     changes = [(36, {"learning_rate": 0.1})]

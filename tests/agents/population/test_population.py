@@ -119,6 +119,7 @@ def test_population_member_equals_agent_trained_alone(
         assert_same_run(together, i, trained_alone(spec, member, 240))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "environment"),
     [("dqn", "CartPole-v1"), ("ppo", "CartPole-v1"), ("a2c", "Pendulum-v1"), ("sac", "Pendulum-v1")],
@@ -313,6 +314,7 @@ def test_population_with_xla_equals_agents_trained_alone():
         assert_same_run(together, i, trained_alone(spec, member, 96))
 
 
+@pytest.mark.slow
 def test_population_of_one_equals_agent_alone():
     spec = spec_of("dqn")
     assert_same_run(trained(spec, [{"seed": 3}], 96), 0, trained_alone(spec, {"seed": 3}, 96))
@@ -409,6 +411,7 @@ def test_restored_population_continues_identically(algorithm: str):
             np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.slow
 def test_extracted_member_trains_alone():
     spec = spec_of("ppo")
     together = trained(spec, PPO_MEMBERS, 96)

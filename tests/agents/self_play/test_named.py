@@ -69,6 +69,7 @@ def test_published_agent_acts_like_learner_after_refresh():
     assert set(twin.act(OBSERVATIONS, explore=True).tolist()) == {0, 1}
 
 
+@pytest.mark.slow
 def test_published_agent_has_exploration_of_learner():
     params = {**SMALL, "learning_starts": 20, "exploration_steps": 400, "exploration_final_eps": 0.1}
     agent = AgentSpec.of("dqn", "CartPole-v1", params).build(0)

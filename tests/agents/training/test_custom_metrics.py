@@ -115,6 +115,7 @@ def test_run_of_older_checkpoint_has_no_custom_metrics():
     assert run.episode().user_data == {}
 
 
+@pytest.mark.slow
 def test_custom_metrics_are_written_to_history_and_tensorboard(tmp_path: Path):
     callbacks = [HistoryFile(tmp_path), TensorBoard(tmp_path / "log", every=100), Steps()]
     with Trainer(agents.make("ppo", "CartPole-v1", **SMALL_PPO), callbacks=callbacks) as trainer:

@@ -570,6 +570,7 @@ def test_time_limits_of_environment_are_truncations():
     assert flags == [(False, False), (False, False), (False, True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ppo", "dqn"])
 def test_error_before_update_loses_no_update(name):
     """Training that continues after the error equals training without it."""

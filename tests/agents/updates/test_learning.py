@@ -248,6 +248,7 @@ class Python(Line):
         return tf.ensure_shape(tf.numpy_function(lambda values: values, [x], tf.float32), x.shape) * 0 + x
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 def test_loss_that_xla_cannot_compile_runs_as_graph(caplog):
     agent, rows = line(Python, jit_compile=None), data()

@@ -83,6 +83,7 @@ def finder_error() -> type[Exception]:
     return ConfigurationError
 
 
+@pytest.mark.slow
 def test_minutes_choose_the_steps_of_each_run(storage: str, speed: list[float], spent: list[float]) -> None:
     with grid(storage, minutes=2).study as study:  # 113 s of two runs of 0.1 s a step, less what has passed
         assert 400 < (study.spec.env_steps or 0) <= 565
@@ -143,6 +144,7 @@ def test_spare_time_goes_to_further_seeds(speed: list[float], spent: list[float]
         assert len(confirmation.user_attrs["seed_values"]) == 20
 
 
+@pytest.mark.slow
 def test_given_number_of_further_seeds_is_kept(speed: list[float], spent: list[float]) -> None:
     with grid(None, minutes=2, confirm=1, confirm_seeds=2).study as study:
         [confirmation] = study.confirmation_trials()
@@ -199,6 +201,7 @@ def test_total_steps_are_kept(storage: str) -> None:
         assert sum(steps) <= 1_000 + 4 * 2 * 16  # runs end with a rollout
 
 
+@pytest.mark.slow
 def test_extension_of_the_range_keeps_the_total_steps(storage: str) -> None:
     options = {**QUICK, "confirm": 0, "storage": storage}
     result = LRFinder("ppo", ENV).grid(1e-3, 1e-2, 3, total_env_steps=900, **options)

@@ -54,6 +54,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_pickles_of_other_users_are_not_read(trained: Any, case: str) -> None:
     words, sections = CASES[case]
@@ -104,6 +105,7 @@ def test_play_needs_allow_module_for_environments_of_foreign_checkpoints(
     assert ran.out.startswith("episode 1   return 2   2 steps")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["evil_module:Robot", "evil.py:Robot"])
 @pytest.mark.parametrize("field", ["env", "agent", "callbacks", "wrappers"])
 def test_settings_of_a_foreign_run_need_allow_module(trained: Any, evil: Path, place: str, field: str) -> None:

@@ -239,6 +239,7 @@ class TestGrid:
         with pytest.raises(ConfigurationError, match="no pick: no gradient step was made"):
             finder.get_best_lr()
 
+    @pytest.mark.slow
     def test_finder_keeps_losses_when_they_are_the_metric(self, storage: str):
         finder = LRFinder(small_agent())
         options: dict[str, Any] = {"seeds": 1, "storage": storage, "executor": "inline", "confirm": 0}

@@ -33,6 +33,7 @@ def begin(storage: str, **changes: Any) -> None:
     open_study(StudySpec(**{**fields, **changes})).close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agents", [(), ("ppo",)])
 def test_environment_without_an_id_is_given_by_the_caller(storage: str, agents: tuple[str, ...]) -> None:
     begin(storage)

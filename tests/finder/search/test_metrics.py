@@ -123,6 +123,7 @@ def test_success_rate_is_read_from_the_info_of_the_last_step(executor: str) -> N
     assert found.study.trials()[0].user_attrs["custom_metrics"]["is_success"]["max"] == 1.0
 
 
+@pytest.mark.slow
 def test_other_numbers_of_info_are_metrics_too() -> None:
     found = finder.tune(
         "ppo", Corridor, {"learning_rate": [1e-9]}, env_steps=500, metric="custom:cell", n_trials=1,

@@ -70,6 +70,7 @@ def test_the_result_is_a_pareto_front_in_optuna_too(tmp_path: Path) -> None:
             best(study, 9)
 
 
+@pytest.mark.slow
 def test_reports_lists_and_dashboards_show_it(tmp_path: Path) -> None:
     storage = str(tmp_path / "some.db")
     found = search(storage)
@@ -137,6 +138,7 @@ def test_rates_and_optimizers_are_picked_by_one_metric() -> None:
         search(None, [])
 
 
+@pytest.mark.slow
 def test_agents_are_compared_by_greedy_returns_and_steps(tmp_path: Path) -> None:
     """The objectives of agents: their greedy returns, and the returns while they learn."""
     found = finder.tune(

@@ -174,6 +174,7 @@ def test_a_search_without_checkpoints_restarts_and_repeats_its_schedules(tmp_pat
         assert schedules_of(resumed.study) == expected
 
 
+@pytest.mark.slow
 def test_seeds_of_a_trial_copy_the_same_seeds_of_another(tmp_path: Path) -> None:
     with searched(tmp_path, seeds=2, n_trials=2, env_steps=192, confirm=0) as result:
         assert all(len(trial.user_attrs["seed_values"]) == 2 for trial in result.study.trials())

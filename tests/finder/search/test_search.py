@@ -83,6 +83,7 @@ def test_trial_of_a_killed_process_has_the_steps_of_its_episodes():
         search.recorder.close()
 
 
+@pytest.mark.slow
 def test_optimizer_arguments_can_be_searched():
     space = {"optimizer": ["sgd"], "optimizer.momentum": "0.0:0.9"}
     result = tune("ppo", ENV, space, n_trials=2, storage=None, **QUICK)
@@ -304,6 +305,7 @@ def test_study_of_an_older_version_keeps_its_implicit_envpool(storage: str, monk
     again.study.close()
 
 
+@pytest.mark.slow
 def test_interrupted_batch_is_completed_before_new_trials_are_proposed(storage: str, monkeypatch: pytest.MonkeyPatch):
     """The sampler knows the same finished trials as in an uninterrupted search."""
     monkeypatch.setattr(choice, "TRIALS_AT_ONCE", 3)

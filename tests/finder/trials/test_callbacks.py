@@ -127,6 +127,7 @@ def test_different_callbacks_are_refused_under_the_same_name(storage: str):
         finder.tune("ppo", ENV, space, n_trials=2, **named)
 
 
+@pytest.mark.slow
 def test_callback_that_raises_fails_its_trials(storage: str):
     space = {"learning_rate": [1e-3]}
     result = finder.tune("ppo", ENV, space, n_trials=1, callbacks=[Raises], executor="inline", storage=storage, **QUICK)

@@ -212,6 +212,7 @@ def test_seeds_that_resume_in_two_processes_leave_the_file_of_the_other(tmp_path
     assert recorded_episodes(again, 0) == recorded_episodes(whole, 0)
 
 
+@pytest.mark.slow
 def test_process_with_an_earlier_epoch_replaces_no_later_checkpoint(tmp_path: Path) -> None:
     def group_of(epoch: int, n_steps: int) -> Group:
         run = TrialRun(make_trial(tmp_path, epoch=epoch))

@@ -186,6 +186,7 @@ def test_trainers_are_closed_when_a_later_agent_cannot_be_built(monkeypatch: pyt
     assert closed == [0]
 
 
+@pytest.mark.slow
 def test_template_cache_builds_one_agent_per_structure(monkeypatch: pytest.MonkeyPatch):
     built = []
     build = AgentSpec.build
@@ -196,6 +197,7 @@ def test_template_cache_builds_one_agent_per_structure(monkeypatch: pytest.Monke
     assert built == [0]
 
 
+@pytest.mark.slow
 def test_trial_equals_a_training_with_the_same_seed():
     listener = RecordingListener()
     spec = make_trial(seeds=(3,))
@@ -254,6 +256,7 @@ def test_members_of_a_pruned_trial_are_not_trained_further():
     assert returns_of(listener, 1) == returns_of(alone, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kwargs", [{"fail_after": 60}, {"nan_after": 60}])
 def test_environment_failure_of_one_trial_leaves_the_others(kwargs: dict[str, Any]):
     listener = RecordingListener()

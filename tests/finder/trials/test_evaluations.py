@@ -191,6 +191,7 @@ def test_training_uses_other_episodes() -> None:
     assert not used & evaluated
 
 
+@pytest.mark.slow
 def test_long_rollouts_are_evaluated_once_for_several_reports() -> None:
     """A rollout of 160 steps passes five reports: their value is that of the agent after it."""
     listener = run(make_trial("ppo", params={"n_steps": 80}))

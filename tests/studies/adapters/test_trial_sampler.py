@@ -31,6 +31,7 @@ def run(make_spec: Make, storage: StudyStorage, name: str, sampler: str, session
         return [study.params(trial) for trial in study.trials()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["random", "tpe", "qmc", "nsgaii"])
 def test_resumed_study_proposes_the_same_parameters_as_an_uninterrupted_one(
     sampler: str, storage: StudyStorage, make_spec: Make
@@ -41,6 +42,7 @@ def test_resumed_study_proposes_the_same_parameters_as_an_uninterrupted_one(
     assert len({params["learning_rate"] for params in whole}) == 14
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
 @pytest.mark.parametrize("n_set", [1, 2])
 def test_crash_between_two_parameters_changes_no_proposal(

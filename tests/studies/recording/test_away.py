@@ -155,6 +155,7 @@ class TestPlanningByAnotherProcess:
             recorder.completed(first.number, 1.0)
         assert study.trials()[0].state.name == "COMPLETE"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("by", ["a process that waits", "a process that runs it"])
     def test_trial_requeued_or_started_by_another_process_is_not_run_twice(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch, by: str

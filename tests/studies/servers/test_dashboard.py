@@ -78,6 +78,7 @@ def served(storage_url: str, make_spec: Make) -> Iterator[str]:
             yield address
 
 
+@pytest.mark.slow
 def test_attaching_again_replaces_the_figures(storage: StudyStorage, make_spec: Make) -> None:
     study = fill(storage, make_spec())
     assert attach_figures(study) == IDS
@@ -88,6 +89,7 @@ def test_attaching_again_replaces_the_figures(storage: StudyStorage, make_spec: 
     assert size < 250_000, "the answer is too large for the dashboard, which loads it at every poll"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("storage_url", ["sqlite", "journal"], indirect=True)
 def test_dashboard_has_the_figures_of_finder_studies(served: str) -> None:
     studies = {each["study_name"]: each["study_id"] for each in get(f"{served}/api/studies")["study_summaries"]}
@@ -147,6 +149,7 @@ class TestKeeper:
             recorder.completed(further.number, 2.0, dict.fromkeys(further.seeds, 2.0))
             assert keeper.update() == [study.name]
 
+    @pytest.mark.slow
     def test_redrawing_is_rate_limited(self, storage: StudyStorage, make_spec: Make) -> None:
         fill(storage, make_spec())
         keeper = FigureKeeper(storage)
@@ -156,6 +159,7 @@ class TestKeeper:
 
 
 class TestNote:
+    @pytest.mark.slow
     def test_note_has_the_conclusion_and_is_updated(self, storage: StudyStorage, make_spec: Make) -> None:
         study = fill(storage, make_spec(n_trials=1))
         attach_figures(study)
@@ -235,6 +239,7 @@ class TestPick:
 
 
 class TestDashboardStorage:
+    @pytest.mark.slow
     def test_internal_attributes_are_hidden(self, served: str) -> None:
         detail = get(f"{served}/api/studies/1")
         assert {each["key"]: each["value"] for each in detail["user_attrs"]} == {
@@ -317,6 +322,7 @@ class TestDashboardStorage:
             urllib.request.urlopen(request, timeout=120).close()
             assert study.storage.episodes.count(study.episodes_key) == 0
 
+    @pytest.mark.slow
     def test_renaming_in_the_dashboard_keeps_spec_and_episodes(self, served: str, storage_url: str) -> None:
         ids = {each["study_name"]: each["study_id"] for each in get(f"{served}/api/studies")["study_summaries"]}
         request = urllib.request.Request(
@@ -329,6 +335,7 @@ class TestDashboardStorage:
             assert renamed.spec.params["gamma"]
             assert renamed.storage.episodes.count(renamed.episodes_key)
 
+    @pytest.mark.slow
     def test_renaming_in_the_dashboard_keeps_all_trials(self, confirmed: OpenStudy, storage_url: str) -> None:
         exact = 100.0 + 1 / 3
         confirmed.leases.close()  # type: ignore[union-attr]

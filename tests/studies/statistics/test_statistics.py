@@ -132,6 +132,7 @@ def test_clear_winner_is_the_only_possible_best():
     assert estimates.seeds_to_settle() == 3
 
 
+@pytest.mark.slow
 def test_best_candidate_is_nearly_always_a_possible_best():
     rng = np.random.default_rng(0)
     truth = np.linspace(0, 2, 8)

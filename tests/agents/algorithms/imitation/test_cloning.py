@@ -125,6 +125,7 @@ def test_deterministic_policy_clones_by_squared_distance():
     assert float(loss) == pytest.approx(0.25, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_loss_of_squashed_policies_by_hand():
     """A standard deviation of e^3 counts as e^2, and its distance as 1."""
     agent = make("bc-sac", "Pendulum-v1", hidden_sizes=())
@@ -286,6 +287,7 @@ def test_file_whose_name_begins_like_a_prefix_is_a_file(tmp_path: Path, monkeypa
     assert prefixes_of("gail-mine.py:Mine") == (("gail",), "mine.py:Mine")
 
 
+@pytest.mark.slow
 def test_subclass_of_a_cloning_agent_clones():
     found = type(make("bc-ppo"))
     subclass = type("Subclass", (found,), {})
@@ -299,6 +301,7 @@ def test_only_the_policy_is_cloned():
     assert any((a != b).any() for a, b in zip(weights_of(cloned, "actor"), weights_of(plain, "actor"), strict=True))
 
 
+@pytest.mark.slow
 def test_gradient_steps_of_cloning_do_not_count():
     agent = make("bc-ppo")
     assert agent.gradient_steps == 0
@@ -310,6 +313,7 @@ def test_target_networks_start_as_the_clone():
     assert_equal(weights_of(agent, "target"), weights_of(agent, "q"))
 
 
+@pytest.mark.slow
 def test_clone_is_not_thrown_away_by_random_actions():
     assert make("bc-dqn").config.exploration_initial_eps == 0.05
     agent = make("bc-sac", "Pendulum-v1")

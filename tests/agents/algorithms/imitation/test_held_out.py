@@ -56,6 +56,7 @@ def test_loss_of_an_update_is_that_on_held_out_demonstrations(name: str, environ
         assert update.loss == pytest.approx(float(update.metrics["held_out_loss"].mean()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "environment", "params"), KINDS[1:])
 def test_held_out_steps_are_those_of_the_last_demonstrations(name: str, environment: str, params: dict[str, Any]):
     as_they_are = {key: value for key, value in params.items() if key != "normalize_observations"}

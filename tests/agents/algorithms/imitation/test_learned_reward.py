@@ -287,6 +287,7 @@ def test_learning_rate_of_the_reward_network_is_its_own():
     assert make("gail-ppo", learning_rate=0.5).get_learning_rate("reward") == pytest.approx(1e-3)
 
 
+@pytest.mark.slow
 def test_returns_are_those_of_the_environment():
     agent = make("gail-ppo")
     with Trainer(agent) as trainer:

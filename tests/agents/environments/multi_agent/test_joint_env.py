@@ -304,6 +304,7 @@ def test_judged_by_returns_the_reward_of_one_agent():
         EnvironmentSpec("CartPole-v1", wrappers=[wrapper]).make()
 
 
+@pytest.mark.slow
 def test_episodes_have_the_return_of_each_agent():
     agent = agents.make("ppo", EnvironmentSpec(Countdown), n_envs=2, n_steps=8, hidden_sizes=(4,), jit_compile=False)
     with Trainer(agent) as trainer:

@@ -96,6 +96,7 @@ def test_changed_wrappers_or_step_limit_are_refused(finder_with_env: Any) -> Non
     assert "made with no wrappers; now the wrappers NormalizeReward" in ran.err
 
 
+@pytest.mark.slow
 def test_train_uses_the_environment(finder_with_env: Any) -> None:
     ran = finder_with_env("train", "ppo", *ENV_OPTIONS, *SMALL, "--env-steps", "128", "--json", "--quiet")
     assert ran.code == 0, ran.err

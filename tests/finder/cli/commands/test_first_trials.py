@@ -29,6 +29,7 @@ def params_of(finder: Any, name: str) -> list[dict[str, Any]]:
         return [study.params(trial) for trial in study.trials()]
 
 
+@pytest.mark.slow
 def test_given_sets_are_the_first_trials_and_the_sampler_completes_them(trains: Any) -> None:
     (trains.folder / "known.toml").write_text("[[first]]\nlearning_rate = 0.05\ngain = 2\nkind = 'b'\n")
     words = ("tune", *FUNCTION, *SHORT, *SPACE, "--study-name", "s", "--sampler", "random")

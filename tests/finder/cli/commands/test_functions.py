@@ -60,6 +60,7 @@ def test_tune_prints_how_to_train_the_pick(mine: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_lr_searches_the_rate_of_a_training_function(mine: Any) -> None:
     words = ("--start-lr", "1e-3", "--end-lr", "1e-1", "--n-rates", "3", "--no-extend", "--json")
     ran = mine("lr", "mine.py:train", *QUICK, *words)

@@ -118,6 +118,7 @@ def test_occupied_dashboard_port_is_reported_with_its_flag(finder: Any) -> None:
     assert finder("serve", "--storage", "new.db", "--dashboard-port", "-3").code == 2
 
 
+@pytest.mark.slow
 def test_storage_of_a_study_file_overrides_the_environment_variable(
     finder: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

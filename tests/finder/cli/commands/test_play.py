@@ -46,6 +46,7 @@ class TestPlay:
         assert (trained.folder / "out.gif").read_bytes().startswith(b"GIF")
         assert len(list((trained.folder / "frames").glob("*.png"))) >= 19
 
+    @pytest.mark.slow
     def test_json_output_of_play(self, trained: Any) -> None:
         checkpoint = next((trained.folder / "run" / "checkpoints").glob("*256.checkpoint"))
         ran = trained("play", str(checkpoint), "--frames", "frames", "--explore", "--json")
@@ -86,6 +87,7 @@ class TestPlay:
         ran = trained("play", "run", "--env-kwargs", '{"max_episode_steps": 3}', "--frames", "frames")
         assert ran.out == "episode 1   return 3   3 steps\n"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("words", "message"),
         [
@@ -121,6 +123,7 @@ class TestRecord:
         monkeypatch.setenv("MINARI_DATASETS_PATH", str(folder))
         return folder
 
+    @pytest.mark.slow
     def test_recorded_episodes_are_demonstrations(self, trained: Any, datasets: Path) -> None:
         ran = trained("play", "run", "--record", "CartPole/expert", "--episodes", "2")
         assert ran.code == 0, ran.err
@@ -133,6 +136,7 @@ class TestRecord:
         found = agents.load_demonstrations("CartPole/expert", agent.interface, agent.environment)
         assert found.returns.tolist() == returns
 
+    @pytest.mark.slow
     def test_record_next_to_a_video(self, trained: Any) -> None:
         words = ("--video", "out.gif", "--max-steps", "4", "--env-kwargs", '{"sutton_barto_reward": true}')
         ran = trained("play", "run", "--record", "expert", "--episodes", "1", "--explore", "--seed", "5", *words)
@@ -141,6 +145,7 @@ class TestRecord:
         assert "1 episode (4 steps) written to the dataset expert-v0 in " in ran.err
         assert """lr ppo --env CartPole-v1 --env-kwargs '{"sutton_barto_reward": true}' --expert expert-v0""" in ran.err
 
+    @pytest.mark.slow
     def test_ten_episodes_without_a_screen_by_default(self, trained: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("DISPLAY", ":77")  # this display does not exist and is not opened
         for version in (0, 1):
@@ -168,6 +173,7 @@ class TestRecord:
         agent = agents.load_agent(trained.folder / "run")
         assert len(agents.load_demonstrations("expert", agent.interface).lengths) == 3
 
+    @pytest.mark.slow
     def test_without_a_complete_episode_there_is_no_dataset(
         self, trained: Any, datasets: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

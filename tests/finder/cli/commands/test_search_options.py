@@ -166,6 +166,7 @@ class TestOptionsOfAllSearches:
         assert (shown["study"]["episodes"], shown["study"].get("env_steps")) == (7, None)
         assert [trial["env_steps"] for trial in shown["trials"]] == [70]
 
+    @pytest.mark.slow
     def test_confirm_seeds_sets_the_number_of_seeds(self, watched: Any) -> None:
         words = ("tune", *FUNCTION, *SHORT, "--param", "gain=1.0,2.0", "--sampler", "grid", "--pruner", "none")
         ran = watched(*words, "--confirm", "1", "--confirm-seeds", "4", "--json")
@@ -183,6 +184,7 @@ class TestOptionsOfAllSearches:
             assert ran.code == 0, ran.err
             assert ran.json["trials"] == {"complete": 3 - pruned, "pruned": pruned, "failed": 0}
 
+    @pytest.mark.slow
     def test_horizon_is_the_length_of_the_long_run(self, watched: Any) -> None:
         """Runs are as long as the long run if that is affordable; otherwise the rate is corrected for it."""
         words = ("lr", *FUNCTION, "--seeds", "1", "--rates", "1e-3,1e-2", "--confirm", "0", "--no-extend", "--json")
@@ -197,6 +199,7 @@ class TestOptionsOfAllSearches:
 
 
 class TestOptionsOfTune:
+    @pytest.mark.slow
     def test_sampler_kwargs_reach_the_sampler(self, watched: Any) -> None:
         words = ("tune", *FUNCTION, *SHORT, "--param", "gain=0.0:1.0", "--n-trials", "4", "--confirm", "0")
         halton = '{"qmc_type": "halton", "scramble": false}'
@@ -252,6 +255,7 @@ class TestOptionsOfRates:
         ran = watched.small(*words, "--n-rates", "2", *(() if extends else ("--no-extend",)), "--json")
         assert ran.json["trials"] == {"complete": 2 + extends, "pruned": 0, "failed": 0}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("extends", [True, False])
     def test_no_extend_keeps_the_range_of_lr(self, watched: Any, extends: bool) -> None:
         (watched.folder / "better.py").write_text(

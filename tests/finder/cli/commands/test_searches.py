@@ -175,6 +175,7 @@ class TestOtherSearches:
 class TestNoPick:
     """A budget in which nothing was learned: DQN's `learning_starts` is 1,000."""
 
+    @pytest.mark.slow
     def test_budget_without_a_gradient_step_gives_no_pick(self, finder: Any) -> None:
         words = ("--env-steps", "900", "--seeds", "1", "--n-trials", "2", "--set", "jit_compile=false")
         ran = finder("tune", "dqn", "--env", "CartPole-v1", *words)
@@ -212,6 +213,7 @@ class TestFailures:
         assert ("reward nan" if kind == "nan" else "the robot fell") in ran.json["stopped"]
         assert "finder show lr-ppo-cli_envs:Broken-v0" in ran.err
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("command", ["lr", "opt", "tune"])
     def test_search_without_a_complete_trial_fails(self, finder: Any, command: str) -> None:
         few = {"lr": ("--rates", "1e-3"), "opt": ("--optimizer", "sgd", "--rates", "1e-3"), "tune": ("--n-trials", "1")}
@@ -261,6 +263,7 @@ class TestResume:
         assert three.code == 0, three.err
         assert "3 trials × 3 seeds" in three.err
 
+    @pytest.mark.slow
     def test_pick_at_the_edge_of_the_range_is_reported(self, finder: Any) -> None:
         spec = studies.StudySpec(
             name="lr-ppo-CartPole-v1",

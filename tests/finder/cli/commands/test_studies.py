@@ -120,6 +120,7 @@ class TestDelete:
         assert "Removed a study (1 trial) from sqlite:///finder.db." in ran.err
         assert finder("studies", "--json").json == []
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("answer", ["y\n", "n\n", "\n"])
     def test_delete_asks_for_confirmation(
         self, finder: Any, study: str, monkeypatch: pytest.MonkeyPatch, answer: str

@@ -88,6 +88,7 @@ def test_file_starts_from_another_study(before: Any) -> None:
     assert gains_of(before, "from-a-file")[0] == 1.75
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -110,6 +110,7 @@ class TestNewRun:
         assert (ran.json["folder"], ran.json["episodes"], ran.json["reason"]) == ("mine", 3, "budget reached")
         assert ran.json["mean_return"] == np.mean([row["return"] for row in episodes(finder.folder / "mine")])
 
+    @pytest.mark.slow
     def test_run_ends_at_the_target_reward(self, finder: Any) -> None:
         ran = finder("train", *PPO, "--target-reward", "1", "--json")
         assert ran.json["reason"] == "mean return of the last 100 episodes reached 1"
@@ -148,6 +149,7 @@ class TestNewRun:
         assert (list(found.values())[-1].seed, list(found.values())[-1].config["learning_rate"] < 3e-4) == (3, True)
         assert list((folder / "tensorboard").iterdir())
 
+    @pytest.mark.slow
     def test_run_starts_from_the_weights_of_another_run(self, finder: Any) -> None:
         assert finder("train", *PPO, "--steps", "200", "--folder", "first", "--weights-only").code == 0
         ran = finder("train", *PPO, "--steps", "2", "--folder", "second", "--start-from", "first")
@@ -273,6 +275,7 @@ class TestResume:
         assert again.json["mean_return"] == first.json["mean_return"]
         assert_same_run(finder.folder / "killed", finder.folder / "whole")
 
+    @pytest.mark.slow
     def test_run_that_stopped_early_is_not_trained_further(self, finder: Any) -> None:
         words = ("--steps", "5000", "--evaluate-every", "50", "--evaluate-episodes", "1", "--early-stop", "2")
         first = finder("train", *PPO, *words, "--folder", "run", "--json")

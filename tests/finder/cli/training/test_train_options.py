@@ -117,6 +117,7 @@ class TestTrain:
         assert watched(*PPO, "--vectorization", vectorization).code == 0
         assert len({*noted(watched, "stepped")} - {os.getpid()}) == processes
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("strategy", "name"), [("none", "NoneType"), ("one-device", "OneDeviceStrategy")])
     def test_strategy_is_that_of_the_agent(self, watched: Any, strategy: str, name: str) -> None:
         assert watched(*PPO, "--callback", "watch.py:Watch", "--strategy", strategy).code == 0
@@ -155,6 +156,7 @@ class TestCheckpoints:
                 np.testing.assert_array_equal(ours, theirs)
         assert any((a != b).any() for a, b in zip(*map(weights, played), strict=True))
 
+    @pytest.mark.slow
     def test_best_only_writes_better_checkpoints(self, watched: Any) -> None:
         words = ("train", "ppo", "--env", "watch.py:fading", *SMALL, *self.WORDS, "--best-only")
         assert watched(*words).code == 0
@@ -177,11 +179,13 @@ class TestPlay:
         assert ran.code == 0, ran.err
         return [episode["episode_return"] for episode in ran.json["episodes"]]
 
+    @pytest.mark.slow
     def test_seed_makes_played_episodes_reproducible(self, trained: Any) -> None:
         first = self.returns(trained, "--seed", "1")
         assert self.returns(trained, "--seed", "1") == first
         assert self.returns(trained, "--seed", "2") != first
 
+    @pytest.mark.slow
     def test_explore_draws_actions(self, trained: Any) -> None:
         """An untrained agent that acts greedily drops the pole at once."""
         plain = self.returns(trained, "--seed", "1")
