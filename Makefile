@@ -29,7 +29,7 @@ demo: install
 		--study-name demo
 	$(BIN)/finder report demo --storage sqlite:///$(DEMO)/finder.db --output $(DEMO)/report.html
 
-# Everything but what is slow, or starts processes, databases and browsers. Ten minutes on two cores.
+# Everything but what is slow, or starts processes, databases and browsers. Less than ten minutes on two cores.
 test: lint
 	$(BIN)/python -m pytest --quiet -n auto --dist worksteal -m "not slow and not real"
 

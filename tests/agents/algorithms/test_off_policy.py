@@ -239,7 +239,6 @@ def test_sac_with_n_step_returns_is_refused():
         SACConfig(n_step=3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("target", [math.log(2.0), 5.0])
 def test_unreachable_target_entropy_is_refused(target):
     with pytest.raises(ConfigurationError, match=r"less than 0\.693, .* got .*; the usual one is -1"):

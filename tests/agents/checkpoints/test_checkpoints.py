@@ -184,7 +184,6 @@ def test_best_checkpoint_by_evaluation_has_evaluated_weights(tmp_path: Path, bes
     assert len(found) == 2
 
 
-@pytest.mark.slow
 def test_weights_only_checkpoint_acts_and_starts_agents(tmp_path: Path) -> None:
     trainer = Trainer(make(), callbacks=[Checkpoint(tmp_path, weights_only=True)])
     trainer.train(env_steps=96)
@@ -411,7 +410,6 @@ def test_best_checkpoint_is_not_overwritten_when_resumed(tmp_path: Path) -> None
         assert [each.gradient_steps > 0 for each in list_checkpoints(tmp_path).values()] == [False, True]
 
 
-@pytest.mark.slow
 def test_episodes_ending_with_callback_error_are_recorded() -> None:
     def fail(trainer: Trainer, episode: Any) -> None:
         raise OSError("no space left on device")
@@ -483,7 +481,6 @@ def _forbid_unpickling(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(name, refuse)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
 def test_weights_are_loaded_without_unpickling(tmp_path: Path, agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path, state = _written(tmp_path, agent)

@@ -447,12 +447,10 @@ class TestHtml:
         cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows[:2]]
         assert [(cell[1], cell[6]) for cell in cells] == [("#0", ""), ("#1", "25%")]  # one of four pairs
 
-    @pytest.mark.slow
     def test_existing_report_is_replaced(self, study: OpenStudy, tmp_path: Path) -> None:
         (tmp_path / "r.html").write_text("old")
         assert "old" not in write_report(study, tmp_path / "r.html").read_text()[:100]
 
-    @pytest.mark.slow
     def test_unwritable_path_raises(self, study: OpenStudy, tmp_path: Path) -> None:
         with pytest.raises(StudyError, match="is a directory"):
             write_report(study, tmp_path)

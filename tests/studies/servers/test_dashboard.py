@@ -78,7 +78,6 @@ def served(storage_url: str, make_spec: Make) -> Iterator[str]:
             yield address
 
 
-@pytest.mark.slow
 def test_attaching_again_replaces_the_figures(storage: StudyStorage, make_spec: Make) -> None:
     study = fill(storage, make_spec())
     assert attach_figures(study) == IDS
@@ -149,7 +148,6 @@ class TestKeeper:
             recorder.completed(further.number, 2.0, dict.fromkeys(further.seeds, 2.0))
             assert keeper.update() == [study.name]
 
-    @pytest.mark.slow
     def test_redrawing_is_rate_limited(self, storage: StudyStorage, make_spec: Make) -> None:
         fill(storage, make_spec())
         keeper = FigureKeeper(storage)
@@ -159,7 +157,6 @@ class TestKeeper:
 
 
 class TestNote:
-    @pytest.mark.slow
     def test_note_has_the_conclusion_and_is_updated(self, storage: StudyStorage, make_spec: Make) -> None:
         study = fill(storage, make_spec(n_trials=1))
         attach_figures(study)

@@ -125,7 +125,6 @@ def test_deterministic_policy_clones_by_squared_distance():
     assert float(loss) == pytest.approx(0.25, rel=1e-4)
 
 
-@pytest.mark.slow
 def test_loss_of_squashed_policies_by_hand():
     """A standard deviation of e^3 counts as e^2, and its distance as 1."""
     agent = make("bc-sac", "Pendulum-v1", hidden_sizes=())
@@ -301,7 +300,6 @@ def test_only_the_policy_is_cloned():
     assert any((a != b).any() for a, b in zip(weights_of(cloned, "actor"), weights_of(plain, "actor"), strict=True))
 
 
-@pytest.mark.slow
 def test_gradient_steps_of_cloning_do_not_count():
     agent = make("bc-ppo")
     assert agent.gradient_steps == 0
