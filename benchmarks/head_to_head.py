@@ -2,7 +2,7 @@
 
     python benchmarks/head_to_head.py --minutes 5                       # everything that is missing at 5 minutes
     python benchmarks/head_to_head.py --cells ppo-acrobot,sac-tanks --minutes 5,15 --searches 1..3
-    python benchmarks/head_to_head.py --side finder,zoo,ray-asha,ray-pbt,none --library sb3,finder
+    python benchmarks/head_to_head.py --side finder,finder-zoo,zoo,none --library sb3,finder
     python benchmarks/head_to_head.py --table                           # head-to-head.md and .png of what is there
     python benchmarks/head_to_head.py --scale 0.02 --seeds 2 --minutes 1 --searches 1 --results /tmp/try.jsonl
 
@@ -11,7 +11,7 @@ side has the minutes from its command to its pick: `finder tune` with the steps 
 which it would not know them; `python -m rl_zoo3.train -optimize` in two processes of one thread with a common storage,
 interrupted at the limit, and the best trial of its storage; Ray Tune with two trials at a time of Stable-Baselines3 by
 ASHA or PBT over the zoo's search space (`peers/ray_search.py`). The zoo and Ray start from the zoo's values for the
-environment, Finder from nothing. Sides without a search are the defaults of both libraries and the zoo's tuned values.
+environment, Finder from nothing, or with `--first zoo` (side `finder-zoo`). Sides without a search are the defaults of both libraries and the zoo's tuned values.
 A side that found nothing trains what it started from.
 
 **Long runs.** Each pick trains ten fresh seeds for the same environment steps in Stable-Baselines3 (the peers' home
@@ -58,10 +58,11 @@ def wanted(arguments: argparse.Namespace) -> Iterator[Json]:
     for cell in arguments.cells:
         for side in (name for name in DEFAULTS if "none" in arguments.side):
             yield {"cell": cell, "side": side, "minutes": 0.0, "search": 0}
-    searchers = [name for name in SEARCHERS if name in arguments.side]
     for number in arguments.searches:
         for minutes in arguments.minutes:
             for cell in arguments.cells:
+                without = {"finder-zoo"} if CELLS[cell].env != CELLS[cell].env_id else set()
+                searchers = [name for name in SEARCHERS if name in arguments.side and name not in without]
                 for k in range(len(searchers)):  # another side is the first one in each round
                     side = searchers[(k + number) % len(searchers)]
                     yield {"cell": cell, "side": side, "minutes": minutes, "search": number}

@@ -72,11 +72,12 @@ CELLS = {
 
 SEARCHERS = {
     "finder": "Finder",
+    "finder-zoo": "Finder, --first zoo",
     "zoo": "rl-baselines3-zoo",
     "ray-asha": "Ray Tune, ASHA",
     "ray-pbt": "Ray Tune, PBT",
 }
-"""Sides that search."""
+"""Sides that search. `finder-zoo` begins with the zoo's values, as the zoo and Ray do: not where the zoo has none."""
 
 DEFAULTS = {
     "sb3-defaults": "Stable-Baselines3's defaults",

@@ -44,7 +44,7 @@ def search(  # noqa: PLR0917
     """Run one search.
 
     Args:
-        side: `finder`, `zoo`, `ray-asha` or `ray-pbt`.
+        side: `finder`, `finder-zoo`, `zoo`, `ray-asha` or `ray-pbt`.
         cell: What is searched.
         minutes: Its time.
         number: 1, 2, ...: other seeds.
@@ -57,8 +57,8 @@ def search(  # noqa: PLR0917
         tried.
     """
     began = time.time()
-    if side == "finder":
-        found = _finder(cell, minutes, number, folder)
+    if side in ("finder", "finder-zoo"):
+        found = _finder(cell, minutes, number, folder, ["--first", "zoo"] if side == "finder-zoo" else [])
     elif side == "zoo":
         found = _zoo(cell, minutes, number, peers.zoo, folder)
     else:
@@ -66,7 +66,7 @@ def search(  # noqa: PLR0917
     return {"seconds": round(found.pop("ended", time.time()) - began, 1), **found}
 
 
-def _finder(cell: Cell, minutes: float, number: int, folder: Path) -> Json:
+def _finder(cell: Cell, minutes: float, number: int, folder: Path, start: Sequence[str]) -> Json:
     """Search as a user does.
 
     A search that is refused, because the minutes do not suffice, or in which no trial was completed, has found nothing.
@@ -75,7 +75,7 @@ def _finder(cell: Cell, minutes: float, number: int, folder: Path) -> Json:
 
     storage, name = f"sqlite:///{folder}/finder.db", "search"
     command = [str(Path(sys.executable).with_name("finder")), "tune", cell.agent, "--env", cell.env]
-    command += ["--minutes", f"{minutes:g}", "--horizon", str(cell.env_steps)]
+    command += ["--minutes", f"{minutes:g}", "--horizon", str(cell.env_steps), *start]
     command += ["--storage", storage, "--study-name", name]
     command += ["--seed", str(number), "--seeds", ",".join(str(100 * number + k) for k in range(3))]
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -14,13 +14,14 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from studies.errors import StudyError
 from studies.spaces.conditions import existing, in_order
-from studies.spaces.spaces import Space, settle
+from studies.spaces.spaces import Choice, FloatRange, IntRange, Space, settle
 
 ZOO = "zoo"
 """Name of these values among the first trials of a search."""
 
 _SOURCE = "rl-baselines3-zoo 2.9.2"
 _DIGITS = 12
+_OF_LENGTH = ("buffer_size", "learning_starts")
 
 
 class TunedTrial(NamedTuple):
@@ -92,6 +93,42 @@ def tuned_values(agent: str, env: str) -> dict[str, Any]:
     return {**own["defaults"], **own[env]}
 
 
+def has_tuned_values(agent: AgentSpec) -> bool:
+    """Return whether there are tuned values of an agent in its environment."""
+    return _environment(agent.environment) in _all().get(agent.label.lower(), {})
+
+
+def widened(spaces: Mapping[str, Space], agent: AgentSpec, fixed: Container[str]) -> dict[str, Space]:
+    """Return a search space in which the tuned values are a point, as far as it is a choice that lacks them.
+
+    A choice gets the tuned value as a further one. A hyperparameter that is neither searched nor fixed, and whose tuned
+    value is another than the agent's, becomes a choice between the two. What belongs to the length of the tuned runs
+    (`buffer_size`, `learning_starts`), and arguments, which belong to one choice only, stay as they are.
+
+    Args:
+        spaces: Search space.
+        agent: The agent, with the fixed hyperparameters of the study.
+        fixed: Their names.
+
+    Raises:
+        ConfigurationError: There are no tuned values.
+    """
+    tuned = tuned_values(agent.label, _environment(agent.environment))
+    complements = agent.config.complements()
+    known = agent.config.effective_hyperparameters()
+    searched = {complements.get(name, name) for name in spaces}
+    wide = dict(spaces)
+    for name, value in tuned.items():
+        space = wide.get(name)
+        if isinstance(space, Choice) and value not in space.values:
+            wide[name] = Choice((*space.values, value), when=space.when)
+        elif name in known and name not in {*searched, *fixed, *_OF_LENGTH} and not isinstance(value, dict):
+            own = _own(agent, name)
+            if own != value:
+                wide[name] = Choice((own, value))
+    return wide
+
+
 def tuned_trial(agent: AgentSpec, spaces: Mapping[str, Space], current: Mapping[str, Any]) -> TunedTrial:
     """Return the tuned values of an agent in its environment as a point of a search space.
 
@@ -107,12 +144,15 @@ def tuned_trial(agent: AgentSpec, spaces: Mapping[str, Space], current: Mapping[
     n_steps = tuned.pop("env_steps")
     complements = agent.config.complements()
     searched = {complements.get(name, name) for name in spaces}
-    row, outside = dict(current), []
+    row, outside, at_ends = dict(current), [], []
     for name, space in in_order(spaces).items():
         plain = complements.get(name, name)
         if plain not in tuned:
             continue
         value = round(1 - tuned[plain], _DIGITS) if plain != name else tuned[plain]
+        if isinstance(space, FloatRange | IntRange) and space.step is None and not space.low <= value <= space.high:
+            at_ends.append(_text(name, value))
+            value = min(max(value, space.low), space.high)
         try:
             row[name] = settle(space, value)
         except StudyError:
@@ -128,6 +168,8 @@ def tuned_trial(agent: AgentSpec, spaces: Mapping[str, Space], current: Mapping[
         f"Tuned values of {_SOURCE} for {agent.label} in {_environment(agent.environment)}, from runs of {n_steps:,} "
         f"steps: {', '.join(taken)}."
     ]
+    if at_ends:
+        sentences.append(f"Outside of their range, so at its nearest end: {', '.join(at_ends)}.")
     if outside:
         sentences.append(f"Outside of the search space, so left to the sampler: {', '.join(outside)}.")
     others = _differences(agent, {name: value for name, value in tuned.items() if name not in searched})
@@ -140,13 +182,18 @@ def _differences(agent: AgentSpec, tuned: Mapping[str, Any]) -> list[str]:
     """Return tuned values that differ from those of the agent, as text."""
     found = []
     for name, value in tuned.items():
-        own = agent.config.value_of(name)
-        own = list(own) if isinstance(own, tuple) else own
-        if name == "hidden_sizes" and own is None and isinstance(agent.config, NetworkConfig):
-            own = list(agent.config.layers("")["hidden_sizes"])
+        own = _own(agent, name)
         if own != value:
             found.append(f"{_text(name, value)} (here {_word(own)})")
     return found
+
+
+def _own(agent: AgentSpec, name: str) -> Any:
+    """Return the agent's value of a hyperparameter as the file of tuned values would have it."""
+    own = agent.config.value_of(name)
+    if name == "hidden_sizes" and own is None and isinstance(agent.config, NetworkConfig):
+        own = agent.config.layers("")["hidden_sizes"]
+    return list(own) if isinstance(own, tuple) else own
 
 
 def _environment(environment: EnvironmentSpec) -> str:

@@ -14,7 +14,7 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.renamed import with_present_names
 from finder.finders.first_trials import current_params, first_trials, with_current_params
-from finder.finders.tuned_values import with_tuned_values
+from finder.finders.tuned_values import ZOO, has_tuned_values, widened, with_tuned_values
 from finder.finders.warm_start import with_warm_start
 from finder.results.search_result import SearchResult
 from finder.search.object_resolver import ObjectResolver, check_plan
@@ -127,7 +127,8 @@ def tune(
         sampler_kwargs: Arguments of the sampler.
         first: Parameter sets that are tried before the sampler proposes any, in this order; the sampler completes those
             that lack a parameter. ``"zoo"`` stands for the values that rl-baselines3-zoo tuned for the agent and the
-            environment, completed by those of the agent. The agent with its present values is tried after all first
+            environment, completed by those of the agent; without `params`, they widen the search space
+            (`finder.finders.tuned_values.widened`). The agent with its present values is tried after all first
             trials. Defaults to none.
         warm_start: Another study, or its name: its best trials are tried first, after those of `first`. All of its
             trials that this study could have run inform the sampler (``"tpe"`` and ``"gp"``): same agent, environment,
@@ -157,9 +158,13 @@ def tune(
             else f"{spec.label} has no parameters to search: add some with defaults."
         )
     spaces = parse_spaces(spec, searched)
+    if not params and ZOO in ([first] if isinstance(first, str) else first):
+        spaces = widened(spaces, as_fixed, fixed)
     is_plan = canonical_sampler_name(sampler) in GRID_SAMPLERS
     current = current_params(as_fixed, spaces)
     sets, notes = with_tuned_values(first, as_fixed, spaces, current)
+    if not (params or first or warm_start or is_plan) and has_tuned_values(as_fixed):
+        notes = ["rl-baselines3-zoo has tuned values for this agent and environment: --first zoo tries them first."]
     rows = first_trials(as_fixed, spaces, fixed, sets, n_trials)
     given: dict[str, Any] = {} if n_trials is None else {"n_trials": n_trials}
     study = make_spec(

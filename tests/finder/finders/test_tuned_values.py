@@ -12,8 +12,9 @@ import pytest
 from agents import AgentSpec, ConfigurationError
 from finder.finders import tuned_values as module
 from finder.finders.first_trials import current_params, first_trials
-from finder.finders.tuned_values import tuned_trial, tuned_values, with_tuned_values
+from finder.finders.tuned_values import tuned_trial, tuned_values, widened, with_tuned_values
 from finder.finders.tuning import default_space, parse_spaces
+from studies.spaces.spaces import Choice
 
 TABLES = tomllib.loads((Path(module.__file__).parent / "tuned_values.toml").read_text())
 CASES = [(agent, env) for agent, table in TABLES.items() for env in table if env != "defaults"]
@@ -65,13 +66,50 @@ def test_row_has_searched_values_and_the_note_names_the_others() -> None:
     spaces = parse_spaces(spec, searched)
     sets, [note] = with_tuned_values("zoo", spec, spaces, current_params(spec, spaces))
     rows = first_trials(spec, spaces, {}, sets, 3)
-    assert rows == [{"gamma": 0.98, "n_steps": 32, "optimizer": "adam(epsilon=1e-05)"}]
-    assert "for ppo in CartPole-v1, from runs of 100,000 steps: gamma=0.98, n_steps=32." in note
-    assert "Outside of the search space, so left to the sampler: clip_range=0.2." in note
+    assert rows == [{"gamma": 0.98, "n_steps": 32, "clip_range": 0.25, "optimizer": "adam(epsilon=1e-05)"}]
+    assert "for ppo in CartPole-v1, from runs of 100,000 steps: gamma=0.98, clip_range=0.25, n_steps=32." in note
+    assert "Outside of their range, so at its nearest end: clip_range=0.2." in note
     assert "different in this study: " in note
     assert "n_envs=8 (here 4)" in note
     assert "gae_lambda=0.8 (here 0.95)" in note
     assert "vf_coef" not in note, "it is the same"
+
+
+def test_value_that_is_no_choice_is_left_to_the_sampler() -> None:
+    spec = AgentSpec.of("ppo", "CartPole-v1")
+    found = tuned_trial(spec, parse_spaces(spec, {"gamma": None, "n_steps": [64, 128]}), {})
+    assert found.row == {"gamma": 0.98}
+    assert "Outside of the search space, so left to the sampler: n_steps=32." in found.note
+
+
+@pytest.mark.parametrize(("agent", "env"), CASES)
+def test_widened_space_has_the_tuned_values_and_those_of_the_agent(agent: str, env: str) -> None:
+    spec = AgentSpec.of(agent, env)
+    spaces = parse_spaces(spec, default_space(spec))
+    wide = widened(spaces, spec, ())
+    assert list(wide)[: len(spaces)] == list(spaces)
+    row = tuned_trial(spec, wide, current_params(spec, wide)).row
+    for name, value in tuned_values(agent, env).items():
+        if name in wide and isinstance(wide[name], Choice):
+            assert row[name] == value
+    for name in set(wide) - set(spaces):
+        assert wide[name].values[1] == row[name]
+    assert set(wide) - set(spaces) <= {
+        "n_envs", "normalize_observations", "normalize_rewards", "hidden_sizes", "noise", "ent_coef", "cg_max_steps"
+    }  # fmt: skip
+    choices = {name: space.values for name, space in wide.items() if isinstance(space, Choice)}
+    for values in zip(*(values * 8 for values in choices.values()), strict=False):
+        spec.config.replace(dict(zip(choices, values, strict=True)))
+
+
+def test_widened_space_leaves_out_what_is_fixed() -> None:
+    spec = AgentSpec.of("ppo", "MountainCarContinuous-v0")
+    spaces = parse_spaces(spec, default_space(spec))
+    assert isinstance(spaces["n_steps"], Choice)
+    wide = widened(spaces, spec, ["n_envs"])
+    assert "n_envs" not in wide
+    assert wide["normalize_observations"] == Choice((False, True))
+    assert wide["n_steps"] == Choice((*spaces["n_steps"].values, 8))
 
 
 def test_continuous_lunar_lander_is_an_argument_of_its_environment() -> None:
