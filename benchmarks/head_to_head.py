@@ -11,8 +11,8 @@ side has the minutes from its command to its pick: `finder tune` with the steps 
 which it would not know them; `python -m rl_zoo3.train -optimize` in two processes of one thread with a common storage,
 interrupted at the limit, and the best trial of its storage; Ray Tune with two trials at a time of Stable-Baselines3 by
 ASHA or PBT over the zoo's search space (`peers/ray_search.py`). The zoo and Ray start from the zoo's values for the
-environment, Finder from nothing, or with `--first zoo` (side `finder-zoo`). Sides without a search are the defaults of both libraries and the zoo's tuned values.
-A side that found nothing trains what it started from.
+environment, Finder from nothing, or with `--first zoo` (side `finder-zoo`). Sides without a search are the defaults of
+both libraries and the zoo's tuned values. A side that found nothing trains what it started from.
 
 **Long runs.** Each pick trains ten fresh seeds for the same environment steps in Stable-Baselines3 (the peers' home
 ground) and in Finder, and plays the same twenty greedy episodes at ten marks. `head_to_head_translation.py` translates

@@ -14,9 +14,12 @@ from studies.statistics.values import iqm_of_population
 
 NAMES = {**SEARCHERS, **DEFAULTS}
 COLORS = {
-    "finder": "#2563eb", "zoo": "#dc2626", "ray-asha": "#d97706", "ray-pbt": "#7c3aed", "sb3-defaults": "#6b7280",
-    "finder-defaults": "#93c5fd", "zoo-tuned": "#fca5a5",
+    "finder": "#2563eb", "finder-zoo": "#059669", "zoo": "#dc2626", "ray-asha": "#d97706", "ray-pbt": "#7c3aed",
+    "sb3-defaults": "#6b7280", "finder-defaults": "#93c5fd", "zoo-tuned": "#fca5a5",
 }  # fmt: skip
+OURS = ("finder", "finder-zoo")
+"""Sides that are compared with each other side."""
+
 N_BOOTSTRAP = 4_000
 
 Array = np.ndarray[Any, Any]
@@ -153,8 +156,8 @@ def report(rows: Sequence[Row]) -> str:
         "in the script. Interquartile means of greedy returns at the ends of the long runs, over all searches and "
         f"seeds, with 95% intervals (bootstrap over searches and seeds, {N_BOOTSTRAP:,} draws). *steps* are "
         "environment steps until the threshold, in the mean; a run that does not reach it counts a tenth more than it "
-        "has. *difference* is Finder's interquartile mean minus that of the side. *overtakes* is the time in minutes, "
-        "search and one long run together, after which the side is as good as each side without a search, for good.",
+        "has. *difference* is Finder's interquartile mean minus that of the side, then that of `--first zoo`. "
+        "*overtakes* is the time in minutes, search and one long run together, after which the side is as good as each side without a search, for good.",
     ]
     for library, name in LIBRARIES.items():
         section = _section(rows, library)
@@ -164,21 +167,21 @@ def report(rows: Sequence[Row]) -> str:
 
 
 def _section(rows: Sequence[Row], library: str) -> list[str]:
-    lines, better, worse, count = [], dict.fromkeys(NAMES, 0), dict.fromkeys(NAMES, 0), dict.fromkeys(NAMES, 0)
+    lines: list[str] = []
+    told: dict[str, dict[str, list[tuple[bool, bool]]]] = {side: {} for side in OURS}
     for cell in CELLS:
         for minutes in sorted({row["minutes"] for row in rows if row["cell"] == cell and row["minutes"]}):
             sides = sides_of(rows, cell, minutes, library)
-            ours = sides.get("finder")
             for side, own in sides.items():
                 low, high = np.quantile(own.drawn_iqms(0), [0.025, 0.975])
-                difference = ""
-                if ours is not None and side != "finder":
-                    drawn = ours.drawn_iqms(0) - own.drawn_iqms(1)
-                    least, most = np.quantile(drawn, [0.025, 0.975])
-                    difference = f"{ours.iqm - own.iqm:+.4g} ({least:+.4g} to {most:+.4g})"
-                    better[side] += ours.iqm > own.iqm or ours.mean_steps < own.mean_steps
-                    worse[side] += bool(most < 0)
-                    count[side] += 1
+                differences = []
+                for name in (name for name in OURS if name in sides and side not in OURS):
+                    ours = sides[name]
+                    least, most = np.quantile(ours.drawn_iqms(0) - own.drawn_iqms(1), [0.025, 0.975])
+                    differences.append(f"{ours.iqm - own.iqm:+.4g} ({least:+.4g} to {most:+.4g})")
+                    is_better = ours.iqm > own.iqm or ours.mean_steps < own.mean_steps
+                    told[name].setdefault(side, []).append((is_better, bool(most < 0)))
+                difference = "; ".join(differences)
                 lines.append(
                     f"| {cell} | {minutes:g} | {NAMES[side]} | {len(own.runs)} | {own.iqm:.4g} ({low:.4g} to "
                     f"{high:.4g}) | {own.mean_steps:,.0f} | {difference} | {_overtaking(side, sides)} |"
@@ -186,15 +189,16 @@ def _section(rows: Sequence[Row], library: str) -> list[str]:
     if not lines:
         return []
     head = ["| cell | minutes | side | runs | final return | steps | difference | overtakes |", "|" + "---|" * 8]
-    shares = [
-        "",
-        "| Finder beside | cells | higher return or fewer steps | worse beyond the interval |",
-        "|" + "---|" * 4,
-    ]
-    for side, name in NAMES.items():
-        if count[side]:
-            share = f"{better[side]} ({better[side] / count[side]:.0%})"
-            shares.append(f"| {name} | {count[side]} | {share} | {worse[side]} |")
+    shares = []
+    for ours, sides_beside in told.items():
+        if not sides_beside:
+            continue
+        shares += ["", f"| {NAMES[ours]} beside | cells | higher return or fewer steps | worse beyond the interval |"]
+        shares.append("|" + "---|" * 4)
+        for side, cells in sides_beside.items():
+            n_better, n_worse = (sum(each) for each in zip(*cells, strict=True))
+            share = f"{n_better} ({n_better / len(cells):.0%})"
+            shares.append(f"| {NAMES[side]} | {len(cells)} | {share} | {n_worse} |")
     return [*head, *lines, *shares]
 
 
