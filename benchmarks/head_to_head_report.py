@@ -157,7 +157,8 @@ def report(rows: Sequence[Row]) -> str:
         f"seeds, with 95% intervals (bootstrap over searches and seeds, {N_BOOTSTRAP:,} draws). *steps* are "
         "environment steps until the threshold, in the mean; a run that does not reach it counts a tenth more than it "
         "has. *difference* is Finder's interquartile mean minus that of the side, then that of `--first zoo`. "
-        "*overtakes* is the time in minutes, search and one long run together, after which the side is as good as each side without a search, for good.",
+        "*overtakes* is the time in minutes, search and one long run together, after which the side is as "
+        "good as each side without a search, for good.",
     ]
     for library, name in LIBRARIES.items():
         section = _section(rows, library)
