@@ -191,15 +191,18 @@ def _section(rows: Sequence[Row], library: str) -> list[str]:
         return []
     head = ["| cell | minutes | side | runs | final return | steps | difference | overtakes |", "|" + "---|" * 8]
     shares = []
-    for ours, sides_beside in told.items():
+    for ours_name, sides_beside in told.items():
         if not sides_beside:
             continue
-        shares += ["", f"| {NAMES[ours]} beside | cells | higher return or fewer steps | worse beyond the interval |"]
+        shares += [
+            "",
+            f"| {NAMES[ours_name]} beside | cells | higher return or fewer steps | worse beyond the interval |",
+        ]
         shares.append("|" + "---|" * 4)
-        for side, cells in sides_beside.items():
+        for name, cells in sides_beside.items():
             n_better, n_worse = (sum(each) for each in zip(*cells, strict=True))
             share = f"{n_better} ({n_better / len(cells):.0%})"
-            shares.append(f"| {NAMES[side]} | {len(cells)} | {share} | {n_worse} |")
+            shares.append(f"| {NAMES[name]} | {len(cells)} | {share} | {n_worse} |")
     return [*head, *lines, *shares]
 
 

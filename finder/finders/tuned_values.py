@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -98,7 +98,7 @@ def has_tuned_values(agent: AgentSpec) -> bool:
     return _environment(agent.environment) in _all().get(agent.label.lower(), {})
 
 
-def widened(spaces: Mapping[str, Space], agent: AgentSpec, fixed: Container[str]) -> dict[str, Space]:
+def widened(spaces: Mapping[str, Space], agent: AgentSpec, fixed: Iterable[str]) -> dict[str, Space]:
     """Return a search space in which the tuned values are a point, as far as it is a choice that lacks them.
 
     A choice gets the tuned value as a further one. A hyperparameter that is neither searched nor fixed, and whose tuned
