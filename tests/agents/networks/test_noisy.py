@@ -75,7 +75,8 @@ def test_initial_weights_and_deviations():
 
 
 def test_every_layer_gets_its_own_part_of_noise():
-    network = noisy_network(PLANE, (3,), 2, sigma=0.5, activation="tanh")
+    with seeding.seeded_initializers(0):
+        network = noisy_network(PLANE, (3,), 2, sigma=0.5, activation="tanh")
     assert isinstance(network, NoisyNetwork)
     assert network.n_noise == (2 + 3) + (3 + 2)
     first, _, second = network.layers
