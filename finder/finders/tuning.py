@@ -128,8 +128,8 @@ def tune(
         first: Parameter sets that are tried before the sampler proposes any, in this order; the sampler completes those
             that lack a parameter. ``"zoo"`` stands for the values that rl-baselines3-zoo tuned for the agent and the
             environment, completed by those of the agent; without `params`, they widen the search space
-            (`finder.finders.tuned_values.widened`). The agent with its present values is tried after all first
-            trials. Defaults to none.
+            (`finder.finders.tuned_values.widened`), except that of population-based training. The agent with its
+            present values is tried after all first trials. Defaults to none.
         warm_start: Another study, or its name: its best trials are tried first, after those of `first`. All of its
             trials that this study could have run inform the sampler (``"tpe"`` and ``"gp"``): same agent, environment,
             budget and metric, every parameter in the search space. Defaults to None.
@@ -148,7 +148,8 @@ def tune(
     _set_population_options(options, perturb_steps)
     fixed = options.get("fixed", {})
     as_fixed = spec.with_params(fixed)
-    searched = params or default_space(as_fixed, fixed, only_live=is_population_based(scheduler_of(options) or ""))
+    only_live = is_population_based(scheduler_of(options) or "")
+    searched = params or default_space(as_fixed, fixed, only_live=only_live)
     if not searched:
         names = list(spec.config.describe())
         raise ConfigurationError(
@@ -158,7 +159,7 @@ def tune(
             else f"{spec.label} has no parameters to search: add some with defaults."
         )
     spaces = parse_spaces(spec, searched)
-    if not params and ZOO in ([first] if isinstance(first, str) else first):
+    if not (params or only_live) and ZOO in ([first] if isinstance(first, str) else first):
         spaces = widened(spaces, as_fixed, fixed)
     is_plan = canonical_sampler_name(sampler) in GRID_SAMPLERS
     current = current_params(as_fixed, spaces)

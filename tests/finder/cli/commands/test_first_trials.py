@@ -79,3 +79,9 @@ def test_tuned_values_of_the_zoo_are_a_first_trial(finder: Any) -> None:
     shown = " ".join(ran.err.split())
     assert "Tuned values of rl-baselines3-zoo 2.9.2 for ppo in CartPole-v1, from runs of 100,000 steps" in shown
     assert "batch_size=256 (here 64)" in shown
+
+
+def test_tuned_values_do_not_widen_the_space_of_population_based_training(finder: Any) -> None:
+    words = ("tune", "ppo", "--env", "MountainCarContinuous-v0", "--first", "zoo", "--scheduler", "pbt", "--dry-run")
+    ran = finder(*words, "--n-trials", "4", "--env-steps", "20000")
+    assert ran.code == 0, ran.err
