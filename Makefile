@@ -57,28 +57,28 @@ kills: $(VENV)/.installed-for-tests
 
 # Forty faults are put into the code, one at a time: does a test catch each? Hours; results/mutants.md.
 mutants: $(VENV)/.installed-for-tests
-	$(BIN)/python benchmarks/mutants.py
+	$(BIN)/python -m benchmarks.mutants
 
 # Hours of training: greedy returns over seeds. Cases that are done are not run again.
 benchmarks: install
-	$(BIN)/python benchmarks/returns.py
-	$(BIN)/python benchmarks/returns.py --summary
+	$(BIN)/python -m benchmarks.learning.returns
+	$(BIN)/python -m benchmarks.learning.returns --summary
 
 # Speed beside Stable-Baselines3, which lives in an environment of its own (see benchmarks/README.md).
 speed: install
-	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python -m benchmarks.training.speed
 
 # Long runs that are killed and go on, beside the same ones left alone. A quarter of an hour.
 resume: install
-	$(BIN)/python benchmarks/resume.py
+	$(BIN)/python -m benchmarks.searches.resume
 
 # `finder tune` of every algorithm, into one SQLite file. Half an hour.
 tune-all: install
-	sh benchmarks/tune_all.sh
+	sh benchmarks/searches/tune_all.sh
 
 # What recording costs.
 recording: install
-	$(BIN)/python benchmarks/recording.py
+	$(BIN)/python -m benchmarks.training.recording
 
 clean:
 	rm -rf $(VENV) demo build site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

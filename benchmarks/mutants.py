@@ -1,9 +1,9 @@
 """Mutation check: single-line faults in different rooms, and whether the tests of that room catch them.
 
-    python benchmarks/mutants.py                    # 40 faults (`make mutants`); those that were tried are not repeated
-    python benchmarks/mutants.py --n 80 --seed 1
-    python benchmarks/mutants.py --list             # only show the faults
-    python benchmarks/mutants.py --again            # those that survived are tried again, with the tests of now
+    python -m benchmarks.mutants                    # 40 faults (`make mutants`); those that were tried are not repeated
+    python -m benchmarks.mutants --n 80 --seed 1
+    python -m benchmarks.mutants --list             # only show the faults
+    python -m benchmarks.mutants --again            # those that survived are tried again, with the tests of now
 
 A fault flips a comparison, a sign or a condition, drops a `not`, or is off by one. It is put into a copy of the
 repository, in which the quick tests of its room run until the first failure; where they pass, those of its package.
@@ -29,8 +29,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
+from benchmarks import folders
+
 PACKAGES = ("agents", "studies", "finder")
 SECONDS = 900
 """A fault that keeps the tests busy for longer is caught: it hangs something."""
@@ -80,7 +80,7 @@ def faults_in(path: Path) -> Iterator[Fault]:
                 ast.parse("\n".join([*lines[: node.lineno - 1], after, *lines[node.lineno :]]))  # type: ignore[attr-defined]
             except SyntaxError:
                 continue
-            yield Fault(str(path.relative_to(ROOT)), node.lineno, kind, before.strip(), after.strip())  # type: ignore[attr-defined]
+            yield Fault(str(path.relative_to(folders.REPOSITORY)), node.lineno, kind, before.strip(), after.strip())  # type: ignore[attr-defined]
 
 
 def _code(node: ast.AST) -> Iterator[ast.AST]:
@@ -132,7 +132,7 @@ def chosen(n: int, seed: int) -> list[Fault]:
     drawn = random.Random(seed)
     rooms: dict[str, list[Fault]] = {}
     for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
+        for path in sorted((folders.REPOSITORY / package).rglob("*.py")):
             for fault in faults_in(path):
                 rooms.setdefault(fault.room, []).append(fault)
     found: list[Fault] = []
@@ -155,7 +155,7 @@ def chosen(n: int, seed: int) -> list[Fault]:
 def known_faults(rows: list[dict[str, str]]) -> Iterator[tuple[Fault, dict[str, str]]]:
     """Yield the faults of a table whose lines are still there, with their rows."""
     for row in rows:
-        path = ROOT / row["path"]
+        path = folders.REPOSITORY / row["path"]
         lines = [line.strip() for line in path.read_text().splitlines()] if path.exists() else []
         found = [number for number, line in enumerate(lines, start=1) if line == row["before"]]
         if found:
@@ -220,7 +220,7 @@ def write_report(rows: list[dict[str, str]]) -> None:
         if row["caught"] != "True":
             lines += [f"- `{row['path']}:{row['line']}` ({row['kind']})", "", "  ```diff",
                       f"  - {row['before']}", f"  + {row['after']}", "  ```", ""]  # fmt: skip
-    (RESULTS / "mutants.md").write_text("\n".join(lines).rstrip() + "\n")
+    (folders.RESULTS / "mutants.md").write_text("\n".join(lines).rstrip() + "\n")
 
 
 def main() -> None:
@@ -231,7 +231,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="show them only")
     parser.add_argument("--again", action="store_true", help="try those that survived again")
     words = parser.parse_args()
-    table = RESULTS / "mutants.csv"
+    table = folders.RESULTS / "mutants.csv"
     rows = list(csv.DictReader(table.open())) if table.exists() else []
     known = {fault: {} if words.again and row["caught"] != "True" else row for fault, row in known_faults(rows)}
     keys = {fault.key for fault in known}
@@ -244,7 +244,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
         ignored = shutil.ignore_patterns(".venv", ".git", "demo", "site", "__pycache__", ".mypy_cache", ".ruff_cache")
-        shutil.copytree(ROOT, copy, ignore=ignored)
+        shutil.copytree(folders.REPOSITORY, copy, ignore=ignored)
         for marks, (number, fault) in itertools.product((QUICK, REST), enumerate(faults, start=1)):
             row = results[fault]
             if row and (row["caught"] == "True" or marks == QUICK or row["tried"] == REST):

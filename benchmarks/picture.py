@@ -1,6 +1,6 @@
 """Draws the README's picture: the learning-rate curve of a study, as the product draws it, as a PNG.
 
-    python benchmarks/picture.py demo sqlite:///demo/finder.db docs/learning-rate.png
+    python -m benchmarks.picture demo sqlite:///demo/finder.db docs/learning-rate.png
 
 Needs Chromium (Debian: apt-get install chromium).
 """

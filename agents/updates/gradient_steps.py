@@ -268,7 +268,7 @@ class GradientSteps:
 
     def _apply(self, name: str, gradients: list[Any], copies: int = 1) -> dict[str, Any]:
         """Make the step of an optimizer that sums the gradients of `copies` replicas; return the norms, if recorded."""
-        with tf.name_scope("optimizer"):  # `benchmarks/budget.py` tells operations apart by these names
+        with tf.name_scope("optimizer"):  # `benchmarks/training/budget.py` tells operations apart by these names
             return self._clip_and_apply(name, gradients, copies)
 
     def _clip_and_apply(self, name: str, gradients: list[Any], copies: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One run of the library `imitation`, in its own environment: started by `imitation_library.py`, answers with JSON."""
+"""One run of the library `imitation`, in its own environment: started by `library.py`, answers with JSON."""
 # mypy: ignore-errors
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A search with Ray Tune, Stable-Baselines3 as its trainer; started by `head_to_head_searches.py`, answers with JSON.
+"""A search with Ray Tune, Stable-Baselines3 as its trainer; started by `searches.py`, answers with JSON.
 
 The search space is that of rl-baselines3-zoo's samplers, in Ray's words, over the zoo's values for the environment. A
 trial reports greedy returns of five episodes at each fifth of its steps, as the zoo's trials do. ASHA stops trials by
@@ -97,8 +97,9 @@ def save(model, folder: str) -> None:
 def trial(config: dict, asked: dict) -> None:
     """Train, report and, for PBT, write checkpoints."""
     import torch
-    from judged_episodes import judged_returns
     from sb3_model import build, greedy
+
+    from benchmarks.learning.judged_episodes import judged_returns
 
     torch.set_num_threads(1)
     keeps = asked["scheduler"] == "pbt"

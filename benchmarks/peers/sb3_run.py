@@ -9,9 +9,10 @@ import time
 import warnings
 
 import torch
-from judged_episodes import judged_returns
 from sb3_model import build, greedy
 from stable_baselines3.common.callbacks import BaseCallback
+
+from benchmarks.learning.judged_episodes import judged_returns
 
 warnings.filterwarnings("ignore")
 torch.set_num_threads(1)

@@ -1,8 +1,9 @@
-"""Benchmarks are scripts: their folder is where their modules are found."""
+"""Modules of benchmarks are found in the repository, and their environments in a folder of it."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+REPOSITORY = Path(__file__).parents[2]
+sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "benchmarks" / "environments")]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import head_to_head_report as reports
 import numpy as np
 import pytest
-from head_to_head import numbers, scaled
-from head_to_head_cells import CELLS
-from head_to_head_translation import SB3_DEFAULTS, to_finder, to_sb3
 
 from agents import AgentSpec
+from benchmarks.head_to_head import report as reports
+from benchmarks.head_to_head.cells import CELLS
+from benchmarks.head_to_head.compare import numbers, scaled
+from benchmarks.head_to_head.translation import SB3_DEFAULTS, to_finder, to_sb3
 
 
 def described(agent: str, **given: Any) -> dict[str, Any]:

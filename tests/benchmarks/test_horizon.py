@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import horizon
-import minutes
 import numpy as np
 import pytest
+
+from benchmarks.picks import horizon
+from benchmarks.searches import minutes
 
 
 def test_regret_by_hand() -> None:

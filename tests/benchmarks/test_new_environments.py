@@ -7,7 +7,8 @@ import new_environments  # noqa: F401 - registers them
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from judged_episodes import judged_returns
+
+from benchmarks.learning.judged_episodes import judged_returns
 
 IDS = ("Tanks-v0", "Catch-v0", "Inventory-v0")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pick_unseen
 import pytest
 from run_tables import table_of
 
+from benchmarks.picks import unseen as pick_unseen
 from studies.errors import StudyError
 
 

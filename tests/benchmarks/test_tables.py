@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import pytest
-import tables
-from tables_cases import LENGTHS, MANY_SEEDS, Case, rates_of
+
+from benchmarks.picks import tables
+from benchmarks.picks.tables_cases import LENGTHS, MANY_SEEDS, Case, rates_of
 
 
 def test_curve_by_hand() -> None:

@@ -1,0 +1,1 @@
+"""Finder beside other searches and no search, at equal wall-clock."""

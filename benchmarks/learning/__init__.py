@@ -1,0 +1,1 @@
+"""Returns: what each agent reaches, beside others and beside random play."""

@@ -1,0 +1,1 @@
+"""Searches: minutes, population-based training, resuming, workers, strategies, many trials."""

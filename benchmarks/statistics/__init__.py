@@ -1,0 +1,1 @@
+"""Estimators, intervals and the drift of rates, judged over tables and simulated returns."""

@@ -1,0 +1,1 @@
+"""Training: speed beside peers, populations, memory, recording and checkpoints."""
