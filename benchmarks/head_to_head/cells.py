@@ -72,12 +72,12 @@ CELLS = {
 
 SEARCHERS = {
     "finder": "Finder",
-    "finder-zoo": "Finder, --first zoo",
+    "finder-none": "Finder, --first none",
     "zoo": "rl-baselines3-zoo",
     "ray-asha": "Ray Tune, ASHA",
     "ray-pbt": "Ray Tune, PBT",
 }
-"""Sides that search. `finder-zoo` begins with the zoo's values, as the zoo and Ray do: not where the zoo has none."""
+"""Sides that search, from the zoo's values but for `finder-none`, which is left out where the zoo has none."""
 
 DEFAULTS = {
     "sb3-defaults": "Stable-Baselines3's defaults",

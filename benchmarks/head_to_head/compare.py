@@ -2,22 +2,22 @@
 
     python -m benchmarks.head_to_head.compare --minutes 5  # everything that is missing at 5 minutes
     python -m benchmarks.head_to_head.compare --cells ppo-acrobot,sac-tanks --minutes 5,15 --searches 1..3
-    python -m benchmarks.head_to_head.compare --side finder,finder-zoo,zoo,none --library sb3,finder
+    python -m benchmarks.head_to_head.compare --side finder,finder-none,zoo,none --library sb3,finder
     python -m benchmarks.head_to_head.compare --table      # head-to-head.md and .png of what is there
     python -m benchmarks.head_to_head.compare --scale 0.02 --seeds 2 --minutes 1 --searches 1 --results /tmp/try.jsonl
 
-**Searches.** PPO on five environments and SAC on two (`cells.py`); one environment is not in the zoo. Each
-side has the minutes from its command to its pick: `finder tune` with the steps of the long run (`--horizon`), without
-which it would not know them; `python -m rl_zoo3.train -optimize` in two processes of one thread with a common storage,
-interrupted at the limit, and the best trial of its storage; Ray Tune with two trials at a time of Stable-Baselines3 by
-ASHA or PBT over the zoo's search space (`peers/ray_search.py`). The zoo and Ray start from the zoo's values for the
-environment, Finder from nothing, or with `--first zoo` (side `finder-zoo`). Sides without a search are the defaults of
-both libraries and the zoo's tuned values. A side that found nothing trains what it started from.
+**Searches.** PPO on five environments and SAC on two (`cells.py`); one environment is not in the zoo. Each side has the
+minutes from its command to its pick: `finder tune` with the steps of the long run (`--horizon`), without which it would
+not know them; `python -m rl_zoo3.train -optimize` in two processes of one thread with a common storage, interrupted at
+the limit, and the best trial of its storage; Ray Tune with two trials at a time of Stable-Baselines3 by ASHA or PBT
+over the zoo's search space (`peers/ray_search.py`). The zoo and Ray start from the zoo's values for the environment, as
+Finder does by default; the side `finder-none` begins with nothing (`--first none`). Sides without a search are the
+defaults of both libraries and the zoo's tuned values. A side that found nothing trains what it started from.
 
 **Long runs.** Each pick trains ten fresh seeds for the same environment steps in Stable-Baselines3 (the peers' home
-ground) and in Finder, and plays the same twenty greedy episodes at ten marks. `translation.py` translates
-picks; what it cannot translate is in the results. Seconds are those of training alone; in Stable-Baselines3 of single
-runs, two beside each other, and in Finder of all ten together.
+ground) and in Finder, and plays the same twenty greedy episodes at ten marks. `translation.py` translates picks; what
+it cannot translate is in the results. Seconds are those of training alone; in Stable-Baselines3 of single runs, two
+beside each other, and in Finder of all ten together.
 
 Sides take turns. Each search, and each seed of a long run, is a line of `results/head-to-head.jsonl`; what is there is
 not run again. `head-to-head.md` has the tables, `head-to-head.png` the picture (Chromium). The peers live in a virtual
@@ -62,7 +62,7 @@ def wanted(arguments: argparse.Namespace) -> Iterator[Json]:
     for number in arguments.searches:
         for minutes in arguments.minutes:
             for cell in arguments.cells:
-                without = {"finder-zoo"} if CELLS[cell].env != CELLS[cell].env_id else set()
+                without = {"finder-none"} if CELLS[cell].env != CELLS[cell].env_id else set()
                 searchers = [name for name in SEARCHERS if name in arguments.side and name not in without]
                 for k in range(len(searchers)):  # another side is the first one in each round
                     side = searchers[(k + number) % len(searchers)]

@@ -14,10 +14,10 @@ from studies.statistics.values import iqm_of_population
 
 NAMES = {**SEARCHERS, **DEFAULTS}
 COLORS = {
-    "finder": "#2563eb", "finder-zoo": "#059669", "zoo": "#dc2626", "ray-asha": "#d97706", "ray-pbt": "#7c3aed",
+    "finder": "#2563eb", "finder-none": "#059669", "zoo": "#dc2626", "ray-asha": "#d97706", "ray-pbt": "#7c3aed",
     "sb3-defaults": "#6b7280", "finder-defaults": "#93c5fd", "zoo-tuned": "#fca5a5",
 }  # fmt: skip
-OURS = ("finder", "finder-zoo")
+OURS = ("finder", "finder-none")
 """Sides that are compared with each other side."""
 
 N_BOOTSTRAP = 4_000
@@ -156,7 +156,7 @@ def report(rows: Sequence[Row]) -> str:
         "measured is in the script. Interquartile means of greedy returns at the ends of the long runs, over all "
         f"searches and seeds, with 95% intervals (bootstrap over searches and seeds, {N_BOOTSTRAP:,} draws). *steps* "
         "are environment steps until the threshold, in the mean; a run that does not reach it counts a tenth more than "
-        "it has. *difference* is Finder's interquartile mean minus that of the side, then that of `--first zoo`. "
+        "it has. *difference* is Finder's interquartile mean minus that of the side, then that of `--first none`. "
         "*overtakes* is the time in minutes, search and one long run together, after which the side is as "
         "good as each side without a search, for good.",
     ]

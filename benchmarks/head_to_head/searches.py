@@ -47,7 +47,7 @@ def search(  # noqa: PLR0917
     """Run one search.
 
     Args:
-        side: `finder`, `finder-zoo`, `zoo`, `ray-asha` or `ray-pbt`.
+        side: `finder`, `finder-none`, `zoo`, `ray-asha` or `ray-pbt`.
         cell: What is searched.
         minutes: Its time.
         number: 1, 2, ...: other seeds.
@@ -60,8 +60,8 @@ def search(  # noqa: PLR0917
         tried.
     """
     began = time.time()
-    if side in ("finder", "finder-zoo"):
-        found = _finder(cell, minutes, number, folder, ["--first", "zoo"] if side == "finder-zoo" else [])
+    if side in ("finder", "finder-none"):
+        found = _finder(cell, minutes, number, folder, ["--first", "none"] if side == "finder-none" else [])
     elif side == "zoo":
         found = _zoo(cell, minutes, number, peers.zoo, folder)
     else:

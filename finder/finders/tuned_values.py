@@ -165,8 +165,8 @@ def tuned_trial(agent: AgentSpec, spaces: Mapping[str, Space], current: Mapping[
             f"{ZOO!r} out."
         )
     sentences = [
-        f"Tuned values of {_SOURCE} for {agent.label} in {_environment(agent.environment)}, from runs of {n_steps:,} "
-        f"steps: {', '.join(taken)}."
+        f"First trial: tuned values of {_SOURCE} for {agent.label} in {_environment(agent.environment)}, "
+        f"from runs of {n_steps:,} steps: {', '.join(taken)}."
     ]
     if at_ends:
         sentences.append(f"Outside of their range, so at its nearest end: {', '.join(at_ends)}.")

@@ -98,7 +98,7 @@ def tune(
     n_trials: int | None = None,
     sampler: str = "tpe",
     sampler_kwargs: Mapping[str, Any] | None = None,
-    first: str | Sequence[Mapping[str, Any] | str] = (),
+    first: str | Sequence[Mapping[str, Any] | str] | None = None,
     warm_start: str | OpenStudy | None = None,
     warm_start_storage: str | None = None,
     warm_start_trials: int | None = None,
@@ -129,7 +129,8 @@ def tune(
             that lack a parameter. ``"zoo"`` stands for the values that rl-baselines3-zoo tuned for the agent and the
             environment, completed by those of the agent; without `params`, they widen the search space
             (`finder.finders.tuned_values.widened`), except that of population-based training. The agent with its
-            present values is tried after all first trials. Defaults to none.
+            present values is tried after all first trials. Defaults to ``"zoo"`` where there are such values and the
+            space is the default one, without a warm start, a plan or population-based training; ``()`` for none.
         warm_start: Another study, or its name: its best trials are tried first, after those of `first`. All of its
             trials that this study could have run inform the sampler (``"tpe"`` and ``"gp"``): same agent, environment,
             budget and metric, every parameter in the search space. Defaults to None.
@@ -159,13 +160,15 @@ def tune(
             else f"{spec.label} has no parameters to search: add some with defaults."
         )
     spaces = parse_spaces(spec, searched)
-    if not (params or only_live) and ZOO in ([first] if isinstance(first, str) else first):
-        spaces = widened(spaces, as_fixed, fixed)
     is_plan = canonical_sampler_name(sampler) in GRID_SAMPLERS
+    by_default = first is None and not (params or warm_start or is_plan or only_live) and has_tuned_values(as_fixed)
+    given_first = ZOO if by_default else first or ()
+    if not (params or only_live) and ZOO in ([given_first] if isinstance(given_first, str) else given_first):
+        spaces = widened(spaces, as_fixed, fixed)
     current = current_params(as_fixed, spaces)
-    sets, notes = with_tuned_values(first, as_fixed, spaces, current)
-    if not (params or first or warm_start or is_plan) and has_tuned_values(as_fixed):
-        notes = ["rl-baselines3-zoo has tuned values for this agent and environment: --first zoo tries them first."]
+    sets, notes = with_tuned_values(given_first, as_fixed, spaces, current)
+    if by_default:
+        notes = [f"{notes[0]} --first none leaves them out."]
     rows = first_trials(as_fixed, spaces, fixed, sets, n_trials)
     given: dict[str, Any] = {} if n_trials is None else {"n_trials": n_trials}
     study = make_spec(

@@ -72,7 +72,8 @@ def run_search(
             why_alone=resolver.why_alone, extends=extend_plan is not None, storage=storage, began=since,
         )  # fmt: skip
         if is_dry_run():
-            raise PlanMade(budgeted.plan())
+            plan = budgeted.plan()
+            raise PlanMade(replace(plan, notes=(*plan.notes, *notes)))
         if budgeted.spec.has_limit:
             guarded.budget_chosen(budgeted.chosen())
         spec = budgeted.spec

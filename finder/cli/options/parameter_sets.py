@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +15,29 @@ _EXAMPLE = "learning_rate=3e-4,gamma=0.99"
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
-def parameter_sets(given: Iterable[str] | None, flag: str) -> list[dict[str, Any] | str]:
+def parameter_sets(given: Sequence[str] | None, flag: str) -> list[dict[str, Any] | str] | None:
     """Return the parameter sets of a flag that may be repeated, in order.
 
     Args:
         given: Each a set, such as ``learning_rate=3e-4,gamma=0.99``, or the path of a ``.toml`` or ``.json`` file with
-            one or several sets; or ``zoo``, which stays as it is. None for no flag.
+            one or several sets; or ``zoo``, which stays as it is; or ``none`` alone, for no sets. None for no flag.
         flag: Name of the flag, for errors.
 
     Raises:
         ConfigurationError: A set or a file cannot be read, or a set has a name twice.
     """
+    if given is None:
+        return None
+    words = [text.strip().lower() for text in given]
+    if words == ["none"]:
+        return []
     found: list[dict[str, Any] | str] = []
-    for text in given or ():
+    for text, word in zip(given, words, strict=True):
         path = Path(text)
-        if text.strip().lower() == "zoo":
-            found.append("zoo")
+        if word == "none":
+            raise ConfigurationError(f"{flag} is none, which is for no first trials, and something else: give one.")
+        if word == "zoo":
+            found.append(word)
             continue
         found += _in_file(path, flag) if path.suffix in (".toml", ".json") else [_parameter_set(text, flag)]
     return found
@@ -43,7 +50,7 @@ def _parameter_set(text: str, flag: str) -> dict[str, Any]:
         if not (name and equals and value):
             raise ConfigurationError(
                 f"{flag} is {text!r}: write name=value with a comma between them, such as {_EXAMPLE}, the path of a "
-                ".toml or .json file, or zoo."
+                ".toml or .json file, zoo, or none."
             )
         if name in found:
             raise ConfigurationError(f"{flag} is {text!r}, which gives {name!r} twice: give it once.")

@@ -12,9 +12,10 @@ _option = functools.partial(typer.Option, show_default=False, rich_help_panel="T
 First = Annotated[
     list[str] | None,
     _option(
-        metavar="SET, FILE or zoo",
+        metavar="SET, FILE, zoo or none",
         help="Try these parameters before the sampler proposes any: learning_rate=3e-4,gamma=0.99; a .toml or .json "
-        "file with such sets; or zoo, what rl-baselines3-zoo tuned for the agent and the environment. May be repeated.",
+        "file with such sets; or zoo, what rl-baselines3-zoo tuned for the agent and the environment, which is the "
+        "default without --param where there is such; none leaves it out. May be repeated.",
     ),
 ]
 WarmStart = Annotated[

@@ -77,8 +77,45 @@ def test_tuned_values_of_the_zoo_are_a_first_trial(finder: Any) -> None:
     assert ran.code == 0, ran.err
     assert params_of(finder, "z")[0] == {"learning_rate": 1e-3, "gamma": 0.98}
     shown = " ".join(ran.err.split())
-    assert "Tuned values of rl-baselines3-zoo 2.9.2 for ppo in CartPole-v1, from runs of 100,000 steps" in shown
+    assert (
+        "First trial: tuned values of rl-baselines3-zoo 2.9.2 for ppo in CartPole-v1, from runs of 100,000 steps"
+        in shown
+    )
     assert "batch_size=256 (here 64)" in shown
+
+
+@pytest.mark.slow
+def test_default_space_begins_with_tuned_values_unless_they_are_declined(finder: Any) -> None:
+    words = ("tune", "ppo", "--env", "MountainCarContinuous-v0", "--dry-run", "--n-trials", "4", "--env-steps", "20000")
+    shown = []
+    for more in ([], ["--first", "zoo"], ["--first", "none"]):
+        ran = finder(*words, *more)
+        assert ran.code == 0, ran.err
+        shown.append(" ".join((ran.out + ran.err).split()))
+    by_default, asked, declined = shown
+    assert "normalize_rewards=True" in by_default
+    assert "--first none leaves them out" in by_default
+    assert "normalize_rewards=True" in asked
+    assert "--first none" not in asked
+    assert "tuned values" not in declined
+
+
+def test_default_space_begins_without_tuned_values_where_there_are_none_or_something_else_is_first(finder: Any) -> None:
+    words = ("tune", "ppo", "--dry-run", "--n-trials", "4", "--env-steps", "20000")
+    for more in (
+        ["--env", "MountainCarContinuous-v0", "--first", "learning_rate=1e-3"],
+        ["--env", "MountainCarContinuous-v0", "--param", "learning_rate"],
+        ["--env", "Blackjack-v1"],
+    ):
+        ran = finder(*words, *more)
+        assert ran.code == 0, ran.err
+        assert "tuned values" not in ran.out + ran.err
+
+
+def test_no_first_trials_and_some_contradict_each_other(finder: Any) -> None:
+    ran = finder("tune", "ppo", "--env", "CartPole-v1", "--first", "none", "--first", "learning_rate=1e-3")
+    assert ran.code == 2
+    assert "--first is none" in " ".join(ran.err.split())
 
 
 def test_tuned_values_do_not_widen_the_space_of_population_based_training(finder: Any) -> None:
