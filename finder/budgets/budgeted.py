@@ -102,6 +102,8 @@ class BudgetedSearch:
                 f"the study {earlier.spec.name} exists: {done} have ended{spent}, and are not run again; steps and "
                 "time are those of the whole search"
             )
+        elif self.spec.warm_start is not None:
+            notes.append(self.spec.warm_start.note)
         if self.spec.minutes is not None and self.asked.chooses_budget:
             how = "of the study" if earlier is not None else f"chosen for {counted_minutes(self.spec.minutes)}"
             notes.append(f"the {self.spec.env_steps:,} environment steps of each run are those {how}")

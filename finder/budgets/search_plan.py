@@ -7,6 +7,7 @@ from typing import Any
 
 from finder.progress.search_progress import seconds_text
 from studies.adapters.expected_pruning import Stage
+from studies.spaces.space_notation import space_text, spaces_text
 from studies.spec.objectives import greedy_episodes_of
 from studies.spec.spec import StudySpec
 from studies.words import counted, the_best
@@ -113,6 +114,7 @@ class SearchPlan:
             "kind": spec.kind,
             "agents": list(spec.agents),
             "env": spec.env,
+            "params": {} if spec.plan() else {name: space_text(own) for name, own in spec.search_space().items()},
             "trials": self.n_trials,
             "seeds": self.n_seeds,
             "env_steps": self.env_steps,
@@ -159,6 +161,7 @@ def _lines(plan: SearchPlan) -> list[tuple[str, str]]:
     question = _QUESTIONS.get(spec.kind, _QUESTIONS["tune"])
     lines = [
         ("", question.format(agents=", ".join(spec.agents), env=spec.env)),
+        *([] if spec.plan() else [("Searched", spaces_text(spec.search_space()))]),
         ("Trials", _trials(plan)),
         ("Each run", _run(plan)),
         ("Pruning", _pruning(plan)),

@@ -18,7 +18,7 @@ from finder.progress.guarded_live import GuardedLive
 from finder.progress.running_trial import RunningTrial
 from finder.progress.text_layout import DOT, HangingIndent, join_parts, truncate_words
 from finder.progress.tracker import Best, Tracker, spread_of
-from studies.words import are, counted, failure_word, params_text, rate_text, the_best
+from studies.words import are, counted, failure_word, params_text, rate_text, spread_text, the_best
 
 if TYPE_CHECKING:
     from finder.executors.executor import Executor
@@ -250,6 +250,7 @@ def make_progress(quiet: bool) -> Progress:
 def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_again: int = 0) -> list[RenderableType]:
     """Return the description of a search: its study, trials, seeds, budget, and earlier progress."""
     from studies.analysis.status import study_status
+    from studies.spaces.space_notation import spaces_text
     from studies.spec.attributes import is_interrupted
 
     spec = study.spec
@@ -261,6 +262,7 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
         Text.assemble(("Study ", "dim"), (study.name, "bold"), (f" in {where}", "dim")),
         HangingIndent(Text("Plan  ", "dim"), Text(plan)),
         HangingIndent(Text("      "), Text(how, "dim")),
+        *([] if spec.plan() else [HangingIndent(Text("Space ", "dim"), Text(spaces_text(spec.search_space()), "dim"))]),
         *(Text(note) for note in study.notes),
     ]
     now = study_status(study)
@@ -366,14 +368,10 @@ def _means(study: OpenStudy, where_run: str) -> str:
 
 
 def _params(params: Mapping[str, Any]) -> str:
-    from studies.words import params_text
-
     return params_text(dict(params))
 
 
 def _value(value: float, spread: float = float("nan")) -> str:
-    from studies.words import spread_text
-
     return spread_text(value, spread)
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 from studies.errors import StudyError, nearest
+from studies.spaces.conditions import condition_text
 from studies.spaces.spaces import Choice, Fixed, FloatRange, IntRange, Json, Space, is_finite
 
 _CONDITION = re.compile(r"@\s*([^@=\s,:]+)\s*=")
@@ -55,6 +56,29 @@ def parse_space(value: Any, *, log: bool | None = None, integer: bool | None = N
 
 SpaceField = Annotated[Space, BeforeValidator(parse_space)]
 """Pydantic field that accepts everything that `parse_space` accepts."""
+
+
+def space_text(space: Space) -> str:
+    """Return a space as text that `parse_space` reads, but for the step of a range: `1e-05:0.01:log`, `adam,sgd`."""
+    if isinstance(space, FloatRange | IntRange):
+        ends = [_end_text(space.low), _end_text(space.high)]
+        if isinstance(space, FloatRange) and all(end.lstrip("-").isdigit() for end in ends):
+            ends[1] += ".0"  # two whole numbers would be a range of whole numbers
+        step = "" if space.step is None else f" in steps of {_end_text(space.step)}"
+        text = ":".join([*ends, *(["log"] if space.log else [])]) + step
+    else:
+        values = space.values if isinstance(space, Choice) else (space.value,)
+        text = ",".join(value if isinstance(value, str) else json.dumps(value) for value in values)
+    return f"{text}{condition_text(space)}"
+
+
+def spaces_text(spaces: Mapping[str, Space]) -> str:
+    """Return spaces as the flags `--param` have them: `gamma=0.9:0.999, optimizer=adam,sgd`."""
+    return ", ".join(f"{name}={space_text(space)}" for name, space in spaces.items())
+
+
+def _end_text(number: float) -> str:
+    return short if float(short := f"{number:g}") == number else repr(number)
 
 
 def split_conditions(text: str) -> tuple[str, dict[str, tuple[Json, ...]]]:

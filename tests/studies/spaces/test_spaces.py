@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from studies.errors import StudyError
-from studies.spaces.space_notation import parse_space
+from studies.spaces.space_notation import parse_space, space_text
 from studies.spaces.spaces import (
     Choice,
     Fixed,
@@ -160,3 +160,25 @@ def test_space_round_trips_through_json(space: Space) -> None:
 def test_comma_inside_parentheses_does_not_separate_choices() -> None:
     space = parse_space("sgd(momentum=0.9,nesterov=true),adam")
     assert space == Choice(values=("sgd(momentum=0.9,nesterov=true)", "adam"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1e-05:0.01:log", "0.9:0.999", "0.0:2.0", "3:20", "1:512:log", "adam(epsilon=1e-05),sgd(momentum=0.9)",
+        "32,64,128", "true,false", "[64,64],[256,256]", "null,0.5", "0.99", "adam", "0:0.99@optimizer=sgd,rmsprop",
+        "0.123456789012:1",
+    ],
+)  # fmt: skip
+def test_text_of_a_space_is_read_as_the_same_space(text: str) -> None:
+    assert parse_space(space_text(parse_space(text))) == parse_space(text)
+
+
+def test_text_of_a_space_is_short() -> None:
+    spaces = [
+        FloatRange(1e-5, 0.01, log=True),
+        IntRange(3, 20),
+        Choice(("adam", "sgd")),
+        FloatRange(0.0, 1.0, step=0.25),
+    ]
+    assert list(map(space_text, spaces)) == ["1e-05:0.01:log", "3:20", "adam,sgd", "0:1.0 in steps of 0.25"]

@@ -61,6 +61,16 @@ def test_best_trials_are_tried_first_and_the_others_inform_the_sampler(before: A
 
 
 @pytest.mark.slow
+def test_dry_run_tells_what_would_be_taken_over(before: Any) -> None:
+    words = (*TUNE, *SPACE, "--env-steps", "200", "--n-trials", "5", "--study-name", "after", "--warm-start", "before")
+    ran = before(*words, "--dry-run")
+    assert ran.code == 0, ran.err
+    shown = " ".join(ran.out.split())
+    assert "Warm start from before: its best 4 trials are tried first and 4 of its 4 finished trials inform" in shown
+    assert "learning_rate=0.0001:0.1:log, gain=0:2.0" in shown
+
+
+@pytest.mark.slow
 def test_study_of_another_storage_and_budget_is_only_tried_first(before: Any) -> None:
     words = (*TUNE, "-p", "gain=0:2.0", "--env-steps", "300", "--n-trials", "7", "--storage", "other.db")
     ran = before(*words, "--study-name", "x", "--warm-start", "before", "--warm-start-storage", "finder.db")
