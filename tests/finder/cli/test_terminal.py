@@ -129,7 +129,7 @@ def test_failed_study_prints_a_shortened_reason(terminal: tuple[int, Shown]) -> 
 def test_ctrl_c_in_a_terminal_interrupts_a_search(finder: Any, columns: int) -> None:
     (finder.folder / "slow").touch()
     words = (
-        "lr", "ppo", "--env", "cli_envs:Slow-v0", "--rates", "1e-4,1e-3", "--env-steps", "400", "--seeds", "1",
+        "lr", "ppo", "--env", "cli_envs:Slow-v0", "--rates", "1e-4,1e-3", "--env-steps", "4000", "--seeds", "1",
         "--set", "jit_compile=false", "--set", "n_envs=1", "--set", "n_steps=16", "--set", "batch_size=16",
         "--executor", "inline", "--storage", "kept.db",
     )  # fmt: skip
