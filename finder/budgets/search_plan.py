@@ -161,7 +161,7 @@ def _lines(plan: SearchPlan) -> list[tuple[str, str]]:
     question = _QUESTIONS.get(spec.kind, _QUESTIONS["tune"])
     lines = [
         ("", question.format(agents=", ".join(spec.agents), env=spec.env)),
-        *([] if spec.plan() else [("Searched", spaces_text(spec.search_space()))]),
+        *([] if spec.plan() else [("Search space", spaces_text(spec.search_space()))]),
         ("Trials", _trials(plan)),
         ("Each run", _run(plan)),
         ("Pruning", _pruning(plan)),
