@@ -79,8 +79,7 @@ def _finder(cell: Cell, minutes: float, number: int, folder: Path, start: Sequen
     storage, name = f"sqlite:///{folder}/finder.db", "search"
     command = [str(Path(sys.executable).with_name("finder")), "tune", cell.agent, "--env", cell.env]
     command += ["--minutes", f"{minutes:g}", "--horizon", str(cell.env_steps), *start]
-    command += ["--storage", storage, "--study-name", name]
-    command += ["--seed", str(number), "--seeds", ",".join(str(100 * number + k) for k in range(3))]
+    command += ["--storage", storage, "--study-name", name, "--seed", str(number)]
     try:
         _together([command], {}, 60.0 * minutes * 1.5 + GRACE)
     except CommandError as error:

@@ -15,6 +15,7 @@ from finder.budgets.meters import Meter, StepMeter, TimeMeter
 from finder.budgets.resolution import chooses_trials, refuse_contradictions, within_minutes, within_steps
 from finder.budgets.search_plan import SearchPlan, chosen_text, counted_minutes
 from finder.executors.executor import Executor
+from finder.executors.preparation import n_trials_of
 from studies.errors import StudyError
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
@@ -106,8 +107,20 @@ class BudgetedSearch:
             notes.append(self.spec.warm_start.note)
         if self.spec.minutes is not None and self.asked.chooses_budget:
             how = "of the study" if earlier is not None else f"chosen for {counted_minutes(self.spec.minutes)}"
-            notes.append(f"the {self.spec.env_steps:,} environment steps of each run are those {how}")
+            notes.append(f"the {self.spec.env_steps:,} environment steps of each run are those {how}{self._fewer()}")
         return tuple(notes)
+
+    def _fewer(self) -> str:
+        """Return of what there is less than by default, so that runs are long enough; empty if of nothing."""
+        asked, spec = self.asked, self.spec
+        pairs = [
+            (len(spec.seeds), len(asked.seeds), "seed"),
+            (n_trials_of(spec), n_trials_of(asked), "trial"),
+            (spec.confirm, asked.confirm, "finalist"),
+            (spec.confirm_seeds, asked.confirm_seeds, "further seed"),
+        ]
+        fewer = [f"{counted(now, word)} for {before}" for now, before, word in pairs if now < before]
+        return f", with {', '.join(fewer)}, so that runs are not too short" if fewer else ""
 
 
 def budgeted_search(

@@ -58,8 +58,11 @@ def earlier_study(spec: StudySpec, storage: StudyStorage | None = None) -> Earli
 
 
 def with_choices_of(spec: StudySpec, earlier: StudySpec) -> StudySpec:
-    """Return a spec with the environment steps of each run that were chosen for an earlier study."""
-    return spec.model_copy(update={"env_steps": earlier.env_steps}) if spec.chooses_budget else spec
+    """Return a spec with what was chosen for an earlier study: steps of each run, seeds and confirmations."""
+    if not spec.chooses_budget:
+        return spec
+    left_open = {"seeds", "confirm", "confirm_seeds"} - spec.model_fields_set
+    return spec.model_copy(update={name: getattr(earlier, name) for name in ("env_steps", *left_open)})
 
 
 def _found(spec: StudySpec, opened: StudyStorage) -> EarlierStudy | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from finder.budgets.estimating import Measured, longest_episode_of
 from finder.budgets.plan_numbers import estimated_time, expected_steps, with_budget
@@ -23,6 +23,21 @@ if TYPE_CHECKING:
 
 TARGET = 0.95
 """Share of the minutes that a search is planned for; the rest is for what was not measured."""
+
+USUAL_STEPS = 50_000
+"""Environment steps of a long run where none are given (`horizon`): the default budget of a run of `finder.tune`."""
+
+_SHORTEST = 4
+"""Runs should be at least this part of the long run: at equal cost, searches by runs of an eighth of it have two to
+three times the regret of searches by runs of a quarter (benchmarks/pick-unseen.md)."""
+
+_SMALLER_DESIGNS: tuple[dict[str, int], ...] = (
+    {"seeds": 2},
+    {"seeds": 1},
+    {"seeds": 1, "n_trials": 12, "confirm_seeds": 3},
+    {"seeds": 1, "n_trials": 8, "confirm_seeds": 3, "confirm": 2},
+)
+"""Designs of a search, in order, where the default one leaves too few steps for each run."""
 
 _DIGITS = 3
 """Significant digits of the chosen environment steps."""
@@ -149,7 +164,12 @@ def _resolved(spec: StudySpec, budget: _Budget, least: int) -> StudySpec:
             raise _too_little(budget, one, what)
         return with_budget(spec, spec.env_steps, n_trials)
     longest = LARGEST if spec.horizon is None else max(least, spec.horizon)
-    env_steps = _largest(lambda steps: budget.cost(with_budget(spec, steps)), budget.amount, least, longest)
+    wanted = (USUAL_STEPS if spec.horizon is None else spec.horizon) // _SHORTEST
+    for design in _designs(spec):
+        spec = design
+        env_steps = _largest(lambda steps: budget.cost(with_budget(design, steps)), budget.amount, least, longest)  # noqa: B023
+        if env_steps is not None and env_steps >= wanted:
+            break
     if env_steps is None:
         needed = budget.cost(with_budget(spec, least))
         what = f"{counted(n_trials_of(spec), 'trial')} of {counted(least, 'environment step')} with {_seeds(spec)}"
@@ -158,6 +178,20 @@ def _resolved(spec: StudySpec, budget: _Budget, least: int) -> StudySpec:
         return with_budget(spec, max(least, _rounded_down(env_steps)))
     chosen = with_budget(spec, longest)
     return with_budget(spec, longest, _most_trials(chosen, budget, n_trials_of(spec)) if chooses_trials(spec) else None)
+
+
+def _designs(spec: StudySpec) -> Iterator[StudySpec]:
+    """Yield a study, and then with fewer seeds, trials and confirmations, as far as they are at their defaults."""
+    yield spec
+    if not chooses_trials(spec):
+        return
+    for design in _SMALLER_DESIGNS:
+        own: dict[str, Any] = {name: n for name, n in design.items() if name not in spec.model_fields_set}
+        if "seeds" in own:
+            own["seeds"] = spec.seeds[: own["seeds"]]
+        if "n_trials" in own:
+            own["n_trials"] = max(own["n_trials"], len(spec.first))
+        yield spec.model_copy(update=own)
 
 
 def _most_trials(spec: StudySpec, budget: _Budget, least: int) -> int | None:

@@ -161,6 +161,8 @@ def make_spec(
     name = options.get("study_name") or default_name(kind, labels, environment.label)
     chosen["storage"] = chosen.get("storage", DEFAULT_STORAGE) or IN_MEMORY
     chosen["callbacks"] = tuple(place_of(maker) for maker in options.get("callbacks") or ())
+    if "seeds" in options:
+        chosen["seeds"] = _seeds(options["seeds"])
     if (scheduler := scheduler_of(options)) is not None:
         chosen["pruner"] = scheduler
     if kind != "tune" and is_population_based(str(chosen.get("pruner"))):
@@ -182,7 +184,6 @@ def make_spec(
         agent_weights={label: digest for label, agent in named if (digest := weights_digest(agent)) is not None},
         **environment.described,
         vectorization=environment.vectorization,
-        seeds=_seeds(options.get("seeds", 3)),
         env_steps=_steps(options, default_env_steps) if env_steps is episodes is None else env_steps,
         episodes=episodes,
         metric=metrics if len(metrics) > 1 else metrics[0],  # type: ignore[arg-type]
