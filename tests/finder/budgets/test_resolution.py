@@ -76,6 +76,31 @@ def test_what_a_long_run_leaves_goes_to_further_trials_of_a_sampler() -> None:
     assert (chosen.env_steps, chosen.n_trials) == (1_234, 8)
 
 
+@pytest.mark.parametrize(
+    ("horizon", "given", "expected"),
+    [  # 50,000 steps: seeds, trials, finalists, further seeds, and the steps of each run
+        (2_000, {}, (3, 20, 3, 5, 666)),  # 75 runs, at least a quarter of 2,000
+        (3_000, {}, (2, 20, 3, 5, 909)),  # 55 runs; 75 would have fewer than 750 steps
+        (5_000, {}, (1, 20, 3, 5, 1_420)),  # 35 runs
+        (8_000, {}, (1, 12, 3, 3, 2_380)),  # 21 runs
+        (10_000, {}, (1, 8, 2, 3, 3_570)),  # 14 runs
+        (None, {}, (1, 8, 2, 3, 3_570)),  # as for 50,000, a quarter of which 14 runs do not reach either
+        (10_000, {"n_trials": 20}, (3, 20, 3, 5, 666)),
+        (10_000, {"seeds": 3}, (3, 8, 2, 3, 1_660)),  # 30 runs
+        (10_000, {"seeds": 3, "confirm": 3, "confirm_seeds": 5}, (3, 8, 3, 5, 1_280)),  # 39 runs
+        (10_000, {"first": [{"gamma": 0.9 + k / 1_000} for k in range(10)]}, (1, 10, 2, 3, 3_120)),  # 16 runs
+    ],
+)
+def test_seeds_and_trials_are_fewer_rather_than_runs_too_short(
+    horizon: int | None, given: dict[str, Any], expected: tuple[int, ...]
+) -> None:
+    asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": {"gamma": "0.9:0.99"}}
+    own = StudySpec(**asked, **given, horizon=horizon, minutes=1)  # type: ignore[arg-type]
+    chosen = within_minutes(own, measured(0.001), AGENTS, spent=4.0)
+    design = (len(chosen.seeds), chosen.n_trials, chosen.confirm, chosen.confirm_seeds, chosen.env_steps)
+    assert design == expected
+
+
 @pytest.mark.parametrize(("minutes", "needed"), [(0.1, "0.3"), (0.01, "0.3")])
 def test_too_few_minutes_are_refused_with_those_that_are_needed(minutes: float, needed: str) -> None:
     # 3 s of compilation and 2 * 500 steps of 10 ms, of which 95% are planned: 13.7 s.

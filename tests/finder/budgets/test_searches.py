@@ -174,6 +174,27 @@ def test_number_of_trials_is_chosen_for_a_sampler(
 
 
 @pytest.mark.slow
+def test_resumed_study_keeps_its_smaller_design(
+    storage: str, speed: list[float], spent: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Limit, "n_added", lambda self, at_once: 0)
+    given = {name: value for name, value in QUICK.items() if name != "seeds"} | {"storage": storage}
+    space = {"learning_rate": "1e-4:1e-2:log"}
+
+    def search() -> Any:
+        return tune("ppo", ENV, space, minutes=2, horizon=400, executor="inline", **given).study
+
+    with search() as first:
+        design = (first.spec.seeds, first.spec.n_trials, first.spec.confirm)
+        assert design == ((0,), 8, 2)  # 113 s of 0.1 s a step are less than 100 steps for each of its 14 runs
+    speed[0] = 0.001
+    with search() as again:
+        assert again.name == first.name
+        assert again.spec == first.spec
+        assert len(again.trials()) == 8
+
+
+@pytest.mark.slow
 def test_trials_are_added_while_there_is_time(
     storage: str, speed: list[float], spent: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
