@@ -164,26 +164,38 @@ def _resolved(spec: StudySpec, budget: _Budget, least: int) -> StudySpec:
             raise _too_little(budget, one, what)
         return with_budget(spec, spec.env_steps, n_trials)
     longest = LARGEST if spec.horizon is None else max(least, spec.horizon)
+    design, env_steps = _long_enough(spec, budget, least, longest)
+    if env_steps is None:
+        needed = budget.cost(with_budget(design, least))
+        what = f"{counted(n_trials_of(design), 'trial')} of {counted(least, 'environment step')} with {_seeds(design)}"
+        raise _too_little(budget, needed, what, fewer=n_trials_of(design) > 1)
+    if env_steps < longest:
+        return with_budget(design, max(least, _rounded_down(env_steps)))
+    chosen = with_budget(design, longest)
+    n_trials = _most_trials(chosen, budget, n_trials_of(design)) if chooses_trials(spec) else None
+    return with_budget(design, longest, n_trials)
+
+
+def _long_enough(spec: StudySpec, budget: _Budget, least: int, longest: int) -> tuple[StudySpec, int | None]:
+    """Return the largest design whose runs are long enough, else the smallest, and the steps of a run; None: too few."""
     wanted = (USUAL_STEPS if spec.horizon is None else spec.horizon) // _SHORTEST
+    design, env_steps = spec, None
     for design in _designs(spec):
-        spec = design
-        env_steps = _largest(lambda steps: budget.cost(with_budget(design, steps)), budget.amount, least, longest)  # noqa: B023
+        env_steps = _longest_run(design, budget, least, longest)
         if env_steps is not None and env_steps >= wanted:
             break
-    if env_steps is None:
-        needed = budget.cost(with_budget(spec, least))
-        what = f"{counted(n_trials_of(spec), 'trial')} of {counted(least, 'environment step')} with {_seeds(spec)}"
-        raise _too_little(budget, needed, what, fewer=n_trials_of(spec) > 1)
-    if env_steps < longest:
-        return with_budget(spec, max(least, _rounded_down(env_steps)))
-    chosen = with_budget(spec, longest)
-    return with_budget(spec, longest, _most_trials(chosen, budget, n_trials_of(spec)) if chooses_trials(spec) else None)
+    return design, env_steps
+
+
+def _longest_run(spec: StudySpec, budget: _Budget, least: int, longest: int) -> int | None:
+    """Return the most environment steps of a run within a budget, None if `least` of them cost more."""
+    return _largest(lambda steps: budget.cost(with_budget(spec, steps)), budget.amount, least, longest)
 
 
 def _designs(spec: StudySpec) -> Iterator[StudySpec]:
     """Yield a study, and then with fewer seeds, trials and confirmations, as far as they are at their defaults."""
     yield spec
-    if not chooses_trials(spec):
+    if spec.plan() or is_population_based(spec.pruner):
         return
     for design in _SMALLER_DESIGNS:
         own: dict[str, Any] = {name: n for name, n in design.items() if name not in spec.model_fields_set}

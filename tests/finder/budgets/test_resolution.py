@@ -85,7 +85,7 @@ def test_what_a_long_run_leaves_goes_to_further_trials_of_a_sampler() -> None:
         (8_000, {}, (1, 12, 3, 3, 2_380)),  # 21 runs
         (10_000, {}, (1, 8, 2, 3, 3_570)),  # 14 runs
         (None, {}, (1, 8, 2, 3, 3_570)),  # as for 50,000, a quarter of which 14 runs do not reach either
-        (10_000, {"n_trials": 20}, (3, 20, 3, 5, 666)),
+        (10_000, {"n_trials": 20}, (1, 20, 2, 3, 1_920)),  # 26 runs
         (10_000, {"seeds": 3}, (3, 8, 2, 3, 1_660)),  # 30 runs
         (10_000, {"seeds": 3, "confirm": 3, "confirm_seeds": 5}, (3, 8, 3, 5, 1_280)),  # 39 runs
         (10_000, {"first": [{"gamma": 0.9 + k / 1_000} for k in range(10)]}, (1, 10, 2, 3, 3_120)),  # 16 runs
