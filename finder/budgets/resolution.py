@@ -29,7 +29,7 @@ USUAL_STEPS = 50_000
 
 _SHORTEST = 4
 """Runs should be at least this part of the long run: at equal cost, searches by runs of an eighth of it have two to
-three times the regret of searches by runs of a quarter (benchmarks/pick-unseen.md)."""
+four times the regret of searches by runs of a quarter (benchmarks/pick-unseen.md)."""
 
 _SMALLER_DESIGNS: tuple[dict[str, int], ...] = (
     {"seeds": 2},
@@ -177,7 +177,7 @@ def _resolved(spec: StudySpec, budget: _Budget, least: int) -> StudySpec:
 
 
 def _long_enough(spec: StudySpec, budget: _Budget, least: int, longest: int) -> tuple[StudySpec, int | None]:
-    """Return the largest design whose runs are long enough, else the smallest, and the steps of a run; None: too few."""
+    """Return the largest design with runs that are long enough, else the smallest; its steps, None if too few."""
     wanted = (USUAL_STEPS if spec.horizon is None else spec.horizon) // _SHORTEST
     design, env_steps = spec, None
     for design in _designs(spec):
