@@ -169,7 +169,7 @@ def tuned_trial(agent: AgentSpec, spaces: Mapping[str, Space], current: Mapping[
         f"from runs of {n_steps:,} steps: {', '.join(taken)}."
     ]
     if at_ends:
-        sentences.append(f"Outside of their range, so at its nearest end: {', '.join(at_ends)}.")
+        sentences.append(f"Outside of their ranges, so at the nearest ends: {', '.join(at_ends)}.")
     if outside:
         sentences.append(f"Outside of the search space, so left to the sampler: {', '.join(outside)}.")
     others = _differences(agent, {name: value for name, value in tuned.items() if name not in searched})

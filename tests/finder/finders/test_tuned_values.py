@@ -68,7 +68,7 @@ def test_row_has_searched_values_and_the_note_names_the_others() -> None:
     rows = first_trials(spec, spaces, {}, sets, 3)
     assert rows == [{"gamma": 0.98, "n_steps": 32, "clip_range": 0.25, "optimizer": "adam(epsilon=1e-05)"}]
     assert "for ppo in CartPole-v1, from runs of 100,000 steps: gamma=0.98, clip_range=0.25, n_steps=32." in note
-    assert "Outside of their range, so at its nearest end: clip_range=0.2." in note
+    assert "Outside of their ranges, so at the nearest ends: clip_range=0.2." in note
     assert "different in this study: " in note
     assert "n_envs=8 (here 4)" in note
     assert "gae_lambda=0.8 (here 0.95)" in note
