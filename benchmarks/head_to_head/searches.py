@@ -50,7 +50,7 @@ def search(  # noqa: PLR0917
         side: `finder`, `finder-none`, `zoo`, `ray-asha` or `ray-pbt`.
         cell: What is searched.
         minutes: Its time.
-        number: 1, 2, ...: other seeds.
+        number: 1, 2, ...: other seeds; of Finder, of its sampler.
         peers: The interpreters of the peers.
         folder: For its files.
 

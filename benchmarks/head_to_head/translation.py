@@ -1,7 +1,7 @@
 """Hyperparameters of Finder in the words of Stable-Baselines3 and back, with what cannot be translated.
 
 A configuration of Stable-Baselines3 is a description as `peers/sb3_model.py` builds it. Both functions return sentences
-on what the other library has not, which `head_to_head.py` writes into its results. The table:
+on what the other library has not, which `head_to_head/compare.py` writes into its results. The table:
 
 | Finder | Stable-Baselines3 |
 |---|---|

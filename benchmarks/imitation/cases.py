@@ -1,4 +1,4 @@
-"""What `imitation.py` trains: experts, and agents that learn from their demonstrations."""
+"""What `imitation/returns.py` trains: experts, and agents that learn from their demonstrations."""
 
 from __future__ import annotations
 

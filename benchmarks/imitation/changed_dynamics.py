@@ -3,10 +3,10 @@
     python -m benchmarks.imitation.changed_dynamics  measures, unless the results are there, and prints the table
     python -m benchmarks.imitation.changed_dynamics --summary  prints the table
 
-Five seeds of `airl-ppo` learn a reward from 10 episodes of the expert on CartPole-v1 (`imitation.py experts`), and five
-seeds of `bc` clone it. There are no demonstrations of the changed environment: the clone acts as it is, and each reward
-trains one fresh agent from new weights. PPO with the true reward of the changed environment stands beside them. Returns
-are those of 100 greedy episodes. Rows go to results/changed-dynamics.csv.
+Five seeds of `airl-ppo` learn a reward from 10 episodes of the expert on CartPole-v1 (`imitation/returns.py experts`),
+and five seeds of `bc` clone it. There are no demonstrations of the changed environment: the clone acts as it is, and
+each reward trains one fresh agent from new weights. PPO with the true reward of the changed environment stands beside
+them. Returns are those of 100 greedy episodes. Rows go to results/changed-dynamics.csv.
 """
 
 from __future__ import annotations

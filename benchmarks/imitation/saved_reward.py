@@ -3,10 +3,10 @@
     python -m benchmarks.imitation.saved_reward airl-cartpole gail-acrobot ...    cases of `cases.py`
     python -m benchmarks.imitation.saved_reward --summary                         the table
 
-Each case learns its reward for `ENV_STEPS` from demonstrations (`imitation.py experts`), with steps of earlier policies
-(`reward_history`) and without, in five seeds as one population. The reward of each seed then trains one fresh agent
-with the same hyperparameters for as many steps. Returns are those of 100 greedy episodes in the environment. Rows go to
-results/saved-reward-CASE.csv, and cases that are done are not run again.
+Each case learns its reward for `ENV_STEPS` from demonstrations (`imitation/returns.py experts`), with steps of earlier
+policies (`reward_history`) and without, in five seeds as one population. The reward of each seed then trains one fresh
+agent with the same hyperparameters for as many steps. Returns are those of 100 greedy episodes in the environment. Rows
+go to results/saved-reward-CASE.csv, and cases that are done are not run again.
 """
 
 from __future__ import annotations

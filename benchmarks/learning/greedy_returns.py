@@ -1,4 +1,4 @@
-"""Greedy returns of a population's members along their training: what `returns.py` and `imitation.py` measure."""
+"""Greedy returns of members along their training: what `learning/returns.py` and `imitation/returns.py` measure."""
 
 from __future__ import annotations
 

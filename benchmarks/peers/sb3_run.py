@@ -1,4 +1,4 @@
-"""Long runs with Stable-Baselines3, started by `head_to_head_judge.py`; prints a line of JSON for each seed."""
+"""Long runs with Stable-Baselines3, started by `head_to_head/judge.py`; prints a line of JSON for each seed."""
 # mypy: ignore-errors
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def main() -> None:
         print(text)
         return
     if arguments.budgets:
-        parser.error("--budgets is for `pick.py unseen`: leave it out.")
+        parser.error("--budgets is for `compare unseen`: leave it out.")
     from benchmarks.picks.report import report, time_searches
 
     if arguments.what == "time":

@@ -23,7 +23,6 @@ ENV_STEPS = {"ppo": 4_096, "dqn": 1_400}
 RUN = """
 import json, sys, time
 import numpy as np
-from benchmarks import folders
 import agents
 
 name, strategy, env_steps = sys.argv[1], sys.argv[2], int(sys.argv[3])

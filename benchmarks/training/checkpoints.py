@@ -28,7 +28,6 @@ CASES = {  # agent, executor, trials, environment steps of each, settings
 
 RUN = """
 import json, os, sys, time
-from benchmarks import folders
 from finder.trials.checkpoints import Checkpoints
 from finder.executors.choice import make_executor
 from finder.search.object_resolver import ObjectResolver

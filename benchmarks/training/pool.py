@@ -31,7 +31,6 @@ WAYS = ("sync", "twice", "subproc", "pool:2:sync", "pool:8:sync", "pool:2:async"
 RUN = """
 import json, sys, time
 import gymnasium as gym
-from benchmarks import folders
 import agents
 from gymnasium.envs.classic_control import CartPoleEnv
 

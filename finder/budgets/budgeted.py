@@ -64,7 +64,7 @@ class BudgetedSearch:
         """Return what was chosen for the budget of the whole search, with the estimated time or what is left of it."""
         earlier, minutes = self.earlier, self.spec.minutes
         if earlier is None:
-            return chosen_text(self.spec, self.plan().time)
+            return chosen_text(self.spec, self.plan().time) + self._fewer()
         text = f"{chosen_text(self.spec, None)}, as the study has it already"
         if minutes is None:
             return text
@@ -108,18 +108,22 @@ class BudgetedSearch:
         if self.spec.minutes is not None and self.asked.chooses_budget:
             how = "of the study" if earlier is not None else f"chosen for {counted_minutes(self.spec.minutes)}"
             notes.append(f"the {self.spec.env_steps:,} environment steps of each run are those {how}{self._fewer()}")
+        elif earlier is None and (fewer := self._fewer()):
+            notes.append(f"the search is planned{fewer}")
         return tuple(notes)
 
     def _fewer(self) -> str:
-        """Return of what there is less than by default, so that runs are long enough; empty if of nothing."""
+        """Return which numbers were reduced, as text; empty if none were."""
         asked, spec = self.asked, self.spec
+        if self.earlier is not None:
+            return ""
         pairs = [
             (len(spec.seeds), len(asked.seeds), "seed"),
             (n_trials_of(spec), n_trials_of(asked), "trial"),
             (spec.confirm, asked.confirm, "finalist"),
             (spec.confirm_seeds, asked.confirm_seeds, "further seed"),
         ]
-        fewer = [f"{counted(now, word)} for {before}" for now, before, word in pairs if now < before]
+        fewer = [f"{counted(now, word)} instead of {before}" for now, before, word in pairs if now < before]
         return f", with {', '.join(fewer)}, so that runs are not too short" if fewer else ""
 
 

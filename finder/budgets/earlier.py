@@ -9,6 +9,7 @@ from studies.analysis.status import study_status
 from studies.errors import StudyError
 from studies.spec.attributes import is_paused, seed_values
 from studies.spec.compatibility import differences
+from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec, default_name
 from studies.storage.storage import StudyStorage, open_storage
 from studies.study.study import OpenStudy, load_study, study_id_of
@@ -58,11 +59,19 @@ def earlier_study(spec: StudySpec, storage: StudyStorage | None = None) -> Earli
 
 
 def with_choices_of(spec: StudySpec, earlier: StudySpec) -> StudySpec:
-    """Return a spec with what was chosen for an earlier study: steps of each run, seeds and confirmations."""
+    """Return a spec with what was chosen for an earlier study: steps of each run, and fewer seeds and confirmations.
+
+    More confirmations than by default were those for which there was time left.
+    """
     if not spec.chooses_budget:
         return spec
-    left_open = {"seeds", "confirm", "confirm_seeds"} - spec.model_fields_set
-    return spec.model_copy(update={name: getattr(earlier, name) for name in ("env_steps", *left_open)})
+    chosen: dict[str, Any] = {"env_steps": earlier.env_steps}
+    if not (spec.plan() or is_population_based(spec.pruner)):
+        left_open = {"seeds", "confirm", "confirm_seeds"} - spec.model_fields_set
+        chosen |= {name: min(getattr(spec, name), getattr(earlier, name)) for name in left_open - {"seeds"}}
+        if "seeds" in left_open and earlier.seeds == spec.seeds[: len(earlier.seeds)]:
+            chosen["seeds"] = earlier.seeds
+    return spec.model_copy(update=chosen)
 
 
 def _found(spec: StudySpec, opened: StudyStorage) -> EarlierStudy | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from finder.budgets.cost import Costs
@@ -40,6 +41,7 @@ def with_budget(spec: StudySpec, env_steps: int, n_trials: int | None = None) ->
 def estimated_time(spec: StudySpec, costs: Costs, n_trials: int, at_once: int | None) -> TimeEstimate:
     """Estimate the time of a search with a budget in environment steps."""
     courses, costs = expected_courses(spec, n_trials, at_once), costs.of_study(spec)
+    costs = replace(costs, n_structures=min(costs.n_structures, n_trials))
     seconds = sum(costs.batch_seconds(course, len(spec.seeds)) for course in courses)
     n_confirmed = n_finalists(spec, n_trials)
     return TimeEstimate(

@@ -28,8 +28,9 @@ USUAL_STEPS = 50_000
 """Environment steps of a long run where none are given (`horizon`): the default budget of a run of `finder.tune`."""
 
 _SHORTEST = 4
-"""Runs should be at least this part of the long run: at equal cost, searches by runs of an eighth of it have two to
-four times the regret of searches by runs of a quarter (benchmarks/pick-unseen.md)."""
+"""Runs should be at least this part of the long run: at costs of 5 to 20 long runs, the race and TPE with the median
+rule have two to four times the regret by runs of an eighth of it as by runs of a quarter (benchmarks/pick-unseen.md).
+"""
 
 _SMALLER_DESIGNS: tuple[dict[str, int], ...] = (
     {"seeds": 2},
@@ -168,7 +169,8 @@ def _resolved(spec: StudySpec, budget: _Budget, least: int) -> StudySpec:
     if env_steps is None:
         needed = budget.cost(with_budget(design, least))
         what = f"{counted(n_trials_of(design), 'trial')} of {counted(least, 'environment step')} with {_seeds(design)}"
-        raise _too_little(budget, needed, what, fewer=n_trials_of(design) > 1)
+        others = ", or fewer candidates, seeds or confirmations" if spec.plan() else ", or fewer trials (--n-trials)"
+        raise _too_little(budget, needed, what, others if n_trials_of(design) > 1 else ", or shorter runs")
     if env_steps < longest:
         return with_budget(design, max(least, _rounded_down(env_steps)))
     chosen = with_budget(design, longest)
@@ -211,12 +213,11 @@ def _most_trials(spec: StudySpec, budget: _Budget, least: int) -> int | None:
     return _largest(lambda n: budget.cost(spec.model_copy(update={"n_trials": n})), budget.amount, least, _MOST_TRIALS)
 
 
-def _too_little(budget: _Budget, needed: float, what: str, *, fewer: bool = False) -> StudyError:
+def _too_little(budget: _Budget, needed: float, what: str, others: str = ", or shorter runs") -> StudyError:
     flag = f"--{budget.field.replace('_', '-')}"
     amount = budget.text(needed)
     unit = ("minute" if budget.field == "minutes" else "environment step") + ("" if amount == "1" else "s")
     too_few = "is too little" if budget.given.startswith("1 ") else "are too few"
-    others = ", or fewer candidates, seeds or confirmations" if fewer else ", or shorter runs"
     return StudyError(
         f"{budget.given} {too_few}: {what} would take about {amount} {unit}, confirmation included. Give {flag} "
         f"{amount} ({budget.field}={amount}){others}."

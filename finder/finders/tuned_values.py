@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from agents.config.network_config import NetworkConfig
+from agents.contract.registry import agent_class
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
@@ -94,8 +95,15 @@ def tuned_values(agent: str, env: str) -> dict[str, Any]:
 
 
 def has_tuned_values(agent: AgentSpec) -> bool:
-    """Return whether there are tuned values of an agent in its environment."""
-    return _environment(agent.environment) in _all().get(agent.label.lower(), {})
+    """Return whether there are tuned values of an agent in its environment.
+
+    There are none of a class or function of one's own with the name of an algorithm, and none of trained weights, whose
+    networks are what they are.
+    """
+    label = agent.label.lower()
+    if label not in _all() or agent.state is not None or type(agent.config) is not agent_class(label).config_class:
+        return False
+    return _environment(agent.environment) in _all()[label]
 
 
 def widened(spaces: Mapping[str, Space], agent: AgentSpec, fixed: Iterable[str]) -> dict[str, Space]:
@@ -103,7 +111,8 @@ def widened(spaces: Mapping[str, Space], agent: AgentSpec, fixed: Iterable[str])
 
     A choice gets the tuned value as a further one. A hyperparameter that is neither searched nor fixed, and whose tuned
     value is another than the agent's, becomes a choice between the two. What belongs to the length of the tuned runs
-    (`buffer_size`, `learning_starts`), and arguments, which belong to one choice only, stay as they are.
+    (`buffer_size`, `learning_starts`), arguments, which belong to one choice only, and what was set for the agent stay
+    as they are.
 
     Args:
         spaces: Search space.
@@ -117,12 +126,13 @@ def widened(spaces: Mapping[str, Space], agent: AgentSpec, fixed: Iterable[str])
     complements = agent.config.complements()
     known = agent.config.effective_hyperparameters()
     searched = {complements.get(name, name) for name in spaces}
+    kept = {*fixed, *_OF_LENGTH, *agent.config.non_default_values()}
     wide = dict(spaces)
     for name, value in tuned.items():
         space = wide.get(name)
         if isinstance(space, Choice) and value not in space.values:
             wide[name] = Choice((*space.values, value), when=space.when)
-        elif name in known and name not in {*searched, *fixed, *_OF_LENGTH} and not isinstance(value, dict):
+        elif name in known and name not in {*searched, *kept} and not isinstance(value, dict):
             own = _own(agent, name)
             if own != value:
                 wide[name] = Choice((own, value))

@@ -127,10 +127,10 @@ def tune(
         sampler_kwargs: Arguments of the sampler.
         first: Parameter sets that are tried before the sampler proposes any, in this order; the sampler completes those
             that lack a parameter. ``"zoo"`` stands for the values that rl-baselines3-zoo tuned for the agent and the
-            environment, completed by those of the agent; without `params`, they widen the search space
-            (`finder.finders.tuned_values.widened`), except that of population-based training. The agent with its
-            present values is tried after all first trials. Defaults to ``"zoo"`` where there are such values and the
-            space is the default one, without a warm start, a plan or population-based training; ``()`` for none.
+            environment, completed by those of the agent. The agent with its present values is tried after all first
+            trials. Defaults to ``"zoo"`` where there are such values and the space is the default one, without a warm
+            start, a plan or population-based training. Such a space is widened by the tuned values, whatever is tried
+            first (`finder.finders.tuned_values.widened`); ``()`` is for no first trials and the space as it is.
         warm_start: Another study, or its name: its best trials are tried first, after those of `first`. All of its
             trials that this study could have run inform the sampler (``"tpe"`` and ``"gp"``): same agent, environment,
             budget and metric, every parameter in the search space. Defaults to None.
@@ -161,13 +161,15 @@ def tune(
         )
     spaces = parse_spaces(spec, searched)
     is_plan = canonical_sampler_name(sampler) in GRID_SAMPLERS
-    by_default = first is None and not (params or warm_start or is_plan or only_live) and has_tuned_values(as_fixed)
-    given_first = ZOO if by_default else first or ()
-    if not (params or only_live) and ZOO in ([given_first] if isinstance(given_first, str) else given_first):
-        spaces = widened(spaces, as_fixed, fixed)
+    is_default = not (params or is_plan or only_live)
+    begins_tuned = first is None and is_default and warm_start is None and has_tuned_values(as_fixed)
+    given_first = ZOO if begins_tuned else first or ()
+    asked = ZOO in ([given_first] if isinstance(given_first, str) else given_first)
+    if is_default and (asked or (has_tuned_values(as_fixed) and (given_first or warm_start is not None))):
+        spaces = widened(spaces, as_fixed, fixed)  # the same space whatever is tried first
     current = current_params(as_fixed, spaces)
     sets, notes = with_tuned_values(given_first, as_fixed, spaces, current)
-    if by_default:
+    if begins_tuned:
         notes = [f"{notes[0]} --first none leaves them out."]
     rows = first_trials(as_fixed, spaces, fixed, sets, n_trials)
     given: dict[str, Any] = {} if n_trials is None else {"n_trials": n_trials}

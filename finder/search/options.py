@@ -52,7 +52,8 @@ class StudyOptions(TypedDict, total=False):
         study_name: Name of the study. Defaults to the question, the agents and the environment, such as
             ``lr-ppo-CartPole-v1``. An existing study of this name is resumed.
         storage: Storage of the study. Defaults to ``sqlite:///finder.db``; None records nothing.
-        seeds: Number of seeds (0, 1, ...), or a list of seeds. Defaults to 3.
+        seeds: Number of seeds (0, 1, ...), or a list of seeds. Defaults to 3, or to fewer within a budget of the whole
+            search.
         horizon: Environment steps of the long run that the pick is for. If `env_steps` is not given, runs are as long
             as affordable (`default_steps_for`); for longer runs the learning rate is corrected, and the result states
             the uncertainty of the correction.
@@ -76,7 +77,8 @@ class StudyOptions(TypedDict, total=False):
         pruner: The same under its other name.
         pruner_kwargs: Arguments of the pruner.
         n_reports: Number of intermediate values of a trial.
-        confirm: Number of the best trials that are repeated on further seeds after the search. Defaults to 3.
+        confirm: Number of the best trials that are repeated on further seeds after the search. Defaults to 3, or to 2
+            within a small budget of the whole search.
         confirm_seeds: Number of further seeds. Defaults to 5.
         callbacks: Factories of the callbacks of each run, which are called without arguments: classes of
             `agents.Callback`, functions, ``"module:Class"`` or ``"file.py:Class"``. Their custom metrics

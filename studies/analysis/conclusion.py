@@ -268,7 +268,8 @@ def _rate(study: OpenStudy, pick: Recommendation, found: Verdict) -> Reason | No
 
 
 def _one_seed(study: OpenStudy, found: Verdict) -> Reason | None:
-    if len(study.spec.seeds) > 1 or len(found.tuning) < 2:
+    is_confirmed = found.confirmation is not None and study.spec.confirm_seeds > 1
+    if len(study.spec.seeds) > 1 or len(found.tuning) < 2 or is_confirmed:
         return None
     text = "each trial has one seed, which cannot exclude luck"
     return Reason(text=text, remedy=more_seeds(study.spec, 3))

@@ -64,9 +64,11 @@ def more_seeds(spec: StudySpec, n: int) -> Remedy:
 def longer_runs(spec: StudySpec, budget: int) -> Remedy:
     """Return the search with this budget for each run, which is another study."""
     unit, word = ("env_steps", "steps") if spec.env_steps is not None else ("episodes", "episodes")
+    has_limit = spec.minutes is not None or spec.total_env_steps is not None  # which chooses the steps of each run
+    runs = "longer runs" if has_limit else f"runs of {budget:,} {'environment steps' if word == 'steps' else word}"
     return Remedy(
         changes=((unit, budget), ("study_name", _name_of_variant(spec, f"{budget}-{word}"))),
-        purpose=f"runs of {budget:,} {'environment steps' if word == 'steps' else word}; another study",
+        purpose=f"{runs}; another study",
         joins=False,
     )
 

@@ -59,7 +59,11 @@ SpaceField = Annotated[Space, BeforeValidator(parse_space)]
 
 
 def space_text(space: Space) -> str:
-    """Return a space as text that `parse_space` reads, but for the step of a range: `1e-05:0.01:log`, `adam,sgd`."""
+    """Return a space in the notation of flags: `1e-5:0.01:log`, `adam,sgd`, `0:0.99@optimizer=sgd`.
+
+    `parse_space` reads it as the same space, except steps of ranges, choices of one value, and texts that look like
+    another value or have a comma.
+    """
     if isinstance(space, FloatRange | IntRange):
         ends = [_end_text(space.low), _end_text(space.high)]
         if isinstance(space, FloatRange) and all(end.lstrip("-").isdigit() for end in ends):
@@ -78,7 +82,10 @@ def spaces_text(spaces: Mapping[str, Space]) -> str:
 
 
 def _end_text(number: float) -> str:
-    return short if float(short := f"{number:g}") == number else repr(number)
+    if isinstance(number, int):
+        return str(number)
+    short = f"{number:g}" if float(f"{number:g}") == number else repr(number)
+    return re.sub(r"e([+-])0+", r"e\1", short)  # 1e-5, not 1e-05
 
 
 def split_conditions(text: str) -> tuple[str, dict[str, tuple[Json, ...]]]:

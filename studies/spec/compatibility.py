@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from optuna.distributions import check_distribution_compatibility
 
 from studies.errors import StudyError
-from studies.spaces.conditions import condition_text
 from studies.spaces.plan import pending_rows
-from studies.spaces.spaces import Choice, Fixed, FloatRange, IntRange, Space, distribution
+from studies.spaces.space_notation import space_text
+from studies.spaces.spaces import Choice, Fixed, FloatRange, IntRange, distribution
 from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import IDENTITY_FIELDS, StudySpec
 from studies.words import plural
@@ -195,14 +194,5 @@ def _setting_text(field: str, value: Any) -> str:
 
 def _text(value: Any) -> str:
     if isinstance(value, FloatRange | IntRange | Choice | Fixed):
-        return f"{_unconditional_text(value)}{condition_text(value)}"
+        return space_text(value)
     return str(list(value)) if isinstance(value, tuple) else str(value)
-
-
-def _unconditional_text(value: Space) -> str:
-    if isinstance(value, FloatRange | IntRange):
-        ends = [re.sub(r"e([+-])0+", r"e\1", f"{end:g}") for end in (value.low, value.high)]  # 1e-5, not 1e-05
-        return ":".join([*ends, *(["log"] if value.log else [])])
-    if isinstance(value, Choice):
-        return _text(value.values)
-    return _text((value.value,))

@@ -24,7 +24,8 @@ Minutes = Annotated[
         metavar="MINUTES",
         callback=_finite,
         help="Time of the whole search, confirmation included. The steps of each run are chosen to fit; with "
-        "--env-steps, the number of a sampler's trials is.",
+        "--env-steps, the number of a sampler's trials is. With a sampler, seeds, trials and confirmations are reduced "
+        "before runs become too short.",
         show_default=False,
         rich_help_panel=_BUDGET,
     ),

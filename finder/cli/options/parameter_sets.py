@@ -35,7 +35,7 @@ def parameter_sets(given: Sequence[str] | None, flag: str) -> list[dict[str, Any
     for text, word in zip(given, words, strict=True):
         path = Path(text)
         if word == "none":
-            raise ConfigurationError(f"{flag} is none, which is for no first trials, and something else: give one.")
+            raise ConfigurationError(f"{flag} none cannot be combined with other sets: leave one of them out.")
         if word == "zoo":
             found.append(word)
             continue

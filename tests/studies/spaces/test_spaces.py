@@ -167,7 +167,7 @@ def test_comma_inside_parentheses_does_not_separate_choices() -> None:
     [
         "1e-05:0.01:log", "0.9:0.999", "0.0:2.0", "3:20", "1:512:log", "adam(epsilon=1e-05),sgd(momentum=0.9)",
         "32,64,128", "true,false", "[64,64],[256,256]", "null,0.5", "0.99", "adam", "0:0.99@optimizer=sgd,rmsprop",
-        "0.123456789012:1",
+        "0.123456789012:1", "10000:1000000",
     ],
 )  # fmt: skip
 def test_text_of_a_space_is_read_as_the_same_space(text: str) -> None:
@@ -181,4 +181,4 @@ def test_text_of_a_space_is_short() -> None:
         Choice(("adam", "sgd")),
         FloatRange(0.0, 1.0, step=0.25),
     ]
-    assert list(map(space_text, spaces)) == ["1e-05:0.01:log", "3:20", "adam,sgd", "0:1.0 in steps of 0.25"]
+    assert list(map(space_text, spaces)) == ["1e-5:0.01:log", "3:20", "adam,sgd", "0:1.0 in steps of 0.25"]

@@ -115,7 +115,7 @@ def test_default_space_begins_without_tuned_values_where_there_are_none_or_somet
 def test_no_first_trials_and_some_contradict_each_other(finder: Any) -> None:
     ran = finder("tune", "ppo", "--env", "CartPole-v1", "--first", "none", "--first", "learning_rate=1e-3")
     assert ran.code == 2
-    assert "--first is none" in " ".join(ran.err.split())
+    assert "--first none cannot be combined" in " ".join(ran.err.split())
 
 
 def test_tuned_values_do_not_widen_the_space_of_population_based_training(finder: Any) -> None:
