@@ -268,10 +268,11 @@ def _rate(study: OpenStudy, pick: Recommendation, found: Verdict) -> Reason | No
 
 
 def _one_seed(study: OpenStudy, found: Verdict) -> Reason | None:
-    is_confirmed = found.confirmation is not None and study.spec.confirm_seeds > 1
-    if len(study.spec.seeds) > 1 or len(found.tuning) < 2 or is_confirmed:
+    if len(study.spec.seeds) > 1 or len(found.tuning) < 2:
         return None
     text = "each trial has one seed, which cannot exclude luck"
+    if found.confirmation is not None:
+        text = "its value is confirmed, but each trial of the search had one seed, so a better one may have been missed"
     return Reason(text=text, remedy=more_seeds(study.spec, 3))
 
 

@@ -151,6 +151,13 @@ def test_one_seed_is_not_safe_and_needs_three() -> None:
     assert not any("--" in reason.text for reason in found.reasons)  # reasons name no command-line flags
 
 
+def test_one_seed_is_not_safe_after_a_confirmation_either() -> None:
+    found = conclusion(finished_study(spec_of(seeds=(0,)), (0.0, 10.0, 100.0, 20.0, 0.0)))
+    assert found.status == "not safe"
+    assert "its value is confirmed, but each trial of the search had one seed" in found.lines[2]
+    assert options(found) == {"seeds": 3, "study_name": "s-3-seeds"}
+
+
 def test_unconfirmed_pick_is_not_safe() -> None:
     found = conclusion(finished_study(spec_of(confirm=0), (0.0, 10.0, 100.0, 20.0, 0.0)))
     assert found.status == "not safe"

@@ -244,9 +244,7 @@ def test_plan_may_extend_a_range_but_not_change_choices(storage: StudyStorage, m
     with Recorder(open_study(make_spec(params={}, trials=rows), storage)) as recorder:
         recorder.completed(recorder.ask().number, 1.0)  # type: ignore[union-attr]
     open_study(make_spec(params={}, trials=[*rows, {"optimizer": "adam", "x": 50.0}]), storage)
-    with pytest.raises(
-        StudyError, match=r"optimizer out of \['adam', 'sgd'\]; now .*\['adam', 'sgd', 'lion'\] is requested"
-    ):
+    with pytest.raises(StudyError, match=r"optimizer out of adam,sgd; now optimizer out of adam,sgd,lion is requested"):
         open_study(make_spec(params={}, trials=[*rows, {"optimizer": "lion", "x": 1.0}]), storage)
 
 

@@ -44,7 +44,8 @@ def test_sets_of_flags_and_files_keep_their_order(tmp_path: Path) -> None:
         {"gamma": 0.6},
         {"gamma": 0.5},
     ]
-    assert parameter_sets(None, "--first") == []
+    assert parameter_sets(None, "--first") is None
+    assert parameter_sets(["none"], "--first") == []
 
 
 @pytest.mark.parametrize("text", ["", "gamma", "gamma=", "=1", "gamma=0.9,", "gamma=0.9,0.99"])
