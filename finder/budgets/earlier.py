@@ -9,7 +9,6 @@ from studies.analysis.status import study_status
 from studies.errors import StudyError
 from studies.spec.attributes import is_paused, seed_values
 from studies.spec.compatibility import differences
-from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec, default_name
 from studies.storage.storage import StudyStorage, open_storage
 from studies.study.study import OpenStudy, load_study, study_id_of
@@ -66,7 +65,7 @@ def with_choices_of(spec: StudySpec, earlier: StudySpec) -> StudySpec:
     if not spec.chooses_budget:
         return spec
     chosen: dict[str, Any] = {"env_steps": earlier.env_steps}
-    if not (spec.plan() or is_population_based(spec.pruner)):
+    if not spec.plan():
         left_open = {"seeds", "confirm", "confirm_seeds"} - spec.model_fields_set
         chosen |= {name: min(getattr(spec, name), getattr(earlier, name)) for name in left_open - {"seeds"}}
         if "seeds" in left_open and earlier.seeds == spec.seeds[: len(earlier.seeds)]:

@@ -197,7 +197,7 @@ def _longest_run(spec: StudySpec, budget: _Budget, least: int, longest: int) -> 
 def _designs(spec: StudySpec) -> Iterator[StudySpec]:
     """Yield a study, and then with fewer seeds, trials and confirmations, as far as they are at their defaults."""
     yield spec
-    if spec.plan() or is_population_based(spec.pruner):
+    if spec.plan():
         return
     for design in _SMALLER_DESIGNS:
         own: dict[str, Any] = {name: n for name, n in design.items() if name not in spec.model_fields_set}

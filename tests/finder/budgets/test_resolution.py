@@ -101,6 +101,20 @@ def test_seeds_and_trials_are_fewer_rather_than_runs_too_short(
     assert design == expected
 
 
+def test_total_steps_have_fewer_seeds_and_trials_too() -> None:
+    asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": {"gamma": "0.9:0.99"}}
+    chosen = within_steps(StudySpec(**asked, horizon=10_000, total_env_steps=50_000), None, AGENTS)  # type: ignore[arg-type]
+    assert (len(chosen.seeds), chosen.n_trials, chosen.env_steps) == (1, 8, 3_570)
+
+
+def test_plans_keep_their_seeds() -> None:
+    asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "confirm": 0, "horizon": 100_000, "minutes": 1}
+    rows = [{"learning_rate": 10.0**-k} for k in range(1, 5)]
+    plan = StudySpec(**asked, pruner="none", trials=rows)  # type: ignore[arg-type]
+    chosen = within_minutes(plan, measured(0.001), AGENTS, spent=4.0)
+    assert (len(chosen.seeds), chosen.env_steps) == (3, 4_160)  # 50,000 steps of 12 runs
+
+
 @pytest.mark.parametrize(("minutes", "needed"), [(0.1, "0.3"), (0.01, "0.3")])
 def test_too_few_minutes_are_refused_with_those_that_are_needed(minutes: float, needed: str) -> None:
     # 3 s of compilation and 2 * 500 steps of 10 ms, of which 95% are planned: 13.7 s.
