@@ -1,0 +1,105 @@
+"""Few seeds and trials of longer runs, or many of shorter ones? Designs of `finder tune` at about equal cost.
+
+    python -m benchmarks.picks.designs  # results/designs.md, from the tables of 40 seeds; some seconds
+
+Within a budget of the whole search, `finder tune` reduces seeds, trials and confirmations before runs become shorter
+than a quarter of the long run (`finder/budgets/resolution.py`). Each design is replayed over the tables of 40 seeds
+and four lengths of runs (`tables.py make many`), as in `unseen.py`: 25 seeds that the search does not see judge its
+pick, in runs of the longest length. Trials are random candidates and nothing is pruned; the finalists' further seeds
+decide.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks import folders
+from benchmarks.picks.tables_cases import LENGTHS
+from benchmarks.picks.unseen import N_JUDGES, available, files, interval
+from benchmarks.result_lines import write_table
+from studies.simulation.replay import CLOSE
+from studies.simulation.run_table import RunTable
+
+Array = np.ndarray[Any, Any]
+
+
+class Design(NamedTuple):
+    """Numbers of trials, of seeds of each, of finalists, and of their further seeds."""
+
+    n_trials: int
+    n_seeds: int
+    n_finalists: int
+    n_further: int
+
+    @property
+    def n_runs(self) -> int:
+        """Runs of the search and of the confirmation."""
+        return self.n_trials * self.n_seeds + self.n_finalists * self.n_further
+
+
+DESIGNS = (Design(20, 3, 3, 5), Design(20, 2, 3, 5), Design(20, 1, 3, 5), Design(12, 1, 3, 3), Design(8, 1, 2, 3))
+"""The designs of `finder/budgets/resolution.py`, the default one first."""
+
+
+def regrets(tables: Sequence[RunTable], design: Design, length: int, replays: int) -> list[float]:
+    """Return the regret of each replay, as a share of the range of all candidates.
+
+    Args:
+        tables: Runs of each of `LENGTHS`, of the same candidates and seeds.
+        design: The design.
+        length: Length of the runs of the search, of `LENGTHS`.
+        replays: Number of replays; their seeds are the same for all designs.
+    """
+    seen, longest = (table.values[:, :, -1] for table in (tables[LENGTHS.index(length)], tables[-1]))
+    means = longest.mean(axis=1)
+    found = []
+    for replay in range(replays):
+        rng = np.random.default_rng(replay)
+        seeds = rng.permutation(longest.shape[1])
+        judges, others = seeds[:N_JUDGES], seeds[N_JUDGES:]
+        trials = rng.permutation(len(means))[: design.n_trials]
+        first = seen[np.ix_(trials, others[: design.n_seeds])].mean(axis=1)
+        finalists = trials[np.argsort(-first, kind="stable")[: design.n_finalists]]
+        further = others[design.n_seeds : design.n_seeds + design.n_further]
+        pick = finalists[np.argmax(seen[np.ix_(finalists, further)].mean(axis=1))]
+        unseen = longest[:, judges].mean(axis=1)
+        found.append(float((unseen[np.argmax(means)] - unseen[pick]) / np.ptp(means)))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--replays", type=int, default=500)
+    arguments = parser.parse_args()
+    tables = {name: [RunTable.read(path) for path in files(name)] for name in available()}
+    rows = []
+    for design in DESIGNS:
+        for length in LENGTHS:
+            own = [regrets(tables[name], design, length, arguments.replays) for name in tables]
+            close = np.mean([np.mean(np.array(each) <= CLOSE) for each in own])
+            rows.append(
+                (design.n_runs * length / LENGTHS[-1], design, length, float(np.mean(own)), interval(own), close)
+            )
+    lines = [
+        "# Trials, seeds and finalists of a search",
+        "",
+        f"Made by `python -m benchmarks.picks.designs` over {', '.join(tables)}; {arguments.replays} replays. *cost* "
+        "is in runs of the longest length; *close* is the share of replays with a regret of at most 5% of the range.",
+        "",
+        "| cost | trials | seeds | finalists x further seeds | length of runs | regret (95%) | close |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for cost, design, length, regret, (low, high), close in sorted(rows):
+        lines.append(
+            f"| {cost:.1f} | {design.n_trials} | {design.n_seeds} | {design.n_finalists} x {design.n_further} | "
+            f"{length}/{LENGTHS[-1]} | {regret:.1%} ({low:.1%} to {high:.1%}) | {close:.0%} |"
+        )
+    write_table(folders.RESULTS / "designs.md", lines)
+
+
+if __name__ == "__main__":
+    main()
