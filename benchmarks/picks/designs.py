@@ -1,12 +1,12 @@
 """Few seeds and trials of longer runs, or many of shorter ones? Designs of `finder tune` at about equal cost.
 
-    python -m benchmarks.picks.designs  # results/designs.md, from the tables of 40 seeds; some seconds
+    python -m benchmarks.picks.designs  # results/designs.md, from the tables of 40 seeds; two minutes
 
 Within a budget of the whole search, `finder tune` reduces seeds, trials and confirmations before runs become shorter
 than a quarter of the long run (`finder/budgets/resolution.py`). Each design is replayed over the tables of 40 seeds
 and four lengths of runs (`tables.py make many`), as in `unseen.py`: 25 seeds that the search does not see judge its
-pick, in runs of the longest length. Trials are random candidates and nothing is pruned; the finalists' further seeds
-decide.
+pick, in runs of the longest length. In the first table, trials are random candidates and nothing is pruned; the
+finalists' further seeds decide.
 """
 
 from __future__ import annotations
@@ -21,8 +21,15 @@ from benchmarks import folders
 from benchmarks.picks.tables_cases import LENGTHS
 from benchmarks.picks.unseen import N_JUDGES, available, files, interval
 from benchmarks.result_lines import write_table
+from studies.judging.learning_rate_estimate import cost_of_choice
+from studies.simulation.design import SearchDesign
+from studies.simulation.proposals import PlannedProposals
 from studies.simulation.replay import CLOSE
 from studies.simulation.run_table import RunTable
+from studies.simulation.simulated_search import simulate
+
+SAFE = 0.1
+"""Largest stated cost of a safe verdict, as a share of the range of the trials."""
 
 Array = np.ndarray[Any, Any]
 
@@ -71,9 +78,37 @@ def regrets(tables: Sequence[RunTable], design: Design, length: int, replays: in
     return found
 
 
+def verdicts(tables: Sequence[RunTable], design: Design, length: int, replays: int) -> list[tuple[float, float, bool]]:
+    """Return regret, stated cost and whether the verdict is safe, of each replay.
+
+    The regret is that of the pick among the trials of the search, by the means of all seeds. A verdict counts as safe
+    where the pick is among the best trials, and none of those that cannot be distinguished from it may be better by
+    more than a tenth of the range of the trials, as studies state it.
+    """
+    table, found = tables[LENGTHS.index(length)], []
+    for replay in range(replays):
+        rng = np.random.default_rng(replay)
+        own = table.only_seeds(rng.permutation(len(table.seeds))[: design.n_seeds + design.n_further])
+        trials = [int(config) for config in rng.permutation(len(table.configs))[: design.n_trials]]
+        plan = SearchDesign(
+            scheduler=None, n_seeds=design.n_seeds, n_finalists=design.n_finalists, n_further=design.n_further
+        )
+        search = simulate(own, PlannedProposals(own, trials, design.n_seeds), plan)
+        verdict = search.verdict
+        pick = next((each for each in verdict.ranked if verdict.pick and each.number == verdict.pick.number), None)
+        if pick is None or search.pick is None:
+            continue
+        cost = cost_of_choice(pick, [each for each in verdict.ranked if each.tied], verdict.ranked)
+        means = table.values[:, :, -1].mean(axis=1)
+        best = means[trials].max() - means[search.pick]
+        found.append((float(best / np.ptp(means[trials])), cost, bool(pick.tied and cost <= SAFE)))
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replays", type=int, default=500)
+    parser.add_argument("--verdicts", type=int, default=60, help="replays of the second table")
     arguments = parser.parse_args()
     tables = {name: [RunTable.read(path) for path in files(name)] for name in available()}
     rows = []
@@ -98,6 +133,25 @@ def main() -> None:
             f"| {cost:.1f} | {design.n_trials} | {design.n_seeds} | {design.n_finalists} x {design.n_further} | "
             f"{length}/{LENGTHS[-1]} | {regret:.1%} ({low:.1%} to {high:.1%}) | {close:.0%} |"
         )
+    lines += [
+        "",
+        f"Verdicts of {arguments.verdicts} replays of each table, and how far the pick really is from the best trial "
+        "of its search: among those that are *safe*, the shares that are further than a tenth of the range, and "
+        "further than stated.",
+        "",
+        "| trials | seeds | finalists x further seeds | length of runs | safe | further than a tenth | than stated |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for design in DESIGNS:
+        for length in (2, 8):
+            told = [row for name in tables for row in verdicts(tables[name], design, length, arguments.verdicts)]
+            safe = [(regret, cost) for regret, cost, is_safe in told if is_safe]
+            far = np.mean([regret > SAFE for regret, _ in safe])
+            over = np.mean([regret > cost + 1e-9 for regret, cost in safe])
+            lines.append(
+                f"| {design.n_trials} | {design.n_seeds} | {design.n_finalists} x {design.n_further} | "
+                f"{length}/{LENGTHS[-1]} | {len(safe) / len(told):.0%} | {far:.1%} | {over:.1%} |"
+            )
     write_table(folders.RESULTS / "designs.md", lines)
 
 

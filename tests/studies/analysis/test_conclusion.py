@@ -151,11 +151,10 @@ def test_one_seed_is_not_safe_and_needs_three() -> None:
     assert not any("--" in reason.text for reason in found.reasons)  # reasons name no command-line flags
 
 
-def test_one_seed_is_not_safe_after_a_confirmation_either() -> None:
-    found = conclusion(finished_study(spec_of(seeds=(0,)), (0.0, 10.0, 100.0, 20.0, 0.0)))
-    assert found.status == "not safe"
-    assert "its value is confirmed, but each trial of the search had one seed" in found.lines[2]
-    assert options(found) == {"seeds": 3, "study_name": "s-3-seeds"}
+@pytest.mark.parametrize(("confirm_seeds", "doubts"), [(2, 1), (3, 0), (5, 0)])
+def test_further_seeds_settle_the_doubt_about_one_seed(confirm_seeds: int, doubts: int) -> None:
+    found = conclusion(finished_study(spec_of(seeds=(0,), confirm_seeds=confirm_seeds), (0.0, 10.0, 100.0, 20.0, 0.0)))
+    assert sum("one seed" in reason.text for reason in found.reasons) == doubts
 
 
 def test_unconfirmed_pick_is_not_safe() -> None:
