@@ -275,7 +275,7 @@ def _one_seed(study: OpenStudy, found: Verdict) -> Reason | None:
     """Return the doubt of a pick that no further seed has tested.
 
     Where further seeds confirmed the pick, a safe one is as rarely far from the best with one seed for each trial as
-    with three (benchmarks/results/designs.md). Members of population-based training copy each other, and keep the doubt.
+    with three (benchmarks/results/designs.md). That was not replayed for population-based training.
     """
     if len(study.spec.seeds) > 1 or len(found.tuning) < 2:
         return None
