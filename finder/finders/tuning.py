@@ -168,8 +168,13 @@ def tune(
     if is_default and (asked or (has_tuned_values(as_fixed) and (given_first or warm_start is not None))):
         spaces = widened(spaces, as_fixed, fixed)  # the same space whatever is tried first
     current = current_params(as_fixed, spaces)
-    sets, notes = with_tuned_values(given_first, as_fixed, spaces, current)
-    if begins_tuned:
+    try:
+        sets, notes = with_tuned_values(given_first, as_fixed, spaces, current)
+    except ConfigurationError:
+        if not begins_tuned:
+            raise
+        sets, notes = [], []  # all that was tuned is fixed
+    if begins_tuned and notes:
         notes = [f"{notes[0]} --first none leaves them out."]
     rows = first_trials(as_fixed, spaces, fixed, sets, n_trials)
     given: dict[str, Any] = {} if n_trials is None else {"n_trials": n_trials}

@@ -269,8 +269,7 @@ def tune(
 ) -> int:
     """Which hyperparameters? Any of them, including the optimizer and its arguments.
 
-    The first trials are those of --first and --warm-start, without --param also tuned values of the environment, then
-    the agent with its present values.
+    The first trials are those of --first (default: tuned values) and --warm-start, then the agent as it is.
 
     Example: finder tune ppo --env CartPole-v1 --param learning_rate --param gamma=0.9:0.999 --n-trials 30
     """

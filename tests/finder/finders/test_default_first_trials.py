@@ -10,7 +10,7 @@ import pytest
 import finder
 from agents import PPO, AgentSpec
 from finder.finders import tuning
-from finder.finders.tuned_values import has_tuned_values
+from finder.finders.tuned_values import has_tuned_values, tuned_values
 from studies.spaces.spaces import Choice
 from studies.spec.spec import StudySpec
 
@@ -70,6 +70,14 @@ def test_what_was_set_for_an_agent_is_not_searched(planned: Any) -> None:
     assert "normalize_rewards" in study.params
     study, _ = planned(fixed={"n_envs": 4})
     assert "n_envs" not in study.params
+
+
+def test_no_tuned_values_where_all_of_them_are_fixed(planned: Any) -> None:
+    known = AgentSpec.of("ppo", ENV).config.describe()
+    fixed = {name: value for name, value in tuned_values("ppo", ENV).items() if name in known and name != "ent_coef"}
+    study, notes = planned(fixed={**fixed, "ent_coef": 1e-3})
+    assert len(study.first) == 1
+    assert not notes
 
 
 def test_own_classes_and_functions_and_trained_agents_have_no_tuned_values() -> None:
