@@ -34,11 +34,8 @@ class Peers(NamedTuple):
 
 def paths() -> dict[str, str]:
     """Return the environment variables with which own environments and the scripts of peers are found."""
-    known = [
-        *map(str, (folders.REPOSITORY, folders.ENVIRONMENTS, folders.PEERS)),
-        *filter(None, [os.environ.get("PYTHONPATH")]),
-    ]
-    return {"PYTHONPATH": os.pathsep.join(known), "TF_CPP_MIN_LOG_LEVEL": "3", "FINDER_PROGRESS": "0"}
+    path = folders.python_path(folders.REPOSITORY, folders.ENVIRONMENTS, folders.PEERS)
+    return {"PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "3", "FINDER_PROGRESS": "0"}
 
 
 def search(  # noqa: PLR0917

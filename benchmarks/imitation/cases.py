@@ -1,4 +1,4 @@
-"""What `imitation/returns.py` trains: experts, and agents that learn from their demonstrations."""
+"""Experts, and agents that learn from their demonstrations, for `imitation/returns.py`."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ SPENDING = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 
 def code() -> str:
     """Return a digest of the code that decides and of the code that measures."""
-    rooms = ("analysis", "judging", "schedulers", "simulation", "statistics")
+    rooms = ("judging", "schedulers", "simulation", "statistics")
     files = [Path(__file__).with_name("measures.py")]
     for room in rooms:
         files += [path for path in sorted((folders.REPOSITORY / "studies" / room).iterdir()) if path.suffix == ".py"]

@@ -21,15 +21,12 @@ from benchmarks import folders
 from benchmarks.picks.tables_cases import LENGTHS
 from benchmarks.picks.unseen import N_JUDGES, available, files, interval
 from benchmarks.result_lines import write_table
-from studies.judging.learning_rate_estimate import cost_of_choice
+from studies.judging.learning_rate_estimate import LITTLE, cost_of_choice
 from studies.simulation.design import SearchDesign
 from studies.simulation.proposals import PlannedProposals
 from studies.simulation.replay import CLOSE
 from studies.simulation.run_table import RunTable
 from studies.simulation.simulated_search import simulate
-
-SAFE = 0.1
-"""Largest stated cost of a safe verdict, as a share of the range of the trials."""
 
 Array = np.ndarray[Any, Any]
 
@@ -101,7 +98,7 @@ def verdicts(tables: Sequence[RunTable], design: Design, length: int, replays: i
         cost = cost_of_choice(pick, [each for each in verdict.ranked if each.tied], verdict.ranked)
         means = table.values[:, :, -1].mean(axis=1)
         best = means[trials].max() - means[search.pick]
-        found.append((float(best / np.ptp(means[trials])), cost, bool(pick.tied and cost <= SAFE)))
+        found.append((float(best / np.ptp(means[trials])), cost, bool(pick.tied and cost <= LITTLE)))
     return found
 
 
@@ -146,7 +143,7 @@ def main() -> None:
         for length in (2, 8):
             told = [row for name in tables for row in verdicts(tables[name], design, length, arguments.verdicts)]
             safe = [(regret, cost) for regret, cost, is_safe in told if is_safe]
-            far = np.mean([regret > SAFE for regret, _ in safe])
+            far = np.mean([regret > LITTLE for regret, _ in safe])
             over = np.mean([regret > cost + 1e-9 for regret, cost in safe])
             lines.append(
                 f"| {design.n_trials} | {design.n_seeds} | {design.n_finalists} x {design.n_further} | "

@@ -86,9 +86,7 @@ def search(case: Case, env_steps: int, number: int) -> Json:
 
 
 def _environment() -> dict[str, str]:
-    path = os.pathsep.join(
-        [str(folders.ENVIRONMENTS), *filter(None, [os.environ.get("PYTHONPATH")])]
-    )  # of new_environments
+    path = folders.python_path(folders.ENVIRONMENTS)  # of new_environments
     return {**os.environ, "PYTHONPATH": path, "FINDER_PROGRESS": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 

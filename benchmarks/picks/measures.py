@@ -1,4 +1,4 @@
-"""What is measured of search policies and of what is stated, each of one table; run by `compare.py`."""
+"""Measurements of search policies and of stated intervals, each of one table; run by `compare.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `benchmarks/picks/compare.py` has measured, as text; and the searches whose time it measures."""
+"""Results of `benchmarks/picks/compare.py` as text, and the searches whose time it measures."""
 
 from __future__ import annotations
 

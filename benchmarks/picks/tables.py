@@ -182,9 +182,7 @@ def make(names: list[str], processes: int) -> None:
     for name in todo:
         if all(part[0] != name for part in parts):
             merge(name)
-    path = os.pathsep.join(
-        [str(folders.ENVIRONMENTS), *filter(None, [os.environ.get("PYTHONPATH")])]
-    )  # of new_environments
+    path = folders.python_path(folders.ENVIRONMENTS)  # of new_environments
     running: list[tuple[subprocess.Popen[bytes], str, str]] = []
     while parts or running:
         while parts and len(running) < processes:

@@ -130,7 +130,7 @@ def growth() -> None:
 
 
 def halving(rounds: int, env_steps: int) -> None:
-    """What successive halving over 64 configurations costs of training all of them to the end."""
+    """Measure successive halving over 64 configurations beside training all of them to the end."""
     lines = [
         f"64 learning rates, PPO, {env_steps:,} environment steps each; a quarter goes on from rungs at 1/16 (the "
         f"first report after it is at 1/10) and at 1/4 of the budget. Medians of {rounds} rounds in turns. Starting "

@@ -10,7 +10,7 @@ from benchmarks.training.population_search import PARAMS, note, write
 
 
 def floor() -> None:
-    """What the gradient steps of one member cost beside their arithmetic at the speed of NumPy's matrix product."""
+    """Measure gradient steps of one member beside their arithmetic at the speed of NumPy's matrix product."""
     import numpy as np
 
     from agents import AgentSpec

@@ -10,7 +10,7 @@ from benchmarks.training.population_search import note, write
 
 
 def memory() -> None:
-    """What 128 DQN members with full replays take, and whether a process grows over 500 trials."""
+    """Measure the memory of 128 DQN members with full replays, and the growth of a process over 500 trials."""
     ran = subprocess.run([sys.executable, "-c", _REPLAYS], capture_output=True, text=True, check=True)
     full = json.loads(ran.stdout.strip().splitlines()[-1])
     note(what="replays", **full)

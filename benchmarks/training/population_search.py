@@ -62,7 +62,7 @@ def search(
 
 
 def one(words: str) -> None:
-    """What `search` runs."""
+    """Run one search and print what it did, as the child process of `search`."""
     import numpy as np
 
     from agents.backend.silence import import_tensorflow

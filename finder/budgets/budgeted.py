@@ -108,7 +108,7 @@ class BudgetedSearch:
         if self.spec.minutes is not None and self.asked.chooses_budget:
             how = "of the study" if earlier is not None else f"chosen for {counted_minutes(self.spec.minutes)}"
             notes.append(f"the {self.spec.env_steps:,} environment steps of each run are those {how}{self._fewer()}")
-        elif earlier is None and (fewer := self._fewer()):
+        elif fewer := self._fewer():
             notes.append(f"the search is planned{fewer}")
         return tuple(notes)
 

@@ -67,7 +67,10 @@ def with_choices_of(spec: StudySpec, earlier: StudySpec) -> StudySpec:
     chosen: dict[str, Any] = {"env_steps": earlier.env_steps}
     if not spec.plan():
         left_open = {"seeds", "confirm", "confirm_seeds"} - spec.model_fields_set
-        chosen |= {name: min(getattr(spec, name), getattr(earlier, name)) for name in left_open - {"seeds"}}
+        if "confirm" in left_open:
+            chosen["confirm"] = min(spec.confirm, earlier.confirm)
+        if "confirm_seeds" in left_open:
+            chosen["confirm_seeds"] = min(spec.confirm_seeds, earlier.confirm_seeds)
         if "seeds" in left_open and earlier.seeds == spec.seeds[: len(earlier.seeds)]:
             chosen["seeds"] = earlier.seeds
     return spec.model_copy(update=chosen)

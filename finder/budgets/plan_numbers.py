@@ -40,8 +40,8 @@ def with_budget(spec: StudySpec, env_steps: int, n_trials: int | None = None) ->
 
 def estimated_time(spec: StudySpec, costs: Costs, n_trials: int, at_once: int | None) -> TimeEstimate:
     """Estimate the time of a search with a budget in environment steps."""
-    courses, costs = expected_courses(spec, n_trials, at_once), costs.of_study(spec)
-    costs = replace(costs, n_structures=min(costs.n_structures, n_trials))
+    courses = expected_courses(spec, n_trials, at_once)
+    costs = replace(costs.of_study(spec), n_structures=min(costs.n_structures, n_trials))
     seconds = sum(costs.batch_seconds(course, len(spec.seeds)) for course in courses)
     n_confirmed = n_finalists(spec, n_trials)
     return TimeEstimate(

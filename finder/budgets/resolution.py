@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from finder.budgets.estimating import Measured, longest_episode_of
 from finder.budgets.plan_numbers import estimated_time, expected_steps, with_budget
+from finder.budgets.run_length import least_useful_steps
 from finder.budgets.search_plan import counted_minutes
 from finder.executors.preparation import n_trials_of
 from studies.adapters.expected_pruning import expected_courses
@@ -23,13 +24,6 @@ if TYPE_CHECKING:
 
 TARGET = 0.95
 """Share of the minutes that a search is planned for; the rest is for what was not measured."""
-
-USUAL_STEPS = 50_000
-"""Environment steps of a long run where none are given (`horizon`): the default budget of a run of `finder.tune`."""
-
-_SHORTEST = 4
-"""Runs should be at least this part of the long run. At a cost of nine long runs, 20 trials of three seeds have runs of
-an eighth of it and a regret of 9%, those of one seed a quarter and 3% (benchmarks/results/designs.md)."""
 
 _SMALLER_DESIGNS: tuple[dict[str, int], ...] = (
     {"seeds": 2},
@@ -168,8 +162,8 @@ def _resolved(spec: StudySpec, budget: _Budget, least: int) -> StudySpec:
     if env_steps is None:
         needed = budget.cost(with_budget(design, least))
         what = f"{counted(n_trials_of(design), 'trial')} of {counted(least, 'environment step')} with {_seeds(design)}"
-        others = ", or fewer candidates, seeds or confirmations" if spec.plan() else ", or fewer trials (--n-trials)"
-        raise _too_little(budget, needed, what, others if n_trials_of(design) > 1 else ", or shorter runs")
+        fewer = "fewer candidates, seeds or confirmations" if spec.plan() else "fewer trials (--n-trials)"
+        raise _too_little(budget, needed, what, fewer if n_trials_of(design) > 1 else "shorter runs")
     if env_steps < longest:
         return with_budget(design, max(least, _rounded_down(env_steps)))
     chosen = with_budget(design, longest)
@@ -179,7 +173,7 @@ def _resolved(spec: StudySpec, budget: _Budget, least: int) -> StudySpec:
 
 def _long_enough(spec: StudySpec, budget: _Budget, least: int, longest: int) -> tuple[StudySpec, int | None]:
     """Return the largest design with runs that are long enough, else the smallest; its steps, None if too few."""
-    wanted = (USUAL_STEPS if spec.horizon is None else spec.horizon) // _SHORTEST
+    wanted = least_useful_steps(spec.horizon)
     design, env_steps = spec, None
     for design in _designs(spec):
         env_steps = _longest_run(design, budget, least, longest)
@@ -212,14 +206,14 @@ def _most_trials(spec: StudySpec, budget: _Budget, least: int) -> int | None:
     return _largest(lambda n: budget.cost(spec.model_copy(update={"n_trials": n})), budget.amount, least, _MOST_TRIALS)
 
 
-def _too_little(budget: _Budget, needed: float, what: str, others: str = ", or shorter runs") -> StudyError:
+def _too_little(budget: _Budget, needed: float, what: str, instead: str = "shorter runs") -> StudyError:
     flag = f"--{budget.field.replace('_', '-')}"
     amount = budget.text(needed)
     unit = ("minute" if budget.field == "minutes" else "environment step") + ("" if amount == "1" else "s")
     too_few = "is too little" if budget.given.startswith("1 ") else "are too few"
     return StudyError(
         f"{budget.given} {too_few}: {what} would take about {amount} {unit}, confirmation included. Give {flag} "
-        f"{amount} ({budget.field}={amount}){others}."
+        f"{amount} ({budget.field}={amount}), or {instead}."
     )
 
 

@@ -142,7 +142,6 @@ class LRFinder:
             [agent],
             chosen,
             env_steps=env_steps,
-            default_env_steps=50_000,
             episodes=episodes,
             metric=metric,
             trials=tuple({name: rate} for rate in spread_order(candidates)),

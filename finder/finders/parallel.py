@@ -123,7 +123,6 @@ class ParallelFinder:
             list(self.agents.values()),
             chosen,
             env_steps=env_steps,
-            default_env_steps=50_000,
             episodes=episodes,
             metric=metric,
             labels=labels,

@@ -162,10 +162,11 @@ def tune(
     spaces = parse_spaces(spec, searched)
     is_plan = canonical_sampler_name(sampler) in GRID_SAMPLERS
     is_default = not (params or is_plan or only_live)
-    begins_tuned = first is None and is_default and warm_start is None and has_tuned_values(as_fixed)
+    is_known = is_default and has_tuned_values(as_fixed)
+    begins_tuned = is_known and first is None and warm_start is None
     given_first = ZOO if begins_tuned else first or ()
     asked = ZOO in ([given_first] if isinstance(given_first, str) else given_first)
-    if is_default and (asked or (has_tuned_values(as_fixed) and (given_first or warm_start is not None))):
+    if is_default and (asked or (is_known and (given_first or warm_start is not None))):
         spaces = widened(spaces, as_fixed, fixed)  # the same space whatever is tried first
     current = current_params(as_fixed, spaces)
     try:
@@ -183,7 +184,6 @@ def tune(
         [spec],
         options,
         env_steps=env_steps,
-        default_env_steps=50_000,
         episodes=episodes,
         metric=metric,
         params=spaces,

@@ -11,6 +11,7 @@ from agents.contract.spec import AgentSpec, FunctionSpec
 from agents.distributed.strategies import StrategySpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.trust.loading import place_of
+from finder.budgets.run_length import USUAL_STEPS, least_useful_steps
 from finder.search.observer import Observer, ObserverOptions
 from finder.trials.metric import study_metrics
 from studies.defaults import DEFAULT_STORAGE
@@ -140,7 +141,7 @@ def make_spec(
     *,
     env_steps: int | None,
     episodes: int | None,
-    default_env_steps: int,
+    default_env_steps: int = USUAL_STEPS,
     metric: str | Sequence[str],
     labels: Sequence[str] = (),
     **fields: Any,
@@ -227,7 +228,7 @@ def default_steps_for(horizon: int) -> int:
 
     The budget is the horizon up to `AFFORDABLE`, then `AFFORDABLE`, and at least a quarter of the horizon.
     """
-    return max(min(horizon, AFFORDABLE), horizon // 4)
+    return max(min(horizon, AFFORDABLE), least_useful_steps(horizon))
 
 
 def spread_order(values: Sequence[_T]) -> list[_T]:

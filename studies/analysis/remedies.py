@@ -64,8 +64,8 @@ def more_seeds(spec: StudySpec, n: int) -> Remedy:
 def longer_runs(spec: StudySpec, budget: int) -> Remedy:
     """Return the search with this budget for each run, which is another study."""
     unit, word = ("env_steps", "steps") if spec.env_steps is not None else ("episodes", "episodes")
-    has_limit = spec.minutes is not None or spec.total_env_steps is not None  # which chooses the steps of each run
-    runs = "longer runs" if has_limit else f"runs of {budget:,} {'environment steps' if word == 'steps' else word}"
+    # A budget of the whole search chooses the steps of each run.
+    runs = "longer runs" if spec.has_limit else f"runs of {budget:,} {'environment steps' if word == 'steps' else word}"
     return Remedy(
         changes=((unit, budget), ("study_name", _name_of_variant(spec, f"{budget}-{word}"))),
         purpose=f"{runs}; another study",
@@ -79,7 +79,7 @@ def within_limit(spec: StudySpec, remedy: Remedy) -> Remedy:
     More seeds and longer runs need as many times more. What joins the study needs more than it had, and the study's
     name, as another budget begins another study by default.
     """
-    if spec.minutes is None and spec.total_env_steps is None:
+    if not spec.has_limit:
         return remedy
     changes = dict(remedy.changes)
     factor = 1.0 if "space" in changes else 2.0

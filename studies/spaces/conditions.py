@@ -190,12 +190,13 @@ _MISSING = object()
 
 def condition_text(space: Space) -> str:
     """Return the conditions of a space as its notation has them: `@optimizer=sgd,rmsprop`; "" if it has none."""
-    return "".join(f"@{other}={','.join(map(_word, values))}" for other, values in space.when.items())
+    return "".join(f"@{other}={','.join(map(value_text, values))}" for other, values in space.when.items())
 
 
 def _either(values: Sequence[Json]) -> str:
     return " or ".join(map(repr, values))
 
 
-def _word(value: Json) -> str:
+def value_text(value: Json) -> str:
+    """Return a value as flags have it: text as it is, all else as JSON."""
     return value if isinstance(value, str) else json.dumps(value)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 from studies.errors import StudyError, nearest
-from studies.spaces.conditions import condition_text
+from studies.spaces.conditions import condition_text, value_text
 from studies.spaces.spaces import Choice, Fixed, FloatRange, IntRange, Json, Space, is_finite
 
 _CONDITION = re.compile(r"@\s*([^@=\s,:]+)\s*=")
@@ -72,7 +72,7 @@ def space_text(space: Space) -> str:
         text = ":".join([*ends, *(["log"] if space.log else [])]) + step
     else:
         values = space.values if isinstance(space, Choice) else (space.value,)
-        text = ",".join(value if isinstance(value, str) else json.dumps(value) for value in values)
+        text = ",".join(map(value_text, values))
     return f"{text}{condition_text(space)}"
 
 
