@@ -252,7 +252,8 @@ class TestResume:
     @pytest.mark.slow
     def test_advised_command_runs(self, finder: Any) -> None:
         """The command advised after a search with one seed runs unchanged."""
-        ran = finder.small("lr", "ppo", "--env", "CartPole-v1", "--rates=1e-4,1e-3,1e-2", "--set", "n_envs=1")
+        words = ("lr", "ppo", "--env", "CartPole-v1", "--rates=1e-4,1e-3,1e-2", "--set", "n_envs=1", "--confirm=0")
+        ran = finder.small(*words)
         assert ran.code == 0, ran.err
         advised = [
             line.partition("finder ")[2].split("   ")[0] for line in ran.err.splitlines() if "finder lr " in line
@@ -297,11 +298,11 @@ class TestResume:
     def test_advice_uses_the_interface_that_started_the_study(self, finder: Any) -> None:
         storage = f"--storage=sqlite:///{finder.folder}/finder.db"
         words = ("lr", "ppo", "--env", "CartPole-v1", "--rates=1e-3,1e-2")
-        assert finder.small(*words, storage, "--quiet", "--json").code == 0
-        assert finder.small(*words, "--rates=1e-4").code == 0  # a later one adds a rate
+        assert finder.small(*words, "--confirm=0", storage, "--quiet", "--json").code == 0
+        assert finder.small(*words, "--confirm=0", "--rates=1e-4").code == 0  # a later one adds a rate
         best = finder("best", "lr-ppo-CartPole-v1")
         surer = next(line for line in best.err.splitlines() if "--study-name" in line)
-        assert "finder lr ppo --env CartPole-v1 --rates=1e-3,1e-2 --env-steps=600 " in surer
+        assert "finder lr ppo --env CartPole-v1 --rates=1e-3,1e-2 --confirm=0 --env-steps=600 " in surer
         assert "--seeds 3 --study-name lr-ppo-CartPole-v1-3-seeds" in surer
         assert "storage" not in surer
         (finder.folder / "study.toml").write_text(FROM_A_FILE)
