@@ -6,7 +6,8 @@ Within a budget of the whole search, `finder tune` reduces seeds, trials and con
 than a quarter of the long run (`finder/budgets/resolution.py`). Each design is replayed over the tables of 40 seeds
 and four lengths of runs (`tables.py make many`), as in `unseen.py`: 25 seeds that the search does not see judge its
 pick, in runs of the longest length. In the first table, trials are random candidates and nothing is pruned; the
-finalists' further seeds decide.
+finalists' further seeds decide. In the second, trials are planned rates that race, as in `finder lr` (those of Adam)
+and `finder opt` (all candidates).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from benchmarks.picks.tables_cases import LENGTHS
 from benchmarks.picks.unseen import N_JUDGES, available, files, interval
 from benchmarks.result_lines import write_table
 from studies.judging.learning_rate_estimate import LITTLE, cost_of_choice
+from studies.schedulers.schedulers import make_scheduler
 from studies.simulation.design import SearchDesign
 from studies.simulation.proposals import PlannedProposals
 from studies.simulation.replay import CLOSE
@@ -102,10 +104,49 @@ def verdicts(tables: Sequence[RunTable], design: Design, length: int, replays: i
     return found
 
 
+PLANS = (Design(0, 3, 3, 5), Design(0, 2, 3, 5), Design(0, 1, 3, 5), Design(0, 1, 3, 3), Design(0, 1, 2, 3))
+"""Designs of a search whose trials are planned, the default one first."""
+
+
+def races(
+    tables: Sequence[RunTable], design: Design, length: int, optimizer: str | None, replays: int
+) -> list[tuple[float, float]]:
+    """Return the regret of each replay of a plan that races, and its cost in runs of the longest length.
+
+    Args:
+        tables: Runs of each of `LENGTHS`.
+        design: The design; its number of trials is that of the plan.
+        length: Length of the runs of the search, of `LENGTHS`.
+        optimizer: Optimizer whose rates are planned, among which the regret is measured; None: all candidates.
+        replays: Number of replays; their seeds are the same for all designs.
+    """
+    table, longest = tables[LENGTHS.index(length)], tables[-1].values[:, :, -1]
+    plan = [i for i, row in enumerate(table.params) if optimizer in (None, row["optimizer"])]
+    means, found = longest.mean(axis=1), []
+    best, span = max(plan, key=lambda i: means[i]), np.ptp(means[plan])
+    for replay in range(replays):
+        rng = np.random.default_rng(replay)
+        seeds = rng.permutation(longest.shape[1])
+        judges, others = seeds[:N_JUDGES], seeds[N_JUDGES:]
+        own = table.only_seeds(others[: design.n_seeds + design.n_further])
+        race = SearchDesign(
+            scheduler=make_scheduler("race", {}, table.marks, table.params[0], "race"),
+            n_seeds=design.n_seeds,
+            n_finalists=design.n_finalists,
+            n_further=design.n_further,
+        )
+        search = simulate(own, PlannedProposals(own, [int(i) for i in rng.permutation(plan)], design.n_seeds), race)
+        unseen = longest[:, judges].mean(axis=1)
+        assert search.pick is not None
+        found.append((float((unseen[best] - unseen[search.pick]) / span), search.cost * length / LENGTHS[-1]))
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replays", type=int, default=500)
-    parser.add_argument("--verdicts", type=int, default=60, help="replays of the second table")
+    parser.add_argument("--races", type=int, default=50, help="replays of the second table")
+    parser.add_argument("--verdicts", type=int, default=60, help="replays of the third table")
     arguments = parser.parse_args()
     tables = {name: [RunTable.read(path) for path in files(name)] for name in available()}
     rows = []
@@ -130,6 +171,27 @@ def main() -> None:
             f"| {cost:.1f} | {design.n_trials} | {design.n_seeds} | {design.n_finalists} x {design.n_further} | "
             f"{length}/{LENGTHS[-1]} | {regret:.1%} ({low:.1%} to {high:.1%}) | {close:.0%} |"
         )
+    lines += [
+        "",
+        f"Planned rates that race, {arguments.races} replays.",
+        "",
+        "| plan | cost | seeds | finalists x further seeds | length of runs | regret (95%) | close |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for label, optimizer in (("rates of Adam", "adam"), ("all candidates", None)):
+        rows = []
+        for design in PLANS:
+            for length in LENGTHS:
+                told = [races(tables[name], design, length, optimizer, arguments.races) for name in tables]
+                own = [[regret for regret, _ in each] for each in told]
+                cost = float(np.mean([spent for each in told for _, spent in each]))
+                close = np.mean([np.mean(np.array(each) <= CLOSE) for each in own])
+                rows.append((cost, design, length, float(np.mean(own)), interval(own), close))
+        for cost, design, length, regret, (low, high), close in sorted(rows):
+            lines.append(
+                f"| {label} | {cost:.1f} | {design.n_seeds} | {design.n_finalists} x {design.n_further} | "
+                f"{length}/{LENGTHS[-1]} | {regret:.1%} ({low:.1%} to {high:.1%}) | {close:.0%} |"
+            )
     lines += [
         "",
         f"Verdicts of {arguments.verdicts} replays of each table, and how far the pick really is from the best trial "

@@ -188,12 +188,14 @@ def _longest_run(spec: StudySpec, budget: _Budget, least: int, longest: int) -> 
 
 
 def _designs(spec: StudySpec) -> Iterator[StudySpec]:
-    """Yield a study, and then with fewer seeds, trials and confirmations, as far as they are at their defaults."""
+    """Yield a study, and then with fewer seeds, trials and confirmations, as far as they are at their defaults.
+
+    Without a confirmation the seeds remain, as nothing else shows how sure the pick is.
+    """
     yield spec
-    if spec.plan():
-        return
+    given = {*spec.model_fields_set, *(["n_trials"] if spec.plan() else []), *([] if spec.confirm else ["seeds"])}
     for design in _SMALLER_DESIGNS:
-        own: dict[str, Any] = {name: n for name, n in design.items() if name not in spec.model_fields_set}
+        own: dict[str, Any] = {name: n for name, n in design.items() if name not in given}
         if "seeds" in own:
             own["seeds"] = spec.seeds[: own["seeds"]]
         if "n_trials" in own:

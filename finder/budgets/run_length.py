@@ -7,7 +7,8 @@ USUAL_STEPS = 50_000
 
 _SHORTEST = 4
 """Runs should be at least this part of the long run. At a cost of nine long runs, 20 trials of three seeds have runs of
-an eighth of it and a regret of 9%, those of one seed a quarter and 3% (benchmarks/results/designs.md)."""
+an eighth of it and a regret of 9%, those of one seed a quarter and 3%; of planned rates at equal length, three seeds
+are no better than one (benchmarks/results/designs.md)."""
 
 
 def least_useful_steps(horizon: int | None) -> int:

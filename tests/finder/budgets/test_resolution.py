@@ -107,12 +107,25 @@ def test_total_steps_have_fewer_seeds_and_trials_too() -> None:
     assert (len(chosen.seeds), chosen.n_trials, chosen.env_steps) == (1, 8, 3_570)
 
 
-def test_plans_keep_their_seeds() -> None:
-    asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "confirm": 0, "horizon": 100_000, "minutes": 1}
+@pytest.mark.parametrize(
+    ("horizon", "given", "expected"),
+    [  # 50,000 steps for four planned trials: seeds, finalists, further seeds, and the steps of each run
+        (5_000, {}, (3, 3, 5, 1_850)),  # 27 runs
+        (10_000, {}, (1, 3, 5, 2_630)),  # 19 runs; 23 would have fewer than 2,500 steps
+        (15_000, {}, (1, 3, 3, 3_840)),  # 13 runs
+        (50_000, {}, (1, 2, 3, 5_000)),  # 10 runs
+        (50_000, {"seeds": 3}, (3, 2, 3, 2_770)),  # 18 runs
+        (50_000, {"confirm": 0}, (3, 0, 3, 4_160)),  # 12 runs: nothing else shows how sure the pick is
+    ],
+)
+def test_plans_have_fewer_seeds_and_confirmations(
+    horizon: int, given: dict[str, Any], expected: tuple[int, ...]
+) -> None:
     rows = [{"learning_rate": 10.0**-k} for k in range(1, 5)]
-    plan = StudySpec(**asked, pruner="none", trials=rows)  # type: ignore[arg-type]
-    chosen = within_minutes(plan, measured(0.001), AGENTS, spent=4.0)
-    assert (len(chosen.seeds), chosen.env_steps) == (3, 4_160)  # 50,000 steps of 12 runs
+    asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "trials": rows, "minutes": 1}
+    chosen = within_minutes(StudySpec(**asked, **given, horizon=horizon), measured(0.001), AGENTS, spent=4.0)  # type: ignore[arg-type]
+    assert len(chosen.plan()) == 4
+    assert (len(chosen.seeds), chosen.confirm, chosen.confirm_seeds, chosen.env_steps) == expected
 
 
 @pytest.mark.parametrize(("minutes", "needed"), [(0.1, "0.3"), (0.01, "0.3")])
