@@ -13,6 +13,7 @@ from finder.budgets.estimating import AgentOf, Measured, longest_episode_of, mak
 from finder.budgets.limit import Limit
 from finder.budgets.meters import Meter, StepMeter, TimeMeter
 from finder.budgets.resolution import chooses_trials, refuse_contradictions, within_minutes, within_steps
+from finder.budgets.run_length import USUAL_STEPS, least_useful_steps
 from finder.budgets.search_plan import SearchPlan, chosen_text, counted_minutes
 from finder.executors.executor import Executor
 from finder.executors.preparation import n_trials_of
@@ -124,7 +125,13 @@ class BudgetedSearch:
             (spec.confirm_seeds, asked.confirm_seeds, "further seed"),
         ]
         fewer = [f"{counted(now, word)} instead of {before}" for now, before, word in pairs if now < before]
-        return f", with {', '.join(fewer)}, so that runs are not too short" if fewer else ""
+        if not fewer:
+            return ""
+        assert spec.env_steps is not None
+        wanted, horizon = least_useful_steps(spec.horizon), spec.horizon or USUAL_STEPS
+        rest = f"; a quarter of a long run of {horizon:,} steps (--horizon) would be {wanted:,}"
+        short = rest if spec.env_steps < wanted else ""
+        return f", with {', '.join(fewer)}, so that runs are longer{short}"
 
 
 def budgeted_search(

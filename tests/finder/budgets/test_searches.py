@@ -144,6 +144,30 @@ def test_spare_time_goes_to_further_seeds(speed: list[float], spent: list[float]
         assert len(confirmation.user_attrs["seed_values"]) == 20
 
 
+@pytest.mark.parametrize(
+    ("minutes", "horizon", "note"),
+    [  # 0.1 s a step: at 2 minutes about 1,100 steps for 11, 7 or 5 runs
+        (2, 400, None),
+        (2, 600, "with 1 seed instead of 3, so that runs are longer"),
+        (
+            2,
+            1_600,
+            "with 1 seed instead of 3, 3 further seeds instead of 5, so that runs are longer; a quarter of a long run of "
+            "1,600 steps (--horizon) would be 400",
+        ),
+    ],
+)
+def test_plan_says_of_what_there_is_less(speed: list[float], minutes: int, horizon: int, note: str | None) -> None:
+    options = {**QUICK, "minutes": minutes, "horizon": horizon, "confirm": 1}
+    del options["seeds"]
+    plan = finder.dry_run(LRFinder("ppo", ENV).grid, rates=RATES, storage=None, **options)
+    [told] = [each for each in plan.notes if "chosen for 2 minutes" in each]
+    if note is None:
+        assert told.endswith("are those chosen for 2 minutes")
+    else:
+        assert told.endswith(f", {note}")
+
+
 @pytest.mark.slow
 def test_given_number_of_further_seeds_is_kept(speed: list[float], spent: list[float]) -> None:
     with grid(None, minutes=2, confirm=1, confirm_seeds=2).study as study:
