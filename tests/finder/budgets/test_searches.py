@@ -138,7 +138,9 @@ def test_running_trials_stop_when_the_time_is_over(storage: str, speed: list[flo
 
 @pytest.mark.slow
 def test_spare_time_goes_to_further_seeds(speed: list[float], spent: list[float]) -> None:
-    with grid(None, minutes=2, confirm=1, horizon=600).study as study:  # runs of a quarter of it have time for five seeds
+    with grid(
+        None, minutes=2, confirm=1, horizon=600
+    ).study as study:  # runs of a quarter of it have time for five seeds
         [confirmation] = study.confirmation_trials()
         assert study.spec.confirm_seeds == 20
         assert len(confirmation.user_attrs["seed_values"]) == 20
