@@ -138,9 +138,8 @@ def test_running_trials_stop_when_the_time_is_over(storage: str, speed: list[flo
 
 @pytest.mark.slow
 def test_spare_time_goes_to_further_seeds(speed: list[float], spent: list[float]) -> None:
-    with grid(
-        None, minutes=2, confirm=1, horizon=600
-    ).study as study:  # runs of a quarter of it have time for five seeds
+    # Runs of a quarter of the long run leave time for five further seeds.
+    with grid(None, minutes=2, confirm=1, horizon=600).study as study:
         [confirmation] = study.confirmation_trials()
         assert study.spec.confirm_seeds == 20
         assert len(confirmation.user_attrs["seed_values"]) == 20
@@ -154,8 +153,8 @@ def test_spare_time_goes_to_further_seeds(speed: list[float], spent: list[float]
         (
             2,
             1_600,
-            "with 1 seed instead of 3, 3 further seeds instead of 5, so that runs are longer; a quarter of a long run of "
-            "1,600 steps (--horizon) would be 400",
+            "with 1 seed instead of 3, 3 further seeds instead of 5, so that runs are longer; a quarter of a long run "
+            "of 1,600 steps (--horizon) would be 400",
         ),
     ],
 )
