@@ -1,6 +1,6 @@
 """Few seeds and trials of longer runs, or many of shorter ones? Designs of `finder tune` at about equal cost.
 
-    python -m benchmarks.picks.designs  # results/designs.md, from the tables of 40 seeds; two minutes
+    python -m benchmarks.picks.designs  # results/designs.md, from the tables of 40 seeds; eight minutes
 
 Within a budget of the whole search, `finder tune` reduces seeds, trials and confirmations before runs become shorter
 than a quarter of the long run (`finder/budgets/resolution.py`). Each design is replayed over the tables of 40 seeds
@@ -13,7 +13,7 @@ and `finder opt` (all candidates).
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,6 +142,32 @@ def races(
     return found
 
 
+def plan_lines(tables: Mapping[str, Sequence[RunTable]], replays: int) -> list[str]:
+    """Return the table of planned rates."""
+    lines = [
+        "",
+        f"Planned rates that race, {replays} replays.",
+        "",
+        "| plan | cost | seeds | finalists x further seeds | length of runs | regret (95%) | close |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for label, optimizer in (("rates of Adam", "adam"), ("all candidates", None)):
+        rows = []
+        for design in PLANS:
+            for length in LENGTHS:
+                told = [races(tables[name], design, length, optimizer, replays) for name in tables]
+                own = [[regret for regret, _ in each] for each in told]
+                cost = float(np.mean([spent for each in told for _, spent in each]))
+                close = np.mean([np.mean(np.array(each) <= CLOSE) for each in own])
+                rows.append((cost, design, length, float(np.mean(own)), interval(own), close))
+        for cost, design, length, regret, (low, high), close in sorted(rows):
+            lines.append(
+                f"| {label} | {cost:.1f} | {design.n_seeds} | {design.n_finalists} x {design.n_further} | "
+                f"{length}/{LENGTHS[-1]} | {regret:.1%} ({low:.1%} to {high:.1%}) | {close:.0%} |"
+            )
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replays", type=int, default=500)
@@ -171,27 +197,7 @@ def main() -> None:
             f"| {cost:.1f} | {design.n_trials} | {design.n_seeds} | {design.n_finalists} x {design.n_further} | "
             f"{length}/{LENGTHS[-1]} | {regret:.1%} ({low:.1%} to {high:.1%}) | {close:.0%} |"
         )
-    lines += [
-        "",
-        f"Planned rates that race, {arguments.races} replays.",
-        "",
-        "| plan | cost | seeds | finalists x further seeds | length of runs | regret (95%) | close |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for label, optimizer in (("rates of Adam", "adam"), ("all candidates", None)):
-        rows = []
-        for design in PLANS:
-            for length in LENGTHS:
-                told = [races(tables[name], design, length, optimizer, arguments.races) for name in tables]
-                own = [[regret for regret, _ in each] for each in told]
-                cost = float(np.mean([spent for each in told for _, spent in each]))
-                close = np.mean([np.mean(np.array(each) <= CLOSE) for each in own])
-                rows.append((cost, design, length, float(np.mean(own)), interval(own), close))
-        for cost, design, length, regret, (low, high), close in sorted(rows):
-            lines.append(
-                f"| {label} | {cost:.1f} | {design.n_seeds} | {design.n_finalists} x {design.n_further} | "
-                f"{length}/{LENGTHS[-1]} | {regret:.1%} ({low:.1%} to {high:.1%}) | {close:.0%} |"
-            )
+    lines += plan_lines(tables, arguments.races)
     lines += [
         "",
         f"Verdicts of {arguments.verdicts} replays of each table, and how far the pick really is from the best trial "
