@@ -1,13 +1,12 @@
-"""Few seeds and trials of longer runs, or many of shorter ones? Designs of `finder tune` at about equal cost.
+"""Few seeds and trials of longer runs, or many of shorter ones? Designs of a search at about equal cost.
 
-    python -m benchmarks.picks.designs  # results/designs.md, from the tables of 40 seeds; eight minutes
+    python -m benchmarks.picks.designs  # results/designs.md, from the tables of 40 seeds; a quarter of an hour
 
-Within a budget of the whole search, `finder tune` reduces seeds, trials and confirmations before runs become shorter
-than a quarter of the long run (`finder/budgets/resolution.py`). Each design is replayed over the tables of 40 seeds
-and four lengths of runs (`tables.py make many`), as in `unseen.py`: 25 seeds that the search does not see judge its
-pick, in runs of the longest length. In the first table, trials are random candidates and nothing is pruned; the
-finalists' further seeds decide. In the second, trials are planned rates that race, as in `finder lr` (those of Adam)
-and `finder opt` (all candidates).
+Within a budget of the whole search, searches reduce seeds, confirmations and trials rather than the length of runs
+(`finder/budgets/resolution.py`). Each design is replayed over the tables of 40 seeds and four lengths of runs
+(`tables.py make many`), as in `unseen.py`: 25 seeds that the search does not see judge its pick, in runs of the
+longest length. Trials race. They are 20 random candidates or fewer, as in `finder tune`, or all of them, as in
+`finder lr` (the rates of Adam) and `finder opt` (all candidates).
 """
 
 from __future__ import annotations
@@ -34,47 +33,20 @@ Array = np.ndarray[Any, Any]
 
 
 class Design(NamedTuple):
-    """Numbers of trials, of seeds of each, of finalists, and of their further seeds."""
+    """Numbers of trials (None: all that are planned), of seeds of each, of finalists, and of their further seeds."""
 
-    n_trials: int
+    n_trials: int | None
     n_seeds: int
     n_finalists: int
     n_further: int
 
-    @property
-    def n_runs(self) -> int:
-        """Runs of the search and of the confirmation."""
-        return self.n_trials * self.n_seeds + self.n_finalists * self.n_further
 
+RUNS = ((3, 3, 5), (2, 3, 5), (1, 3, 5), (1, 3, 3), (1, 2, 3))
+"""Seeds, finalists and their further seeds of `finder/budgets/resolution.py`, the default ones first."""
 
-DESIGNS = (Design(20, 3, 3, 5), Design(20, 2, 3, 5), Design(20, 1, 3, 5), Design(12, 1, 3, 3), Design(8, 1, 2, 3))
-"""The designs of `finder/budgets/resolution.py`, the default one first."""
-
-
-def regrets(tables: Sequence[RunTable], design: Design, length: int, replays: int) -> list[float]:
-    """Return the regret of each replay, as a share of the range of all candidates.
-
-    Args:
-        tables: Runs of each of `LENGTHS`, of the same candidates and seeds.
-        design: The design.
-        length: Length of the runs of the search, of `LENGTHS`.
-        replays: Number of replays; their seeds are the same for all designs.
-    """
-    seen, longest = (table.values[:, :, -1] for table in (tables[LENGTHS.index(length)], tables[-1]))
-    means = longest.mean(axis=1)
-    found = []
-    for replay in range(replays):
-        rng = np.random.default_rng(replay)
-        seeds = rng.permutation(longest.shape[1])
-        judges, others = seeds[:N_JUDGES], seeds[N_JUDGES:]
-        trials = rng.permutation(len(means))[: design.n_trials]
-        first = seen[np.ix_(trials, others[: design.n_seeds])].mean(axis=1)
-        finalists = trials[np.argsort(-first, kind="stable")[: design.n_finalists]]
-        further = others[design.n_seeds : design.n_seeds + design.n_further]
-        pick = finalists[np.argmax(seen[np.ix_(finalists, further)].mean(axis=1))]
-        unseen = longest[:, judges].mean(axis=1)
-        found.append(float((unseen[np.argmax(means)] - unseen[pick]) / np.ptp(means)))
-    return found
+PLANS = tuple(Design(None, *runs) for runs in RUNS)
+DESIGNS = (*(Design(20, *runs) for runs in RUNS), Design(12, *RUNS[-1]), Design(8, *RUNS[-1]))
+"""Designs of a search whose trials are planned, and of one with a sampler."""
 
 
 def verdicts(tables: Sequence[RunTable], design: Design, length: int, replays: int) -> list[tuple[float, float, bool]]:
@@ -104,26 +76,22 @@ def verdicts(tables: Sequence[RunTable], design: Design, length: int, replays: i
     return found
 
 
-PLANS = (Design(0, 3, 3, 5), Design(0, 2, 3, 5), Design(0, 1, 3, 5), Design(0, 1, 3, 3), Design(0, 1, 2, 3))
-"""Designs of a search whose trials are planned, the default one first."""
-
-
 def races(
     tables: Sequence[RunTable], design: Design, length: int, optimizer: str | None, replays: int
 ) -> list[tuple[float, float]]:
-    """Return the regret of each replay of a plan that races, and its cost in runs of the longest length.
+    """Return the regret of each replay of trials that race, and its cost in runs of the longest length.
 
     Args:
         tables: Runs of each of `LENGTHS`.
-        design: The design; its number of trials is that of the plan.
+        design: The design; its trials are random ones of the candidates.
         length: Length of the runs of the search, of `LENGTHS`.
-        optimizer: Optimizer whose rates are planned, among which the regret is measured; None: all candidates.
+        optimizer: Optimizer whose rates are the candidates, among which the regret is measured; None: all.
         replays: Number of replays; their seeds are the same for all designs.
     """
     table, longest = tables[LENGTHS.index(length)], tables[-1].values[:, :, -1]
-    plan = [i for i, row in enumerate(table.params) if optimizer in (None, row["optimizer"])]
+    candidates = [i for i, row in enumerate(table.params) if optimizer in (None, row["optimizer"])]
     means, found = longest.mean(axis=1), []
-    best, span = max(plan, key=lambda i: means[i]), np.ptp(means[plan])
+    best, span = max(candidates, key=lambda i: means[i]), np.ptp(means[candidates])
     for replay in range(replays):
         rng = np.random.default_rng(replay)
         seeds = rng.permutation(longest.shape[1])
@@ -135,81 +103,47 @@ def races(
             n_finalists=design.n_finalists,
             n_further=design.n_further,
         )
-        search = simulate(own, PlannedProposals(own, [int(i) for i in rng.permutation(plan)], design.n_seeds), race)
+        trials = [int(i) for i in rng.permutation(candidates)][: design.n_trials]
+        search = simulate(own, PlannedProposals(own, trials, design.n_seeds), race)
         unseen = longest[:, judges].mean(axis=1)
         assert search.pick is not None
         found.append((float((unseen[best] - unseen[search.pick]) / span), search.cost * length / LENGTHS[-1]))
     return found
 
 
-def plan_lines(tables: Mapping[str, Sequence[RunTable]], replays: int) -> list[str]:
-    """Return the table of planned rates."""
+def regret_lines(tables: Mapping[str, Sequence[RunTable]], replays: int) -> list[str]:
+    """Return the table of regrets."""
     lines = [
-        "",
-        f"Planned rates that race, {replays} replays.",
-        "",
-        "| plan | cost | seeds | finalists x further seeds | length of runs | regret (95%) | close |",
-        "|---|---|---|---|---|---|---|",
+        "| candidates | cost | trials | seeds | finalists x further seeds | length of runs | regret (95%) | close |",
+        "|---|---|---|---|---|---|---|---|",
     ]
-    for label, optimizer in (("rates of Adam", "adam"), ("all candidates", None)):
+    for label, optimizer, designs in (("all", None, DESIGNS), ("rates of Adam", "adam", PLANS), ("all", None, PLANS)):
         rows = []
-        for design in PLANS:
+        for design in designs:
             for length in LENGTHS:
                 told = [races(tables[name], design, length, optimizer, replays) for name in tables]
                 own = [[regret for regret, _ in each] for each in told]
                 cost = float(np.mean([spent for each in told for _, spent in each]))
                 close = np.mean([np.mean(np.array(each) <= CLOSE) for each in own])
                 rows.append((cost, design, length, float(np.mean(own)), interval(own), close))
-        for cost, design, length, regret, (low, high), close in sorted(rows):
+        for cost, design, length, regret, (low, high), close in sorted(rows, key=lambda row: row[0]):
             lines.append(
-                f"| {label} | {cost:.1f} | {design.n_seeds} | {design.n_finalists} x {design.n_further} | "
-                f"{length}/{LENGTHS[-1]} | {regret:.1%} ({low:.1%} to {high:.1%}) | {close:.0%} |"
+                f"| {label} | {cost:.1f} | {design.n_trials or 'all'} | {design.n_seeds} | "
+                f"{design.n_finalists} x {design.n_further} | {length}/{LENGTHS[-1]} | "
+                f"{regret:.1%} ({low:.1%} to {high:.1%}) | {close:.0%} |"
             )
     return lines
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--replays", type=int, default=500)
-    parser.add_argument("--races", type=int, default=50, help="replays of the second table")
-    parser.add_argument("--verdicts", type=int, default=60, help="replays of the third table")
-    arguments = parser.parse_args()
-    tables = {name: [RunTable.read(path) for path in files(name)] for name in available()}
-    rows = []
-    for design in DESIGNS:
-        for length in LENGTHS:
-            own = [regrets(tables[name], design, length, arguments.replays) for name in tables]
-            close = np.mean([np.mean(np.array(each) <= CLOSE) for each in own])
-            rows.append(
-                (design.n_runs * length / LENGTHS[-1], design, length, float(np.mean(own)), interval(own), close)
-            )
+def verdict_lines(tables: Mapping[str, Sequence[RunTable]], replays: int) -> list[str]:
+    """Return the table of verdicts."""
     lines = [
-        "# Trials, seeds and finalists of a search",
-        "",
-        f"Made by `python -m benchmarks.picks.designs` over {', '.join(tables)}; {arguments.replays} replays. *cost* "
-        "is in runs of the longest length; *close* is the share of replays with a regret of at most 5% of the range.",
-        "",
-        "| cost | trials | seeds | finalists x further seeds | length of runs | regret (95%) | close |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for cost, design, length, regret, (low, high), close in sorted(rows):
-        lines.append(
-            f"| {cost:.1f} | {design.n_trials} | {design.n_seeds} | {design.n_finalists} x {design.n_further} | "
-            f"{length}/{LENGTHS[-1]} | {regret:.1%} ({low:.1%} to {high:.1%}) | {close:.0%} |"
-        )
-    lines += plan_lines(tables, arguments.races)
-    lines += [
-        "",
-        f"Verdicts of {arguments.verdicts} replays of each table, and how far the pick really is from the best trial "
-        "of its search: among those that are *safe*, the shares that are further than a tenth of the range, and "
-        "further than stated.",
-        "",
         "| trials | seeds | finalists x further seeds | length of runs | safe | further than a tenth | than stated |",
         "|---|---|---|---|---|---|---|",
     ]
     for design in DESIGNS:
-        for length in (2, 8):
-            told = [row for name in tables for row in verdicts(tables[name], design, length, arguments.verdicts)]
+        for length in (2, 4, 8):
+            told = [row for name in tables for row in verdicts(tables[name], design, length, replays)]
             safe = [(regret, cost) for regret, cost, is_safe in told if is_safe]
             far = np.mean([regret > LITTLE for regret, _ in safe])
             over = np.mean([regret > cost + 1e-9 for regret, cost in safe])
@@ -217,6 +151,30 @@ def main() -> None:
                 f"| {design.n_trials} | {design.n_seeds} | {design.n_finalists} x {design.n_further} | "
                 f"{length}/{LENGTHS[-1]} | {len(safe) / len(told):.0%} | {far:.1%} | {over:.1%} |"
             )
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--replays", type=int, default=50, help="replays of the regrets")
+    parser.add_argument("--verdicts", type=int, default=60, help="replays of the verdicts")
+    arguments = parser.parse_args()
+    tables = {name: [RunTable.read(path) for path in files(name)] for name in available()}
+    lines = [
+        "# Trials, seeds and finalists of a search",
+        "",
+        f"Made by `python -m benchmarks.picks.designs` over {', '.join(tables)}; {arguments.replays} replays. Trials "
+        "are random ones of the candidates, and race. *cost* is in runs of the longest length; *close* is the share of "
+        "replays with a regret of at most 5% of the range of the candidates.",
+        "",
+        *regret_lines(tables, arguments.replays),
+        "",
+        f"Verdicts of {arguments.verdicts} replays of each table without pruning, and how far the pick really is from "
+        "the best trial of its search: among those that are *safe*, the shares that are further than a tenth of the "
+        "range, and further than stated.",
+        "",
+        *verdict_lines(tables, arguments.verdicts),
+    ]
     write_table(folders.RESULTS / "designs.md", lines)
 
 

@@ -13,7 +13,7 @@ from finder.budgets.estimating import AgentOf, Measured, longest_episode_of, mak
 from finder.budgets.limit import Limit
 from finder.budgets.meters import Meter, StepMeter, TimeMeter
 from finder.budgets.resolution import chooses_trials, refuse_contradictions, within_minutes, within_steps
-from finder.budgets.run_length import USUAL_STEPS, least_useful_steps
+from finder.budgets.run_length import least_useful_steps, long_run_steps
 from finder.budgets.search_plan import SearchPlan, chosen_text, counted_minutes
 from finder.executors.executor import Executor
 from finder.executors.preparation import n_trials_of
@@ -128,8 +128,8 @@ class BudgetedSearch:
         if not fewer:
             return ""
         assert spec.env_steps is not None
-        wanted, horizon = least_useful_steps(spec.horizon), spec.horizon or USUAL_STEPS
-        rest = f"; a quarter of a long run of {horizon:,} steps (--horizon) would be {wanted:,}"
+        wanted, long_run = least_useful_steps(spec.horizon), long_run_steps(spec.horizon)
+        rest = f"; a quarter of a long run of {long_run:,} steps (--horizon) would be {wanted:,}"
         short = rest if spec.env_steps < wanted else ""
         return f", with {', '.join(fewer)}, so that runs are longer{short}"
 
@@ -143,6 +143,7 @@ def budgeted_search(
     why_alone: str = "",
     extends: bool = False,
     storage: StudyStorage | None = None,
+    is_named: bool = False,
     began: float | None = None,
 ) -> BudgetedSearch:
     """Choose what the budget of a whole search leaves open, after a short measurement.
@@ -157,6 +158,8 @@ def budgeted_search(
         why_alone: Why no run can be a member of a population; empty if runs can.
         extends: Whether the range is extended if the best rate is at its edge.
         storage: An open storage. Defaults to the one that the study names.
+        is_named: Whether the user gave the name of the study, which is continued with another budget too. Defaults to
+            False.
         began: Time at which the search began, by `time.monotonic`. Defaults to now.
 
     Raises:
@@ -171,7 +174,7 @@ def budgeted_search(
     )  # fmt: skip
     if not (spec.has_limit or is_dry_run()):
         return search
-    earlier = earlier_study(spec, storage)
+    earlier = earlier_study(spec, storage, is_named=is_named)
     measured = None
     if spec.minutes is not None or is_dry_run():
         measured = measured_search(spec, agent_of, executor, why_alone)

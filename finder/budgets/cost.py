@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from finder.executors.preparation import n_trials_of
 from finder.trials.speed import KEPT_STRUCTURES
 from studies.adapters.expected_pruning import Course
 from studies.spec.objectives import greedy_episodes_of
@@ -159,6 +160,8 @@ class Costs:
         return math.floor(env_steps / self.evaluation_interval + 1e-9) if self.evaluation_interval else 0
 
     def of_study(self, spec: StudySpec) -> Costs:
-        """Return the costs with the evaluations of the runs of a study."""
-        evaluates = greedy_episodes_of(spec) and spec.env_steps is not None
-        return replace(self, evaluation_interval=(spec.env_steps or 0) / spec.n_reports) if evaluates else self
+        """Return the costs with the evaluations of the runs of a study, and no more structures than it has trials."""
+        costs = replace(self, n_structures=min(self.n_structures, n_trials_of(spec)))
+        if not greedy_episodes_of(spec) or spec.env_steps is None:
+            return costs
+        return replace(costs, evaluation_interval=spec.env_steps / spec.n_reports)

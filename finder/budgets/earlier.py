@@ -34,15 +34,19 @@ class EarlierStudy:
     env_steps: int
 
 
-def earlier_study(spec: StudySpec, storage: StudyStorage | None = None) -> EarlierStudy | None:
+def earlier_study(
+    spec: StudySpec, storage: StudyStorage | None = None, *, is_named: bool = False
+) -> EarlierStudy | None:
     """Return the study that a search would continue, None if it would create one.
 
-    A search whose budget is still to be chosen continues the study of its name. Under the default name it continues the
-    study that was begun with the same budget of the whole search, so that another budget begins another study.
+    A search whose budget is still to be chosen continues the study of its name. Under the default name,
+    unless the user gave it, it continues the study that was begun with the same budget of the whole search, so that
+    another budget begins another study.
 
     Args:
         spec: The study of the search.
         storage: An open storage. Defaults to the one that the study names.
+        is_named: Whether the user gave the name of the study. Defaults to False.
     """
     if storage is None and spec.storage == "memory":
         return None
@@ -51,7 +55,7 @@ def earlier_study(spec: StudySpec, storage: StudyStorage | None = None) -> Earli
     except StudyError:  # there is no such storage yet, or opening it for the search reports what is wrong
         return None
     try:
-        return _found(spec, opened)
+        return _found(spec, opened, is_named)
     finally:
         if opened is not storage:
             opened.close()
@@ -75,22 +79,22 @@ def with_choices_of(spec: StudySpec, earlier: StudySpec) -> StudySpec:
     return spec.model_copy(update=chosen)
 
 
-def _found(spec: StudySpec, opened: StudyStorage) -> EarlierStudy | None:
+def _found(spec: StudySpec, opened: StudyStorage, is_named: bool) -> EarlierStudy | None:
     default = default_name(spec.kind, spec.agents, spec.env)
     name, number = spec.name, 1
     while study_id_of(opened, name) is not None:
         with load_study(name, opened) as study:
-            if spec.name != default or _is_same(study.spec, spec):
+            if spec.name != default or _is_same(study.spec, spec, is_named):
                 return _earlier(study)
         number += 1
         name = f"{default}-{number}"
     return None
 
 
-def _is_same(old: StudySpec, new: StudySpec) -> bool:
-    """Return whether a stored study has the question and the budgets of a new one."""
+def _is_same(old: StudySpec, new: StudySpec, is_named: bool) -> bool:
+    """Return whether a stored study has the question of a new one, and its budgets, unless it is named."""
     limits: list[tuple[Any, Any]] = [(each.minutes, each.total_env_steps) for each in (old, new)]
-    same_limits = limits[0] == limits[1] or not new.has_limit
+    same_limits = is_named or limits[0] == limits[1] or not new.has_limit
     return same_limits and not differences(old, with_choices_of(new, old))
 
 

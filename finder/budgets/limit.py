@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from finder.budgets.meters import Meter
 from finder.budgets.plan_numbers import n_finalists
+from finder.budgets.search_plan import counted_minutes
 from finder.executors.preparation import n_trials_of
 from studies.adapters.expected_pruning import Course, Stage, at_most, expected_courses
 from studies.spec.converters import MOST_SEEDS
@@ -182,7 +183,7 @@ class Limit:
         room = self._meter.limit - self._meter.spent()
         fits = 0
         for n_seeds in range(least, most + 1):
-            if self._confirmation(n_trials, n_seeds) > room:
+            if self._confirmation(n_trials, n_seeds) > (room if n_seeds <= wanted else self._meter.sure_share * room):
                 break
             fits = n_seeds
         self._seeds = fits or self._seeds
@@ -218,12 +219,12 @@ class Limit:
         """Return a sentence about trials that were not run, or not to their end, because of the budget."""
         spec = self._spec
         if spec.minutes is not None:
-            budget, flag, more = f"{spec.minutes:g} minutes", "minutes", f"{math.ceil(2 * spec.minutes)}"
+            budget, flag, more = counted_minutes(spec.minutes), "minutes", f"{math.ceil(2 * spec.minutes)}"
         else:
             steps = spec.total_env_steps or 0
             budget, flag, more = f"{steps:,} environment steps", "total-env-steps", f"{2 * steps}"
         trials = "1 trial was" if n_left == 1 else f"{n_left} trials were"
         return (
-            f"the budget of {budget} is spent: {trials} not run to the end. To go on: the same search with "
-            f"--study-name {spec.name} --{flag} {more} (study_name={spec.name!r}, {flag.replace('-', '_')}={more})."
+            f"{trials} not run to the end within the budget of {budget}. To go on: the same search with --study-name "
+            f"{spec.name} --{flag} {more} (study_name={spec.name!r}, {flag.replace('-', '_')}={more})."
         )

@@ -12,6 +12,9 @@ from studies.adapters.expected_pruning import Course, Stage, run_steps
 LATE = 1.05
 """Multiple of the minutes after which running trials are stopped."""
 
+_SURE = 0.8
+"""Share of the remaining minutes that more seeds than planned may take: a confirmation that is stopped is lost."""
+
 _PRIOR_SECONDS = 2.0
 """Seconds of the estimate that count like measured ones."""
 
@@ -26,9 +29,11 @@ class Meter(ABC):
         limit: The budget, in the unit of the meter.
         hard_limit: What is spent when running trials are stopped.
         adds_up: Whether trials that run at the same time cost as much as one after another.
+        sure_share: Share of the remaining budget that is sure to suffice for what is estimated to cost it.
     """
 
     adds_up = False
+    sure_share = 1.0
 
     limit: float
     hard_limit: float
@@ -89,6 +94,8 @@ class TimeMeter(Meter):
         began: Time at which the search began. Defaults to now.
         clock: Returns the time in seconds.
     """
+
+    sure_share = _SURE
 
     def __init__(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from finder.budgets.cost import Costs
@@ -41,7 +40,7 @@ def with_budget(spec: StudySpec, env_steps: int, n_trials: int | None = None) ->
 def estimated_time(spec: StudySpec, costs: Costs, n_trials: int, at_once: int | None) -> TimeEstimate:
     """Estimate the time of a search with a budget in environment steps."""
     courses = expected_courses(spec, n_trials, at_once)
-    costs = replace(costs.of_study(spec), n_structures=min(costs.n_structures, n_trials))
+    costs = costs.of_study(spec)
     seconds = sum(costs.batch_seconds(course, len(spec.seeds)) for course in courses)
     n_confirmed = n_finalists(spec, n_trials)
     return TimeEstimate(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from finder.budgets.estimating import Measured, longest_episode_of
 from finder.budgets.plan_numbers import estimated_time, expected_steps, with_budget
-from finder.budgets.run_length import least_useful_steps
+from finder.budgets.run_length import long_run_steps
 from finder.budgets.search_plan import counted_minutes
 from finder.executors.preparation import n_trials_of
 from studies.adapters.expected_pruning import expected_courses
@@ -25,13 +25,17 @@ if TYPE_CHECKING:
 TARGET = 0.95
 """Share of the minutes that a search is planned for; the rest is for what was not measured."""
 
-_SMALLER_DESIGNS: tuple[dict[str, int], ...] = (
-    {"seeds": 2},
-    {"seeds": 1},
-    {"seeds": 1, "n_trials": 12, "confirm_seeds": 3},
-    {"seeds": 1, "n_trials": 8, "confirm_seeds": 3, "confirm": 2},
+_SMALLER_DESIGNS: tuple[tuple[int, dict[str, int]], ...] = (
+    (1, {"seeds": 2}),
+    (1, {"seeds": 1}),
+    (2, {"seeds": 1, "confirm_seeds": 3}),
+    (2, {"seeds": 1, "confirm_seeds": 3, "confirm": 2}),
+    (4, {"seeds": 1, "confirm_seeds": 3, "confirm": 2, "n_trials": 12}),
+    (4, {"seeds": 1, "confirm_seeds": 3, "confirm": 2, "n_trials": 8}),
 )
-"""Designs of a search, in order, where the default one leaves too few steps for each run."""
+"""Designs of a search, in order, each for budgets with which the runs of the one before it are shorter than the whole
+long run, half or a quarter of it. Of designs of equal cost these lead to the best picks: at equal length of runs, three
+seeds are hardly better than one (benchmarks/results/designs.md)."""
 
 _DIGITS = 3
 """Significant digits of the chosen environment steps."""
@@ -63,7 +67,13 @@ def refuse_contradictions(spec: StudySpec) -> None:
     if not spec.has_limit or spec.chooses_budget:
         return
     field = "minutes" if spec.minutes is not None else "total_env_steps"
-    what = "a plan of trials" if spec.plan() else "n_trials" if "n_trials" in spec.model_fields_set else ""
+    what = (
+        counted(n, "planned trial")
+        if (n := len(spec.plan()))
+        else "n_trials"
+        if "n_trials" in spec.model_fields_set
+        else ""
+    )
     if what:
         raise StudyError(
             f"{field} was given with env_steps {spec.env_steps:,} and {what}, which leaves nothing to choose for it: "
@@ -173,12 +183,12 @@ def _resolved(spec: StudySpec, budget: _Budget, least: int) -> StudySpec:
 
 def _long_enough(spec: StudySpec, budget: _Budget, least: int, longest: int) -> tuple[StudySpec, int | None]:
     """Return the largest design with runs that are long enough, else the smallest; its steps, None if too few."""
-    wanted = least_useful_steps(spec.horizon)
-    design, env_steps = spec, None
-    for design in _designs(spec):
-        env_steps = _longest_run(design, budget, least, longest)
-        if env_steps is not None and env_steps >= wanted:
+    long_run = long_run_steps(spec.horizon)
+    design, env_steps = spec, _longest_run(spec, budget, least, longest)
+    for part, smaller in _smaller_designs(spec):
+        if env_steps is not None and env_steps >= long_run // part:
             break
+        design, env_steps = smaller, _longest_run(smaller, budget, least, longest)
     return design, env_steps
 
 
@@ -187,20 +197,19 @@ def _longest_run(spec: StudySpec, budget: _Budget, least: int, longest: int) -> 
     return _largest(lambda steps: budget.cost(with_budget(spec, steps)), budget.amount, least, longest)
 
 
-def _designs(spec: StudySpec) -> Iterator[StudySpec]:
-    """Yield a study, and then with fewer seeds, trials and confirmations, as far as they are at their defaults.
+def _smaller_designs(spec: StudySpec) -> Iterator[tuple[int, StudySpec]]:
+    """Yield `_SMALLER_DESIGNS` of a study, with what is at its default.
 
     Without a confirmation the seeds remain, as nothing else shows how sure the pick is.
     """
-    yield spec
     given = {*spec.model_fields_set, *(["n_trials"] if spec.plan() else []), *([] if spec.confirm else ["seeds"])}
-    for design in _SMALLER_DESIGNS:
+    for part, design in _SMALLER_DESIGNS:
         own: dict[str, Any] = {name: n for name, n in design.items() if name not in given}
         if "seeds" in own:
             own["seeds"] = spec.seeds[: own["seeds"]]
         if "n_trials" in own:
             own["n_trials"] = max(own["n_trials"], len(spec.first))
-        yield spec.model_copy(update=own)
+        yield part, spec.model_copy(update=own)
 
 
 def _most_trials(spec: StudySpec, budget: _Budget, least: int) -> int | None:

@@ -12,6 +12,7 @@ from studies.errors import StudyError
 from studies.spaces.conditions import existing
 from studies.spaces.spaces import FloatRange, IntRange, Space, settle
 from studies.spec.spec import StudySpec
+from studies.words import counted
 
 DIGITS = 12
 """Decimals to which a complement is rounded: 1 - 0.99 is 0.01, not 0.010000000000000009."""
@@ -54,10 +55,10 @@ def first_trials(
             raise ConfigurationError(f"first has {dict(each)!r} twice: give each parameter set once.")
         if row:
             rows.append(row)
-    if n_trials is not None and len(rows) > n_trials:
+    if n_trials is not None and 1 <= n_trials < len(rows):
         raise ConfigurationError(
-            f"first has {len(rows)} parameter sets, but n_trials is {n_trials}: give at least {len(rows)} trials "
-            f"(--n-trials {len(rows)}; in Python n_trials={len(rows)})."
+            f"first has {counted(len(rows), 'parameter set')}, but n_trials is {n_trials}: give at least "
+            f"{counted(len(rows), 'trial')} (--n-trials {len(rows)}; in Python n_trials={len(rows)})."
         )
     return rows
 

@@ -24,7 +24,7 @@ from finder.range_test.recording import RangeTestRun, record_range_test
 from finder.results.search_result import SearchResult, finder_repr
 from finder.search.display import progress_disabled
 from finder.search.object_resolver import ObjectResolver
-from finder.search.options import StudyOptions, default_pruner, make_spec, observer_options, scheduler_of, spread_order
+from finder.search.options import StudyOptions, default_pruner, make_spec, run_options, scheduler_of, spread_order
 from finder.search.run_search import run_search
 from finder.trials.metric import Metric, MetricName, metric_of
 from studies.defaults import DEFAULT_STORAGE
@@ -150,7 +150,7 @@ class LRFinder:
         resolver = ObjectResolver.of(spec, agents=agents, environment=self.spec.environment, callbacks=callbacks)
         extension = RangeExtension(spec.trials, name) if extend and rates is None else None
         self._clear_results()
-        ran = run_search(spec, resolver=resolver, extend_plan=extension, **observer_options(options))
+        ran = run_search(spec, resolver=resolver, extend_plan=extension, **run_options(options))
         self.result = SearchResult(*ran)
         self._set_results(self.result, name)
         return self.result

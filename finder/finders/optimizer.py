@@ -19,7 +19,7 @@ from agents.trust.allowed_modules import places_in
 from finder.range_test.range_test import MOST_RATES
 from finder.results.search_result import OptimizerResult, finder_repr
 from finder.search.object_resolver import ObjectResolver
-from finder.search.options import StudyOptions, default_pruner, make_spec, observer_options, scheduler_of, spread_order
+from finder.search.options import StudyOptions, default_pruner, make_spec, run_options, scheduler_of, spread_order
 from finder.search.run_search import run_search
 from studies.judging.missing_pick import why_no_pick
 from studies.judging.range_extension import RangeExtension
@@ -149,7 +149,7 @@ class OptFinder:
         self.best_opt = self.best_learning_rate = self.best_reward = self.best_loss = None
         self.rewards, self.losses = {}, {}
         extension = RangeExtension(spec.trials) if extend and learning_rates == "search" else None
-        ran = run_search(spec, resolver=resolver, extend_plan=extension, **observer_options(options))
+        ran = run_search(spec, resolver=resolver, extend_plan=extension, **run_options(options))
         self.result = OptimizerResult(*ran)
         self._set_results(self.result)
         return self.result

@@ -18,7 +18,7 @@ from finder.executors.message_broker import MessageBroker
 from finder.executors.process import ProcessExecutor
 from finder.results.search_result import SearchResult, finder_repr
 from finder.search.object_resolver import ObjectResolver
-from finder.search.options import StudyOptions, make_spec, observer_options, scheduler_of
+from finder.search.options import StudyOptions, make_spec, run_options, scheduler_of
 from finder.search.run_search import run_search
 from studies.database.records import EpisodeRecord
 from studies.judging.missing_pick import why_no_pick
@@ -131,7 +131,7 @@ class ParallelFinder:
         callbacks = options.get("callbacks")
         resolver = ObjectResolver.of(spec, agents=self.agents, environment=self._environment, callbacks=callbacks)
         executor = ProcessExecutor(spec.n_jobs or len(labels), keep_values=True)
-        study, stopped = run_search(spec, resolver=resolver, executor=executor, **observer_options(options))
+        study, stopped = run_search(spec, resolver=resolver, executor=executor, **run_options(options))
         self.result = SearchResult(study, stopped)
         self._set_values(self.result, executor.values)
         return self.result

@@ -19,7 +19,7 @@ from finder.finders.warm_start import with_warm_start
 from finder.results.search_result import SearchResult
 from finder.search.object_resolver import ObjectResolver, check_plan
 from finder.search.observer import Observer
-from finder.search.options import StudyOptions, make_spec, observer_options, scheduler_of
+from finder.search.options import StudyOptions, make_spec, run_options, scheduler_of
 from finder.search.run_search import run_search
 from finder.search.study_file import read_study
 from studies.analysis.status import study_status
@@ -197,7 +197,7 @@ def tune(
         study = with_current_params(study, current)
     agents, callbacks = {spec.label: spec}, options.get("callbacks")
     resolver = ObjectResolver.of(study, agents=agents, environment=spec.environment, callbacks=callbacks)
-    return SearchResult(*run_search(study, resolver=resolver, notes=notes, **observer_options(options)))
+    return SearchResult(*run_search(study, resolver=resolver, notes=notes, **run_options(options)))
 
 
 def _set_population_options(options: StudyOptions, perturb_steps: int | None) -> None:

@@ -114,8 +114,9 @@ class PlainProgress(Progress):
         super().confirmation_begins(n_finalists)
         if self.study is not None:
             from studies.judging.confirmation import held_out_seeds
+            from studies.study.study import reloaded
 
-            seeds = held_out_seeds(self.study.spec)
+            seeds = held_out_seeds(reloaded(self.study).spec)  # a budget may have time for more of them
             further = f"{counted(len(seeds), 'further seed')} ({', '.join(map(str, seeds))})"
             self.console.print(Text.assemble(("Confirming ", "bold"), f"{the_best(n_finalists)} on {further}"))
 

@@ -64,11 +64,12 @@ class Observer(Protocol):
         """Called when all paused trials have ended as pruned, because none of them is promoted any more. Optional."""
 
 
-class ObserverOptions(TypedDict):
-    """The arguments of `run_search` about progress."""
+class RunOptions(TypedDict):
+    """The arguments of `run_search` that are among the options of a study."""
 
     progress: bool | Observer
     observer: Observer | None
+    is_named: bool
 
 
 class GuardedObserver:

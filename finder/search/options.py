@@ -12,7 +12,7 @@ from agents.distributed.strategies import StrategySpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.trust.loading import place_of
 from finder.budgets.run_length import USUAL_STEPS, least_useful_steps
-from finder.search.observer import Observer, ObserverOptions
+from finder.search.observer import Observer, RunOptions
 from finder.trials.metric import study_metrics
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
@@ -129,9 +129,13 @@ _NOT_OF_THE_STUDY = {"fixed", "observer", "progress", "scheduler", "seeds", "stu
 """Options that are not a field of the study, or have another name there."""
 
 
-def observer_options(options: StudyOptions) -> ObserverOptions:
-    """Return the arguments of `run_search` about progress."""
-    return {"progress": options.get("progress", True), "observer": options.get("observer")}
+def run_options(options: StudyOptions) -> RunOptions:
+    """Return the arguments of `run_search` that are among the options of a study."""
+    return {
+        "progress": options.get("progress", True),
+        "observer": options.get("observer"),
+        "is_named": options.get("study_name") is not None,
+    }
 
 
 def make_spec(

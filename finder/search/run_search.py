@@ -36,6 +36,7 @@ def run_search(
     storage: StudyStorage | None = None,
     extend_plan: PlanExtension | None = None,
     notes: Sequence[str] = (),
+    is_named: bool = False,
 ) -> tuple[OpenStudy, str | None]:
     """Create or resume a study and run its remaining trials.
 
@@ -48,6 +49,7 @@ def run_search(
         storage: An open storage. Defaults to the storage that the study names.
         extend_plan: See `Search`.
         notes: Sentences for users on the study, shown with those of its opening. Defaults to none.
+        is_named: Whether the user gave the name of the study; see `budgeted_search`. Defaults to False.
 
     Returns:
         The study, and the reason of an early stop or None.
@@ -69,7 +71,8 @@ def run_search(
             guarded.measuring_begins()
         budgeted = budgeted_search(
             spec, agents, resolver.agent, executor,
-            why_alone=resolver.why_alone, extends=extend_plan is not None, storage=storage, began=since,
+            why_alone=resolver.why_alone, extends=extend_plan is not None, storage=storage, is_named=is_named,
+            began=since,
         )  # fmt: skip
         if is_dry_run():
             plan = budgeted.plan()

@@ -182,8 +182,8 @@ def _why_unsafe(tested: float, edge: Edge, interval: tuple[float, float], cost: 
         return "one seed", "with one seed each, rates cannot be distinguished. Give more seeds."
     if not told_apart and cost > LITTLE:
         return "not told apart", (
-            "no rate was distinguishable from another, neither at the end nor when pruned. Train longer, or on more "
-            "seeds."
+            "the seeds are too few to distinguish any rate from the best, at the end or when pruned. Train longer, or "
+            "on more seeds."
         )
     if edge:
         other = "lower" if edge == "lowest" else "higher"

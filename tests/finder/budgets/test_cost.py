@@ -107,6 +107,12 @@ def test_only_processes_of_single_trials_are_started_again_for_the_confirmation(
     assert alone.start_seconds(3, 3) == pytest.approx(4 * 2 + 2 * PROCESS_SECONDS)
 
 
+def test_a_study_has_no_more_structures_than_trials() -> None:
+    spec = StudySpec(name="s", agents="ppo", env="CartPole-v1", env_steps=100, n_trials=8)
+    assert costs(n_structures=20).of_study(spec).n_structures == 8
+    assert costs(n_structures=2).of_study(spec).n_structures == 2
+
+
 @pytest.mark.parametrize(
     ("n_structures", "n_processes", "n_runs"), [(1, 1, 15), (1, 2, 8), (1, 4, 4), (2, 2, 10), (2, 4, 5)]
 )

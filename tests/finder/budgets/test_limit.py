@@ -173,6 +173,13 @@ def test_spare_budget_goes_to_further_seeds() -> None:
     assert Limit(own, StepMeter(100_000), together=True, adjusts_seeds=False).confirm_seeds(2) == 3
 
 
+def test_more_seeds_than_planned_leave_a_fifth_of_the_minutes() -> None:
+    own, clock = spec(confirm=2, confirm_seeds=3), Clock()
+    costs = time_meter(100.0, clock).confirmation(1_000, 2, 1)
+    assert Limit(own, time_meter(10 * costs, clock), together=True).confirm_seeds(2) == 8
+    assert Limit(own, time_meter(3.1 * costs, clock), together=True).confirm_seeds(2) == 3
+
+
 def test_a_short_rest_gives_fewer_seeds_or_none() -> None:
     own = spec(confirm=2, confirm_seeds=3)
     assert Limit(own, StepMeter(5_000), together=True).confirm_seeds(2) == 2
@@ -197,10 +204,10 @@ def test_a_plan_grows_by_what_fits() -> None:
 def test_text_names_the_budget_and_how_to_go_on() -> None:
     clock = Clock()
     text = Limit(spec(minutes=1.5), time_meter(90.0, clock), together=True).text(3)
-    assert "the budget of 1.5 minutes is spent: 3 trials were not run to the end" in text
+    assert text.startswith("3 trials were not run to the end within the budget of 1.5 minutes. To go on")
     assert "--study-name s --minutes 3 (study_name='s', minutes=3)" in text
     text = Limit(spec(total_env_steps=5_200), StepMeter(5_200), together=True).text(1)
-    assert "5,200 environment steps is spent: 1 trial was not run" in text
+    assert text.startswith("1 trial was not run to the end within the budget of 5,200 environment steps.")
     assert "--total-env-steps 10400" in text
 
 

@@ -79,16 +79,18 @@ def test_what_a_long_run_leaves_goes_to_further_trials_of_a_sampler() -> None:
 @pytest.mark.parametrize(
     ("horizon", "given", "expected"),
     [  # 50,000 steps: seeds, trials, finalists, further seeds, and the steps of each run
-        (2_000, {}, (3, 20, 3, 5, 666)),  # 75 runs, at least a quarter of 2,000
-        (3_000, {}, (2, 20, 3, 5, 909)),  # 55 runs; 75 would have fewer than 750 steps
-        (5_000, {}, (1, 20, 3, 5, 1_420)),  # 35 runs
-        (8_000, {}, (1, 12, 3, 3, 2_380)),  # 21 runs
-        (10_000, {}, (1, 8, 2, 3, 3_570)),  # 14 runs
+        (600, {}, (3, 22, 3, 5, 600)),  # 75 runs can be as long as the long run, and there is time for two trials
+        (900, {}, (2, 20, 3, 5, 900)),  # 55 runs; 75 would be shorter
+        (2_000, {}, (1, 20, 3, 5, 1_420)),  # 35 runs
+        (3_000, {}, (1, 20, 3, 3, 1_720)),  # 29 runs; 35 would be shorter than half of it
+        (5_000, {}, (1, 20, 2, 3, 1_920)),  # 26 runs
+        (10_000, {}, (1, 12, 2, 3, 2_770)),  # 18 runs; 26 would be shorter than a quarter of it
+        (12_000, {}, (1, 8, 2, 3, 3_570)),  # 14 runs
         (None, {}, (1, 8, 2, 3, 3_570)),  # as for 50,000, a quarter of which 14 runs do not reach either
-        (10_000, {"n_trials": 20}, (1, 20, 2, 3, 1_920)),  # 26 runs
-        (10_000, {"seeds": 3}, (3, 8, 2, 3, 1_660)),  # 30 runs
-        (10_000, {"seeds": 3, "confirm": 3, "confirm_seeds": 5}, (3, 8, 3, 5, 1_280)),  # 39 runs
-        (10_000, {"first": [{"gamma": 0.9 + k / 1_000} for k in range(10)]}, (1, 10, 2, 3, 3_120)),  # 16 runs
+        (12_000, {"n_trials": 20}, (1, 20, 2, 3, 1_920)),  # 26 runs
+        (12_000, {"seeds": 3}, (3, 8, 2, 3, 1_660)),  # 30 runs
+        (12_000, {"seeds": 3, "confirm": 3, "confirm_seeds": 5}, (3, 8, 3, 5, 1_280)),  # 39 runs
+        (12_000, {"first": [{"gamma": 0.9 + k / 1_000} for k in range(10)]}, (1, 10, 2, 3, 3_120)),  # 16 runs
     ],
 )
 def test_seeds_and_trials_are_fewer_rather_than_runs_too_short(
@@ -103,16 +105,16 @@ def test_seeds_and_trials_are_fewer_rather_than_runs_too_short(
 
 def test_total_steps_have_fewer_seeds_and_trials_too() -> None:
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": {"gamma": "0.9:0.99"}}
-    chosen = within_steps(StudySpec(**asked, horizon=10_000, total_env_steps=50_000), None, AGENTS)  # type: ignore[arg-type]
+    chosen = within_steps(StudySpec(**asked, horizon=12_000, total_env_steps=50_000), None, AGENTS)  # type: ignore[arg-type]
     assert (len(chosen.seeds), chosen.n_trials, chosen.env_steps) == (1, 8, 3_570)
 
 
 @pytest.mark.parametrize(
     ("horizon", "given", "expected"),
     [  # 50,000 steps for four planned trials: seeds, finalists, further seeds, and the steps of each run
-        (5_000, {}, (3, 3, 5, 1_850)),  # 27 runs
-        (10_000, {}, (1, 3, 5, 2_630)),  # 19 runs; 23 would have fewer than 2,500 steps
-        (15_000, {}, (1, 3, 3, 3_840)),  # 13 runs
+        (1_500, {}, (3, 3, 5, 1_500)),  # 27 runs can be as long as the long run
+        (5_000, {}, (1, 3, 5, 2_630)),  # 19 runs
+        (6_000, {}, (1, 3, 3, 3_840)),  # 13 runs; 19 would be shorter than half of it
         (50_000, {}, (1, 2, 3, 5_000)),  # 10 runs
         (50_000, {"seeds": 3}, (3, 2, 3, 2_770)),  # 18 runs
         (50_000, {"confirm": 0}, (3, 0, 3, 4_160)),  # 12 runs: nothing else shows how sure the pick is
@@ -165,7 +167,9 @@ def test_too_few_total_steps_are_refused() -> None:
 
 
 def test_contradictions_are_refused_with_what_to_do() -> None:
-    with pytest.raises(StudyError, match=r"minutes was given with env_steps 600 and a plan .* \(--env-steps\)"):
+    with pytest.raises(
+        StudyError, match=r"minutes was given with env_steps 600 and 2 planned trials, .* \(--env-steps\)"
+    ):
         refuse_contradictions(planned(minutes=1, env_steps=600))
     with pytest.raises(StudyError, match="and n_trials, which leaves nothing to choose"):
         refuse_contradictions(spec(minutes=1, env_steps=600, n_trials=3, params={"gamma": "0.9:0.99"}))

@@ -120,9 +120,10 @@ def test_trials_that_do_not_fit_do_not_begin(storage: str, speed: list[float], s
         [remedy] = found.remedies
         assert dict(remedy.changes) == {"minutes": 4.0, "study_name": study.name}
     spent[:] = [100.0]
-    with grid(storage, minutes=4, study_name=study.name, executor="inline").study as study:
-        assert [trial.state.name for trial in study.trials()] == ["COMPLETE", "COMPLETE"]
-        assert len({trial.user_attrs["configuration"]["env_steps"] for trial in study.trials()}) == 1
+    with grid(storage, minutes=4, study_name=study.name, executor="inline").study as again:
+        assert (again.name, again.spec.env_steps) == (study.name, study.spec.env_steps)
+        assert [trial.state.name for trial in again.trials()] == ["COMPLETE", "COMPLETE"]
+        assert len({trial.user_attrs["configuration"]["env_steps"] for trial in again.trials()}) == 1
 
 
 @pytest.mark.slow
@@ -138,8 +139,8 @@ def test_running_trials_stop_when_the_time_is_over(storage: str, speed: list[flo
 
 @pytest.mark.slow
 def test_spare_time_goes_to_further_seeds(speed: list[float], spent: list[float]) -> None:
-    # Runs of a quarter of the long run leave time for five further seeds.
-    with grid(None, minutes=2, confirm=1, horizon=600).study as study:
+    # Runs of half the long run leave time for five further seeds.
+    with grid(None, minutes=2, confirm=1, horizon=300).study as study:
         [confirmation] = study.confirmation_trials()
         assert study.spec.confirm_seeds == 20
         assert len(confirmation.user_attrs["seed_values"]) == 20
@@ -148,8 +149,8 @@ def test_spare_time_goes_to_further_seeds(speed: list[float], spent: list[float]
 @pytest.mark.parametrize(
     ("minutes", "horizon", "note"),
     [  # 0.1 s a step: at 2 minutes about 1,100 steps for 11, 7 or 5 runs
-        (2, 400, None),
-        (2, 600, "with 1 seed instead of 3, so that runs are longer"),
+        (2, 100, None),
+        (2, 300, "with 1 seed instead of 3, so that runs are longer"),
         (
             2,
             1_600,
