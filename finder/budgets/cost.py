@@ -87,21 +87,21 @@ class Costs:
         """
         n_compilations = n_batches if self.compiles_for_each_trial else 1
         searching = self.compile_seconds * n_compilations + self.process_seconds
-        return searching + self.confirmation_start_seconds(n_confirmed)
+        return searching + self.later_start_seconds(n_confirmed)
 
-    def confirmation_start_seconds(self, n_confirmed: int) -> float:
-        """Return the seconds of the start of processes and of compilation for the confirmation.
+    def later_start_seconds(self, n_trials: int) -> float:
+        """Return the seconds of the start of processes and of compilation for a confirmation, or for further trials.
 
         Args:
-            n_confirmed: Finalists that are confirmed.
+            n_trials: Finalists that are confirmed, or the further trials.
         """
-        if not n_confirmed:
+        if not n_trials:
             return 0.0
         if self.compiles_for_each_trial:
             return self.compile_seconds + self.process_seconds
         if not self.together or self.n_structures <= KEPT_STRUCTURES:
             return 0.0
-        return self._compile_one * math.ceil(min(n_confirmed, self.n_structures) / self.n_processes)
+        return self._compile_one * math.ceil(min(n_trials, self.n_structures) / self.n_processes)
 
     def batch_seconds(self, course: Course, n_seeds: int) -> float:
         """Return the seconds of a batch of trials, without the start of processes and compilation.

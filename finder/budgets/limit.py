@@ -113,7 +113,7 @@ class Limit:
         """Return how many of the rows of an extended plan can still be run."""
         fits = 0
         for n in range(1, n_rows + 1):
-            cost = self._meter.batch(self._course(n), len(self._spec.seeds), starts=False)
+            cost = self._meter.batch(self._course(n), len(self._spec.seeds), starts=False) + self._meter.compilation(n)
             if self._meter.spent() + cost + self.reserve > self._meter.limit:
                 break
             fits = n

@@ -52,6 +52,10 @@ class Meter(ABC):
             starts: Whether processes are started and agents compiled for it.
         """
 
+    def compilation(self, n_trials: int) -> float:
+        """Return the cost of compiling the structures of further trials. Defaults to none."""
+        return 0.0
+
     @abstractmethod
     def confirmation(self, env_steps: int, n_trials: int, n_seeds: int) -> float:
         """Return the cost of a confirmation that begins now.
@@ -126,8 +130,12 @@ class TimeMeter(Meter):
             start = self._costs.compile_seconds
         return start + self.correction * self._costs.batch_seconds(course, n_seeds)
 
+    def compilation(self, n_trials: int) -> float:
+        # Where each trial has a process of its own, `batch` has counted it.
+        return 0.0 if self._costs.compiles_for_each_trial else self._costs.later_start_seconds(n_trials)
+
     def confirmation(self, env_steps: int, n_trials: int, n_seeds: int) -> float:
-        start = self._costs.confirmation_start_seconds(n_trials)
+        start = self._costs.later_start_seconds(n_trials)
         return start + self.correction * self._costs.confirmation_seconds(env_steps, n_trials, n_seeds)
 
     def rest(self, course: Course, n_seeds: int, reached: int) -> float:

@@ -92,8 +92,8 @@ def test_structures_share_nothing_and_compile_one_after_another() -> None:
 def test_processes_share_structures() -> None:
     own = costs(n_structures=10, n_processes=2)
     assert own.compile_seconds == 6 * 2.0  # five, and one that is in both
-    assert own.confirmation_start_seconds(3) == 2 * 2.0  # their code was not kept
-    assert own.confirmation_start_seconds(0) == costs(n_structures=4).confirmation_start_seconds(3) == 0.0
+    assert own.later_start_seconds(3) == 2 * 2.0  # their code was not kept
+    assert own.later_start_seconds(0) == costs(n_structures=4).later_start_seconds(3) == 0.0
     both = 100 * (2 * 0.001 + 2 * 3 * 0.0005) * (1 + LOST_AT_RUNGS) * (1 + RECORDING)
     assert own.batch_seconds((Stage(100, 4),), 3) == pytest.approx(both)
 
