@@ -26,6 +26,7 @@ from studies.analysis.remedies import (
     Remedy,
     for_rate,
     for_tie,
+    longer_runs,
     more_confirmed,
     more_seeds,
     remedy_text,
@@ -33,6 +34,7 @@ from studies.analysis.remedies import (
     within_limit,
 )
 from studies.analysis.status import study_status
+from studies.defaults import LEAST_PART
 from studies.judging.confirmation import Verdict, pruned_estimates, verdict
 from studies.judging.learning_rate_estimate import LITTLE, cost_of_choice, cost_text
 from studies.judging.missing_pick import why_no_pick
@@ -210,6 +212,7 @@ def _reasons(study: OpenStudy, pick: Recommendation, found: Verdict) -> list[Rea
         _defeated(study, pick, found),
         _one_seed(study, found),
         _rate(study, pick, found),
+        _short(study, pick),
         _unconfirmed(study, found),
     ]
     return [reason for reason in found_reasons if reason is not None]
@@ -284,6 +287,24 @@ def _one_seed(study: OpenStudy, found: Verdict) -> Reason | None:
         return None
     text = "each trial has one seed, which cannot exclude luck"
     return Reason(text=text, remedy=more_seeds(study.spec, 3))
+
+
+def _short(study: OpenStudy, pick: Recommendation) -> Reason | None:
+    """Return the doubt of runs that are much shorter than the long run.
+
+    Safe picks of runs of an eighth of it are further than a tenth of the range from the best trial in 8% of the cases
+    and more, those of runs of a quarter in 2 to 6% (benchmarks/results/designs.md). Searches of rates alone correct
+    the rate for the length, and say by its interval whether they can.
+    """
+    spec = study.spec
+    is_told = pick.rate is not None and pick.rate.cause == "short runs"
+    if is_told or spec.kind == "lr" or spec.horizon is None or spec.env_steps is None:
+        return None
+    least = spec.horizon // LEAST_PART
+    if spec.env_steps >= least:
+        return None
+    text = f"runs of {spec.env_steps:,} environment steps are too short to predict one of {spec.horizon:,}"
+    return Reason(text=text, remedy=longer_runs(spec, least))
 
 
 def _unconfirmed(study: OpenStudy, found: Verdict) -> Reason | None:

@@ -247,6 +247,19 @@ def test_remedy_for_runs_longer_than_the_horizon_is_its_length() -> None:
     assert options(found) == {"env_steps": 10, "study_name": "s-10-steps"}
 
 
+@pytest.mark.parametrize(("horizon", "is_short"), [(None, False), (4_000, False), (4_004, True)])
+def test_runs_of_less_than_a_quarter_of_the_long_run_are_not_safe(horizon: int | None, is_short: bool) -> None:
+    rows = [{"gamma": gamma} for gamma in (0.9, 0.95, 0.98, 0.99, 0.995)]
+    spec = spec_of(rows, kind="tune", horizon=horizon)
+    found = conclusion(finished_study(spec, (0.0, 10.0, 100.0, 20.0, 0.0)))
+    assert found.status == ("not safe" if is_short else "safe")
+    if is_short:
+        assert found.lines[2].startswith(
+            "not safe: runs of 1,000 environment steps are too short to predict one of 4,004"
+        )
+        assert options(found) == {"env_steps": 1_001, "study_name": "s-1001-steps"}
+
+
 def test_remedy_text_lists_the_options() -> None:
     assert remedy_text(Remedy(purpose="runs the rest")) == "the same search again"
     assert remedy_text(more_seeds(spec_of(), 6)) == "the same search with seeds=6, study_name='s-6-seeds'"
