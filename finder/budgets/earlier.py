@@ -39,9 +39,9 @@ def earlier_study(
 ) -> EarlierStudy | None:
     """Return the study that a search would continue, None if it would create one.
 
-    A search whose budget is still to be chosen continues the study of its name. Under the default name,
-    unless the user gave it, it continues the study that was begun with the same budget of the whole search, so that
-    another budget begins another study.
+    A search whose budget is still to be chosen continues the study of its name. Under a default name that the user did
+    not give, it continues the study that was begun with the same budget of the whole search, so that another budget
+    begins another study.
 
     Args:
         spec: The study of the search.

@@ -67,13 +67,9 @@ def refuse_contradictions(spec: StudySpec) -> None:
     if not spec.has_limit or spec.chooses_budget:
         return
     field = "minutes" if spec.minutes is not None else "total_env_steps"
-    what = (
-        counted(n, "planned trial")
-        if (n := len(spec.plan()))
-        else "n_trials"
-        if "n_trials" in spec.model_fields_set
-        else ""
-    )
+    planned = len(spec.plan())
+    given = "n_trials" if "n_trials" in spec.model_fields_set else ""
+    what = counted(planned, "planned trial") if planned else given
     if what:
         raise StudyError(
             f"{field} was given with env_steps {spec.env_steps:,} and {what}, which leaves nothing to choose for it: "
