@@ -293,7 +293,7 @@ def _short(study: OpenStudy, pick: Recommendation) -> Reason | None:
     """Return the doubt of runs that are much shorter than the long run.
 
     Safe picks of runs of an eighth of it are further than a tenth of the range from the best trial in 8% of the cases
-    and more, those of runs of a quarter in 2 to 6% (benchmarks/results/designs.md). Searches of rates alone correct
+    and more, those of runs of a quarter in 1 to 7% (benchmarks/results/designs.md). Searches of rates alone correct
     the rate for the length, and say by its interval whether they can.
     """
     spec = study.spec
