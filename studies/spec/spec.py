@@ -42,7 +42,7 @@ MOST_PROCESSES, MOST_PLANNED = 1024, 100_000
 
 Count = Annotated[int, Field(strict=True, ge=1, le=LARGEST)]
 Text = Annotated[str, Field(min_length=1, max_length=400)]
-_Minutes = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Minutes = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 
 
 def _is_none(value: Any) -> bool:

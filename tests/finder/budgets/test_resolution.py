@@ -183,6 +183,6 @@ def test_both_budgets_and_episodes_are_refused_by_the_study() -> None:
         planned(minutes=1, total_env_steps=600)
     with pytest.raises(StudyError, match="minutes is for runs in environment steps"):
         planned(minutes=1, episodes=5)
-    for minutes in (0, -1, float("inf"), "soon"):
+    for minutes in (0, -1, float("inf"), "soon", "1"):
         with pytest.raises(StudyError, match="minutes is"):
             planned(minutes=minutes)
