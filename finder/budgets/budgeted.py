@@ -13,11 +13,11 @@ from finder.budgets.estimating import AgentOf, Measured, longest_episode_of, mak
 from finder.budgets.limit import Limit
 from finder.budgets.meters import Meter, StepMeter, TimeMeter
 from finder.budgets.resolution import chooses_trials, refuse_contradictions, within_minutes, within_steps
-from finder.budgets.run_length import least_useful_steps, long_run_steps
 from finder.budgets.search_plan import SearchPlan, chosen_text, counted_minutes
 from finder.executors.executor import Executor
 from finder.executors.preparation import n_trials_of
 from studies.errors import StudyError
+from studies.spec.run_length import least_useful_steps, long_run_steps
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 from studies.words import counted

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from finder.budgets.estimating import Measured, longest_episode_of
 from finder.budgets.plan_numbers import estimated_time, expected_steps, with_budget
-from finder.budgets.run_length import long_run_steps
 from finder.budgets.search_plan import counted_minutes
 from finder.executors.preparation import n_trials_of
 from studies.adapters.expected_pruning import expected_courses
 from studies.errors import StudyError
 from studies.spaces.spaces import LARGEST
+from studies.spec.run_length import long_run_steps
 from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec
 from studies.words import counted

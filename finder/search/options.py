@@ -11,7 +11,6 @@ from agents.contract.spec import AgentSpec, FunctionSpec
 from agents.distributed.strategies import StrategySpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.trust.loading import place_of
-from finder.budgets.run_length import USUAL_STEPS, least_useful_steps
 from finder.search.observer import Observer, RunOptions
 from finder.trials.metric import study_metrics
 from studies.defaults import DEFAULT_STORAGE
@@ -19,6 +18,7 @@ from studies.errors import StudyError
 from studies.spaces.spaces import check_json
 from studies.spec.converters import MOST_SEEDS
 from studies.spec.metrics import metric_of
+from studies.spec.run_length import USUAL_STEPS, least_useful_steps
 from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec, default_name
 

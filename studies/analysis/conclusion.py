@@ -34,7 +34,6 @@ from studies.analysis.remedies import (
     within_limit,
 )
 from studies.analysis.status import study_status
-from studies.defaults import LEAST_PART
 from studies.judging.confirmation import Verdict, pruned_estimates, verdict
 from studies.judging.learning_rate_estimate import LITTLE, cost_of_choice, cost_text
 from studies.judging.missing_pick import why_no_pick
@@ -42,6 +41,7 @@ from studies.judging.pareto_front import pareto_front
 from studies.judging.ranking import Ranked
 from studies.judging.robust_choice import kind_key
 from studies.spaces.spaces import Json
+from studies.spec.run_length import least_useful_steps
 from studies.spec.scheduler_names import is_population_based
 from studies.words import (
     are,
@@ -300,7 +300,7 @@ def _short(study: OpenStudy, pick: Recommendation) -> Reason | None:
     is_told = pick.rate is not None and pick.rate.cause == "short runs"
     if is_told or spec.kind == "lr" or spec.horizon is None or spec.env_steps is None:
         return None
-    least = spec.horizon // LEAST_PART
+    least = least_useful_steps(spec.horizon)
     if spec.env_steps >= least:
         return None
     text = f"runs of {spec.env_steps:,} environment steps are too short to predict one of {spec.horizon:,}"
