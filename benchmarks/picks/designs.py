@@ -1,6 +1,6 @@
 """Few seeds and trials of longer runs, or many of shorter ones? Designs of a search at about equal cost.
 
-    python -m benchmarks.picks.designs  # results/designs.md, from the tables of 40 seeds; a quarter of an hour
+    python -m benchmarks.picks.designs  # results/designs.md, from the tables of 40 seeds; half an hour
 
 Within a budget of the whole search, searches reduce seeds, confirmations and trials rather than the length of runs
 (`finder/budgets/resolution.py`). Each design is replayed over the tables of 40 seeds and four lengths of runs
@@ -33,24 +33,50 @@ Array = np.ndarray[Any, Any]
 
 
 class Design(NamedTuple):
-    """Numbers of trials (None: all that are planned), of seeds of each, of finalists, and of their further seeds."""
+    """Numbers of a search.
+
+    Attributes:
+        n_trials: Trials; None: all that are planned.
+        n_seeds: Seeds of each trial.
+        n_finalists: Best trials that are run again.
+        n_further: Further seeds of each.
+        factor: Length of the runs of finalists, as a multiple of the length of those of the search.
+    """
 
     n_trials: int | None
     n_seeds: int
     n_finalists: int
     n_further: int
+    factor: int = 1
 
+    @property
+    def lengths(self) -> list[int]:
+        """Lengths of the runs of the search for which there are runs of finalists."""
+        return [length for length in LENGTHS if self.factor * length in LENGTHS]
+
+    def text(self, length: int) -> str:
+        """Return the cells of a table: trials, seeds, finalists with their seeds, and both lengths."""
+        lengths = [f"{part}/{LENGTHS[-1]}" for part in (length, self.factor * length)]
+        trials = self.n_trials or "all"
+        return f"{trials} | {self.n_seeds} | {self.n_finalists} x {self.n_further} | {' | '.join(lengths)}"
+
+
+HEAD = "trials | seeds | finalists x further seeds | length of runs | of finalists'"
 
 RUNS = ((3, 3, 5), (2, 3, 5), (1, 3, 5), (1, 3, 3), (1, 2, 3))
-"""Seeds, finalists and their further seeds of `finder/budgets/resolution.py`, the default ones first."""
+LONGER = ((1, 3, 3, 2), (1, 2, 3, 2), (1, 2, 2, 2), (1, 3, 1, 2))
+"""Seeds, finalists, their further seeds, and where finalists run longer the factor; the default ones first."""
 
-PLANS = tuple(Design(None, *runs) for runs in RUNS)
-DESIGNS = (*(Design(20, *runs) for runs in RUNS), Design(12, *RUNS[-1]), Design(8, *RUNS[-1]))
+PLANS = tuple(Design(None, *runs) for runs in (*RUNS, *LONGER))
+DESIGNS = (
+    *(Design(20, *runs) for runs in (*RUNS, *LONGER)),
+    *(Design(n, *runs) for n in (12, 8) for runs in (RUNS[-1], *LONGER)),
+)
 """Designs of a search whose trials are planned, and of one with a sampler."""
 
 
 class Told(NamedTuple):
-    """Regret of a pick in runs of the search and in the longest ones, its stated cost, and whether it is safe."""
+    """Regret of a pick in runs as long as those of finalists and in the longest, its stated cost, and safety."""
 
     regret: float
     in_long_run: float
@@ -65,22 +91,26 @@ def verdicts(tables: Sequence[RunTable], design: Design, length: int, replays: i
     where the pick is among the best trials, and none of those that cannot be distinguished from it may be better by
     more than a tenth of the range of the trials, as studies state it.
     """
-    table, found = tables[LENGTHS.index(length)], []
+    table, longer, found = tables[LENGTHS.index(length)], tables[LENGTHS.index(design.factor * length)], []
     for replay in range(replays):
         rng = np.random.default_rng(replay)
-        own = table.only_seeds(rng.permutation(len(table.seeds))[: design.n_seeds + design.n_further])
+        seeds = rng.permutation(len(table.seeds))[: design.n_seeds + design.n_further]
+        own = table.only_seeds(seeds)
         trials = [int(config) for config in rng.permutation(len(table.configs))[: design.n_trials]]
         plan = SearchDesign(
             scheduler=None, n_seeds=design.n_seeds, n_finalists=design.n_finalists, n_further=design.n_further
         )
-        search = simulate(own, PlannedProposals(own, trials, design.n_seeds), plan)
+        search = simulate(
+            own, PlannedProposals(own, trials, design.n_seeds), plan, longer=_longer(design, longer, seeds)
+        )
         verdict = search.verdict
         pick = next((each for each in verdict.ranked if verdict.pick and each.number == verdict.pick.number), None)
         if pick is None or search.pick is None:
             continue
-        cost = cost_of_choice(pick, [each for each in verdict.ranked if each.tied], verdict.ranked)
+        tied = [each for each in verdict.ranked if each.tied]
+        cost = cost_of_choice(pick, tied, [*verdict.ranked, *verdict.left])
         regrets = []
-        for each in (table, tables[-1]):
+        for each in (longer, tables[-1]):
             means = each.values[:, :, -1].mean(axis=1)
             regrets.append(float((means[trials].max() - means[search.pick]) / np.ptp(means[trials])))
         found.append(Told(regrets[0], regrets[1], cost, bool(pick.tied and cost <= LITTLE)))
@@ -108,6 +138,9 @@ def races(
         seeds = rng.permutation(longest.shape[1])
         judges, others = seeds[:N_JUDGES], seeds[N_JUDGES:]
         own = table.only_seeds(others[: design.n_seeds + design.n_further])
+        longer = _longer(
+            design, tables[LENGTHS.index(design.factor * length)], others[: design.n_seeds + design.n_further]
+        )
         race = SearchDesign(
             scheduler=make_scheduler("race", {}, table.marks, table.params[0], "race"),
             n_seeds=design.n_seeds,
@@ -115,23 +148,28 @@ def races(
             n_further=design.n_further,
         )
         trials = [int(i) for i in rng.permutation(candidates)][: design.n_trials]
-        search = simulate(own, PlannedProposals(own, trials, design.n_seeds), race)
+        search = simulate(own, PlannedProposals(own, trials, design.n_seeds), race, longer=longer)
         unseen = longest[:, judges].mean(axis=1)
         assert search.pick is not None
         found.append((float((unseen[best] - unseen[search.pick]) / span), search.cost * length / LENGTHS[-1]))
     return found
 
 
+def _longer(design: Design, table: RunTable, seeds: Array) -> RunTable | None:
+    """Return the runs of the finalists, None if they are as long as those of the search."""
+    return None if design.factor == 1 else table.only_seeds(seeds)
+
+
 def regret_lines(tables: Mapping[str, Sequence[RunTable]], replays: int) -> list[str]:
     """Return the table of regrets."""
     lines = [
-        "| candidates | cost | trials | seeds | finalists x further seeds | length of runs | regret (95%) | close |",
-        "|---|---|---|---|---|---|---|---|",
+        f"| candidates | cost | {HEAD} | regret (95%) | close |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for label, optimizer, designs in (("all", None, DESIGNS), ("rates of Adam", "adam", PLANS), ("all", None, PLANS)):
         rows = []
         for design in designs:
-            for length in LENGTHS:
+            for length in design.lengths:
                 told = [races(tables[name], design, length, optimizer, replays) for name in tables]
                 own = [[regret for regret, _ in each] for each in told]
                 cost = float(np.mean([spent for each in told for _, spent in each]))
@@ -139,8 +177,7 @@ def regret_lines(tables: Mapping[str, Sequence[RunTable]], replays: int) -> list
                 rows.append((cost, design, length, float(np.mean(own)), interval(own), close))
         for cost, design, length, regret, (low, high), close in sorted(rows, key=lambda row: row[0]):
             lines.append(
-                f"| {label} | {cost:.1f} | {design.n_trials or 'all'} | {design.n_seeds} | "
-                f"{design.n_finalists} x {design.n_further} | {length}/{LENGTHS[-1]} | "
+                f"| {label} | {cost:.1f} | {design.text(length)} | "
                 f"{regret:.1%} ({low:.1%} to {high:.1%}) | {close:.0%} |"
             )
     return lines
@@ -149,20 +186,20 @@ def regret_lines(tables: Mapping[str, Sequence[RunTable]], replays: int) -> list
 def verdict_lines(tables: Mapping[str, Sequence[RunTable]], replays: int) -> list[str]:
     """Return the table of verdicts."""
     lines = [
-        "| trials | seeds | finalists x further seeds | length of runs | safe | further than a tenth | than stated | "
-        "than a tenth in the longest runs |",
-        "|---|---|---|---|---|---|---|---|",
+        f"| {HEAD} | safe | further than a tenth | than stated | than a tenth in the longest runs |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for design in DESIGNS:
-        for length in LENGTHS:
+        for length in design.lengths:
             told = [row for name in tables for row in verdicts(tables[name], design, length, replays)]
             safe = [each for each in told if each.is_safe]
+            if not safe:
+                continue
             far = np.mean([each.regret > LITTLE for each in safe])
             over = np.mean([each.regret > each.cost + 1e-9 for each in safe])
             later = np.mean([each.in_long_run > LITTLE for each in safe])
             lines.append(
-                f"| {design.n_trials} | {design.n_seeds} | {design.n_finalists} x {design.n_further} | "
-                f"{length}/{LENGTHS[-1]} | {len(safe) / len(told):.0%} | {far:.1%} | {over:.1%} | {later:.1%} |"
+                f"| {design.text(length)} | {len(safe) / len(told):.0%} | {far:.1%} | {over:.1%} | {later:.1%} |"
             )
     return lines
 
@@ -177,8 +214,9 @@ def main() -> None:
         "# Trials, seeds and finalists of a search",
         "",
         f"Made by `python -m benchmarks.picks.designs` over {', '.join(tables)}; {arguments.replays} replays. Trials "
-        "are random ones of the candidates, and race. *cost* is in runs of the longest length; *close* is the share of "
-        "replays with a regret of at most 5% of the range of the candidates.",
+        "are random ones of the candidates, and race; finalists run again, on further seeds, as "
+        "long or longer. *cost* is in runs of the longest length; *close* is the share of replays with a regret of at "
+        "most 5% of the range of the candidates.",
         "",
         *regret_lines(tables, arguments.replays),
         "",

@@ -130,7 +130,7 @@ class BudgetedSearch:
         assert spec.env_steps is not None
         wanted, long_run = least_useful_steps(spec.horizon), long_run_steps(spec.horizon)
         rest = f"; a quarter of a long run of {long_run:,} steps (--horizon) would be {wanted:,}"
-        short = rest if spec.env_steps < wanted else ""
+        short = rest if spec.confirm_budget < wanted else ""
         return f", with {', '.join(fewer)}, so that runs are longer{short}"
 
 

@@ -39,6 +39,7 @@ class Costs:
             too; others are started again for it.
         evaluation_interval: Environment steps of a run between its evaluations, for studies that are judged by these; 0
             for none.
+        confirming_interval: The same in runs that confirm.
         n_structures: Different structures of agents among the trials. Trials of one structure are trained in the same
             process if possible, so that each process compiles its share of them.
     """
@@ -50,6 +51,7 @@ class Costs:
     own_processes: bool
     n_structures: int = 1
     evaluation_interval: float = 0.0
+    confirming_interval: float = 0.0
 
     @property
     def first_update(self) -> int:
@@ -131,7 +133,8 @@ class Costs:
         """
         # The seeds of finalists of one structure are divided evenly among populations (`finder.executors.batches`).
         divides = self.together and self.n_structures == 1
-        return self._stage_seconds(0, env_steps, n_trials, n_seeds, divides=divides) * (1 + RECORDING)
+        costs = replace(self, evaluation_interval=self.confirming_interval)
+        return costs._stage_seconds(0, env_steps, n_trials, n_seeds, divides=divides) * (1 + RECORDING)
 
     def _stage_seconds(self, first: int, last: int, n_trials: int, n_seeds: int, *, divides: bool = False) -> float:
         """Return the seconds of the environment steps from `first` to `last` of each run."""
@@ -164,4 +167,5 @@ class Costs:
         costs = replace(self, n_structures=min(self.n_structures, n_trials_of(spec)))
         if not greedy_episodes_of(spec) or spec.env_steps is None:
             return costs
-        return replace(costs, evaluation_interval=spec.env_steps / spec.n_reports)
+        intervals = [budget / spec.n_reports for budget in (spec.env_steps, spec.confirm_budget)]
+        return replace(costs, evaluation_interval=intervals[0], confirming_interval=intervals[1])

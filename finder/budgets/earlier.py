@@ -69,11 +69,13 @@ def with_choices_of(spec: StudySpec, earlier: StudySpec) -> StudySpec:
     if not spec.chooses_budget:
         return spec
     chosen: dict[str, Any] = {"env_steps": earlier.env_steps}
-    left_open = {"seeds", "confirm", "confirm_seeds"} - spec.model_fields_set
+    left_open = {"seeds", "confirm", "confirm_seeds", "confirm_env_steps"} - spec.model_fields_set
     if "confirm" in left_open:
         chosen["confirm"] = min(spec.confirm, earlier.confirm)
     if "confirm_seeds" in left_open:
         chosen["confirm_seeds"] = min(spec.confirm_seeds, earlier.confirm_seeds)
+    if "confirm_env_steps" in left_open and spec.confirm:
+        chosen["confirm_env_steps"] = earlier.confirm_env_steps
     if "seeds" in left_open and earlier.seeds == spec.seeds[: len(earlier.seeds)]:
         chosen["seeds"] = earlier.seeds
     return spec.model_copy(update=chosen)

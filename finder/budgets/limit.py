@@ -136,7 +136,8 @@ class Limit:
         n_seeds = self._running.pop(number, 0)
         if n_seeds:
             # A run may end its last rollout beyond its budget.
-            reached = min(env_steps, self._spec.env_steps or env_steps)
+            budget = self._spec.confirm_budget if self._confirming else self._spec.budget
+            reached = min(env_steps, budget)
             self._meter.ended(max(0, reached - self._counted.get(number, 0)), n_seeds)
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]], pruned: set[int]) -> set[int]:
@@ -190,8 +191,7 @@ class Limit:
         return fits
 
     def _confirmation(self, n_trials: int, n_seeds: int) -> float:
-        assert self._spec.env_steps is not None
-        return self._meter.confirmation(self._spec.env_steps, n_trials, n_seeds)
+        return self._meter.confirmation(self._spec.confirm_budget, n_trials, n_seeds)
 
     def _course(self, n_trials: int) -> Course:
         """Return the expected course of a batch of so many trials."""

@@ -19,22 +19,25 @@ def n_finalists(spec: StudySpec, n_trials: int) -> int:
 
 def most_steps(spec: StudySpec, env_steps: int, n_trials: int) -> int:
     """Return the environment steps of all runs if nothing is pruned."""
-    confirming = n_finalists(spec, n_trials) * spec.confirm_seeds
-    return env_steps * (n_trials * len(spec.seeds) + confirming)
+    return env_steps * n_trials * len(spec.seeds) + confirming_steps(spec, n_trials)
 
 
-def expected_steps(spec: StudySpec, courses: Sequence[Course], env_steps: int, n_trials: int) -> int:
+def confirming_steps(spec: StudySpec, n_trials: int) -> int:
+    """Return the environment steps of all runs of the confirmation."""
+    return spec.confirm_budget * n_finalists(spec, n_trials) * spec.confirm_seeds
+
+
+def expected_steps(spec: StudySpec, courses: Sequence[Course], n_trials: int) -> int:
     """Return the environment steps of all runs with the expected pruning."""
-    confirming = env_steps * n_finalists(spec, n_trials) * spec.confirm_seeds
-    return len(spec.seeds) * sum(map(run_steps, courses)) + confirming
+    return len(spec.seeds) * sum(map(run_steps, courses)) + confirming_steps(spec, n_trials)
 
 
-def with_budget(spec: StudySpec, env_steps: int, n_trials: int | None = None) -> StudySpec:
-    """Return a study with another budget of each run, and with another number of trials if it is given."""
-    changes: dict[str, Any] = {"env_steps": env_steps}
-    if n_trials is not None:
-        changes["n_trials"] = n_trials
-    return spec.model_copy(update=changes)
+def with_budget(
+    spec: StudySpec, env_steps: int, n_trials: int | None = None, confirm_env_steps: int | None = None
+) -> StudySpec:
+    """Return a study with another budget of each run, and with what else is given."""
+    changes: dict[str, Any] = {"env_steps": env_steps, "n_trials": n_trials, "confirm_env_steps": confirm_env_steps}
+    return spec.model_copy(update={name: value for name, value in changes.items() if value is not None})
 
 
 def estimated_time(spec: StudySpec, costs: Costs, n_trials: int, at_once: int | None) -> TimeEstimate:
@@ -55,7 +58,7 @@ def confirmation_seconds(spec: StudySpec, costs: Costs, n_trials: int, n_seeds: 
     """Return the seconds of a confirmation, without the start of processes."""
     if not n_trials or spec.env_steps is None:
         return 0.0
-    return costs.confirmation_seconds(spec.env_steps, n_trials, n_seeds)
+    return costs.confirmation_seconds(spec.confirm_budget, n_trials, n_seeds)
 
 
 def rungs_of(courses: Sequence[Course]) -> tuple[Stage, ...]:

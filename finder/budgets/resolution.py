@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from finder.budgets.estimating import Measured, longest_episode_of
 from finder.budgets.plan_numbers import estimated_time, expected_steps, with_budget
@@ -28,14 +28,26 @@ TARGET = 0.95
 _SMALLER_DESIGNS: tuple[tuple[int, dict[str, int]], ...] = (
     (1, {"seeds": 2}),
     (1, {"seeds": 1}),
+    (1, {"seeds": 1, "factor": 2, "confirm_seeds": 3}),
+    (1, {"seeds": 1, "factor": 2, "confirm_seeds": 3, "confirm": 2}),
+    (1, {"seeds": 1, "factor": 2, "confirm_seeds": 2, "confirm": 2}),
+    (1, {"seeds": 1, "factor": 2, "confirm_seeds": 2, "confirm": 2, "n_trials": 12}),
+    (2, {"seeds": 1, "factor": 2, "confirm_seeds": 1, "confirm": 3, "n_trials": 12}),
+)
+"""Designs of a search, in order, each for budgets with which the longest runs of the one before it are shorter than the
+whole long run, or half of it. `factor` is the length of the runs that confirm, as a multiple of the length of those of
+the search. Of designs of equal cost these lead to the best picks: at equal length of runs three seeds are hardly better
+than one, and finalists in runs of twice the length are as good as a whole search of this length
+(benchmarks/results/designs.md)."""
+
+_OF_ONE_LENGTH: tuple[tuple[int, dict[str, int]], ...] = (
+    (1, {"seeds": 2}),
+    (1, {"seeds": 1}),
     (2, {"seeds": 1, "confirm_seeds": 3}),
     (2, {"seeds": 1, "confirm_seeds": 3, "confirm": 2}),
     (4, {"seeds": 1, "confirm_seeds": 3, "confirm": 2, "n_trials": 12}),
-    (4, {"seeds": 1, "confirm_seeds": 3, "confirm": 2, "n_trials": 8}),
 )
-"""Designs of a search, in order, each for budgets with which the runs of the one before it are shorter than the whole
-long run, half or a quarter of it. Of designs of equal cost these lead to the best picks: at equal length of runs, three
-seeds are hardly better than one (benchmarks/results/designs.md)."""
+"""The same where the runs that confirm are given, or choose nothing."""
 
 _DIGITS = 3
 """Significant digits of the chosen environment steps."""
@@ -140,10 +152,9 @@ def within_steps(spec: StudySpec, at_once: int | None, agents: Mapping[str, Agen
     assert spec.total_env_steps is not None
 
     def steps(candidate: StudySpec) -> float:
-        assert candidate.env_steps is not None
         n_trials = n_trials_of(candidate)
         courses = expected_courses(candidate, n_trials, at_once)
-        return expected_steps(candidate, courses, candidate.env_steps, n_trials)
+        return expected_steps(candidate, courses, n_trials)
 
     budget = _Budget(
         amount=spec.total_env_steps,
@@ -164,48 +175,77 @@ def _resolved(spec: StudySpec, budget: _Budget, least: int) -> StudySpec:
             raise _too_little(budget, one, what)
         return with_budget(spec, spec.env_steps, n_trials)
     longest = LARGEST if spec.horizon is None else max(least, spec.horizon)
-    design, env_steps = _long_enough(spec, budget, least, longest)
+    if spec.confirm_env_steps is not None:
+        longest = min(longest, max(least, spec.confirm_env_steps))
+    design, env_steps = _long_enough(_Design(spec, least, longest), budget)
+    n_trials = n_trials_of(design.spec)
     if env_steps is None:
-        needed = budget.cost(with_budget(design, least))
-        what = f"{counted(n_trials_of(design), 'trial')} of {counted(least, 'environment step')} with {_seeds(design)}"
+        needed = budget.cost(design.of(least))
+        what = f"{counted(n_trials, 'trial')} of {counted(least, 'environment step')} with {_seeds(design.spec)}"
         fewer = "fewer candidates, seeds or confirmations" if spec.plan() else "fewer trials (--n-trials)"
-        raise _too_little(budget, needed, what, fewer if n_trials_of(design) > 1 else "shorter runs")
-    if env_steps < longest:
-        return with_budget(design, max(least, _rounded_down(env_steps)))
-    chosen = with_budget(design, longest)
-    n_trials = _most_trials(chosen, budget, n_trials_of(design)) if chooses_trials(spec) else None
-    return with_budget(design, longest, n_trials)
+        raise _too_little(budget, needed, what, fewer if n_trials > 1 else "shorter runs")
+    if env_steps < design.most:
+        return design.of(max(least, _rounded_down(env_steps)))
+    chosen = design.of(design.most)
+    return with_budget(chosen, design.most, _most_trials(chosen, budget, n_trials) if chooses_trials(spec) else None)
 
 
-def _long_enough(spec: StudySpec, budget: _Budget, least: int, longest: int) -> tuple[StudySpec, int | None]:
+class _Design(NamedTuple):
+    """A study whose runs are still to be given their length.
+
+    Attributes:
+        spec: The study.
+        least: Fewest environment steps of a run.
+        longest: Most environment steps of a run.
+        factor: Length of the runs that confirm, as a multiple of the length of those of the search.
+    """
+
+    spec: StudySpec
+    least: int
+    longest: int
+    factor: int = 1
+
+    @property
+    def most(self) -> int:
+        """Most environment steps of a run of the search."""
+        return max(self.least, self.longest // self.factor)
+
+    def of(self, env_steps: int) -> StudySpec:
+        """Return the study with so many environment steps of each run of the search."""
+        confirming = min(self.longest, self.factor * env_steps) if self.factor > 1 else None
+        return with_budget(self.spec, env_steps, confirm_env_steps=confirming)
+
+    def steps_within(self, budget: _Budget) -> int | None:
+        """Return the most environment steps of a run of the search within a budget, None if the fewest cost more."""
+        return _largest(lambda steps: budget.cost(self.of(steps)), budget.amount, self.least, self.most)
+
+
+def _long_enough(design: _Design, budget: _Budget) -> tuple[_Design, int | None]:
     """Return the largest design with runs that are long enough, else the smallest; its steps, None if too few."""
-    long_run = long_run_steps(spec.horizon)
-    design, env_steps = spec, _longest_run(spec, budget, least, longest)
-    for part, smaller in _smaller_designs(spec):
-        if env_steps is not None and env_steps >= long_run // part:
+    long_run = long_run_steps(design.spec.horizon)
+    env_steps = design.steps_within(budget)
+    for part, smaller in _smaller_designs(design):
+        if env_steps is not None and design.factor * env_steps >= long_run // part:
             break
-        design, env_steps = smaller, _longest_run(smaller, budget, least, longest)
+        design, env_steps = smaller, smaller.steps_within(budget)
     return design, env_steps
 
 
-def _longest_run(spec: StudySpec, budget: _Budget, least: int, longest: int) -> int | None:
-    """Return the most environment steps of a run within a budget, None if `least` of them cost more."""
-    return _largest(lambda steps: budget.cost(with_budget(spec, steps)), budget.amount, least, longest)
-
-
-def _smaller_designs(spec: StudySpec) -> Iterator[tuple[int, StudySpec]]:
+def _smaller_designs(asked: _Design) -> Iterator[tuple[int, _Design]]:
     """Yield `_SMALLER_DESIGNS` of a study, with what is at its default.
 
     Without a confirmation the seeds remain, as nothing else shows how sure the pick is.
     """
+    spec = asked.spec
     given = {*spec.model_fields_set, *(["n_trials"] if spec.plan() else []), *([] if spec.confirm else ["seeds"])}
-    for part, design in _SMALLER_DESIGNS:
-        own: dict[str, Any] = {name: n for name, n in design.items() if name not in given}
+    chooses = spec.confirm > 1 and "confirm_env_steps" not in given and not is_population_based(spec.pruner)
+    for part, design in _SMALLER_DESIGNS if chooses else _OF_ONE_LENGTH:
+        own: dict[str, Any] = {name: n for name, n in design.items() if name not in {*given, "factor"}}
         if "seeds" in own:
             own["seeds"] = spec.seeds[: own["seeds"]]
         if "n_trials" in own:
             own["n_trials"] = max(own["n_trials"], len(spec.first))
-        yield part, spec.model_copy(update=own)
+        yield part, asked._replace(spec=spec.model_copy(update=own), factor=design.get("factor", 1))
 
 
 def _most_trials(spec: StudySpec, budget: _Budget, least: int) -> int | None:

@@ -68,6 +68,7 @@ class SearchPlan:
         extends: Whether further learning rates follow if the best one is at the edge of the range.
         n_confirmed: Finalists that are run again on further seeds.
         confirm_seeds: Further seeds of each finalist.
+        confirm_env_steps: Environment steps of each of these runs; None: as many as in the search.
         most_steps: Environment steps of all runs at most, confirmation included, without an extension of the range.
         expected_steps: Environment steps of all runs as expected with pruning, confirmation included.
         executor: Description of the executor.
@@ -97,6 +98,7 @@ class SearchPlan:
     free_bytes: int | None = None
     measured: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    confirm_env_steps: int | None = None
 
     def __repr__(self) -> str:
         return "\n".join(f"{name:<14}{text}" if name else text for name, text in self.lines)
@@ -124,7 +126,11 @@ class SearchPlan:
             "rungs": [{"env_steps": stage.until, "trials_that_continue": stage.n_trials} for stage in self.rungs],
             "batches": self.n_batches,
             "extends_range": self.extends,
-            "confirmation": {"trials": self.n_confirmed, "seeds": self.confirm_seeds},
+            "confirmation": {
+                "trials": self.n_confirmed,
+                "seeds": self.confirm_seeds,
+                "env_steps": self.confirm_env_steps or self.env_steps,
+            },
             "total_env_steps": {"most": self.most_steps, "expected": self.expected_steps},
             "executor": self.executor,
             "processes": self.n_processes,
@@ -148,11 +154,16 @@ def chosen_text(spec: StudySpec, time: TimeEstimate | None) -> str:
         limit = f"{counted_minutes(spec.minutes)}"
     else:
         limit = f"{spec.total_env_steps:,} environment steps in total"
-    longest = ", as long as the long run" if spec.env_steps == spec.horizon else ""
+    as_long = ", as long as the long run"
+    longest = as_long if spec.env_steps == spec.horizon else ""
     about = "" if time is None else f", about {seconds_text(time.total_seconds)} from now"
+    again = ""
+    if spec.confirm and spec.confirms_longer:
+        longer = as_long if spec.confirm_budget == spec.horizon else ""
+        again = f", then {the_best(spec.confirm)} with {spec.confirm_budget:,}{longer}"
     return (
         f"{limit}: {counted(len(spec.plan()) or spec.n_trials, 'trial')} of {counted(len(spec.seeds), 'seed')}, "
-        f"{spec.env_steps:,} environment steps each{longest}{about}"
+        f"{spec.env_steps:,} environment steps each{longest}{again}{about}"
     )
 
 
@@ -212,7 +223,10 @@ def _pruning(plan: SearchPlan) -> str:
 def _confirmation(plan: SearchPlan) -> str:
     if not plan.n_confirmed:
         return "none"
-    return f"{the_best(plan.n_confirmed)} again on {counted(plan.confirm_seeds, 'further seed')}"
+    longer = ""
+    if plan.confirm_env_steps not in (None, plan.env_steps):
+        longer = f", {plan.confirm_env_steps:,} environment steps each"
+    return f"{the_best(plan.n_confirmed)} again on {counted(plan.confirm_seeds, 'further seed')}{longer}"
 
 
 def _total(plan: SearchPlan) -> str:

@@ -37,7 +37,7 @@ class Forecast:
         from studies.spec.scheduler_names import pauses_trials
 
         self._spec = spec
-        self._of_finalist = len(held_out_seeds(spec)) * spec.budget  # work of a confirmation
+        self._of_finalist = len(held_out_seeds(spec)) * spec.confirm_budget  # work of a confirmation
         self._n_seeds = len(spec.seeds)
         self._pauses = pauses_trials(spec.pruner)
         n_trials = max(1, len(spec.plan()) or spec.n_trials)

@@ -117,7 +117,7 @@ class PlainProgress(Progress):
             from studies.study.study import reloaded
 
             seeds = held_out_seeds(reloaded(self.study).spec)  # a budget may have time for more of them
-            further = f"{counted(len(seeds), 'further seed')} ({', '.join(map(str, seeds))})"
+            further = f"{counted(len(seeds), 'further seed')} ({', '.join(map(str, seeds))}){longer_text(self.study)}"
             self.console.print(Text.assemble(("Confirming ", "bold"), f"{the_best(n_finalists)} on {further}"))
 
     def others_run(self, n_trials: int) -> None:
@@ -144,7 +144,8 @@ class PlainProgress(Progress):
         super().trial_ended(number, outcome)
         if outcome.state == "paused" and not self._lines_between:
             return  # it will go on, or end; the status counts it
-        self.console.print(end_line(number, trial, outcome, self.console.width))
+        shorten = not self._lines_between  # a person watches
+        self.console.print(end_line(number, trial, outcome, self.console.width, shorten=shorten))
         if self._lines_between and self.best is not None and self.best is not before:
             self.console.print(best_line(self.best))
         self._printed_at = self._clock()
@@ -297,32 +298,48 @@ def _confirmation_text(study: OpenStudy) -> str:
     spec = study.spec
     if not spec.confirm or spec.n_trials < 2:
         return ""
-    return f", then {the_best(min(spec.confirm, spec.n_trials))} again on {counted(spec.confirm_seeds, 'further seed')}"
+    again = (
+        f", then {the_best(min(spec.confirm, spec.n_trials))} again on {counted(spec.confirm_seeds, 'further seed')}"
+    )
+    return again + longer_text(study)
 
 
-def end_line(number: int, trial: RunningTrial | None, outcome: Outcome, width: int) -> Text:
-    """Return the outcome of a trial as one line, with a truncated reason."""
+def longer_text(study: OpenStudy) -> str:
+    """Return the environment steps of the runs that confirm, if these are longer; empty otherwise."""
+    return f" × {study.spec.confirm_budget:,} environment steps" if study.spec.confirms_longer else ""
+
+
+def end_line(number: int, trial: RunningTrial | None, outcome: Outcome, width: int, *, shorten: bool = False) -> Text:
+    """Return the outcome of a trial as text that begins with its value, with a truncated reason.
+
+    Args:
+        number: Number of the trial.
+        trial: The trial; None if it is unknown.
+        outcome: Its outcome.
+        width: Width of a line.
+        shorten: Whether its parameters are truncated too, so that the text is one line. Defaults to False.
+    """
     mark, style = _MARKS[outcome.state]
-    confirms = f"confirms #{trial.confirms} " if trial is not None and trial.confirms is not None else ""
-    line = Text.assemble((f"{mark} ", style), f"#{number} ", confirms, _params(trial.params if trial else {}), "  ")
+    confirms = f" confirms #{trial.confirms}" if trial is not None and trial.confirms is not None else ""
+    params = _params(trial.params if trial else {})
     took = f"  {seconds_text(outcome.wall_seconds)}" if outcome.wall_seconds else ""
+    line = Text.assemble((f"{mark} ", style), f"#{number}{confirms}  ")
     if outcome.state == "complete" and outcome.value is not None:
         line.append(_value(outcome.value, spread_of(outcome)), "bold")
     elif outcome.state in ("pruned", "paused"):
         at = f" at {_value(outcome.value)}" if outcome.value is not None else ""
         line.append(f"{outcome.state}{at} after {counted(outcome.env_steps, 'step')}", style)
     elif outcome.state == "failed":
-        reason, room = headline(outcome.reason), width - line.cell_len - len(": ") - len(took)
+        beside = len(": ") + len(took) + len("  ") + min(len(params), _LEAST)
+        reason, room = headline(outcome.reason), width - line.cell_len - beside
         word = failure_word(outcome.failure)
         if outcome.failure == "environment" and len(word) + len(reason) > room:
             word = failure_word("error")  # shorter, so that more of the reason is shown
         line.append(f"{word}: {truncate_words(reason, max(_LEAST, room - len(word)))}", "red")
     else:
         line.append("interrupted", "dim")
-    wrapped = line.wrap(Console(width=width), width)
-    if took and wrapped[-1].cell_len + len(took) > width:
-        took = f"\n{took.strip()}"  # keeps a number and its unit together
-    return line.append(took, "dim")
+    line.append(f"{took}  ", "dim")
+    return line.append(truncate_words(params, max(1, width - line.cell_len), ", ") if shorten else params)
 
 
 def best_line(best: Best) -> Text:

@@ -31,6 +31,7 @@ _FLAGS = {
     "optimizers": "--optimizer",
     "confirm": "--confirm",
     "confirm_seeds": "--confirm-seeds",
+    "confirm_env_steps": "--confirm-env-steps",
     "space": "--param",
 }
 """Option of a remedy -> its flag."""

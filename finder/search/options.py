@@ -81,6 +81,8 @@ class StudyOptions(TypedDict, total=False):
         confirm: Number of the best trials that are repeated on further seeds after the search. Defaults to 3, or to 2
             within a small budget of the whole search.
         confirm_seeds: Number of further seeds. Defaults to 5.
+        confirm_env_steps: Environment steps of each of these runs. If they are longer than those of the search, they
+            choose the pick alone, and its value is that of the longer runs. Defaults to as many as in the search.
         callbacks: Factories of the callbacks of each run, which are called without arguments: classes of
             `agents.Callback`, functions, ``"module:Class"`` or ``"file.py:Class"``. Their custom metrics
             become the attribute `custom_metrics` of the trial: mean, min and max over the last part of training.
@@ -115,6 +117,7 @@ class StudyOptions(TypedDict, total=False):
     n_reports: int
     confirm: int
     confirm_seeds: int
+    confirm_env_steps: int
     callbacks: Sequence[Any]
     fixed: Mapping[str, Any]
     seed: int

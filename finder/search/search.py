@@ -232,13 +232,14 @@ class Search:
                 self.recorder.failed(ask.number, str(error), traceback.format_exc())
                 self._observer.trial_ended(ask.number, Outcome(state="failed", reason=str(error)))
                 continue
+            budget = self.spec.budget if ask.confirms is None else self.spec.confirm_budget
             trial = TrialSpec(
                 number=ask.number,
                 agent=agent,
                 seeds=ask.seeds,
-                env_steps=self.spec.env_steps,
+                env_steps=None if self.spec.env_steps is None else budget,
                 episodes=self.spec.episodes,
-                report_marks=self.spec.report_marks if self.spec.env_steps is not None else (),
+                report_marks=self.spec.marks_of(budget) if self.spec.env_steps is not None else (),
                 metric=self.spec.metric,
                 metrics=self.spec.metrics,
                 name=ask.params.get("agent", ""),

@@ -28,13 +28,14 @@ from studies.analysis.remedies import (
     for_tie,
     longer_runs,
     more_confirmed,
+    more_further_seeds,
     more_seeds,
     remedy_text,
     repeat_search,
     within_limit,
 )
 from studies.analysis.status import study_status
-from studies.judging.confirmation import Verdict, pruned_estimates, verdict
+from studies.judging.confirmation import Verdict, verdict
 from studies.judging.learning_rate_estimate import LITTLE, cost_of_choice, cost_text
 from studies.judging.missing_pick import why_no_pick
 from studies.judging.pareto_front import pareto_front
@@ -151,7 +152,7 @@ def conclusion(study: OpenStudy) -> Conclusion:
         tie = _tie(study, pick, found, tied, cost)
         return _conclusion(study, pick, "tie", tie.text, (tie,))
     if not against:
-        return _conclusion(study, pick, "safe", _why_safe(tied, cost), ())
+        return _conclusion(study, pick, "safe", _why_safe(_others(study, found), tied, cost), ())
     return _conclusion(study, pick, "not safe", against[0].text, tuple(against))
 
 
@@ -200,6 +201,9 @@ def value_line(study: OpenStudy, pick: Recommendation) -> str:
     expected = f"; expected {interval} (95%)" if interval else ""
     if pick.confirmed_by is None:
         return f"{value} in the search, over {pick.seeds_text}{expected}"
+    if study.spec.confirms_longer:
+        runs = f" in runs of {pick.env_steps:,} environment steps"
+        return f"{value} confirmed over {pick.seeds_text}{runs}{expected}"
     return f"{value} confirmed over {pick.seeds_text}{expected}; in the search {number_text(pick.tuning_value)}"
 
 
@@ -278,12 +282,18 @@ def _one_seed(study: OpenStudy, found: Verdict) -> Reason | None:
     """Return the doubt of a pick that no further seed has tested.
 
     Where further seeds confirmed the pick, a safe one is as rarely far from the best with one seed for each trial as
-    with three (benchmarks/results/designs.md). That was not replayed for population-based training.
+    with three; where longer runs did, two further seeds are as good (benchmarks/results/designs.md). That was not
+    replayed for population-based training.
     """
+    n_further = 0 if found.confirmation is None else found.confirmation.held_out.n_seeds
+    if study.spec.confirms_longer and n_further:
+        if n_further > 1:
+            return None
+        text = "each finalist has one further seed, which cannot exclude luck"
+        return Reason(text=text, remedy=more_further_seeds(study.spec, TESTED))
     if len(study.spec.seeds) > 1 or len(found.tuning) < 2:
         return None
-    is_tested = found.confirmation is not None and found.confirmation.held_out.n_seeds >= TESTED
-    if is_tested and not is_population_based(study.spec.pruner):
+    if n_further >= TESTED and not is_population_based(study.spec.pruner):
         return None
     text = "each trial has one seed, which cannot exclude luck"
     return Reason(text=text, remedy=more_seeds(study.spec, 3))
@@ -298,12 +308,12 @@ def _short(study: OpenStudy, pick: Recommendation) -> Reason | None:
     """
     spec = study.spec
     is_told = pick.rate is not None and pick.rate.cause == "short runs"
-    if is_told or spec.kind == "lr" or spec.horizon is None or spec.env_steps is None:
+    if is_told or spec.kind == "lr" or spec.horizon is None or pick.env_steps is None:
         return None
     least = least_useful_steps(spec.horizon)
-    if spec.env_steps >= least:
+    if pick.env_steps >= least:
         return None
-    text = f"runs of {spec.env_steps:,} environment steps are too short to predict one of {spec.horizon:,}"
+    text = f"runs of {pick.env_steps:,} environment steps are too short to predict one of {spec.horizon:,}"
     return Reason(text=text, remedy=longer_runs(spec, least))
 
 
@@ -318,13 +328,13 @@ def _cost(study: OpenStudy, pick: Recommendation, found: Verdict, tied: list[Ran
     """Return how much better a tied candidate may be, as a share of the range of all candidates."""
     chosen = next(each for each in found.ranked if each.number == pick.trial)
     # Pruned candidates are part of the range: the survivors of a race lie close together.
-    cost = cost_of_choice(chosen, tied, [*found.ranked, *pruned_estimates(study)], study.direction)
+    cost = cost_of_choice(chosen, tied, [*found.ranked, *found.left], study.direction)
     return math.inf if math.isnan(cost) else cost
 
 
 def _tie(study: OpenStudy, pick: Recommendation, found: Verdict, tied: list[Ranked], cost: float) -> Reason:
     first = tied[0]
-    others = f"{counted(len(tied), 'other trial')}, " + ("first " if len(tied) > 1 else "")
+    others = f"{counted(len(tied), _others(study, found))}, " + ("first " if len(tied) > 1 else "")
     may_be = cost_text(cost, "one of them" if len(tied) > 1 else "it")
     text = f"with {others}#{first.number}, {params_text(dict(first.params))}; {may_be}"
     confirmed = {each.number for each in found.confirmed}
@@ -334,11 +344,16 @@ def _tie(study: OpenStudy, pick: Recommendation, found: Verdict, tied: list[Rank
     return Reason(text=text, remedy=remedy)
 
 
-def _why_safe(tied: list[Ranked], cost: float) -> str:
+def _others(study: OpenStudy, found: Verdict) -> str:
+    """Return the noun for what the pick is compared with: finalists alone have longer runs."""
+    return "other finalist" if study.spec.confirms_longer and found.confirmation is not None else "other trial"
+
+
+def _why_safe(others: str, tied: list[Ranked], cost: float) -> str:
     if not tied:
-        return "no other trial may be as good, with 95% confidence"
+        return f"no {others} may be as good, with 95% confidence"
     return (
-        f"{counted(len(tied), 'other trial')} cannot be distinguished from it, and may be better by at most "
+        f"{counted(len(tied), others)} cannot be distinguished from it, and may be better by at most "
         f"{max(cost, 0.01):.0%} of the range of all trials"
     )
 

@@ -61,7 +61,8 @@ class Recommendation:
         seed_values: Value of each seed.
         n_seeds: Number of seeds.
         confirmed_by: Number of the trial that confirmed it; None if it was not confirmed.
-        tuning_value: Mean over the seeds of the search, by which it was chosen.
+        env_steps: Environment steps of each run of the value; None if the budget is in episodes.
+        tuning_value: Mean over the seeds of the search, by which it was chosen. Its runs may have been shorter.
         direction: Direction in which values are better.
         rate: Estimate of the best learning rate; None if no rate was searched, or only one was tried.
         configuration: Everything needed to run the trial again.
@@ -91,6 +92,7 @@ class Recommendation:
     seed_values: dict[int, float]
     n_seeds: int
     confirmed_by: int | None
+    env_steps: int | None
     tuning_value: float
     direction: Direction
     rate: LearningRateEstimate | None
@@ -198,12 +200,19 @@ def best(study: OpenStudy, trial: int | None = None) -> Recommendation:
         seed_values=values,
         n_seeds=judged_on.n_seeds or 1,
         confirmed_by=None if confirmation is None else confirmation.runs[-1].number,
+        env_steps=_env_steps(study, confirmed=confirmation is not None),
         tuning_value=winner.value,
         direction=study.direction,
         rate=rate,
         configuration=configuration,
         schedule=schedule,
     )
+
+
+def _env_steps(study: OpenStudy, *, confirmed: bool) -> int | None:
+    if study.spec.env_steps is None:
+        return None
+    return study.spec.confirm_budget if confirmed else study.spec.env_steps
 
 
 def _beginning(study: OpenStudy, trial: FrozenTrial) -> tuple[FrozenTrial, Schedule]:

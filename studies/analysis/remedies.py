@@ -66,8 +66,10 @@ def longer_runs(spec: StudySpec, budget: int) -> Remedy:
     unit, word = ("env_steps", "steps") if spec.env_steps is not None else ("episodes", "episodes")
     # A budget of the whole search chooses the steps of each run.
     runs = "longer runs" if spec.has_limit else f"runs of {budget:,} {'environment steps' if word == 'steps' else word}"
+    confirming = spec.confirm_env_steps or 0  # chosen, too, for a budget of the whole search
+    longer = (("confirm_env_steps", budget),) if 0 < confirming < budget and not spec.has_limit else ()
     return Remedy(
-        changes=((unit, budget), ("study_name", _name_of_variant(spec, f"{budget}-{word}"))),
+        changes=((unit, budget), *longer, ("study_name", _name_of_variant(spec, f"{budget}-{word}"))),
         purpose=f"{runs}; another study",
         joins=False,
     )
@@ -103,6 +105,11 @@ def more_confirmed(spec: StudySpec, n: int) -> Remedy:
     return Remedy(changes=(("confirm", n),), purpose=f"the best {n} again on further seeds; they join the study")
 
 
+def more_further_seeds(spec: StudySpec, n: int) -> Remedy:
+    """Return the search with this number of further seeds, which joins the study."""
+    return Remedy(changes=(("confirm_seeds", n),), purpose=f"{n} further seeds for each finalist; they join the study")
+
+
 def for_tie(spec: StudySpec, seeds_to_settle: int | None, *, n_tied: int, all_confirmed: bool) -> Remedy:
     """Return the remedy that would distinguish the pick from its ties.
 
@@ -117,7 +124,8 @@ def for_tie(spec: StudySpec, seeds_to_settle: int | None, *, n_tied: int, all_co
     if 1 + n_tied > MOST_CONFIRMED:
         return more_seeds(spec, max(seeds_to_settle, len(spec.seeds) + 1))
     confirm = spec.confirm if all_confirmed else max(spec.confirm, 1 + n_tied)
-    further = max(seeds_to_settle - len(spec.seeds), spec.confirm_seeds + (confirm == spec.confirm))
+    in_search = 0 if spec.confirms_longer else len(spec.seeds)
+    further = max(seeds_to_settle - in_search, spec.confirm_seeds + (confirm == spec.confirm))
     changes = (("confirm", confirm),) if confirm != spec.confirm else ()
     return Remedy(
         changes=(*changes, ("confirm_seeds", further)),

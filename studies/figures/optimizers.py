@@ -11,10 +11,10 @@ import plotly.graph_objects as go
 from studies.figures.ranking import group_label, ranking
 from studies.figures.theme import (
     ACCENT,
-    CONFIRMED,
     CONFIRMED_MARKER,
     PALETTE,
     annotate_empty,
+    confirmed_text,
     new_figure,
     plain,
     rgba,
@@ -26,6 +26,7 @@ from studies.judging.ranking import Ranked
 from studies.words import interval_text, over_seeds_text, param_text, params_text, spread_text
 
 if TYPE_CHECKING:
+    from studies.spec.spec import StudySpec
     from studies.study.study import OpenStudy
 
 
@@ -140,7 +141,7 @@ def plot_optimizers(study: OpenStudy, max_rows: int = 12, max_lines: int = 3) ->
         share = (row.best.value - low) / (high - low)
         side = "left" if share > 0.8 else "right" if share < 0.2 else "center"  # the text is placed inwards
         _add_row(figure, row, place, ACCENT if row.is_pick else PALETTE[0], side)
-    legend = _legend(data.rows, len(study.spec.seeds))
+    legend = _legend(data.rows, study.spec)
     for label, marker in legend:
         figure.add_scatter(x=[None], y=[0], mode="markers", name=label, marker=marker)
     figure.update_yaxes(
@@ -156,8 +157,9 @@ def plot_optimizers(study: OpenStudy, max_rows: int = 12, max_lines: int = 3) ->
     return figure
 
 
-def _legend(rows: tuple[RankingRow, ...], n_seeds: int) -> list[tuple[str, dict[str, Any]]]:
+def _legend(rows: tuple[RankingRow, ...], spec: StudySpec) -> list[tuple[str, dict[str, Any]]]:
     """Return the kinds of marks of these rows with their names; with one seed there are neither dots nor intervals."""
+    n_seeds = len(spec.seeds)
     marks: list[tuple[str, dict[str, Any]]] = [
         (f"in the search, {over_seeds_text(n_seeds)}", {"symbol": "diamond", "size": 11, "color": PALETTE[0]})
     ]
@@ -167,7 +169,8 @@ def _legend(rows: tuple[RankingRow, ...], n_seeds: int) -> list[tuple[str, dict[
         bar = {"symbol": "line-ew", "size": 16, "line": {"width": 8, "color": rgba(PALETTE[0], 0.3)}}
         marks.append(("95% interval in the search", bar))
     if any(row.further is not None for row in rows):
-        marks.append((CONFIRMED, CONFIRMED_MARKER))
+        longer = spec.confirm_env_steps if spec.confirms_longer else None
+        marks.append((confirmed_text(longer), CONFIRMED_MARKER))
     return marks
 
 

@@ -179,11 +179,17 @@ def add_failed(figure: go.Figure, x: Sequence[float], text: Sequence[str], kinds
     )
 
 
-CONFIRMED = "further seeds, 95% interval"
-"""Legend of the values of confirmed finalists."""
-
 CONFIRMED_MARKER = {"symbol": "diamond-open", "size": 9, "color": "#059669", "line": {"width": 2}}
-"""Marker of these values."""
+"""Marker of the values of confirmed finalists."""
+
+
+def confirmed_text(longer: int | None) -> str:
+    """Return the legend of the values of confirmed finalists.
+
+    Args:
+        longer: Environment steps of their runs, if these are longer than those of the search.
+    """
+    return f"further seeds{f', {longer:,} steps' if longer else ''}, 95% interval"
 
 
 def add_confirmed(
@@ -192,6 +198,8 @@ def add_confirmed(
     y: Sequence[float],
     text: Sequence[str],
     intervals: Sequence[tuple[float, float]],
+    *,
+    name: str,
 ) -> None:
     """Draw values on further seeds as open diamonds, with their 95% intervals (NaN where unknown) as bars."""
     if not x:
@@ -204,7 +212,7 @@ def add_confirmed(
         x=list(x),
         y=rounded(y),
         mode="markers",
-        name=CONFIRMED,
+        name=name,
         marker=CONFIRMED_MARKER,
         error_y={
             "type": "data", "symmetric": False, "arrayminus": [low for low, _ in ends],

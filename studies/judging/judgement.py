@@ -15,9 +15,9 @@ from studies.judging.ranking import Candidate, Ranked, rank, within
 from studies.judging.robust_choice import PrunedEstimate, recommended
 from studies.judging.search_history import SearchHistory, TrialResult
 from studies.spaces.spaces import Json
-from studies.spec.spec import Direction
 from studies.statistics.bounds import NO_BOUNDS, Bounds
 from studies.statistics.pruned_estimate import clearly_worse, estimate_final
+from studies.statistics.values import mean_of_seeds
 
 DEFEATED = 0.05
 """Share of another trial's probability of being the best, below which a confirmed finalist counts as defeated by it."""
@@ -32,7 +32,8 @@ class Confirmed:
         runs: Trials that ran it on further seeds.
         tuning: The finalist on the seeds of the search.
         held_out: The finalist on further seeds.
-        bias: Difference by which its value in the search is better than on further seeds; negative if it is worse.
+        bias: Difference by which its value in the search is better than on further seeds; negative if it is worse. NaN
+            if its further runs were longer.
         reach: Largest difference between the two that chance explains, with 95% confidence; NaN if unknown.
     """
 
@@ -72,7 +73,8 @@ class Verdict:
         pick: Trial to use, on the seeds of the search; None if no trial has a value.
         tuning: All complete trials on the seeds of the search, best first.
         ranked: The trials that learned and did not fail on further seeds (all trials if there are none), on all their
-            seeds, best first, with ties.
+            seeds, best first, with ties. Where further runs were longer, the confirmed trials, on their further seeds.
+        left: Estimates of all other trials, at the length of the runs of `ranked`.
         confirmed: Confirmed finalists, the pick first, then the others, best first.
         refuted: Number of a finalist that failed on further seeds -> reason.
         rate: Estimate of the best learning rate, with all other parameters as in the pick; None if none was searched.
@@ -81,6 +83,7 @@ class Verdict:
     pick: Ranked | None
     tuning: list[Ranked]
     ranked: list[Ranked]
+    left: list[PrunedEstimate]
     confirmed: list[Confirmed]
     refuted: dict[int, str]
     rate: LearningRateEstimate | None
@@ -179,43 +182,82 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS) -> Verdict:
     without = untrained | set(refuted)
     sound = [each for each in candidates if each.number not in without] or candidates
     unsound = [each for each in candidates if each.number in without] if len(sound) < len(candidates) else []
-    left = pruned_estimates(history) + [PrunedEstimate(params=each.params, value=math.nan) for each in unsound]
-    together = [replace(each, seed_values=each.seed_values + further.get(each.number, ())) for each in sound]
-    # Among all others, whose spread informs its own.
-    alone = [replace(each, seed_values=further.get(each.number, each.seed_values)) for each in sound]
+    failed = [PrunedEstimate(params=each.params, value=math.nan) for each in unsound]
+    left_in_search = pruned_estimates(history) + failed
+    among = {each.number for each in sound} & set(further)
+    is_longer = history.confirms_longer and bool(among)
+    if is_longer:  # the search was the first rung of these runs
+        longer = _with_search_as_rung(history, further, {each.number for each in unsound})
+        left = pruned_estimates(longer) + failed
+        together = alone = [replace(each, seed_values=further[each.number]) for each in sound if each.number in further]
+    else:
+        left = left_in_search
+        together = [replace(each, seed_values=each.seed_values + further.get(each.number, ())) for each in sound]
+        # Among all others, whose spread informs its own.
+        alone = [replace(each, seed_values=further.get(each.number, each.seed_values)) for each in sound]
     ranked = rank(together, direction)
     held_out = [each for each in rank(alone, direction) if each.number in further] if further else []
-    among = {each.number for each in sound} & set(further)
-    best = _recommended(history, ranked, left, among or None)
+    # Neighbours in short runs say less about long ones than a single long run.
+    best = ranked[0] if is_longer else _recommended(history, ranked, left, among or None)
     pick = None if best is None else next(each for each in tuning if each.number == best.number)
     searched = {each.number: each for each in tuning}
     confirmed = [
-        _confirmed(searched[each.number], each, runs.get(each.number, []), direction, bounds) for each in held_out
+        _confirmed(history, searched[each.number], each, runs.get(each.number, []), bounds) for each in held_out
     ]
     confirmed.sort(key=lambda each: pick is None or each.number != pick.number)
     rate = None
     if best is not None and history.constant_params:
+        # Runs of one length make a curve over rates.
+        judged = rank(sound, direction) if is_longer else ranked
         rate = estimate_learning_rate(
-            ranked, left, best, direction,
-            env_steps=history.env_steps, horizon=history.horizon, drift_known=history.of(best.number).drift_known,
+            judged, left_in_search, next(each for each in judged if each.number == best.number), direction,
+            env_steps=history.env_steps, chosen_at=history.confirm_env_steps if is_longer else None,
+            horizon=history.horizon, drift_known=history.of(best.number).drift_known,
         )  # fmt: skip
     tuning, ranked = within(tuning, bounds), within(ranked, bounds)
     shown = None if pick is None else next(each for each in tuning if each.number == pick.number)
-    return Verdict(pick=shown, tuning=tuning, ranked=ranked, confirmed=confirmed, refuted=refuted, rate=rate)
+    return Verdict(pick=shown, tuning=tuning, ranked=ranked, left=left, confirmed=confirmed, refuted=refuted, rate=rate)
+
+
+def _with_search_as_rung(
+    history: SearchHistory, further: Mapping[int, Sequence[float]], unsound: Collection[int]
+) -> SearchHistory:
+    """Return a history of runs as long as those that confirm: trials that were not confirmed were pruned before.
+
+    Args:
+        history: The search.
+        further: Number of a confirmed trial -> values of its runs.
+        unsound: Numbers of trials to leave out.
+    """
+    at, trials = history.env_steps, []
+    assert at is not None
+    for trial in history.trials:
+        if trial.state != "complete" or trial.value is None:
+            trials.append(trial)
+            continue
+        reports = {**trial.reports, at: trial.value}
+        if trial.number in further:
+            values = further[trial.number]
+            trials.append(
+                replace(trial, value=float(mean_of_seeds(values)), seed_values=dict(enumerate(values)), reports=reports)
+            )
+        elif trial.number not in unsound:
+            trials.append(replace(trial, state="pruned", left_at=at, reports=reports))
+    return replace(history, trials=trials, env_steps=history.confirm_env_steps)
 
 
 def _confirmed(
-    tuning: Ranked, held_out: Ranked, runs: Sequence[TrialResult], direction: Direction, bounds: Bounds
+    history: SearchHistory, tuning: Ranked, held_out: Ranked, runs: Sequence[TrialResult], bounds: Bounds
 ) -> Confirmed:
     """Return a finalist on both kinds of seeds, each ranked among the others."""
-    sign = 1.0 if direction == "maximize" else -1.0
+    sign = 1.0 if history.direction == "maximize" else -1.0
     [shown_tuning], [shown_held_out] = within([tuning], bounds), within([held_out], bounds)
     return Confirmed(
         number=tuning.number,
         runs=tuple(runs),
         tuning=shown_tuning,
         held_out=shown_held_out,
-        bias=sign * (tuning.value - held_out.value),
+        bias=math.nan if history.confirms_longer else sign * (tuning.value - held_out.value),
         reach=math.hypot(tuning.compared_high - tuning.compared_low, held_out.compared_high - held_out.compared_low)
         / 2,
     )
@@ -255,7 +297,7 @@ def pruned_estimates(history: SearchHistory) -> list[PrunedEstimate]:
     return list(_pruned_estimates(tuple(history.trials), 1.0 if history.direction == "maximize" else -1.0))
 
 
-@functools.lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=2)
 def _pruned_estimates(trials: tuple[TrialResult, ...], sign: float) -> tuple[PrunedEstimate, ...]:
     """Return the estimates, which do not change with confirmations."""
     complete, kept, diverged = (

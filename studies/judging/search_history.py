@@ -10,6 +10,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from studies.spaces.spaces import Json, Space, decode_params
 from studies.spec.attributes import (
+    CONFIRM_STEPS_ATTR,
     CONFIRMS_ATTR,
     REASON_ATTR,
     RUNG_ATTR,
@@ -74,6 +75,7 @@ class SearchHistory:
         n_finalists: Number of best trials that are confirmed.
         further_seeds: Seeds on which they are confirmed.
         env_steps: Budget of each run in environment steps; None if it is in episodes.
+        confirm_env_steps: Environment steps of the runs that confirm; None: as many as those of the search.
         horizon: Environment steps of the long run; None: the budget.
         constant_params: Whether every trial kept its parameters to its end. With population-based training they are
             what it began with, which says nothing about neighbouring values.
@@ -85,8 +87,14 @@ class SearchHistory:
     n_finalists: int
     further_seeds: tuple[int, ...]
     env_steps: int | None = None
+    confirm_env_steps: int | None = None
     horizon: int | None = None
     constant_params: bool = True
+
+    @property
+    def confirms_longer(self) -> bool:
+        """Return whether the runs that confirm are longer than those of the search, so that values differ."""
+        return self.confirm_env_steps not in (None, self.env_steps)
 
     def in_state(self, state: ResultState) -> list[TrialResult]:
         """Return the trials of the search in a state, by number."""
@@ -103,16 +111,24 @@ def held_out_seeds(spec: StudySpec) -> tuple[int, ...]:
     return tuple(range(first, first + spec.confirm_seeds))
 
 
+def is_as_long_as_now(spec: StudySpec, confirmation: FrozenTrial) -> bool:
+    """Return whether the runs of a confirmation have the budget that a study has for them."""
+    return bool(confirmation.user_attrs.get(CONFIRM_STEPS_ATTR, spec.budget) == spec.confirm_budget)
+
+
 def history_of(study: OpenStudy) -> SearchHistory:
     """Return the history of a study."""
     spec, spaces = study.spec, study.spec.search_space()
     return SearchHistory(
         trials=[_result(spec, spaces, trial) for trial in study.trials()],
-        confirmations=[_result(spec, spaces, trial) for trial in study.confirmation_trials()],
+        confirmations=[
+            _result(spec, spaces, trial) for trial in study.confirmation_trials() if is_as_long_as_now(spec, trial)
+        ],
         direction=study.direction,
         n_finalists=spec.confirm,
         further_seeds=held_out_seeds(spec),
         env_steps=spec.env_steps,
+        confirm_env_steps=spec.confirm_env_steps,
         horizon=spec.horizon,
         constant_params=not is_population_based(spec.pruner),
     )

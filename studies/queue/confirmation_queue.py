@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from studies.judging.confirmation import unconfirmed
+from studies.judging.search_history import is_as_long_as_now
 from studies.queue.trial_states import StartedTrial, add_trial, resume
-from studies.spec.attributes import CONFIRMS_ATTR, FAILURE_ATTR, HELD_ATTR, NO_CANDIDATE, REASON_ATTR, is_interrupted
+from studies.spec.attributes import (
+    CONFIRM_STEPS_ATTR,
+    CONFIRMS_ATTR,
+    FAILURE_ATTR,
+    HELD_ATTR,
+    NO_CANDIDATE,
+    REASON_ATTR,
+    is_interrupted,
+)
 
 if TYPE_CHECKING:
     from studies.study.study import OpenStudy
@@ -47,13 +56,13 @@ class ConfirmationQueue:
         running = {
             trial.user_attrs[CONFIRMS_ATTR]
             for trial in self._study.confirmation_trials()
-            if trial.state == TrialState.RUNNING
+            if trial.state == TrialState.RUNNING and is_as_long_as_now(self._study.spec, trial)
         }
         started = {*running, *self._started.values()}
         asked = unconfirmed(self._study)
         finalists = {finalist.number for finalist, _ in asked}
         for trial in self._waiting():
-            if trial.user_attrs[CONFIRMS_ATTR] not in finalists:
+            if trial.user_attrs[CONFIRMS_ATTR] not in finalists or not is_as_long_as_now(self._study.spec, trial):
                 self._cancel(trial)
         self._round = finalists - started
         return [each for each in asked if each[0].number in self._round]
@@ -100,11 +109,12 @@ class ConfirmationQueue:
 
     def _start_new(self, finalist: FrozenTrial) -> FrozenTrial:
         """Return a running trial with the parameters of a finalist."""
+        steps = self._study.spec.confirm_env_steps
         template = create_trial(
             state=TrialState.RUNNING,
             params=finalist.params,
             distributions=finalist.distributions,
-            user_attrs={CONFIRMS_ATTR: finalist.number},
+            user_attrs={CONFIRMS_ATTR: finalist.number, **({CONFIRM_STEPS_ATTR: steps} if steps else {})},
             system_attrs={**NO_CANDIDATE, HELD_ATTR: True},
         )
         return add_trial(self._study.study, template)

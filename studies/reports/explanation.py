@@ -85,27 +85,32 @@ def best_command(study: OpenStudy) -> str:
 
 def budget_text(study: OpenStudy) -> str:
     """Return the budget of each seed, such as `50,000 environment steps`."""
+    return _budget_text(study, study.spec.budget)
+
+
+def _budget_text(study: OpenStudy, budget: int) -> str:
     unit = "environment steps" if study.spec.env_steps is not None else "episodes"
-    return f"{study.spec.budget:,} {unit}"
+    return f"{budget:,} {unit}"
 
 
 def _measured_sentence(study: OpenStudy, pick: Recommendation) -> str:
     """Return a sentence on the trial of the value, and on the part of its runs that counts."""
     metric, text = metric_of(study.spec.metric), study.spec.metric_text
+    budget = _budget_text(study, pick.env_steps or study.spec.budget)
     begin = f"The pick is trial #{pick.trial}; its value is the"
     if metric.kind == "steps-to":
         return (
             f"{begin} number of {text} on {pick.env}, the mean of {N_EPISODES} episodes; a run that did not reach it "
-            f"counts with the end of its budget, {budget_text(study)}."
+            f"counts with the end of its budget, {budget}."
         )
     if metric.kind == "auc":
-        return f"{begin} mean {text} on {pick.env}, {budget_text(study)} each."
+        return f"{begin} mean {text} on {pick.env}, {budget} each."
     if metric.kind == "greedy-return":
         return (
             f"{begin} mean {text} on {pick.env}: {counted(metric.n_episodes, 'episode')} without exploration at each "
-            f"report in the last part of training, {budget_text(study)} each, in environments of their own."
+            f"report in the last part of training, {budget} each, in environments of their own."
         )
-    return f"{begin} mean {text} on {pick.env} over the last part of training, {budget_text(study)} each."
+    return f"{begin} mean {text} on {pick.env} over the last part of training, {budget} each."
 
 
 def _horizon_sentence(pick: Recommendation) -> str:
@@ -114,8 +119,8 @@ def _horizon_sentence(pick: Recommendation) -> str:
     if rate is None or not rate.corrected:
         return ""
     return (
-        f"In the search {rate_text(rate.tested)} was best, in runs of {rate.env_steps:,} environment steps: the longer "
-        "runs are, the lower is the best rate."
+        f"{rate_text(rate.tested)} was best in runs of {pick.env_steps:,} environment steps: the longer runs are, the "
+        "lower is the best rate."
     )
 
 
@@ -140,6 +145,8 @@ def _bias_sentence(found: Verdict) -> str:
     if found.confirmation is None:
         return ""
     confirmation = found.confirmation
+    if math.isnan(confirmation.bias):  # runs of different lengths
+        return f"In the shorter runs of the search its value was {number_text(confirmation.tuning.value)}."
     means = (
         f"Its value was {number_text(confirmation.tuning.value)} on the seeds of the search and "
         f"{number_text(confirmation.held_out.value)} on the further ones"
@@ -156,6 +163,8 @@ def seeds_sentence(found: Verdict) -> str:
         return ""
     if n == 1:
         return "The further seeds took no part in choosing it."
+    if math.isnan(found.confirmation.bias):
+        return f"The {n} finalists were chosen by the search, the pick among them by their longer runs alone."
     return f"The {n} finalists were chosen by the seeds of the search alone, the pick among them by all seeds."
 
 

@@ -118,7 +118,7 @@ def _front_table(study: OpenStudy) -> str:
 
 
 def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
-    entries = facts.verdict.ranked
+    entries = facts.verdict.tuning if study.spec.confirms_longer else facts.verdict.ranked  # the finalists have a table
     if not entries or study.spec.kind == "range-test":
         return ""
     pick = None if facts.pick is None else next((each for each in entries if each.number == facts.pick.number), None)
@@ -136,6 +136,7 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
     title = (
         f"The best {_TABLE_ROWS} of {len(entries)} complete trials" if len(entries) > _TABLE_ROWS else "Complete trials"
     )
+    title += f" in the search, {budget_text(study)}" if study.spec.confirms_longer else ""
     return (
         f'<h2>{title}</h2><div class="scroll"><table><tr><th>place</th><th>trial</th><th>parameters</th>'
         f"<th>{_text(study.spec.metric_text)} ± spread</th><th>95% interval</th>"
@@ -162,7 +163,7 @@ def _win_probability(entry: Ranked, pick: Ranked | None, direction: Direction) -
 
 
 def _confirmation_table(study: OpenStudy, facts: Ranking) -> str:
-    found = facts.verdict.confirmed
+    found, longer = facts.verdict.confirmed, study.spec.confirms_longer
     pick = None if facts.pick is None else facts.pick.number
     if not found:
         return ""
@@ -172,14 +173,16 @@ def _confirmation_table(study: OpenStudy, facts: Ranking) -> str:
         f'<td class="number">{_text(spread_text(each.tuning.value, each.tuning.spread))}</td>'
         f'<td class="number">{_text(spread_text(each.held_out.value, each.held_out.spread))}</td>'
         f'<td class="number">{_text(interval_text(each.held_out.low, each.held_out.high))}</td>'
-        f'<td class="number">{_text(number_text(each.bias))}</td></tr>'
+        + ("" if longer else f'<td class="number">{_text(number_text(each.bias))}</td>')
+        + "</tr>"
         for each in found
     )
     seeds = counted(study.spec.confirm_seeds, "further seed")
+    seeds += f", {study.spec.confirm_budget:,} environment steps each" if longer else ""
     return (
         f'<h2>The best, run again on {seeds}</h2><div class="scroll"><table><tr><th>trial</th><th>parameters</th>'
         f"<th>in the search</th><th>on further seeds</th><th>95% interval</th>"
-        f"<th>overestimated by</th></tr>{rows}</table></div>"
+        f"{'' if longer else '<th>overestimated by</th>'}</tr>{rows}</table></div>"
     )
 
 

@@ -98,6 +98,7 @@ def simulate(
     *,
     budget: float = math.inf,
     extend_plan: PlanExtension | None = None,
+    longer: RunTable | None = None,
 ) -> SimulatedSearch:
     """Run a search over a table of finished runs.
 
@@ -109,8 +110,10 @@ def simulate(
             Defaults to infinity.
         extend_plan: Returns further trials when all have ended, until it returns none. Those of which the table has no
             configuration are left out. Defaults to None.
+        longer: Longer runs of the same configurations and seeds, which confirm the finalists. Defaults to None: those
+            of `table`.
     """
-    search = _Simulation(table, proposals, design, budget)
+    search = _Simulation(table, proposals, design, budget, longer)
     search.run_all()
     while extend_plan is not None and search.extend(extend_plan):
         pass
@@ -121,8 +124,11 @@ def simulate(
 class _Simulation:
     """One call of `simulate`."""
 
-    def __init__(self, table: RunTable, proposals: Proposals, design: SearchDesign, budget: float) -> None:
+    def __init__(
+        self, table: RunTable, proposals: Proposals, design: SearchDesign, budget: float, longer: RunTable | None
+    ) -> None:
         self._table, self._proposals, self._design = table, proposals, design
+        self._longer = longer
         self._left = budget
         self._cost = 0.0
         self._trials: list[SimulatedTrial] = []
@@ -253,7 +259,7 @@ class _Simulation:
             return
         n_complete = sum(trial.state == "complete" for trial in self._trials)
         n_finalists = min(self._design.n_finalists, n_complete)
-        affordable = self._left / n_finalists + 1e-9
+        affordable = self._left / (n_finalists * self._cost_of_confirming) + 1e-9
         self._n_further = min(self._design.n_further, int(min(affordable, len(self._table.seeds))))
         while self._is_over and self._n_further and (missing := self._missing()):
             for number, seeds in missing:
@@ -264,8 +270,9 @@ class _Simulation:
         left, missing = self._left, []
         for number, seeds in unconfirmed(self._history(), self._verdict):
             there = tuple(seed for seed in seeds if seed < self._table.counts[self._trials[number].config])
-            if there and len(there) <= left + 1e-9:
-                left -= len(there)
+            cost = len(there) * self._cost_of_confirming
+            if there and cost <= left + 1e-9:
+                left -= cost
                 missing.append((number, there))
         return missing
 
@@ -281,7 +288,20 @@ class _Simulation:
             rungs=[],
         )
         self._confirmations.append(run)
-        self._run([run])
+        if self._longer is None:
+            self._run([run])
+            return
+        last, values = self._longer.marks[-1], self._longer.values[finalist.config, list(seeds), -1]
+        run.values[last], run.reports[last] = tuple(values.tolist()), float(mean_of_seeds(values))
+        run.state = "complete"
+        cost = len(seeds) * self._cost_of_confirming
+        self._left -= cost
+        self._cost += cost
+
+    @property
+    def _cost_of_confirming(self) -> float:
+        """Cost of one run that confirms, in whole runs of the search."""
+        return 1.0 if self._longer is None else self._longer.marks[-1] / self._table.marks[-1]
 
     def _history(self) -> SearchHistory:
         first = max((seed for trial in self._trials for seed in trial.seeds), default=self._design.n_seeds - 1) + 1
@@ -294,6 +314,7 @@ class _Simulation:
             n_finalists=self._design.n_finalists,
             further_seeds=tuple(range(first, first + self._n_further)),
             env_steps=self._table.marks[-1],
+            confirm_env_steps=None if self._longer is None else self._longer.marks[-1],
         )
 
     def _verdict(self) -> Verdict:

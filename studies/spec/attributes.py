@@ -10,6 +10,9 @@ from optuna.trial import FrozenTrial, TrialState
 CONFIRMS_ATTR = "confirms"
 """Number of the trial that a trial confirms on further seeds (`studies.judging.confirmation`)."""
 
+CONFIRM_STEPS_ATTR = "confirm_env_steps"
+"""Environment steps of each run of a trial that confirms another one in longer runs."""
+
 NO_CANDIDATE = {"constraints": [1.0]}
 """Optuna system attributes of a trial that cannot be the best one.
 

@@ -16,6 +16,7 @@ from studies.spaces.conditions import checked_conditions
 from studies.spaces.plan import grid_rows, inferred_spaces, settled_rows
 from studies.spaces.space_notation import SpaceField
 from studies.spaces.spaces import LARGEST, Choice, Json, Space, check_json
+from studies.spec.budget_rules import check_budgets
 from studies.spec.converters import MOST_SEEDS, as_one_spelling, as_seeds, as_tuple
 from studies.spec.metrics import check_metric, metric_of
 from studies.spec.objectives import check_objectives, with_objectives
@@ -121,6 +122,8 @@ class StudySpec(CheckedModel):
         pruner_kwargs: Arguments of the pruner. Defaults to none.
         confirm: Number of best trials that are run again on further seeds after the search, from 0. Defaults to `3`.
         confirm_seeds: Number of further seeds, 1 to 10,000. Defaults to `5`.
+        confirm_env_steps: Environment steps of each run that confirms, at least `env_steps`. Longer runs than those of
+            the search choose the recommendation alone. Defaults to `None`: `env_steps`.
         executor: Execution of trials: `population` (many at a time), `process` (one per process), `inline` (one after
             another in this process), or `ray` (one per process of a Ray cluster). Defaults to `auto`: populations if
             every agent supports them, else processes.
@@ -180,6 +183,7 @@ class StudySpec(CheckedModel):
     pruner_kwargs: dict[str, Json] = Field(default_factory=dict)
     confirm: Annotated[int, Field(strict=True, ge=0, le=LARGEST)] = 3
     confirm_seeds: Annotated[int, Field(strict=True, ge=1, le=MOST_SEEDS)] = 5
+    confirm_env_steps: Annotated[Count | None, Field(exclude_if=_is_none)] = None
     executor: Literal["auto", "population", "process", "inline", "ray"] = "auto"
     trial_cpus: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     trial_memory_gb: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
@@ -208,12 +212,8 @@ class StudySpec(CheckedModel):
 
     @model_validator(mode="after")
     def _check(self) -> StudySpec:
-        self._check_budget()
+        check_budgets(self)
         check_objectives(self)
-        if self.horizon is not None and self.env_steps is None and not self.chooses_budget:
-            raise StudyError(
-                f"horizon is {self.horizon} environment steps, but the budget is in episodes: give env_steps instead."
-            )
         for name, values in (("agents", self.agents), ("seeds", self.seeds)):
             if len(set(values)) != len(values):
                 raise StudyError(f"{name} is {list(values)}: give each one once.")
@@ -247,22 +247,6 @@ class StudySpec(CheckedModel):
         if canonical_sampler_name(self.sampler) in GRID_SAMPLERS:
             self.plan()  # an impossible grid is refused here, where it was written
         return self
-
-    def _check_budget(self) -> None:
-        if self.minutes is not None and self.total_env_steps is not None:
-            raise StudyError(
-                f"minutes is {self.minutes:g} and total_env_steps is {self.total_env_steps}: give one of the two."
-            )
-        if self.chooses_budget:
-            return
-        if (self.env_steps is None) == (self.episodes is None):
-            given = "both" if self.env_steps is not None else "neither"
-            raise StudyError(f"{given} of env_steps and episodes was given: give exactly one as each seed's budget.")
-        if self.episodes is not None and self.has_limit:
-            field = "minutes" if self.minutes is not None else "total_env_steps"
-            raise StudyError(
-                f"{field} is for runs in environment steps: give env_steps instead of episodes, or leave both out."
-            )
 
     @property
     def has_limit(self) -> bool:
@@ -339,6 +323,16 @@ class StudySpec(CheckedModel):
         return self.env_steps if self.env_steps is not None else self.episodes or 1
 
     @property
+    def confirm_budget(self) -> int:
+        """Budget of each run that confirms, in environment steps or in episodes."""
+        return self.confirm_env_steps or self.budget
+
+    @property
+    def confirms_longer(self) -> bool:
+        """True if the runs that confirm are longer than those of the search."""
+        return self.confirm_budget != self.budget
+
+    @property
     def report_marks(self) -> tuple[int, ...]:
         """Points at which a trial reports: up to `n_reports`, evenly spaced, the end of the budget included.
 
@@ -346,7 +340,11 @@ class StudySpec(CheckedModel):
 
         Trials that report at these marks are compared at equal points whatever their rollout lengths.
         """
-        marks = {round(self.budget * (index + 1) / self.n_reports) for index in range(self.n_reports)}
+        return self.marks_of(self.budget)
+
+    def marks_of(self, budget: int) -> tuple[int, ...]:
+        """Return the points at which a trial of this budget reports; see `report_marks`."""
+        marks = {round(budget * (index + 1) / self.n_reports) for index in range(self.n_reports)}
         return tuple(sorted((marks | set(exchange_marks(self))) - {0}))
 
     def search_space(self) -> dict[str, Space]:

@@ -60,3 +60,29 @@ def refuse_in_range_test(*, dry_run: bool, minutes: float | None, total_env_step
                 f"{shown} is for searches of several trials, but a range test trains one agent a seed: leave it out, "
                 "and limit the test by --env-steps or --episodes."
             )
+
+
+Confirm = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        help="How many of the best are run again on further seeds at the end (default 3; agents: 0).",
+        show_default=False,
+        rich_help_panel="Budget",
+    ),
+]
+
+ConfirmSeeds = Annotated[
+    int | None,
+    typer.Option(min=1, help="How many further seeds (default 5).", show_default=False, rich_help_panel="Budget"),
+]
+
+ConfirmEnvSteps = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Steps of each run on further seeds (default: as in the search). Longer runs choose the pick alone.",
+        show_default=False,
+        rich_help_panel="Budget",
+    ),
+]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 import typer
 
 from finder.cli.options import values
-from finder.cli.options.budget_options import DryRun, Minutes, TotalEnvSteps
+from finder.cli.options.budget_options import Confirm, ConfirmEnvSteps, ConfirmSeeds, DryRun, Minutes, TotalEnvSteps
 from finder.cli.options.expert_options import Expert, Pretrain, Reward, from_expert
 from finder.cli.options.scheduler_options import Scheduler, SchedulerKwargs
 from studies.defaults import DEFAULT_STORAGE
@@ -236,19 +236,9 @@ class SearchOptions:
             rich_help_panel=_BUDGET,
         ),
     ] = None
-    confirm: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="How many of the best are run again on further seeds at the end (default 3; agents: 0).",
-            show_default=False,
-            rich_help_panel=_BUDGET,
-        ),
-    ] = None
-    confirm_seeds: Annotated[
-        int | None,
-        typer.Option(min=1, help="How many further seeds (default 5).", show_default=False, rich_help_panel=_BUDGET),
-    ] = None
+    confirm: Confirm = None
+    confirm_seeds: ConfirmSeeds = None
+    confirm_env_steps: ConfirmEnvSteps = None
     pruner: Scheduler = None
     pruner_kwargs: SchedulerKwargs = None
     seed: Annotated[
@@ -350,6 +340,7 @@ class SearchOptions:
             seeds=values.seeds(self.seeds),
             confirm=self.confirm,
             confirm_seeds=self.confirm_seeds,
+            confirm_env_steps=self.confirm_env_steps,
             seed=self.seed,
             checkpoint_seconds=self.checkpoint_seconds,
             hang_seconds=self.hang_seconds,

@@ -78,19 +78,23 @@ def test_what_a_long_run_leaves_goes_to_further_trials_of_a_sampler() -> None:
 
 @pytest.mark.parametrize(
     ("horizon", "given", "expected"),
-    [  # 50,000 steps: seeds, trials, finalists, further seeds, and the steps of each run
-        (600, {}, (3, 22, 3, 5, 600)),  # 75 runs can be as long as the long run, and there is time for two trials
-        (900, {}, (2, 20, 3, 5, 900)),  # 55 runs; 75 would be shorter
-        (2_000, {}, (1, 20, 3, 5, 1_420)),  # 35 runs
-        (3_000, {}, (1, 20, 3, 3, 1_720)),  # 29 runs; 35 would be shorter than half of it
-        (5_000, {}, (1, 20, 2, 3, 1_920)),  # 26 runs
-        (10_000, {}, (1, 12, 2, 3, 2_770)),  # 18 runs; 26 would be shorter than a quarter of it
-        (12_000, {}, (1, 8, 2, 3, 3_570)),  # 14 runs
-        (None, {}, (1, 8, 2, 3, 3_570)),  # as for 50,000, a quarter of which 14 runs do not reach either
-        (12_000, {"n_trials": 20}, (1, 20, 2, 3, 1_920)),  # 26 runs
-        (12_000, {"seeds": 3}, (3, 8, 2, 3, 1_660)),  # 30 runs
-        (12_000, {"seeds": 3, "confirm": 3, "confirm_seeds": 5}, (3, 8, 3, 5, 1_280)),  # 39 runs
-        (12_000, {"first": [{"gamma": 0.9 + k / 1_000} for k in range(10)]}, (1, 10, 2, 3, 3_120)),  # 16 runs
+    [  # 50,000 steps: seeds, trials, finalists, further seeds, and the steps of each run of the search and beyond
+        (600, {}, (3, 22, 3, 5, 600, None)),  # 75 runs can be as long as the long run, with time for two trials
+        (900, {}, (2, 20, 3, 5, 900, None)),  # 55 runs; 75 would be shorter
+        (1_400, {}, (1, 20, 3, 5, 1_400, None)),  # 35 runs
+        (1_900, {}, (1, 34, 3, 3, 950, 1_900)),  # 20 runs and 9 twice as long: 38 runs, with time for 14 trials
+        (3_000, {}, (1, 21, 2, 3, 1_500, 3_000)),  # 32 runs; 38 would be shorter than it, twice as long
+        (5_000, {}, (1, 12, 2, 2, 2_500, 5_000)),  # 20 runs; 28 would be shorter
+        (10_000, {}, (1, 12, 2, 2, 2_500, 5_000)),
+        (12_000, {}, (1, 12, 3, 1, 2_770, 5_540)),  # 18 runs; 20 would be shorter than half of it
+        (None, {}, (1, 12, 3, 1, 2_770, 5_540)),  # as for 50,000, half of which 18 runs do not reach either
+        (12_000, {"n_trials": 20}, (1, 20, 3, 1, 1_920, 3_840)),  # 26 runs
+        (12_000, {"seeds": 3}, (3, 12, 3, 1, 1_190, 2_380)),  # 42 runs
+        (12_000, {"seeds": 3, "confirm": 3, "confirm_seeds": 5}, (3, 12, 3, 5, 757, 1_514)),  # 66 runs
+        (12_000, {"first": [{"gamma": 0.9 + k / 1_000} for k in range(15)]}, (1, 15, 3, 1, 2_380, 4_760)),  # 21 runs
+        (3_000, {"confirm": 1}, (1, 20, 1, 5, 2_000, None)),  # 25 runs: longer ones of one finalist choose nothing
+        (12_000, {"confirm": 1}, (1, 12, 1, 3, 3_330, None)),  # 15 runs
+        (12_000, {"confirm_env_steps": 4_000}, (1, 12, 2, 3, 2_160, 4_000)),  # 6 of these and 12 runs
     ],
 )
 def test_seeds_and_trials_are_fewer_rather_than_runs_too_short(
@@ -99,25 +103,25 @@ def test_seeds_and_trials_are_fewer_rather_than_runs_too_short(
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": {"gamma": "0.9:0.99"}}
     own = StudySpec(**asked, **given, horizon=horizon, minutes=1)  # type: ignore[arg-type]
     chosen = within_minutes(own, measured(0.001), AGENTS, spent=4.0)
-    design = (len(chosen.seeds), chosen.n_trials, chosen.confirm, chosen.confirm_seeds, chosen.env_steps)
-    assert design == expected
+    counts = (len(chosen.seeds), chosen.n_trials, chosen.confirm, chosen.confirm_seeds)
+    assert (*counts, chosen.env_steps, chosen.confirm_env_steps) == expected
 
 
 def test_total_steps_have_fewer_seeds_and_trials_too() -> None:
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": {"gamma": "0.9:0.99"}}
     chosen = within_steps(StudySpec(**asked, horizon=12_000, total_env_steps=50_000), None, AGENTS)  # type: ignore[arg-type]
-    assert (len(chosen.seeds), chosen.n_trials, chosen.env_steps) == (1, 8, 3_570)
+    assert (len(chosen.seeds), chosen.n_trials, chosen.env_steps, chosen.confirm_env_steps) == (1, 12, 2_770, 5_540)
 
 
 @pytest.mark.parametrize(
     ("horizon", "given", "expected"),
     [  # 50,000 steps for four planned trials: seeds, finalists, further seeds, and the steps of each run
-        (1_500, {}, (3, 3, 5, 1_500)),  # 27 runs can be as long as the long run
-        (5_000, {}, (1, 3, 5, 2_630)),  # 19 runs
-        (6_000, {}, (1, 3, 3, 3_840)),  # 13 runs; 19 would be shorter than half of it
-        (50_000, {}, (1, 2, 3, 5_000)),  # 10 runs
-        (50_000, {"seeds": 3}, (3, 2, 3, 2_770)),  # 18 runs
-        (50_000, {"confirm": 0}, (3, 0, 3, 4_160)),  # 12 runs: nothing else shows how sure the pick is
+        (1_500, {}, (3, 3, 5, 1_500, None)),  # 27 runs can be as long as the long run
+        (2_600, {}, (1, 3, 5, 2_600, None)),  # 19 runs
+        (5_000, {}, (1, 2, 3, 2_500, 5_000)),  # 16 runs; 22 would be shorter than it, twice as long
+        (50_000, {}, (1, 3, 1, 5_000, 10_000)),  # 10 runs; 12 would be shorter than half of it
+        (50_000, {"seeds": 3}, (3, 3, 1, 2_770, 5_540)),  # 18 runs
+        (50_000, {"confirm": 0}, (3, 0, 3, 4_160, None)),  # 12 runs: nothing else shows how sure the pick is
     ],
 )
 def test_plans_have_fewer_seeds_and_confirmations(
@@ -127,7 +131,8 @@ def test_plans_have_fewer_seeds_and_confirmations(
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "trials": rows, "minutes": 1}
     chosen = within_minutes(StudySpec(**asked, **given, horizon=horizon), measured(0.001), AGENTS, spent=4.0)  # type: ignore[arg-type]
     assert len(chosen.plan()) == 4
-    assert (len(chosen.seeds), chosen.confirm, chosen.confirm_seeds, chosen.env_steps) == expected
+    counts = (len(chosen.seeds), chosen.confirm, chosen.confirm_seeds)
+    assert (*counts, chosen.env_steps, chosen.confirm_env_steps) == expected
 
 
 @pytest.mark.parametrize(("minutes", "needed"), [(0.1, "0.3"), (0.01, "0.3")])

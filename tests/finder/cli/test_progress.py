@@ -100,7 +100,7 @@ def test_time_and_unit_stay_on_one_line_at_any_width(study: OpenStudy, clock: Cl
     console = Console(width=width)
     with console.capture() as drawn:
         console.print(end_line(0, tracker.running[0], complete(20.0, 18.0, 22.0), width))
-    assert any(line.endswith("1:01 min") for line in drawn.get().splitlines())
+    assert any("  1:01 min  " in f"{line}  " for line in drawn.get().splitlines())
     assert max(map(len, drawn.get().splitlines())) <= width
 
 
@@ -231,11 +231,11 @@ def test_plain_progress_prints_lines(study: OpenStudy, clock: Clock) -> None:
         "Plan  2 trials × 2 seeds (0, 1) × 1,000 environment steps, then the best 2 again on 5 further seeds",
         "      ppo on CartPole-v1, pruner median, inline",
         "▸ #0 learning_rate 1e-3 started",
-        "✓ #0 learning_rate 1e-3  20.0 ± 2.8  1:01 min",
+        "✓ #0  20.0 ± 2.8  1:01 min  learning_rate 1e-3",
         "best so far 20.0 ± 2.8 with learning_rate 1e-3 (#0)",
         "▸ #1 learning_rate 1e-2 started",
         "  #1 250 of 1,000 steps, lately 6.5 · 1/2 trials · 83 steps/s · 30 s so far · about 10 s left",
-        "✗ #1 learning_rate 1e-2  failed: it broke",
+        "✗ #1  failed: it broke  learning_rate 1e-2",
     ]
 
 
@@ -261,7 +261,7 @@ def test_live_display_shows_running_trials(study: OpenStudy, clock: Clock) -> No
     assert "#1  learning_rate 1e-2  250 of 1,000 steps  lately 6.5" in drawn.get()
     assert max(map(len, drawn.get().splitlines())) <= 100
     assert "best so far 20.0 ± 2.8 with learning_rate 1e-3 (#0)" in drawn.get()
-    assert "✓ #0 learning_rate 1e-3  20.0 ± 2.8" in out.getvalue()
+    assert "✓ #0  20.0 ± 2.8  1:01 min  learning_rate 1e-3" in out.getvalue()
 
 
 def test_time_left_is_unknown_without_running_and_queued_trials(study: OpenStudy, clock: Clock) -> None:

@@ -136,7 +136,7 @@ class TestNotebook:
         assert "starting" not in last
         text = re.sub("<[^>]+>", "", last)
         assert "Study lr-ppo-" in text
-        assert re.search(r"^✓ #0 learning_rate 1e-3 ", text, re.M)
+        assert re.search(r"^✓ #0  .*  learning_rate 1e-3$", text, re.M)
         assert "steps/s" not in text  # the live part is removed
         assert display._output._thread is not None
         assert not display._output._thread.is_alive()

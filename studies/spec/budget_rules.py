@@ -1,0 +1,73 @@
+"""Rules of budgets: which of them exclude each other, and what the runs that confirm may have."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from studies.errors import StudyError
+from studies.spec.scheduler_names import is_population_based
+
+
+class Budgets(Protocol):
+    """Settings of a `studies.spec.spec.StudySpec` that the rules read."""
+
+    @property
+    def env_steps(self) -> int | None: ...
+    @property
+    def episodes(self) -> int | None: ...
+    @property
+    def horizon(self) -> int | None: ...
+    @property
+    def minutes(self) -> float | None: ...
+    @property
+    def total_env_steps(self) -> int | None: ...
+    @property
+    def has_limit(self) -> bool: ...
+    @property
+    def chooses_budget(self) -> bool: ...
+    @property
+    def confirm(self) -> int: ...
+    @property
+    def confirm_env_steps(self) -> int | None: ...
+    @property
+    def pruner(self) -> str: ...
+
+
+def check_budgets(spec: Budgets) -> None:
+    """Raise `StudyError` if budgets contradict each other."""
+    if spec.minutes is not None and spec.total_env_steps is not None:
+        raise StudyError(
+            f"minutes is {spec.minutes:g} and total_env_steps is {spec.total_env_steps}: give one of the two."
+        )
+    if not spec.chooses_budget:
+        if (spec.env_steps is None) == (spec.episodes is None):
+            given = "both" if spec.env_steps is not None else "neither"
+            raise StudyError(f"{given} of env_steps and episodes was given: give exactly one as each seed's budget.")
+        if spec.episodes is not None and spec.has_limit:
+            field = "minutes" if spec.minutes is not None else "total_env_steps"
+            raise StudyError(
+                f"{field} is for runs in environment steps: give env_steps instead of episodes, or leave both out."
+            )
+    if spec.horizon is not None and spec.env_steps is None and not spec.chooses_budget:
+        raise StudyError(
+            f"horizon is {spec.horizon} environment steps, but the budget is in episodes: give env_steps instead."
+        )
+    if spec.confirm_env_steps is not None:
+        _check_confirming_runs(spec, spec.confirm_env_steps)
+
+
+def _check_confirming_runs(spec: Budgets, env_steps: int) -> None:
+    given = f"confirm_env_steps is {env_steps}"
+    if spec.episodes is not None:
+        raise StudyError(f"{given} environment steps, but the budget is in episodes: give env_steps instead.")
+    if not spec.confirm:
+        raise StudyError(f"{given}, but confirm is 0, so that no trial is run again: give confirm, or leave it out.")
+    if is_population_based(spec.pruner):
+        raise StudyError(
+            f"{given} with the scheduler {spec.pruner}, whose schedules are as long as the runs of the search: leave "
+            "it out."
+        )
+    if spec.env_steps is not None and env_steps < spec.env_steps:
+        raise StudyError(
+            f"{given}, fewer than the {spec.env_steps} of each run of the search (env_steps): give at least as many."
+        )
