@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TARGET = 0.95
 """Share of the minutes that a search is planned for; the rest is for what was not measured."""
 
-_SMALLER_DESIGNS: tuple[tuple[int, dict[str, int]], ...] = (
+_SMALLER_DESIGNS: tuple[tuple[float, dict[str, int]], ...] = (
     (1, {"seeds": 2}),
     (1, {"seeds": 1}),
     (1, {"seeds": 1, "factor": 2, "confirm_seeds": 3}),
@@ -33,19 +33,21 @@ _SMALLER_DESIGNS: tuple[tuple[int, dict[str, int]], ...] = (
     (1, {"seeds": 1, "factor": 2, "confirm_seeds": 2, "confirm": 2}),
     (1, {"seeds": 1, "factor": 2, "confirm_seeds": 2, "confirm": 2, "n_trials": 12}),
     (2, {"seeds": 1, "factor": 2, "confirm_seeds": 1, "confirm": 3, "n_trials": 12}),
+    (math.inf, {"seeds": 1, "factor": 2, "confirm_seeds": 1, "confirm": 2, "n_trials": 8}),
 )
 """Designs of a search, in order, each for budgets with which the longest runs of the one before it are shorter than the
-whole long run, or half of it. `factor` is the length of the runs that confirm, as a multiple of the length of those of
+whole long run, or half of it; the last one for those that are too small for any runs of the others. `factor` is the length of the runs that confirm, as a multiple of the length of those of
 the search. Of designs of equal cost these lead to the best picks: at equal length of runs three seeds are hardly better
 than one, and finalists in runs of twice the length are as good as a whole search of this length
 (benchmarks/results/designs.md)."""
 
-_OF_ONE_LENGTH: tuple[tuple[int, dict[str, int]], ...] = (
+_OF_ONE_LENGTH: tuple[tuple[float, dict[str, int]], ...] = (
     (1, {"seeds": 2}),
     (1, {"seeds": 1}),
     (2, {"seeds": 1, "confirm_seeds": 3}),
     (2, {"seeds": 1, "confirm_seeds": 3, "confirm": 2}),
     (4, {"seeds": 1, "confirm_seeds": 3, "confirm": 2, "n_trials": 12}),
+    (math.inf, {"seeds": 1, "confirm_seeds": 3, "confirm": 2, "n_trials": 8}),
 )
 """The same where the runs that confirm are given, or choose nothing."""
 
@@ -231,7 +233,7 @@ def _long_enough(design: _Design, budget: _Budget) -> tuple[_Design, int | None]
     return design, env_steps
 
 
-def _smaller_designs(asked: _Design) -> Iterator[tuple[int, _Design]]:
+def _smaller_designs(asked: _Design) -> Iterator[tuple[float, _Design]]:
     """Yield `_SMALLER_DESIGNS` of a study, with what is at its default.
 
     Without a confirmation the seeds remain, as nothing else shows how sure the pick is.

@@ -183,7 +183,6 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS) -> Verdict:
     sound = [each for each in candidates if each.number not in without] or candidates
     unsound = [each for each in candidates if each.number in without] if len(sound) < len(candidates) else []
     failed = [PrunedEstimate(params=each.params, value=math.nan) for each in unsound]
-    left_in_search = pruned_estimates(history) + failed
     among = {each.number for each in sound} & set(further)
     is_longer = history.confirms_longer and bool(among)
     if is_longer:  # the search was the first rung of these runs
@@ -191,14 +190,16 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS) -> Verdict:
         left = pruned_estimates(longer) + failed
         together = alone = [replace(each, seed_values=further[each.number]) for each in sound if each.number in further]
     else:
-        left = left_in_search
+        left = pruned_estimates(history) + failed
         together = [replace(each, seed_values=each.seed_values + further.get(each.number, ())) for each in sound]
         # Among all others, whose spread informs its own.
         alone = [replace(each, seed_values=further.get(each.number, each.seed_values)) for each in sound]
     ranked = rank(together, direction)
     held_out = [each for each in rank(alone, direction) if each.number in further] if further else []
-    # Neighbours in short runs say less about long ones than a single long run.
-    best = ranked[0] if is_longer else _recommended(history, ranked, left, among or None)
+    if is_longer:  # neighbours in short runs say less about long ones than a single long run
+        best = next((each for each in ranked if not math.isnan(each.value)), None)
+    else:
+        best = _recommended(history, ranked, left, among or None)
     pick = None if best is None else next(each for each in tuning if each.number == best.number)
     searched = {each.number: each for each in tuning}
     confirmed = [
@@ -207,12 +208,10 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS) -> Verdict:
     confirmed.sort(key=lambda each: pick is None or each.number != pick.number)
     rate = None
     if best is not None and history.constant_params:
-        # Runs of one length make a curve over rates.
-        judged = rank(sound, direction) if is_longer else ranked
         rate = estimate_learning_rate(
-            judged, left_in_search, next(each for each in judged if each.number == best.number), direction,
-            env_steps=history.env_steps, chosen_at=history.confirm_env_steps if is_longer else None,
-            horizon=history.horizon, drift_known=history.of(best.number).drift_known,
+            ranked, left, best, direction,
+            env_steps=history.confirm_env_steps if is_longer else history.env_steps, horizon=history.horizon,
+            drift_known=history.of(best.number).drift_known,
         )  # fmt: skip
     tuning, ranked = within(tuning, bounds), within(ranked, bounds)
     shown = None if pick is None else next(each for each in tuning if each.number == pick.number)

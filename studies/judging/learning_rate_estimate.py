@@ -97,7 +97,6 @@ def estimate_learning_rate(
     direction: Direction = "maximize",
     *,
     env_steps: int | None = None,
-    chosen_at: int | None = None,
     horizon: int | None = None,
     drift_known: bool = True,
 ) -> LearningRateEstimate | None:
@@ -109,10 +108,7 @@ def estimate_learning_rate(
         pick: Candidate to use, one of `ranked`.
         direction: Direction in which values are better.
         env_steps: Environment steps of each run.
-        chosen_at: Environment steps of the longer runs that chose the pick, at least `env_steps`: only the rest of the
-            way to the long run changes its rate. Defaults to None: the pick was chosen by the runs of the candidates.
-        horizon: Environment steps of the long run, at least 1; only with `env_steps`. Defaults to None: the runs that
-            chose the pick.
+        horizon: Environment steps of the long run, at least 1; only with `env_steps`.
         drift_known: Whether the drift was measured on the optimizer of the pick. Defaults to `True`.
 
     Returns:
@@ -145,18 +141,13 @@ def estimate_learning_rate(
     )
     cause, reason = _why_unsafe(tested, edge, (low, high), cost, told_apart) if len(valued) > 1 else _ONLY_ONE
     suggested, drift_error = tested, 0.0
-    horizon = chosen_at if horizon is None else horizon
     if horizon is not None and env_steps is not None and horizon != env_steps:
         shift, error = drift(env_steps / horizon, known=drift_known)
         drift_error = error / abs(math.log10(horizon / env_steps))
         below = math.hypot(math.log10(tested / low), 1.96 * error)
         above = math.hypot(math.log10(high / tested), 1.96 * error)
-        moved = tested * 10**shift
-        low, high = moved * 10**-below, moved * 10**above
-        if chosen_at is not None:
-            shift = drift(chosen_at / horizon, known=drift_known)[0] if chosen_at != horizon else 0.0
-        suggested = float(f"{tested * 10**shift:.3g}") if shift else tested
-        low, high = min(low, suggested), max(high, suggested)
+        suggested = float(f"{tested * 10**shift:.3g}")
+        low, high = suggested * 10**-below, suggested * 10**above
         longer = "Train further"
         if horizon < env_steps:
             longer = "Train as long as that"

@@ -351,6 +351,66 @@ def test_more_confirmation_seeds_are_added_to_the_existing_ones(tmp_path: Any):
         assert set(best(study).seed_values) == {2, 3, 4, 5}
 
 
+def test_longer_runs_confirm_and_choose_alone():
+    study = searched(spec_of(confirm=2, confirm_seeds=2, confirm_env_steps=3000))
+    confirm(study, {2: 50.0, 3: 60.0})
+    pick = best(study)
+    assert (pick.trial, pick.value, pick.tuning_value, pick.env_steps) == (3, 60.5, 25.0, 3000)
+    assert pick.tied == [2]
+    assert conclusion(study).value.startswith(
+        "return 60.5 ± 0.7 confirmed over 2 further seeds in runs of 3,000 environ"
+    )
+    assert "in the search" not in conclusion(study).value
+    explanation = explain(study)
+    assert "over the last part of training, 3,000 environment steps each." in explanation
+    assert "The 2 finalists were chosen by the search, the pick among them by their longer runs alone." in explanation
+    assert "In the shorter runs of the search its value was 25." in explanation
+    assert study_status(study).complete
+
+
+def test_one_longer_run_of_each_finalist_is_not_safe():
+    study = searched(spec_of(confirm=2, confirm_seeds=1, confirm_env_steps=3000))
+    confirm(study, {2: 50.0, 3: 60.0})
+    found = conclusion(study)
+    assert found.lines[2] == "not safe: each finalist has one further seed, which cannot exclude luck"
+    assert found.reasons[0].remedy is not None
+    assert found.reasons[0].remedy.options == {"confirm_seeds": 3}
+    assert best(study).trial == 3
+
+
+def test_confirmations_of_another_length_are_left_out(tmp_path: Any):
+    storage = f"sqlite:///{tmp_path}/s.db"
+    fields: dict[str, Any] = {"storage": storage, "confirm": 2, "confirm_seeds": 1}
+    with searched(spec_of(**fields)) as study:
+        confirm(study, {2: 50.0, 3: 10.0})
+        assert best(study).value == 50.0
+    with open_study(spec_of(**fields, confirm_env_steps=3000)) as study:
+        assert not study_status(study).complete
+        recorder = Recorder(study)
+        assert recorder.ask_confirmation() is not None
+        simulate_crash(study)  # this one waits, and is ended as there are no such runs any more
+    with open_study(spec_of(**fields, confirm_env_steps=4000)) as study:
+        assert confirm(study, {2: 20.0, 3: 60.0}) == [(2, (2,)), (3, (2,))]
+        assert [trial.state for trial in study.confirmation_trials()].count(TrialState.FAIL) == 1
+        assert (best(study).trial, best(study).value) == (3, 60.0)
+    with open_study(spec_of(**fields)) as study:  # those of the first call count again
+        assert confirm(study, {}) == []
+        assert (best(study).trial, best(study).value) == (2, 50.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("executor", ["inline", "population"])
+def test_search_trains_finalists_longer(executor: str):
+    result = LRFinder("ppo", "CartPole-v1").grid(
+        1e-3, 1e-1, 3, env_steps=128, seeds=1, storage=None, executor=executor, n_jobs=1, fixed=SMALL, pruner="none",
+        confirm=2, confirm_seeds=2, confirm_env_steps=320,
+    )  # fmt: skip
+    assert [trial.user_attrs["env_steps"] for trial in result.study.trials()] == [128, 128, 128]
+    assert [trial.user_attrs["env_steps"] for trial in result.study.confirmation_trials()] == [320, 320]
+    assert all((trial.last_step or 0) > 256 for trial in result.study.confirmation_trials())
+    assert result.best.env_steps == 320
+
+
 def test_single_trial_needs_no_confirmation():
     study = open_study(spec_of().model_copy(update={"trials": ({"learning_rate": 1e-3},), "n_trials": 1}))
     with Recorder(study) as recorder:

@@ -82,6 +82,33 @@ def test_pick_is_chosen_by_all_seeds_and_valued_by_the_further_ones():
     assert verdict.confirmation.runs == (runs[1],)
 
 
+def test_longer_runs_of_finalists_choose_the_pick_alone():
+    runs = [complete(3, 13.0, 13.0, confirms=1), complete(4, 14.0, 13.0, confirms=2)]
+    history = history_of(*TRIALS, confirmations=runs, env_steps=100, confirm_env_steps=200)
+    verdict = judge(history)
+    assert verdict.pick is not None
+    assert verdict.confirmation is not None
+    assert (verdict.pick.number, verdict.pick.value) == (2, 9.0)  # its value in the search
+    assert [(each.number, each.value) for each in verdict.ranked] == [(2, 13.5), (1, 13.0)]
+    assert [each.value for each in verdict.tuning] == [10.0, 9.0, 2.0]
+    assert (verdict.confirmation.held_out_mean, verdict.confirmation.beyond_noise) == (13.5, False)
+    assert np.isnan(verdict.confirmation.bias)  # values after 100 and 200 steps cannot be compared
+    [left] = verdict.left
+    assert (left.params["x"], left.value) == (0, pytest.approx(2.0 + (3.0 + 4.5) / 2))  # the finalists gained 3 and 4.5
+    assert unconfirmed(history, lambda: verdict) == []
+    same = judge(replace(history, confirm_env_steps=None))  # (30 + 26) / 5 is more than (27 + 27) / 5
+    assert same.pick is not None
+    assert same.pick.number == 1
+
+
+def test_search_chooses_where_all_longer_runs_failed():
+    runs = [TrialResult(number=k, params={"x": k - 2}, state="diverged", confirms=k - 2) for k in (3, 4)]
+    verdict = judge(history_of(*TRIALS, confirmations=runs, env_steps=100, confirm_env_steps=200))
+    assert verdict.pick is not None
+    assert (verdict.pick.number, verdict.confirmation) == (0, None)
+    assert {each.params["x"] for each in verdict.left} == {1, 2}
+
+
 def test_untrained_trials_are_no_picks():
     verdict = judge(history_of(TRIALS[0], complete(1, 99.0, 99.0, 99.0, learned=False), TRIALS[2]))
     assert verdict.pick is not None

@@ -102,6 +102,18 @@ def test_values_of_seeds_are_kept_at_rungs_of_a_race():
     assert (results[2].left_at, results[2].value, results[2].seed_values) == (40, 2.25, {0: 2.0, 1: 2.5})
 
 
+def test_longer_runs_confirm_at_their_cost():
+    values = np.array([10.0, 9.0, 0.0])[:, None, None].repeat(4, axis=1)
+    table = table_of(values, marks=(100,))
+    longer = table_of(values + np.array([1.0, 3.0, 99.0])[:, None, None], marks=(250,))
+    design = SearchDesign(scheduler=None, n_seeds=1, n_finalists=2, n_further=2)
+    search = simulate(table, PlannedProposals(table, range(3), 1), design, longer=longer)
+    assert (search.pick, search.cost) == (1, 3 + 2 * 2 * 2.5)
+    assert [trial.reports for trial in search.confirmations] == [{250: 11.0}, {250: 12.0}]
+    less = simulate(table, PlannedProposals(table, range(3), 1), design, budget=9.0, longer=longer)
+    assert (less.cost, [trial.seeds for trial in less.confirmations]) == (8.0, [(1,), (1,)])
+
+
 def test_range_is_extended_within_the_table():
     rates = [10**power for power in (-5, -4.5, -4, -3.5, -3)]
     worth = np.array([0.0, 10.0, 20.0, 60.0, 40.0])
@@ -164,6 +176,8 @@ def test_design_is_that_of_a_study(make_spec: Callable[..., StudySpec]):
 def test_study_that_cannot_be_simulated_raises(make_spec: Callable[..., StudySpec]):
     with pytest.raises(StudyError, match="the budget is 5 episodes: a simulation needs it as env_steps"):
         SearchDesign.of(make_spec(env_steps=None, episodes=5))
+    with pytest.raises(StudyError, match="confirm_env_steps is 2000: a table has no runs that are longer"):
+        SearchDesign.of(make_spec(env_steps=1000, confirm_env_steps=2000))
     with pytest.raises(StudyError, match="the pruner 'patient' cannot be simulated"):
         SearchDesign.of(make_spec(env_steps=1000, pruner="patient"))
     with pytest.raises(StudyError, match="the pruner 'race' has no argument 'keep'"):
