@@ -1,4 +1,4 @@
-"""The flags of searches about the budget of the whole search: `--minutes`, `--total-env-steps` and `--dry-run`."""
+"""The flags of searches about the budget of the whole search and of its confirmation."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Minutes = Annotated[
         metavar="MINUTES",
         callback=_finite,
         help="Time of the whole search, confirmation included. The steps of each run are chosen to fit; with "
-        "--env-steps, the number of a sampler's trials is. With a sampler, seeds, trials and confirmations are reduced "
-        "before runs become too short.",
+        "--env-steps, the number of a sampler's trials is. Seeds, trials and confirmations are reduced before runs "
+        "become too short, and finalists get longer runs.",
         show_default=False,
         rich_help_panel=_BUDGET,
     ),
@@ -68,13 +68,13 @@ Confirm = Annotated[
         min=0,
         help="How many of the best are run again on further seeds at the end (default 3; agents: 0).",
         show_default=False,
-        rich_help_panel="Budget",
+        rich_help_panel=_BUDGET,
     ),
 ]
 
 ConfirmSeeds = Annotated[
     int | None,
-    typer.Option(min=1, help="How many further seeds (default 5).", show_default=False, rich_help_panel="Budget"),
+    typer.Option(min=1, help="How many further seeds (default 5).", show_default=False, rich_help_panel=_BUDGET),
 ]
 
 ConfirmEnvSteps = Annotated[
@@ -83,6 +83,6 @@ ConfirmEnvSteps = Annotated[
         min=1,
         help="Steps of each run on further seeds (default: as in the search). Longer runs choose the pick alone.",
         show_default=False,
-        rich_help_panel="Budget",
+        rich_help_panel=_BUDGET,
     ),
 ]

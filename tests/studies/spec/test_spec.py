@@ -192,3 +192,36 @@ def test_missing_toml_raises(tmp_path: Path) -> None:
 def test_key_lines_skip_multiline_strings_and_count_tables() -> None:
     lines = key_lines('a = """\nb = 1\n"""\nc.d = 2\n[[t]]\nx = 1\n[[t]]\nx = 2\n')
     assert lines == {"a": 1, "c": 4, "c.d": 4, "t": 5, "t.0": 5, "t.0.x": 6, "t.1": 7, "t.1.x": 8}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"confirm_env_steps": 500}, "confirm_env_steps is 500, fewer than the 1000 of each run of the search"),
+        (
+            {"confirm_env_steps": 2000, "env_steps": None, "episodes": 5},
+            "2000 environment steps, but the budget is in epi",
+        ),
+        ({"confirm_env_steps": 2000, "confirm": 0}, "confirm_env_steps is 2000, but confirm is 0, so that no trial is"),
+        (
+            {"confirm_env_steps": 2000, "pruner": "pbt"},
+            "with the scheduler pbt, whose schedules are as long as the runs",
+        ),
+        ({"confirm_env_steps": 0}, "confirm_env_steps"),
+    ],
+)
+def test_impossible_lengths_of_confirming_runs_are_refused(
+    make_spec: Make, fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(StudyError, match=message):
+        make_spec(**{"env_steps": 1000, **fields})
+
+
+def test_runs_that_confirm_report_as_often_as_others(make_spec: Make) -> None:
+    own = make_spec(env_steps=1000, confirm_env_steps=3000, n_reports=4)
+    assert (own.confirm_budget, own.confirms_longer) == (3000, True)
+    assert own.report_marks == (250, 500, 750, 1000)
+    assert own.marks_of(own.confirm_budget) == (750, 1500, 2250, 3000)
+    assert not make_spec(env_steps=1000, confirm_env_steps=1000).confirms_longer
+    assert "confirm_env_steps" not in make_spec(env_steps=1000).to_json_dict()  # earlier versions read it
+    assert StudySpec.from_json_dict(own.to_json_dict()) == own
