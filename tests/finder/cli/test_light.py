@@ -17,12 +17,12 @@ print("code", code, "loaded", *(name for name in {heavy!r} if name in sys.module
 HEAVY = ("tensorflow", "keras", "optuna", "pandas", "scipy", "sqlalchemy", "plotly", "gymnasium")
 
 
-def loaded(finder: Any, *words: str, before: str = "") -> list[str]:
+def loaded(finder: Any, *words: str, before: str = "", code: int = 0) -> list[str]:
     script = LOADED.replace("import studies.servers.dashboard\n", "") if not before else LOADED
     done = finder.python("-c", script.format(words=list(words), heavy=HEAVY, before=before))
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("code 0 loaded"), done.stderr
-    return last.removeprefix("code 0 loaded").split()
+    assert last.startswith(f"code {code} loaded"), done.stderr
+    return last.removeprefix(f"code {code} loaded").split()
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,20 @@ def loaded(finder: Any, *words: str, before: str = "") -> list[str]:
 )
 def test_help_imports_no_heavy_packages(finder: Any, words: list[str]) -> None:
     assert loaded(finder, *words) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["lr", "ppoo", "--env", "CartPole-v1"],
+        ["opt", "ppo", "--env", "CartPole-v9"],
+        ["tune", "bc-ppoo", "--env", "CartPole-v1"],
+        ["agents", "dqn,ppo", "--env", "CartPole-v1"],
+        ["lr", "ppo", "--env", ""],
+    ],
+)
+def test_wrong_names_are_refused_without_tensorflow(finder: Any, words: list[str]) -> None:
+    assert not {"tensorflow", "keras"} & set(loaded(finder, *words, code=2))
 
 
 @pytest.mark.parametrize("command", ["studies", "show", "best", "report"])
