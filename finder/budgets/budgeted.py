@@ -17,6 +17,7 @@ from finder.budgets.search_plan import SearchPlan, chosen_text, counted_minutes
 from finder.executors.executor import Executor
 from finder.executors.preparation import n_trials_of
 from studies.errors import StudyError
+from studies.spec.budget_rules import check_budgets
 from studies.spec.run_length import least_useful_steps, long_run_steps
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
@@ -203,6 +204,7 @@ def _chosen(
         )
     if earlier is not None:
         spec = with_choices_of(spec, earlier.spec)
+        check_budgets(spec)  # those of a study that exists, with those of this call
         if spec.plan() or "n_trials" in spec.model_fields_set:
             return spec
         return spec.model_copy(update={"n_trials": max(earlier.spec.n_trials, earlier.n_ended)})

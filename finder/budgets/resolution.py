@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from finder.budgets.estimating import Measured, longest_episode_of
-from finder.budgets.plan_numbers import estimated_time, expected_steps, with_budget
+from finder.budgets.plan_numbers import estimated_time, expected_steps, n_finalists, with_budget
 from finder.budgets.search_plan import counted_minutes
 from finder.executors.preparation import n_trials_of
 from studies.adapters.expected_pruning import expected_courses
@@ -179,7 +179,12 @@ def _resolved(spec: StudySpec, budget: _Budget, least: int) -> StudySpec:
         return with_budget(spec, spec.env_steps, n_trials)
     longest = LARGEST if spec.horizon is None else max(least, spec.horizon)
     if spec.confirm_env_steps is not None:
-        longest = min(longest, max(least, spec.confirm_env_steps))
+        if spec.confirm_env_steps < least:
+            raise StudyError(
+                f"confirm_env_steps is {spec.confirm_env_steps}, but a run needs {least:,} environment steps to say "
+                "something: give at least as many (--confirm-env-steps), or leave it out."
+            )
+        longest = min(longest, spec.confirm_env_steps)
     design, env_steps = _long_enough(_Design(spec, least, longest), budget)
     n_trials = n_trials_of(design.spec)
     if env_steps is None:
@@ -211,12 +216,16 @@ class _Design(NamedTuple):
     @property
     def most(self) -> int:
         """Most environment steps of a run of the search."""
-        return max(self.least, self.longest // self.factor)
+        return max(self.least, -(-self.longest // self.factor))
 
     def of(self, env_steps: int) -> StudySpec:
         """Return the study with so many environment steps of each run of the search."""
         confirming = min(self.longest, self.factor * env_steps) if self.factor > 1 else None
         return with_budget(self.spec, env_steps, confirm_env_steps=confirming)
+
+    def reach(self, env_steps: int) -> int:
+        """Return the environment steps of the longest runs, where those of the search have so many."""
+        return self.of(env_steps).confirm_budget if self.factor > 1 else env_steps
 
     def steps_within(self, budget: _Budget) -> int | None:
         """Return the most environment steps of a run of the search within a budget, None if the fewest cost more."""
@@ -225,10 +234,10 @@ class _Design(NamedTuple):
 
 def _long_enough(design: _Design, budget: _Budget) -> tuple[_Design, int | None]:
     """Return the largest design with runs that are long enough, else the smallest; its steps, None if too few."""
-    long_run = long_run_steps(design.spec.horizon)
+    long_run = min(long_run_steps(design.spec.horizon), design.longest)
     env_steps = design.steps_within(budget)
     for part, smaller in _smaller_designs(design):
-        if env_steps is not None and design.factor * env_steps >= long_run // part:
+        if env_steps is not None and design.reach(env_steps) >= long_run // part:
             break
         design, env_steps = smaller, smaller.steps_within(budget)
     return design, env_steps
@@ -241,7 +250,8 @@ def _smaller_designs(asked: _Design) -> Iterator[tuple[float, _Design]]:
     """
     spec = asked.spec
     given = {*spec.model_fields_set, *(["n_trials"] if spec.plan() else []), *([] if spec.confirm else ["seeds"])}
-    chooses = spec.confirm > 1 and "confirm_env_steps" not in given and not is_population_based(spec.pruner)
+    several = n_finalists(spec, n_trials_of(spec)) > 1  # a single one is chosen already
+    chooses = several and "confirm_env_steps" not in given and not is_population_based(spec.pruner)
     for part, design in _SMALLER_DESIGNS if chooses else _OF_ONE_LENGTH:
         own: dict[str, Any] = {name: n for name, n in design.items() if name not in {*given, "factor"}}
         if "seeds" in own:

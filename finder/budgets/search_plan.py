@@ -158,7 +158,7 @@ def chosen_text(spec: StudySpec, time: TimeEstimate | None) -> str:
     longest = as_long if spec.env_steps == spec.horizon else ""
     about = "" if time is None else f", about {seconds_text(time.total_seconds)} from now"
     again = ""
-    if spec.confirm and spec.confirms_longer:
+    if spec.confirm and spec.confirms_longer and (len(spec.plan()) or spec.n_trials) > 1:
         longer = as_long if spec.confirm_budget == spec.horizon else ""
         again = f", then {the_best(spec.confirm)} with {spec.confirm_budget:,}{longer}"
     return (

@@ -22,8 +22,7 @@ def print_doubts(study: OpenStudy, pick: Recommendation, *, concluded: bool = Fa
         concluded: Whether the conclusion with the main reason is printed already. Defaults to False.
     """
     from studies.analysis.conclusion import conclusion
-    from studies.judging.confirmation import verdict
-    from studies.reports.explanation import choice_sentence
+    from studies.reports.explanation import choice_sentence, compared
 
     if study.spec.kind == "range-test":
         return
@@ -31,7 +30,7 @@ def print_doubts(study: OpenStudy, pick: Recommendation, *, concluded: bool = Fa
     weightiest = () if concluded or not found.reasons else (f"{found.status}: {found.certainty}",)
     for text in (*weightiest, *(reason.text for reason in found.reasons[1:])):
         print_note(f"{text}.")
-    if matters := choice_sentence(verdict(study).ranked, study.spec.search_space()):
+    if matters := choice_sentence(compared(study), study.spec.search_space()):
         print_note(matters[:1].lower() + matters[1:])
     if not_corrected := _no_correction(study, pick):
         print_note(not_corrected)
@@ -60,9 +59,9 @@ def print_remedies(study: OpenStudy, found: Conclusion) -> None:
 def _no_correction(study: OpenStudy, pick: Recommendation) -> str:
     """Return a note if the pick was not corrected for the horizon of the study."""
     horizon = study.spec.horizon
-    if horizon in (None, study.spec.env_steps) or pick.rate is not None:
+    if horizon in (None, pick.value_env_steps) or pick.rate is not None:
         return ""
     return (
-        f"the pick is that of runs of {study.spec.env_steps:,} environment steps, not of {horizon:,}: only one "
+        f"the pick is that of runs of {pick.value_env_steps:,} environment steps, not of {horizon:,}: only one "
         "learning rate that is searched alone can be corrected for a longer run."
     )

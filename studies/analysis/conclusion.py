@@ -9,8 +9,9 @@ The terminal, the report, notebooks and the dashboard show the same conclusion, 
 A study with several objectives has a Pareto front instead: the status *front*, without a value.
 
 *Safe*: the search is complete, the recommendation is confirmed, and no other candidate may be better by more than
-`LITTLE`. *Tie*: a candidate that cannot be distinguished from it may be better by more. *Not safe*: the data do not
-show which candidate is the best. Each reason has a remedy, if a further search can remove it (`Remedy`).
+`LITTLE` (no other finalist, where these have longer runs). *Tie*: a candidate that cannot be distinguished from it may
+be better by more. *Not safe*: the data do not show which candidate is the best. Each reason has a remedy, if a further
+search can remove it (`Remedy`).
 """
 
 from __future__ import annotations
@@ -202,7 +203,7 @@ def value_line(study: OpenStudy, pick: Recommendation) -> str:
     if pick.confirmed_by is None:
         return f"{value} in the search, over {pick.seeds_text}{expected}"
     if study.spec.confirms_longer:
-        runs = f" in runs of {pick.env_steps:,} environment steps"
+        runs = f" in runs of {pick.value_env_steps:,} environment steps"
         return f"{value} confirmed over {pick.seeds_text}{runs}{expected}"
     return f"{value} confirmed over {pick.seeds_text}{expected}; in the search {number_text(pick.tuning_value)}"
 
@@ -236,9 +237,12 @@ def _unfinished(study: OpenStudy) -> Reason | None:
 
 
 def _too_few(study: OpenStudy, found: Verdict) -> Reason | None:
-    if len(found.tuning) > 1:
-        return None
-    return Reason(text="only one trial is complete, so there is nothing to compare it with")
+    if len(found.tuning) < 2:
+        return Reason(text="only one trial is complete, so there is nothing to compare it with")
+    if study.spec.confirms_longer and found.confirmation is not None and len(found.ranked) < 2:
+        text = "only one trial came to the end of the longer runs, so there is nothing to compare it with"
+        return Reason(text=text, remedy=more_confirmed(study.spec, len(found.confirmed) + len(found.refuted) + 1))
+    return None
 
 
 def _refuted(pick: Recommendation, found: Verdict) -> Reason | None:
@@ -308,12 +312,12 @@ def _short(study: OpenStudy, pick: Recommendation) -> Reason | None:
     """
     spec = study.spec
     is_told = pick.rate is not None and pick.rate.cause == "short runs"
-    if is_told or spec.kind == "lr" or spec.horizon is None or pick.env_steps is None:
+    if is_told or spec.kind == "lr" or spec.horizon is None or pick.value_env_steps is None:
         return None
     least = least_useful_steps(spec.horizon)
-    if pick.env_steps >= least:
+    if pick.value_env_steps >= least:
         return None
-    text = f"runs of {pick.env_steps:,} environment steps are too short to predict one of {spec.horizon:,}"
+    text = f"runs of {pick.value_env_steps:,} environment steps are too short to predict one of {spec.horizon:,}"
     return Reason(text=text, remedy=longer_runs(spec, least))
 
 

@@ -61,8 +61,8 @@ class Recommendation:
         seed_values: Value of each seed.
         n_seeds: Number of seeds.
         confirmed_by: Number of the trial that confirmed it; None if it was not confirmed.
-        env_steps: Environment steps of each run of the value; None if the budget is in episodes.
-        tuning_value: Mean over the seeds of the search, by which it was chosen. Its runs may have been shorter.
+        value_env_steps: Environment steps of each run of the value; None if the budget is in episodes.
+        tuning_value: Mean over the seeds of the search, by which it was chosen, or became a finalist of longer runs.
         direction: Direction in which values are better.
         rate: Estimate of the best learning rate; None if no rate was searched, or only one was tried.
         configuration: Everything needed to run the trial again.
@@ -92,7 +92,7 @@ class Recommendation:
     seed_values: dict[int, float]
     n_seeds: int
     confirmed_by: int | None
-    env_steps: int | None
+    value_env_steps: int | None
     tuning_value: float
     direction: Direction
     rate: LearningRateEstimate | None
@@ -200,7 +200,7 @@ def best(study: OpenStudy, trial: int | None = None) -> Recommendation:
         seed_values=values,
         n_seeds=judged_on.n_seeds or 1,
         confirmed_by=None if confirmation is None else confirmation.runs[-1].number,
-        env_steps=_env_steps(study, confirmed=confirmation is not None),
+        value_env_steps=_env_steps(study, confirmed=confirmation is not None),
         tuning_value=winner.value,
         direction=study.direction,
         rate=rate,

@@ -62,14 +62,18 @@ def more_seeds(spec: StudySpec, n: int) -> Remedy:
 
 
 def longer_runs(spec: StudySpec, budget: int) -> Remedy:
-    """Return the search with this budget for each run, which is another study."""
+    """Return the search with this budget for each run, which is another study.
+
+    Where runs that confirm are longer than those of the search, they are those that decide, and join the study.
+    """
+    if spec.confirms_longer:
+        purpose = f"finalists in runs of {budget:,} environment steps; they join the study"
+        return Remedy(changes=(("confirm_env_steps", budget),), purpose=purpose)
     unit, word = ("env_steps", "steps") if spec.env_steps is not None else ("episodes", "episodes")
     # A budget of the whole search chooses the steps of each run.
     runs = "longer runs" if spec.has_limit else f"runs of {budget:,} {'environment steps' if word == 'steps' else word}"
-    confirming = spec.confirm_env_steps or 0  # chosen, too, for a budget of the whole search
-    longer = (("confirm_env_steps", budget),) if 0 < confirming < budget and not spec.has_limit else ()
     return Remedy(
-        changes=((unit, budget), *longer, ("study_name", _name_of_variant(spec, f"{budget}-{word}"))),
+        changes=((unit, budget), ("study_name", _name_of_variant(spec, f"{budget}-{word}"))),
         purpose=f"{runs}; another study",
         joins=False,
     )
@@ -120,7 +124,7 @@ def for_tie(spec: StudySpec, seeds_to_settle: int | None, *, n_tied: int, all_co
         all_confirmed: Whether all of them were confirmed.
     """
     if seeds_to_settle is None or seeds_to_settle > MOST_SEEDS:
-        return longer_runs(spec, 2 * spec.budget)
+        return longer_runs(spec, 2 * spec.confirm_budget)
     if 1 + n_tied > MOST_CONFIRMED:
         return more_seeds(spec, max(seeds_to_settle, len(spec.seeds) + 1))
     confirm = spec.confirm if all_confirmed else max(spec.confirm, 1 + n_tied)
@@ -165,8 +169,9 @@ def for_rate(
     if finding.cause not in ("not told apart", "wide"):
         return None
     if seeds_to_settle is None or seeds_to_settle > MOST_SEEDS:
-        return longer_runs(spec, 2 * spec.budget)
-    return more_seeds(spec, max(seeds_to_settle, len(spec.seeds) + 2))
+        return longer_runs(spec, 2 * spec.confirm_budget)
+    more, before = (more_further_seeds, spec.confirm_seeds) if spec.confirms_longer else (more_seeds, len(spec.seeds))
+    return more(spec, max(seeds_to_settle, before + 2))
 
 
 def _rates(

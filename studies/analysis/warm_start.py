@@ -105,7 +105,7 @@ def _best_first(source: OpenStudy) -> list[tuple[FrozenTrial, Mapping[str, Json]
         pick = best(source)
         return [(trials[pick.trial], pick.params)]
     found = verdict(source)
-    numbers = [*([found.pick.number] if found.pick else []), *(each.number for each in found.ranked)]
+    numbers = [*([found.pick.number] if found.pick else []), *(each.number for each in (*found.ranked, *found.tuning))]
     return [(trials[number], source.params(trials[number])) for number in dict.fromkeys(numbers)]
 
 

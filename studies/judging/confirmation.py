@@ -7,7 +7,7 @@ All seeds together choose the recommendation among the finalists: replayed over 
 better trials than the seeds of the search alone (`benchmarks/pick.md`). The further seeds therefore take part in the
 last choice, among three by default, and if several finalists are confirmed, a small bias remains: less than the
 interval, which contained the true value in 97.6% of the replays of an earlier version. With one finalist
-(`--confirm 1`) they choose nothing.
+(`--confirm 1`) they choose nothing. Where further runs are longer than those of the search, they alone choose.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def verdict(study: OpenStudy) -> Verdict:
     now = (study.spec, ended)
     before = _VERDICTS.get(study.study)
     if before is None or before[0] != now:
-        found = judgement.judge(history_of(study), return_bounds(study))
+        found = judgement.judge(history_of(study), return_bounds(study), return_bounds(study, confirming=True))
         before = _VERDICTS[study.study] = (now, found)
     return before[1]
 

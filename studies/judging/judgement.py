@@ -163,12 +163,13 @@ def _missing(
     return left
 
 
-def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS) -> Verdict:
+def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds: Bounds = NO_BOUNDS) -> Verdict:
     """Return the trial to use, ties, and results on further seeds.
 
     Args:
         history: The search.
         bounds: Bounds of the values, to which reported intervals are clipped. They do not affect decisions.
+        confirming_bounds: The same for the values of the runs that confirm.
     """
     direction = history.direction
     runs, refuted = _confirmations(history)
@@ -203,7 +204,8 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS) -> Verdict:
     pick = None if best is None else next(each for each in tuning if each.number == best.number)
     searched = {each.number: each for each in tuning}
     confirmed = [
-        _confirmed(history, searched[each.number], each, runs.get(each.number, []), bounds) for each in held_out
+        _confirmed(history, searched[each.number], each, runs.get(each.number, []), (bounds, confirming_bounds))
+        for each in held_out
     ]
     confirmed.sort(key=lambda each: pick is None or each.number != pick.number)
     rate = None
@@ -213,7 +215,7 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS) -> Verdict:
             env_steps=history.confirm_env_steps if is_longer else history.env_steps, horizon=history.horizon,
             drift_known=history.of(best.number).drift_known,
         )  # fmt: skip
-    tuning, ranked = within(tuning, bounds), within(ranked, bounds)
+    tuning, ranked = within(tuning, bounds), within(ranked, confirming_bounds if is_longer else bounds)
     shown = None if pick is None else next(each for each in tuning if each.number == pick.number)
     return Verdict(pick=shown, tuning=tuning, ranked=ranked, left=left, confirmed=confirmed, refuted=refuted, rate=rate)
 
@@ -235,22 +237,29 @@ def _with_search_as_rung(
             trials.append(trial)
             continue
         reports = {**trial.reports, at: trial.value}
+        at_rungs = {**trial.at_rungs, at: list(trial.seed_values.values())}
         if trial.number in further:
             values = further[trial.number]
             trials.append(
-                replace(trial, value=float(mean_of_seeds(values)), seed_values=dict(enumerate(values)), reports=reports)
+                replace(
+                    trial,
+                    value=float(mean_of_seeds(values)),
+                    seed_values=dict(enumerate(values)),
+                    reports=reports,
+                    at_rungs=at_rungs,
+                )
             )
         elif trial.number not in unsound:
-            trials.append(replace(trial, state="pruned", left_at=at, reports=reports))
+            trials.append(replace(trial, state="pruned", left_at=at, reports=reports, at_rungs=at_rungs))
     return replace(history, trials=trials, env_steps=history.confirm_env_steps)
 
 
 def _confirmed(
-    history: SearchHistory, tuning: Ranked, held_out: Ranked, runs: Sequence[TrialResult], bounds: Bounds
+    history: SearchHistory, tuning: Ranked, held_out: Ranked, runs: Sequence[TrialResult], bounds: tuple[Bounds, Bounds]
 ) -> Confirmed:
-    """Return a finalist on both kinds of seeds, each ranked among the others."""
+    """Return a finalist on both kinds of seeds, each ranked among the others, with the bounds of both."""
     sign = 1.0 if history.direction == "maximize" else -1.0
-    [shown_tuning], [shown_held_out] = within([tuning], bounds), within([held_out], bounds)
+    [shown_tuning], [shown_held_out] = within([tuning], bounds[0]), within([held_out], bounds[1])
     return Confirmed(
         number=tuning.number,
         runs=tuple(runs),

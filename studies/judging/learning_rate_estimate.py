@@ -103,7 +103,7 @@ def estimate_learning_rate(
     """Return the estimate of the best learning rate, with all other parameters as in the pick.
 
     Args:
-        ranked: All complete candidates, as `studies.judging.ranking.rank` returns them, on all their seeds.
+        ranked: The candidates that are judged, as `studies.judging.ranking.rank` returns them (`Verdict.ranked`).
         left: Estimates of pruned and failed candidates.
         pick: Candidate to use, one of `ranked`.
         direction: Direction in which values are better.

@@ -17,16 +17,21 @@ _OF_RETURNS = ("return", "auc")
 """Kinds of metrics whose values are means of returns."""
 
 
-def return_bounds(study: OpenStudy) -> Bounds:
+def return_bounds(study: OpenStudy, *, confirming: bool = False) -> Bounds:
     """Return the bounds of the values of a study; `NO_BOUNDS` for losses and custom metrics.
 
     Greedy returns are bounded by the step limit where every step has the same reward.
+
+    Args:
+        study: The study.
+        confirming: Whether the values are those of the runs that confirm, which may be longer. Defaults to `False`.
     """
     kind = metric_of(study.spec.metric).kind
     if kind == "success-rate":
         return Bounds(0.0, 1.0)
     if kind == "steps-to":
-        return Bounds(0.0, math.inf if study.spec.env_steps is None else study.spec.env_steps)
+        budget = study.spec.confirm_budget if confirming else study.spec.budget
+        return Bounds(0.0, math.inf if study.spec.env_steps is None else budget)
     if kind not in (*_OF_RETURNS, "greedy-return"):
         return NO_BOUNDS
     seen = study.storage.episodes.return_extremes(study.episodes_key)

@@ -62,19 +62,21 @@ class ConfirmationQueue:
         asked = unconfirmed(self._study)
         finalists = {finalist.number for finalist, _ in asked}
         for trial in self._waiting():
-            if trial.user_attrs[CONFIRMS_ATTR] not in finalists or not is_as_long_as_now(self._study.spec, trial):
-                self._cancel(trial)
+            if not is_as_long_as_now(self._study.spec, trial):
+                self._cancel(trial, "interrupted, and finalists have runs of another length now")
+            elif trial.user_attrs[CONFIRMS_ATTR] not in finalists:
+                self._cancel(trial, "interrupted, and no finalist any more")
         self._round = finalists - started
         return [each for each in asked if each[0].number in self._round]
 
     def cancel_waiting(self) -> None:
         """End all waiting confirmations, if confirmation is disabled."""
         for trial in self._waiting():
-            self._cancel(trial)
+            self._cancel(trial, "interrupted, and no finalist any more")
 
-    def _cancel(self, trial: FrozenTrial) -> None:
+    def _cancel(self, trial: FrozenTrial, reason: str) -> None:
         study = self._study.study
-        study._storage.set_trial_user_attr(trial._trial_id, REASON_ATTR, "interrupted, and no finalist any more")
+        study._storage.set_trial_user_attr(trial._trial_id, REASON_ATTR, reason)
         study._storage.set_trial_user_attr(trial._trial_id, FAILURE_ATTR, "abandoned")
         study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
 

@@ -232,7 +232,8 @@ class TrialQueue:
     def refresh(self) -> OpenStudy:
         """Return the study with the plan and the confirmation that its storage holds now, and use them from now on."""
         found = self._planned(lambda: reloaded(self._study))
-        if found.spec.confirm_seeds != self._study.spec.confirm_seeds:
+        confirming = [(spec.confirm_seeds, spec.confirm_env_steps) for spec in (found.spec, self._study.spec)]
+        if confirming[0] != confirming[1]:
             kept = {name: getattr(self._study.spec, name) for name in ("trials", "n_trials")}
             self._study = replace(self._study, spec=found.spec.model_copy(update=kept))
             self._confirmations.use(self._study)

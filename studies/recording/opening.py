@@ -33,6 +33,7 @@ from studies.spec.compatibility import (
     continuation_error,
     describe_changes,
     differences,
+    keep_confirming_runs,
     merge_plans,
     merge_warm_starts,
 )
@@ -304,7 +305,7 @@ def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[S
     old = read_spec(attributes, name)
     pairs = _obstacles(old, spec, trials)
     if not pairs:
-        merged = merge_warm_starts(old, merge_plans(old, spec))
+        merged = keep_confirming_runs(old, merge_warm_starts(old, merge_plans(old, spec)))
         return merged, describe_changes(old, merged, spec), True
     default = re.escape(default_name(spec.kind, spec.agents, spec.env))
     if not _has_something_to_show(trials) and re.fullmatch(rf"{default}(-\d+)?", name):

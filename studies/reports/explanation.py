@@ -62,9 +62,10 @@ def explain(study: OpenStudy) -> str:
                 pick.trial,
                 concluded.status,
                 constant_params=not is_population_based(study.spec.pruner),
+                finalists_alone=finalists_alone(study),
             ),
             _refuted_sentence(found),
-            choice_sentence(found.ranked, study.spec.search_space()),
+            choice_sentence(compared(study), study.spec.search_space()),
             _luck_sentence(found),
         ]
     )
@@ -96,7 +97,7 @@ def _budget_text(study: OpenStudy, budget: int) -> str:
 def _measured_sentence(study: OpenStudy, pick: Recommendation) -> str:
     """Return a sentence on the trial of the value, and on the part of its runs that counts."""
     metric, text = metric_of(study.spec.metric), study.spec.metric_text
-    budget = _budget_text(study, pick.env_steps or study.spec.budget)
+    budget = _budget_text(study, pick.value_env_steps or study.spec.budget)
     begin = f"The pick is trial #{pick.trial}; its value is the"
     if metric.kind == "steps-to":
         return (
@@ -119,8 +120,8 @@ def _horizon_sentence(pick: Recommendation) -> str:
     if rate is None or not rate.corrected:
         return ""
     return (
-        f"{rate_text(rate.tested)} was best in runs of {pick.env_steps:,} environment steps: the longer runs are, the "
-        "lower is the best rate."
+        f"{rate_text(rate.tested)} was best in runs of {pick.value_env_steps:,} environment steps: the longer runs "
+        "are, the lower is the best rate."
     )
 
 
@@ -193,19 +194,27 @@ _STATE_WORDS = (
 
 
 def tie_sentence(
-    ranked: list[Ranked], direction: Direction, pick: int, status: Status, *, constant_params: bool = True
+    ranked: list[Ranked],
+    direction: Direction,
+    pick: int,
+    status: Status,
+    *,
+    constant_params: bool = True,
+    finalists_alone: bool = False,
 ) -> str:
     """Return a sentence on the trials that are tied with the best, unless it is part of the conclusion.
 
     Args:
-        ranked: All trials of the search on all their seeds.
+        ranked: The trials that are judged (`Verdict.ranked`).
         direction: Direction in which values are better.
         pick: Number of the recommended trial.
         status: Status of the conclusion.
         constant_params: Whether trials kept their parameters, so that neighbours took part in the choice.
+        finalists_alone: Whether finalists alone are judged, by longer runs.
     """
     chosen = next(each for each in ranked if each.number == pick)
     others = [each for each in ranked if each.tied and each.number != pick]
+    noun = "finalist" if finalists_alone else "complete trial"
     if len(ranked) < 2 or not chosen.tied:  # a better trial is one of the reasons of the conclusion
         return ""
     if math.isnan(chosen.low):
@@ -213,14 +222,14 @@ def tie_sentence(
             "" if status == "not safe" else "With one seed each, trials cannot be distinguished: the best is unknown."
         )
     if not others:
-        return "" if status == "safe" else "No other complete trial may be as good, with 95% confidence."
+        return "" if status == "safe" else f"No other {noun} may be as good, with 95% confidence."
     first = others[0]
     value = f"{spread_text(first.value, first.spread)} over {counted(first.n_seeds, 'seed')} in all"
     own = f"the pick {spread_text(chosen.value, chosen.spread)} over {chosen.n_seeds}"
     rest = "" if len(others) == 1 else f"; so {'is' if len(others) == 2 else 'are'} {counted(len(others) - 1, 'other')}"
     level = f"Trial #{first.number}, {params_text(dict(first.params))}, is level with the pick: {value}, {own}{rest}."
     best = max(ranked, key=lambda each: each.value if direction == "maximize" else -each.value)
-    by_rate = constant_params and rate_name(ranked) is not None
+    by_rate = constant_params and not finalists_alone and rate_name(ranked) is not None
     if chosen.value == best.value:
         chosen_for = "the best of them so far" + by_rate * ", its neighbours counted too"
     elif by_rate:
@@ -233,6 +242,17 @@ def tie_sentence(
     else:
         more = f"even {MANY_SEEDS} seeds each would not distinguish all of them, assuming the same means and spreads."
     return f"{level} The pick is {chosen_for}; {more}"
+
+
+def finalists_alone(study: OpenStudy) -> bool:
+    """Return whether finalists alone are judged, by longer runs than those of the search."""
+    return study.spec.confirms_longer and verdict(study).confirmation is not None
+
+
+def compared(study: OpenStudy) -> list[Ranked]:
+    """Return the trials among which optimizers and agents are compared: those of the search, by runs of one length."""
+    found = verdict(study)
+    return found.tuning if finalists_alone(study) else found.ranked
 
 
 def choice_sentence(ranked: list[Ranked], searched: Collection[str]) -> str:

@@ -46,6 +46,13 @@ def merge_warm_starts(old: StudySpec, new: StudySpec) -> StudySpec:
     return new.model_copy(update={"warm_start": before})
 
 
+def keep_confirming_runs(old: StudySpec, new: StudySpec) -> StudySpec:
+    """Return a spec that keeps the length of the runs that confirm, unless another one is asked for."""
+    if "confirm_env_steps" in new.model_fields_set or old.confirm_env_steps is None or not new.confirm:
+        return new
+    return new.model_copy(update={"confirm_env_steps": old.confirm_env_steps})
+
+
 def differences(old: StudySpec, new: StudySpec) -> list[tuple[str, str]]:
     """Return differences that make results incomparable, as pairs of the stored and the requested setting."""
     found = []
@@ -131,6 +138,8 @@ def describe_changes(old: StudySpec, new: StudySpec, asked: StudySpec) -> list[s
     if old.horizon != new.horizon:
         before, after = (f"{each.horizon:,} steps" if each.horizon else "no horizon" for each in (old, new))
         notes.append(f"From here on the pick is for {after}; until now it was for {before}.")
+    if old.confirm and new.confirm and old.confirm_budget != new.confirm_budget:
+        notes.append(f"From here on finalists have runs of {_steps(new)}; until now they had runs of {_steps(old)}.")
     if new.warm_start is not None and new.warm_start != old.warm_start:
         notes.append(new.warm_start.note)
     for field in ("sampler", "pruner"):
@@ -140,6 +149,10 @@ def describe_changes(old: StudySpec, new: StudySpec, asked: StudySpec) -> list[s
         if before != after:
             notes.append(f"From here on the {field} is {after}; until now it was {before}.")
     return notes
+
+
+def _steps(spec: StudySpec) -> str:
+    return f"{spec.confirm_budget:,} environment steps"
 
 
 def _chosen(spec: StudySpec, field: str) -> str:

@@ -93,7 +93,12 @@ def lr(
     check_names(options.env, agent)
     ends = drop_none(start_lr=start_lr, end_lr=end_lr, optimizer=optimizer_name)
     if range_test:
-        refuse_in_range_test(dry_run=options.dry_run, minutes=options.minutes, total_env_steps=options.total_env_steps)
+        refuse_in_range_test(
+            dry_run=options.dry_run,
+            minutes=options.minutes,
+            total_env_steps=options.total_env_steps,
+            confirm_env_steps=options.confirm_env_steps,
+        )
         without = {"--rates": rates, "--n-jobs": options.n_jobs, "--horizon": options.horizon}
         for flag, given in {**without, "--callback": options.callback}.items():
             if given is not None:

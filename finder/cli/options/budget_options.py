@@ -50,9 +50,14 @@ DryRun = Annotated[
 ]
 
 
-def refuse_in_range_test(*, dry_run: bool, minutes: float | None, total_env_steps: int | None) -> None:
+def refuse_in_range_test(
+    *, dry_run: bool, minutes: float | None, total_env_steps: int | None, confirm_env_steps: int | None
+) -> None:
     """Raise `ConfigurationError` for flags that a range test does not take."""
-    given = {"--dry-run": dry_run or None, "--minutes": minutes, "--total-env-steps": total_env_steps}
+    given = {
+        "--dry-run": dry_run or None, "--minutes": minutes, "--total-env-steps": total_env_steps,
+        "--confirm-env-steps": confirm_env_steps,
+    }  # fmt: skip
     for flag, value in given.items():
         if value is not None:
             shown = flag if value is True else f"{flag} {value:g}"

@@ -24,6 +24,6 @@ def check_names(env: str, *agents: str) -> None:
         if ":" not in agent and not is_built_in(agent):
             resolve_agent(prefixes_of(agent)[1])
     if not env:
-        raise ConfigurationError("--env is empty: give a Gymnasium environment, such as CartPole-v1.")
+        raise ConfigurationError(f"--env is {env!r}: give a Gymnasium environment, such as CartPole-v1.")
     if ":" not in env:
         check_environment_id(env)

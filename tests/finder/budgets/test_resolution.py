@@ -94,7 +94,7 @@ def test_what_a_long_run_leaves_goes_to_further_trials_of_a_sampler() -> None:
         (12_000, {"first": [{"gamma": 0.9 + k / 1_000} for k in range(15)]}, (1, 15, 3, 1, 2_380, 4_760)),  # 21 runs
         (3_000, {"confirm": 1}, (1, 20, 1, 5, 2_000, None)),  # 25 runs: longer ones of one finalist choose nothing
         (12_000, {"confirm": 1}, (1, 12, 1, 3, 3_330, None)),  # 15 runs
-        (12_000, {"confirm_env_steps": 4_000}, (1, 12, 2, 3, 2_160, 4_000)),  # 6 of these and 12 runs
+        (12_000, {"confirm_env_steps": 4_000}, (1, 20, 2, 3, 1_300, 4_000)),  # 6 of these and 20 runs
     ],
 )
 def test_seeds_and_trials_are_fewer_rather_than_runs_too_short(
@@ -133,6 +133,23 @@ def test_plans_have_fewer_seeds_and_confirmations(
     assert len(chosen.plan()) == 4
     counts = (len(chosen.seeds), chosen.confirm, chosen.confirm_seeds)
     assert (*counts, chosen.env_steps, chosen.confirm_env_steps) == expected
+
+
+def test_lengths_of_finalists_suit_the_long_run() -> None:
+    asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": {"gamma": "0.9:0.99"}}
+
+    def chosen(**fields: Any) -> StudySpec:
+        return within_steps(StudySpec(**{**asked, **fields}), None, AGENTS)
+
+    for horizon in (30_000, 30_001):  # runs of half of it are rounded up
+        own = chosen(horizon=horizon, total_env_steps=1_000_000)
+        assert (own.confirm, own.confirm_seeds, own.confirm_env_steps) == (3, 3, horizon)
+    rich = chosen(confirm_env_steps=10_000, total_env_steps=10_000_000)
+    assert (len(rich.seeds), rich.confirm, rich.confirm_seeds, rich.env_steps) == (3, 3, 5, 10_000)
+    alone = chosen(n_trials=1, horizon=50_000, total_env_steps=49_000)  # nothing is confirmed
+    assert (alone.confirm_env_steps, alone.env_steps) == (None, 49_000)
+    with pytest.raises(StudyError, match="confirm_env_steps is 100, but a run needs 500 environment steps to say some"):
+        chosen(confirm_env_steps=100, total_env_steps=1_000_000)
 
 
 def test_fewer_trials_where_no_run_would_suffice() -> None:

@@ -92,16 +92,23 @@ def test_tracker_reports_progress_speed_and_time_left(study: OpenStudy, clock: C
     assert tracker.running[1].latest == 6.5
 
 
-@pytest.mark.parametrize("width", range(60, 82))
-def test_time_and_unit_stay_on_one_line_at_any_width(study: OpenStudy, clock: Clock, width: int) -> None:
+@pytest.mark.parametrize("width", [*range(40, 82), 150])
+def test_end_of_a_trial_is_one_line_at_any_width(study: OpenStudy, clock: Clock, width: int) -> None:
     tracker = Tracker(clock)
     tracker.study_opened(study, 1, make_executor("inline"))
     tracker.trial_started(trial(0), {"optimizer": "sgd(momentum=0.9)", "learning_rate": 0.1})
-    console = Console(width=width)
-    with console.capture() as drawn:
-        console.print(end_line(0, tracker.running[0], complete(20.0, 18.0, 22.0), width))
-    assert any("  1:01 min  " in f"{line}  " for line in drawn.get().splitlines())
-    assert max(map(len, drawn.get().splitlines())) <= width
+    outcomes = {
+        "✓ #0  20.0 ± 2.8  1:01 min  ": complete(20.0, 18.0, 22.0),
+        "◦ #0  pruned at 3 after 200 steps  ": Outcome(state="pruned", value=3.0, env_steps=200),
+        "✗ #0  failed: ": Outcome(state="failed", reason=f"ValueError: {'it broke ' * 9}"),
+    }
+    for begin, outcome in outcomes.items():
+        line = end_line(0, tracker.running[0], outcome, width, shorten=True).plain
+        assert line.startswith(begin)
+        assert len(line) <= max(width, 50 if outcome.state == "failed" else 0)
+        assert "optimizer sgd(momentum=0.9)" in line or line.endswith("…")
+    whole = end_line(0, tracker.running[0], outcomes["✓ #0  20.0 ± 2.8  1:01 min  "], width).plain
+    assert whole.endswith("optimizer sgd(momentum=0.9), learning_rate 1e-1")
 
 
 def test_time_left_of_a_slow_trial_follows_its_own_speed(study: OpenStudy, clock: Clock) -> None:

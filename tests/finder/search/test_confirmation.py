@@ -355,7 +355,7 @@ def test_longer_runs_confirm_and_choose_alone():
     study = searched(spec_of(confirm=2, confirm_seeds=2, confirm_env_steps=3000))
     confirm(study, {2: 50.0, 3: 60.0})
     pick = best(study)
-    assert (pick.trial, pick.value, pick.tuning_value, pick.env_steps) == (3, 60.5, 25.0, 3000)
+    assert (pick.trial, pick.value, pick.tuning_value, pick.value_env_steps) == (3, 60.5, 25.0, 3000)
     assert pick.tied == [2]
     assert conclusion(study).value.startswith(
         "return 60.5 ± 0.7 confirmed over 2 further seeds in runs of 3,000 environ"
@@ -393,7 +393,13 @@ def test_confirmations_of_another_length_are_left_out(tmp_path: Any):
         assert confirm(study, {2: 20.0, 3: 60.0}) == [(2, (2,)), (3, (2,))]
         assert [trial.state for trial in study.confirmation_trials()].count(TrialState.FAIL) == 1
         assert (best(study).trial, best(study).value) == (3, 60.0)
-    with open_study(spec_of(**fields)) as study:  # those of the first call count again
+    with open_study(spec_of(**fields)) as study:  # what is not given remains
+        assert (study.spec.confirm_env_steps, best(study).trial, confirm(study, {})) == (4000, 3, [])
+    with open_study(spec_of(**fields, confirm_env_steps=1000)) as study:  # those of the first call count again
+        [note] = study.notes
+        assert note.startswith(
+            "From here on finalists have runs of 1,000 environment steps; until now they had runs of 4,"
+        )
         assert confirm(study, {}) == []
         assert (best(study).trial, best(study).value) == (2, 50.0)
 
@@ -408,7 +414,42 @@ def test_search_trains_finalists_longer(executor: str):
     assert [trial.user_attrs["env_steps"] for trial in result.study.trials()] == [128, 128, 128]
     assert [trial.user_attrs["env_steps"] for trial in result.study.confirmation_trials()] == [320, 320]
     assert all((trial.last_step or 0) > 256 for trial in result.study.confirmation_trials())
-    assert result.best.env_steps == 320
+    assert result.best.value_env_steps == 320
+
+
+@pytest.mark.parametrize("confirms", [1, 2])
+def test_finalist_without_rival_in_longer_runs_is_not_safe(confirms: int):
+    study = searched(spec_of(confirm=confirms, confirm_seeds=3, confirm_env_steps=3000, seeds=(0, 1, 2)))
+    with Recorder(study) as recorder:
+        for _ in range(confirms):
+            ask = recorder.ask_confirmation()
+            assert ask is not None
+            if ask.confirms == 2:
+                recorder.completed(ask.number, 50.0, dict.fromkeys(ask.seeds, 50.0))
+            else:
+                recorder.failed(ask.number, "NaN", diverged=True)
+    found = conclusion(study)
+    assert found.lines[2].startswith("not safe: only one trial came to the end of the longer runs")
+    assert found.reasons[0].remedy is not None
+    assert found.reasons[0].remedy.options == {"confirm": confirms + 1}
+
+
+def test_values_of_longer_runs_have_their_own_bounds():
+    study = searched(spec_of(metric="steps-to:100", confirm=2, confirm_seeds=3, confirm_env_steps=3000))
+    confirm(study, {0: 2400.0, 1: 2900.0})
+    pick = best(study)
+    assert pick.value < pick.high <= 3000
+    assert all(each.high <= 1000 for each in verdict(study).tuning)
+
+
+def test_remedies_lengthen_the_runs_that_decide():
+    spec = spec_of(confirm=2, confirm_seeds=2, confirm_env_steps=3000, horizon=40_000)
+    study = searched(spec)
+    confirm(study, {2: 50.0, 3: 60.0})
+    short = next(each for each in conclusion(study).reasons if "too short" in each.text)
+    assert short.text == "runs of 3,000 environment steps are too short to predict one of 40,000"
+    assert short.remedy is not None
+    assert (short.remedy.options, short.remedy.joins) == ({"confirm_env_steps": 10_000}, True)
 
 
 def test_single_trial_needs_no_confirmation():
