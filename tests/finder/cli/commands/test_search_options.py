@@ -176,6 +176,15 @@ class TestOptionsOfAllSearches:
         ]
         assert ran.json["pick"]["value"] == pytest.approx(2.0125)
 
+    def test_confirm_env_steps_lengthens_the_runs_of_finalists(self, watched: Any) -> None:
+        words = ("tune", *FUNCTION, *SHORT, "--param", "gain=1.0,2.0", "--sampler", "grid", "--pruner", "none")
+        ran = watched(*words, "--confirm", "2", "--confirm-seeds", "2", "--confirm-env-steps", "300", "--json")
+        assert ran.code == 0, ran.err
+        shown = watched("show", ran.json["study"], "--json").json
+        assert shown["study"]["confirm_env_steps"] == 300
+        assert ran.json["pick"]["value_env_steps"] == 300
+        assert ran.json["pick"]["env_steps"] == shown["study"]["env_steps"] < 300
+
     def test_pruner_kwargs_reach_the_pruner(self, watched: Any) -> None:
         words = ("tune", *FUNCTION, *SHORT, "--param", "gain=1.0,2.0,3.0", "--sampler", "grid", "--confirm", "0")
         for lower, pruned in (("1.5", 1), ("2.5", 2)):
