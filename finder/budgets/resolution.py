@@ -32,15 +32,15 @@ _SMALLER_DESIGNS: tuple[tuple[float, dict[str, int]], ...] = (
     (1, {"seeds": 1, "factor": 2, "confirm_seeds": 3, "confirm": 2}),
     (1, {"seeds": 1, "factor": 2, "confirm_seeds": 2, "confirm": 2}),
     (1, {"seeds": 1, "factor": 2, "confirm_seeds": 2, "confirm": 2, "n_trials": 12}),
-    (2, {"seeds": 1, "factor": 2, "confirm_seeds": 1, "confirm": 3, "n_trials": 12}),
-    (math.inf, {"seeds": 1, "factor": 2, "confirm_seeds": 1, "confirm": 2, "n_trials": 8}),
+    (math.inf, {"seeds": 1, "factor": 2, "confirm_seeds": 2, "confirm": 2, "n_trials": 8}),
 )
 """Designs of a search, in order, each for budgets with which the longest runs of the one before it are shorter than the
-whole long run, or half of it; the last one for those that are too small for any runs of the others.
+whole long run; the last one for those that are too small for any runs of the others.
 
 `factor` is the length of the runs that confirm, as a multiple of the length of those of the search. Of designs of equal
 cost these lead to the best picks: at equal length of runs three seeds are hardly better than one, and finalists in runs
-of twice the length are as good as a whole search of this length (benchmarks/results/designs.md)."""
+of twice the length are as good as a whole search of this length (benchmarks/results/designs.md). One further seed of
+each finalist would do as well for the pick, but could not say how sure it is."""
 
 _OF_ONE_LENGTH: tuple[tuple[float, dict[str, int]], ...] = (
     (1, {"seeds": 2}),

@@ -86,12 +86,12 @@ def test_what_a_long_run_leaves_goes_to_further_trials_of_a_sampler() -> None:
         (3_000, {}, (1, 21, 2, 3, 1_500, 3_000)),  # 32 runs; 38 would be shorter than it, twice as long
         (5_000, {}, (1, 12, 2, 2, 2_500, 5_000)),  # 20 runs; 28 would be shorter
         (10_000, {}, (1, 12, 2, 2, 2_500, 5_000)),
-        (12_000, {}, (1, 12, 3, 1, 2_770, 5_540)),  # 18 runs; 20 would be shorter than half of it
-        (None, {}, (1, 12, 3, 1, 2_770, 5_540)),  # as for 50,000, half of which 18 runs do not reach either
-        (12_000, {"n_trials": 20}, (1, 20, 3, 1, 1_920, 3_840)),  # 26 runs
-        (12_000, {"seeds": 3}, (3, 12, 3, 1, 1_190, 2_380)),  # 42 runs
+        (12_000, {}, (1, 12, 2, 2, 2_500, 5_000)),
+        (None, {}, (1, 12, 2, 2, 2_500, 5_000)),  # as for 50,000
+        (12_000, {"n_trials": 20}, (1, 20, 2, 2, 1_780, 3_560)),  # 28 runs
+        (12_000, {"seeds": 3}, (3, 12, 2, 2, 1_130, 2_260)),  # 44 runs
         (12_000, {"seeds": 3, "confirm": 3, "confirm_seeds": 5}, (3, 12, 3, 5, 757, 1_514)),  # 66 runs
-        (12_000, {"first": [{"gamma": 0.9 + k / 1_000} for k in range(15)]}, (1, 15, 3, 1, 2_380, 4_760)),  # 21 runs
+        (12_000, {"first": [{"gamma": 0.9 + k / 1_000} for k in range(15)]}, (1, 15, 2, 2, 2_170, 4_340)),  # 23 runs
         (3_000, {"confirm": 1}, (1, 20, 1, 5, 2_000, None)),  # 25 runs: longer ones of one finalist choose nothing
         (12_000, {"confirm": 1}, (1, 12, 1, 3, 3_330, None)),  # 15 runs
         (12_000, {"confirm_env_steps": 4_000}, (1, 20, 2, 3, 1_300, 4_000)),  # 6 of these and 20 runs
@@ -110,7 +110,7 @@ def test_seeds_and_trials_are_fewer_rather_than_runs_too_short(
 def test_total_steps_have_fewer_seeds_and_trials_too() -> None:
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": {"gamma": "0.9:0.99"}}
     chosen = within_steps(StudySpec(**asked, horizon=12_000, total_env_steps=50_000), None, AGENTS)  # type: ignore[arg-type]
-    assert (len(chosen.seeds), chosen.n_trials, chosen.env_steps, chosen.confirm_env_steps) == (1, 12, 2_770, 5_540)
+    assert (len(chosen.seeds), chosen.n_trials, chosen.env_steps, chosen.confirm_env_steps) == (1, 12, 2_500, 5_000)
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_total_steps_have_fewer_seeds_and_trials_too() -> None:
         (1_500, {}, (3, 3, 5, 1_500, None)),  # 27 runs can be as long as the long run
         (2_600, {}, (1, 3, 5, 2_600, None)),  # 19 runs
         (5_000, {}, (1, 2, 3, 2_500, 5_000)),  # 16 runs; 22 would be shorter than it, twice as long
-        (50_000, {}, (1, 3, 1, 5_000, 10_000)),  # 10 runs; 12 would be shorter than half of it
-        (50_000, {"seeds": 3}, (3, 3, 1, 2_770, 5_540)),  # 18 runs
+        (50_000, {}, (1, 2, 2, 4_160, 8_320)),  # 12 runs
+        (50_000, {"seeds": 3}, (3, 2, 2, 2_500, 5_000)),  # 20 runs
         (50_000, {"confirm": 0}, (3, 0, 3, 4_160, None)),  # 12 runs: nothing else shows how sure the pick is
     ],
 )
@@ -153,13 +153,13 @@ def test_lengths_of_finalists_suit_the_long_run() -> None:
 
 
 def test_fewer_trials_where_no_run_would_suffice() -> None:
-    # 57 s less 7 s are 5,000 steps of 10 ms; 8 runs of 500 and 2 twice as long take 6,000, 12 and 3 take 9,000.
+    # 57 s less 7 s are 5,000 steps of 10 ms; 8 runs of 500 and 4 twice as long take 8,000, 12 and 4 take 10,000.
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": {"gamma": "0.9:0.99"}}
-    with pytest.raises(StudyError, match=r"8 trials of 500 environment steps with 1 seed each .* about 1\.2 minutes"):
+    with pytest.raises(StudyError, match=r"8 trials of 500 environment steps with 1 seed each .* about 1\.6 minutes"):
         within_minutes(StudySpec(**asked, minutes=1), measured(0.01), AGENTS, spent=4.0)  # type: ignore[arg-type]
-    chosen = within_minutes(StudySpec(**asked, minutes=1.25), measured(0.01), AGENTS, spent=4.0)  # type: ignore[arg-type]
-    assert (chosen.n_trials, chosen.confirm, chosen.confirm_seeds) == (8, 2, 1)
-    assert (chosen.env_steps, chosen.confirm_env_steps) == (535, 1_070)  # 6,425 steps for 12 runs of 535
+    chosen = within_minutes(StudySpec(**asked, minutes=1.7), measured(0.01), AGENTS, spent=4.0)  # type: ignore[arg-type]
+    assert (chosen.n_trials, chosen.confirm, chosen.confirm_seeds) == (8, 2, 2)
+    assert (chosen.env_steps, chosen.confirm_env_steps) == (561, 1_122)  # 8,990 steps for 16 runs of 561
 
 
 @pytest.mark.parametrize(("minutes", "needed"), [(0.1, "0.3"), (0.01, "0.3")])

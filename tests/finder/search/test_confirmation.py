@@ -17,6 +17,8 @@ from studies.analysis.conclusion import conclusion
 from studies.analysis.listing import list_studies
 from studies.analysis.recommendation import best
 from studies.analysis.status import study_status
+from studies.figures.learning_rate import plot_learning_rate
+from studies.figures.optimizers import plot_optimizers
 from studies.judging.confirmation import held_out_seeds, pruned_estimates, unconfirmed, verdict
 from studies.queue.trial_states import add_trial, requeue
 from studies.recording.failure_streak import FailureStreak
@@ -440,6 +442,26 @@ def test_values_of_longer_runs_have_their_own_bounds():
     pick = best(study)
     assert pick.value < pick.high <= 3000
     assert all(each.high <= 1000 for each in verdict(study).tuning)
+
+
+def test_report_and_figures_name_the_longer_runs(tmp_path: Any):
+    study = searched(spec_of(kind="lr", confirm=2, confirm_seeds=2, confirm_env_steps=3000))
+    confirm(study, {2: 50.0, 3: 60.0})
+    page = write_report(study, tmp_path / "report.html").read_text()
+    assert "The best, run again on 2 further seeds, 3,000 environment steps each" in page
+    assert "Complete trials in the search, 1,000 environment steps" in page
+    assert "overestimated by" not in page
+    for figure in (plot_learning_rate(study), plot_optimizers(study)):
+        assert "further seeds, 3,000 steps, 95% interval" in {trace.name for trace in figure.data}
+
+
+def test_seeds_of_the_search_tell_rates_apart_that_were_not_run_longer():
+    study = searched(spec_of(seeds=(0, 1, 2), confirm=2, confirm_seeds=2, confirm_env_steps=3000), (1, 100, 99, 2))
+    confirm(study, {1: 200.0, 2: 201.0})
+    found = verdict(study)
+    assert [each.clearly_worse for each in found.left] == [True, True]
+    assert found.rate is not None
+    assert found.rate.told_apart
 
 
 def test_remedies_lengthen_the_runs_that_decide():
