@@ -132,7 +132,8 @@ class BudgetedSearch:
         wanted, long_run = least_useful_steps(spec.horizon), long_run_steps(spec.horizon)
         rest = f"; a quarter of a long run of {long_run:,} steps (--horizon) would be {wanted:,}"
         short = rest if spec.confirm_budget < wanted else ""
-        return f", with {', '.join(fewer)}, so that runs are longer{short}"
+        why = "" if asked.env_steps is not None else ", so that runs are longer"
+        return f", with {', '.join(fewer)}{why}{short}"
 
 
 def budgeted_search(

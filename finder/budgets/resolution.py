@@ -17,7 +17,7 @@ from studies.spaces.spaces import LARGEST
 from studies.spec.run_length import long_run_steps
 from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec
-from studies.words import counted
+from studies.words import counted, the_best
 
 if TYPE_CHECKING:
     from agents.contract.spec import AgentSpec
@@ -190,6 +190,8 @@ def _resolved(spec: StudySpec, budget: _Budget, least: int) -> StudySpec:
     if env_steps is None:
         needed = budget.cost(design.of(least))
         what = f"{counted(n_trials, 'trial')} of {counted(least, 'environment step')} with {_seeds(design.spec)}"
+        if spec.confirm_env_steps is not None:
+            what += f", then {the_best(spec.confirm)} with {counted(spec.confirm_env_steps, 'environment step')}"
         fewer = "fewer candidates, seeds or confirmations" if spec.plan() else "fewer trials (--n-trials)"
         raise _too_little(budget, needed, what, fewer if n_trials > 1 else "shorter runs")
     if env_steps < design.most:

@@ -315,9 +315,10 @@ def _short(study: OpenStudy, pick: Recommendation) -> Reason | None:
     if is_told or spec.kind == "lr" or spec.horizon is None or pick.value_env_steps is None:
         return None
     least = least_useful_steps(spec.horizon)
-    if pick.value_env_steps >= least:
+    longest = max(pick.value_env_steps, spec.confirm_budget if spec.confirm else 0)  # planned ones will decide
+    if longest >= least:
         return None
-    text = f"runs of {pick.value_env_steps:,} environment steps are too short to predict one of {spec.horizon:,}"
+    text = f"runs of {longest:,} environment steps are too short to predict one of {spec.horizon:,}"
     return Reason(text=text, remedy=longer_runs(spec, least))
 
 

@@ -80,15 +80,20 @@ def longer_runs(spec: StudySpec, budget: int) -> Remedy:
 
 
 def within_limit(spec: StudySpec, remedy: Remedy) -> Remedy:
-    """Return a remedy with a budget of the whole search that suffices for it, if the study has such a budget.
+    """Return a remedy that keeps the length of the runs that confirm, with a budget of the whole search that suffices.
 
-    More seeds and longer runs need as many times more. What joins the study needs more than it had, and the study's
-    name, as another budget begins another study by default.
+    More seeds and longer runs need as many times more, longer runs of finalists what these cost. What joins the study
+    needs more than it had, and the study's name, as another budget begins another study by default.
     """
-    if not spec.has_limit:
-        return remedy
     changes = dict(remedy.changes)
+    if not spec.has_limit:
+        if spec.confirms_longer and remedy.joins and changes:  # the command that began the study may have had another
+            changes.setdefault("confirm_env_steps", spec.confirm_env_steps)
+        return replace(remedy, changes=tuple(changes.items()))
     factor = 1.0 if "space" in changes else 2.0
+    longer = changes.get("confirm_env_steps", 0) * spec.confirm * spec.confirm_seeds
+    if longer:
+        factor = max(2.0, 1 + changes["confirm_env_steps"] / spec.confirm_budget / 2)
     if "seeds" in changes and isinstance(changes["seeds"], int):
         factor = changes["seeds"] / len(spec.seeds)
     elif "env_steps" in changes:
@@ -97,7 +102,9 @@ def within_limit(spec: StudySpec, remedy: Remedy) -> Remedy:
         minutes = math.ceil(10 * factor * spec.minutes) / 10
         changes["minutes"] = int(minutes) if minutes.is_integer() else minutes
     elif spec.total_env_steps is not None:
-        changes["total_env_steps"] = math.ceil(factor * spec.total_env_steps)
+        changes["total_env_steps"] = (
+            spec.total_env_steps + longer if longer else math.ceil(factor * spec.total_env_steps)
+        )
     if remedy.joins:
         changes["study_name"] = spec.name
     return replace(remedy, changes=tuple(changes.items()))

@@ -213,7 +213,7 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
         rate = estimate_learning_rate(
             ranked, left, best, direction,
             env_steps=history.confirm_env_steps if is_longer else history.env_steps, horizon=history.horizon,
-            drift_known=history.of(best.number).drift_known,
+            drift_known=history.of(best.number).drift_known, covers_ties=is_longer,
         )  # fmt: skip
     tuning, ranked = within(tuning, bounds), within(ranked, confirming_bounds if is_longer else bounds)
     shown = None if pick is None else next(each for each in tuning if each.number == pick.number)

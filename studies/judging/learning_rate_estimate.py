@@ -99,6 +99,7 @@ def estimate_learning_rate(
     env_steps: int | None = None,
     horizon: int | None = None,
     drift_known: bool = True,
+    covers_ties: bool = False,
 ) -> LearningRateEstimate | None:
     """Return the estimate of the best learning rate, with all other parameters as in the pick.
 
@@ -110,6 +111,8 @@ def estimate_learning_rate(
         env_steps: Environment steps of each run.
         horizon: Environment steps of the long run, at least 1; only with `env_steps`.
         drift_known: Whether the drift was measured on the optimizer of the pick. Defaults to `True`.
+        covers_ties: Whether the interval contains the rates of all candidates that are tied with the pick, for few
+            candidates, which do not make a curve. Defaults to `False`.
 
     Returns:
         None if no learning rate was searched, or only one was tried.
@@ -132,6 +135,8 @@ def estimate_learning_rate(
     else:
         peak = RateCurves(ranked, left, name, direction).of(pick).peak
         low, high = min(10**peak.low, tested), max(10**peak.high, tested)
+    if covers_ties:
+        low, high = (end([limit, *(_rate(each, name) for each in level)]) for end, limit in ((min, low), (max, high)))
     edge: Edge = "lowest" if tested == rates[0] else "highest" if tested == rates[-1] else ""
     cost = cost_of_choice(pick, level, points, direction)
     # Failures may have other causes than the rate.

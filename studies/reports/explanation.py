@@ -224,7 +224,8 @@ def tie_sentence(
     if not others:
         return "" if status == "safe" else f"No other {noun} may be as good, with 95% confidence."
     first = others[0]
-    value = f"{spread_text(first.value, first.spread)} over {counted(first.n_seeds, 'seed')} in all"
+    in_all = "" if finalists_alone else " in all"
+    value = f"{spread_text(first.value, first.spread)} over {counted(first.n_seeds, 'seed')}{in_all}"
     own = f"the pick {spread_text(chosen.value, chosen.spread)} over {chosen.n_seeds}"
     rest = "" if len(others) == 1 else f"; so {'is' if len(others) == 2 else 'are'} {counted(len(others) - 1, 'other')}"
     level = f"Trial #{first.number}, {params_text(dict(first.params))}, is level with the pick: {value}, {own}{rest}."

@@ -61,11 +61,13 @@ def _check_confirming_runs(spec: Budgets, env_steps: int) -> None:
     if spec.episodes is not None:
         raise StudyError(f"{given} environment steps, but the budget is in episodes: give env_steps instead.")
     if not spec.confirm:
-        raise StudyError(f"{given}, but confirm is 0, so that no trial is run again: give confirm, or leave it out.")
+        raise StudyError(
+            f"{given}, but confirm is 0, so that no trial is run again: give confirm=2, or leave confirm_env_steps out."
+        )
     if is_population_based(spec.pruner):
         raise StudyError(
             f"{given} with the scheduler {spec.pruner}, whose schedules are as long as the runs of the search: leave "
-            "it out."
+            "confirm_env_steps out."
         )
     if spec.env_steps is not None and env_steps < spec.env_steps:
         raise StudyError(

@@ -176,7 +176,7 @@ def _show_trial(study: OpenStudy, trial: FrozenTrial, json: bool) -> None:
 
 
 def _as_json(study: OpenStudy, trial: FrozenTrial) -> dict[str, Any]:
-    from studies.spec.attributes import failure_kind, state_word
+    from studies.spec.attributes import CONFIRMS_ATTR, failure_kind, state_word
 
     attrs = trial.user_attrs
     return {
@@ -190,6 +190,7 @@ def _as_json(study: OpenStudy, trial: FrozenTrial) -> dict[str, Any]:
         "wall_seconds": attrs.get("wall_seconds"),
         "custom_metrics": attrs.get("custom_metrics", {}),
         "failure": failure_kind(trial),
+        "confirms": attrs.get(CONFIRMS_ATTR),
         "reason": attrs.get("reason", ""),
         "configuration": attrs.get("configuration", {}),
         "traceback": attrs.get("traceback", ""),

@@ -376,7 +376,7 @@ def test_one_longer_run_of_each_finalist_is_not_safe():
     found = conclusion(study)
     assert found.lines[2] == "not safe: each finalist has one further seed, which cannot exclude luck"
     assert found.reasons[0].remedy is not None
-    assert found.reasons[0].remedy.options == {"confirm_seeds": 3}
+    assert found.reasons[0].remedy.options == {"confirm_seeds": 3, "confirm_env_steps": 3000}  # as they are now
     assert best(study).trial == 3
 
 
@@ -433,7 +433,7 @@ def test_finalist_without_rival_in_longer_runs_is_not_safe(confirms: int):
     found = conclusion(study)
     assert found.lines[2].startswith("not safe: only one trial came to the end of the longer runs")
     assert found.reasons[0].remedy is not None
-    assert found.reasons[0].remedy.options == {"confirm": confirms + 1}
+    assert found.reasons[0].remedy.options == {"confirm": confirms + 1, "confirm_env_steps": 3000}
 
 
 def test_values_of_longer_runs_have_their_own_bounds():
@@ -462,6 +462,22 @@ def test_seeds_of_the_search_tell_rates_apart_that_were_not_run_longer():
     assert [each.clearly_worse for each in found.left] == [True, True]
     assert found.rate is not None
     assert found.rate.told_apart
+
+
+def test_interval_of_the_rate_contains_all_tied_finalists():
+    study = searched(spec_of(confirm=2, confirm_seeds=3, confirm_env_steps=3000))
+    confirm(study, {2: 50.0, 3: 50.0})
+    rate = verdict(study).rate
+    assert rate is not None
+    assert rate.low <= 1e-2
+    assert rate.high >= 1e-1
+
+
+def test_planned_runs_of_finalists_are_long_enough_before_they_began():
+    study = searched(spec_of(confirm=2, confirm_env_steps=12_000, horizon=40_000))
+    reasons = [reason.text for reason in conclusion(study).reasons]
+    assert not any("too short" in text for text in reasons)
+    assert any("not confirmed" in text for text in reasons)
 
 
 def test_remedies_lengthen_the_runs_that_decide():
