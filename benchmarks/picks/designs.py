@@ -101,7 +101,7 @@ def verdicts(tables: Sequence[RunTable], design: Design, length: int, replays: i
             scheduler=None, n_seeds=design.n_seeds, n_finalists=design.n_finalists, n_further=design.n_further
         )
         search = simulate(
-            own, PlannedProposals(own, trials, design.n_seeds), plan, longer=_longer(design, longer, seeds)
+            own, PlannedProposals(own, trials, design.n_seeds), plan, longer=longer_table(design, longer, seeds)
         )
         verdict = search.verdict
         pick = next((each for each in verdict.ranked if verdict.pick and each.number == verdict.pick.number), None)
@@ -138,7 +138,7 @@ def races(
         seeds = rng.permutation(longest.shape[1])
         judges, others = seeds[:N_JUDGES], seeds[N_JUDGES:]
         own = table.only_seeds(others[: design.n_seeds + design.n_further])
-        longer = _longer(
+        longer = longer_table(
             design, tables[LENGTHS.index(design.factor * length)], others[: design.n_seeds + design.n_further]
         )
         race = SearchDesign(
@@ -155,7 +155,7 @@ def races(
     return found
 
 
-def _longer(design: Design, table: RunTable, seeds: Array) -> RunTable | None:
+def longer_table(design: Design, table: RunTable, seeds: Array) -> RunTable | None:
     """Return the runs of the finalists, None if they are as long as those of the search."""
     return None if design.factor == 1 else table.only_seeds(seeds)
 
