@@ -22,12 +22,13 @@ from benchmarks.picks.tables_cases import LENGTHS
 from benchmarks.picks.unseen import N_JUDGES, available, files, interval
 from benchmarks.result_lines import write_table
 from studies.judging.learning_rate_estimate import LITTLE, cost_of_choice
+from studies.schedulers.scheduler import Scheduler
 from studies.schedulers.schedulers import make_scheduler
 from studies.simulation.design import SearchDesign
 from studies.simulation.proposals import PlannedProposals
 from studies.simulation.replay import CLOSE
 from studies.simulation.run_table import RunTable
-from studies.simulation.simulated_search import simulate
+from studies.simulation.simulated_search import SimulatedSearch, simulate
 
 Array = np.ndarray[Any, Any]
 
@@ -97,12 +98,8 @@ def verdicts(tables: Sequence[RunTable], design: Design, length: int, replays: i
         seeds = rng.permutation(len(table.seeds))[: design.n_seeds + design.n_further]
         own = table.only_seeds(seeds)
         trials = [int(config) for config in rng.permutation(len(table.configs))[: design.n_trials]]
-        plan = SearchDesign(
-            scheduler=None, n_seeds=design.n_seeds, n_finalists=design.n_finalists, n_further=design.n_further
-        )
-        search = simulate(
-            own, PlannedProposals(own, trials, design.n_seeds), plan, longer=longer_table(design, longer, seeds)
-        )
+        proposals = PlannedProposals(own, trials, design.n_seeds)
+        search = simulate(own, proposals, _plan(design, None), longer=_longer_table(design, longer, seeds))
         verdict = search.verdict
         pick = next((each for each in verdict.ranked if verdict.pick and each.number == verdict.pick.number), None)
         if pick is None or search.pick is None:
@@ -117,6 +114,16 @@ def verdicts(tables: Sequence[RunTable], design: Design, length: int, replays: i
     return found
 
 
+def race(tables: Sequence[RunTable], design: Design, length: int, seeds: Array, candidates: Array) -> SimulatedSearch:
+    """Return a search of trials that race, on the first of the seeds; its trials are the first of the candidates."""
+    table, own_seeds = tables[LENGTHS.index(length)], seeds[: design.n_seeds + design.n_further]
+    own = table.only_seeds(own_seeds)
+    longer = _longer_table(design, tables[LENGTHS.index(design.factor * length)], own_seeds)
+    plan = _plan(design, make_scheduler("race", {}, table.marks, table.params[0], "race"))
+    trials = [int(config) for config in candidates[: design.n_trials]]
+    return simulate(own, PlannedProposals(own, trials, design.n_seeds), plan, longer=longer)
+
+
 def races(
     tables: Sequence[RunTable], design: Design, length: int, optimizer: str | None, replays: int
 ) -> list[tuple[float, float]]:
@@ -129,33 +136,28 @@ def races(
         optimizer: Optimizer whose rates are the candidates, among which the regret is measured; None: all.
         replays: Number of replays; their seeds are the same for all designs.
     """
-    table, longest = tables[LENGTHS.index(length)], tables[-1].values[:, :, -1]
-    candidates = [i for i, row in enumerate(table.params) if optimizer in (None, row["optimizer"])]
+    longest = tables[-1].values[:, :, -1]
+    candidates = [i for i, row in enumerate(tables[-1].params) if optimizer in (None, row["optimizer"])]
     means, found = longest.mean(axis=1), []
     best, span = max(candidates, key=lambda i: means[i]), np.ptp(means[candidates])
     for replay in range(replays):
         rng = np.random.default_rng(replay)
         seeds = rng.permutation(longest.shape[1])
         judges, others = seeds[:N_JUDGES], seeds[N_JUDGES:]
-        own = table.only_seeds(others[: design.n_seeds + design.n_further])
-        longer = longer_table(
-            design, tables[LENGTHS.index(design.factor * length)], others[: design.n_seeds + design.n_further]
-        )
-        race = SearchDesign(
-            scheduler=make_scheduler("race", {}, table.marks, table.params[0], "race"),
-            n_seeds=design.n_seeds,
-            n_finalists=design.n_finalists,
-            n_further=design.n_further,
-        )
-        trials = [int(i) for i in rng.permutation(candidates)][: design.n_trials]
-        search = simulate(own, PlannedProposals(own, trials, design.n_seeds), race, longer=longer)
+        search = race(tables, design, length, others, rng.permutation(candidates))
         unseen = longest[:, judges].mean(axis=1)
         assert search.pick is not None
         found.append((float((unseen[best] - unseen[search.pick]) / span), search.cost * length / LENGTHS[-1]))
     return found
 
 
-def longer_table(design: Design, table: RunTable, seeds: Array) -> RunTable | None:
+def _plan(design: Design, scheduler: Scheduler | None) -> SearchDesign:
+    return SearchDesign(
+        scheduler=scheduler, n_seeds=design.n_seeds, n_finalists=design.n_finalists, n_further=design.n_further
+    )
+
+
+def _longer_table(design: Design, table: RunTable, seeds: Array) -> RunTable | None:
     """Return the runs of the finalists, None if they are as long as those of the search."""
     return None if design.factor == 1 else table.only_seeds(seeds)
 

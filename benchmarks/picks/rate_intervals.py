@@ -15,22 +15,18 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks import folders
-from benchmarks.picks.designs import HEAD, PLANS, Design, longer_table
+from benchmarks.picks.designs import HEAD, PLANS, Design, race
 from benchmarks.picks.tables_cases import LENGTHS
 from benchmarks.picks.unseen import available, files
 from benchmarks.result_lines import write_table
-from studies.schedulers.schedulers import make_scheduler
-from studies.simulation.design import SearchDesign
-from studies.simulation.proposals import PlannedProposals
 from studies.simulation.run_table import RunTable
-from studies.simulation.simulated_search import simulate
 
 NEAR = np.log10(3.0)
 """Decades within which a rate counts as near the best one."""
 
 
 class Found(NamedTuple):
-    """Whether the interval of a replay contains the best rate, its width in decades, and whether the pick is near."""
+    """Result of a replay: whether its interval contains the best rate, its width in decades, and a near pick."""
 
     contains: bool
     decades: float
@@ -39,22 +35,14 @@ class Found(NamedTuple):
 
 def replays_of(tables: Sequence[RunTable], design: Design, length: int, replays: int) -> list[Found]:
     """Return what each replay found."""
-    table, target = tables[LENGTHS.index(length)], tables[LENGTHS.index(design.factor * length)]
-    rates = [i for i, row in enumerate(table.params) if row["optimizer"] == "adam"]
+    target = tables[LENGTHS.index(design.factor * length)]
+    rates = [i for i, row in enumerate(target.params) if row["optimizer"] == "adam"]
     means, found = target.values[:, :, -1].mean(axis=1), []
-    best = float(str(table.params[max(rates, key=lambda i: means[i])]["learning_rate"]))
+    best = float(str(target.params[max(rates, key=lambda i: means[i])]["learning_rate"]))
     for replay in range(replays):
         rng = np.random.default_rng(replay)
-        seeds = rng.permutation(len(table.seeds))[: design.n_seeds + design.n_further]
-        own = table.only_seeds(seeds)
-        race = SearchDesign(
-            scheduler=make_scheduler("race", {}, table.marks, table.params[0], "race"),
-            n_seeds=design.n_seeds,
-            n_finalists=design.n_finalists,
-            n_further=design.n_further,
-        )
-        trials = PlannedProposals(own, [int(i) for i in rng.permutation(rates)], design.n_seeds)
-        rate = simulate(own, trials, race, longer=longer_table(design, target, seeds)).verdict.rate
+        seeds = rng.permutation(len(target.seeds))
+        rate = race(tables, design, length, seeds, rng.permutation(rates)).verdict.rate
         if rate is not None:
             contains = rate.low * 0.999 <= best <= rate.high * 1.001
             found.append(Found(contains, rate.decades, bool(abs(np.log10(rate.tested / best)) <= NEAR + 1e-9)))

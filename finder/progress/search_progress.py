@@ -117,7 +117,7 @@ class PlainProgress(Progress):
             from studies.study.study import reloaded
 
             seeds = held_out_seeds(reloaded(self.study).spec)  # a budget may have time for more of them
-            further = f"{counted(len(seeds), 'further seed')} ({', '.join(map(str, seeds))}){longer_text(self.study)}"
+            further = f"{counted(len(seeds), 'further seed')} ({', '.join(map(str, seeds))}){_longer_text(self.study)}"
             self.console.print(Text.assemble(("Confirming ", "bold"), f"{the_best(n_finalists)} on {further}"))
 
     def others_run(self, n_trials: int) -> None:
@@ -301,10 +301,10 @@ def _confirmation_text(study: OpenStudy) -> str:
     again = (
         f", then {the_best(min(spec.confirm, spec.n_trials))} again on {counted(spec.confirm_seeds, 'further seed')}"
     )
-    return again + longer_text(study)
+    return again + _longer_text(study)
 
 
-def longer_text(study: OpenStudy) -> str:
+def _longer_text(study: OpenStudy) -> str:
     """Return the environment steps of the runs that confirm, if these are longer; empty otherwise."""
     return f" × {study.spec.confirm_budget:,} environment steps" if study.spec.confirms_longer else ""
 

@@ -153,7 +153,7 @@ def conclusion(study: OpenStudy) -> Conclusion:
         tie = _tie(study, pick, found, tied, cost)
         return _conclusion(study, pick, "tie", tie.text, (tie,))
     if not against:
-        return _conclusion(study, pick, "safe", _why_safe(_others(study, found), tied, cost), ())
+        return _conclusion(study, pick, "safe", _why_safe(_others(found), tied, cost), ())
     return _conclusion(study, pick, "not safe", against[0].text, tuple(against))
 
 
@@ -239,7 +239,7 @@ def _unfinished(study: OpenStudy) -> Reason | None:
 def _too_few(study: OpenStudy, found: Verdict) -> Reason | None:
     if len(found.tuning) < 2:
         return Reason(text="only one trial is complete, so there is nothing to compare it with")
-    if study.spec.confirms_longer and found.confirmation is not None and len(found.ranked) < 2:
+    if found.finalists_alone and len(found.ranked) < 2:
         text = "only one trial came to the end of the longer runs, so there is nothing to compare it with"
         return Reason(text=text, remedy=more_confirmed(study.spec, len(found.confirmed) + len(found.refuted) + 1))
     return None
@@ -290,7 +290,7 @@ def _one_seed(study: OpenStudy, found: Verdict) -> Reason | None:
     replayed for population-based training.
     """
     n_further = 0 if found.confirmation is None else found.confirmation.held_out.n_seeds
-    if study.spec.confirms_longer and n_further:
+    if found.finalists_alone:
         if n_further > 1:
             return None
         text = "each finalist has one further seed, which cannot exclude luck"
@@ -339,7 +339,7 @@ def _cost(study: OpenStudy, pick: Recommendation, found: Verdict, tied: list[Ran
 
 def _tie(study: OpenStudy, pick: Recommendation, found: Verdict, tied: list[Ranked], cost: float) -> Reason:
     first = tied[0]
-    others = f"{counted(len(tied), _others(study, found))}, " + ("first " if len(tied) > 1 else "")
+    others = f"{counted(len(tied), _others(found))}, " + ("first " if len(tied) > 1 else "")
     may_be = cost_text(cost, "one of them" if len(tied) > 1 else "it")
     text = f"with {others}#{first.number}, {params_text(dict(first.params))}; {may_be}"
     confirmed = {each.number for each in found.confirmed}
@@ -349,9 +349,9 @@ def _tie(study: OpenStudy, pick: Recommendation, found: Verdict, tied: list[Rank
     return Reason(text=text, remedy=remedy)
 
 
-def _others(study: OpenStudy, found: Verdict) -> str:
-    """Return the noun for what the pick is compared with: finalists alone have longer runs."""
-    return "other finalist" if study.spec.confirms_longer and found.confirmation is not None else "other trial"
+def _others(found: Verdict) -> str:
+    """Return the noun for what the pick is compared with."""
+    return "other finalist" if found.finalists_alone else "other trial"
 
 
 def _why_safe(others: str, tied: list[Ranked], cost: float) -> str:

@@ -198,7 +198,7 @@ def plot_learning_rate(study: OpenStudy, param: str | None = None) -> go.Figure:
         [point.value for point in data.confirmed],
         [_confirmed_text(point) for point in data.confirmed],
         [(point.low, point.high) for point in data.confirmed],
-        name=confirmed_text(study.spec.confirm_env_steps if study.spec.confirms_longer else None),
+        name=confirmed_text(study.spec),
     )
     if data.pick is not None:
         _mark_pick(figure, data.pick, data.pick_label, rates)

@@ -169,8 +169,7 @@ def _legend(rows: tuple[RankingRow, ...], spec: StudySpec) -> list[tuple[str, di
         bar = {"symbol": "line-ew", "size": 16, "line": {"width": 8, "color": rgba(PALETTE[0], 0.3)}}
         marks.append(("95% interval in the search", bar))
     if any(row.further is not None for row in rows):
-        longer = spec.confirm_env_steps if spec.confirms_longer else None
-        marks.append((confirmed_text(longer), CONFIRMED_MARKER))
+        marks.append((confirmed_text(spec), CONFIRMED_MARKER))
     return marks
 
 

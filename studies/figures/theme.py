@@ -6,11 +6,14 @@ import html
 import math
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
 
 from studies.words import failure_word, over_seeds_text, rate_text
+
+if TYPE_CHECKING:
+    from studies.spec.spec import StudySpec
 
 PALETTE = (
     "#3b82f6",  # blue
@@ -183,13 +186,9 @@ CONFIRMED_MARKER = {"symbol": "diamond-open", "size": 9, "color": "#059669", "li
 """Marker of the values of confirmed finalists."""
 
 
-def confirmed_text(longer: int | None) -> str:
-    """Return the legend of the values of confirmed finalists.
-
-    Args:
-        longer: Environment steps of their runs, if these are longer than those of the search.
-    """
-    return f"further seeds{f', {longer:,} steps' if longer else ''}, 95% interval"
+def confirmed_text(spec: StudySpec) -> str:
+    """Return the legend of the values of confirmed finalists, with the environment steps of longer runs."""
+    return f"further seeds{f', {spec.confirm_budget:,} steps' if spec.confirms_longer else ''}, 95% interval"
 
 
 def add_confirmed(

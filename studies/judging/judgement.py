@@ -78,6 +78,7 @@ class Verdict:
         confirmed: Confirmed finalists, the pick first, then the others, best first.
         refuted: Number of a finalist that failed on further seeds -> reason.
         rate: Estimate of the best learning rate, with all other parameters as in the pick; None if none was searched.
+        finalists_alone: Whether confirmed finalists alone are judged, by runs that are longer than those of the search.
     """
 
     pick: Ranked | None
@@ -87,6 +88,7 @@ class Verdict:
     confirmed: list[Confirmed]
     refuted: dict[int, str]
     rate: LearningRateEstimate | None
+    finalists_alone: bool = False
 
     @property
     def confirmation(self) -> Confirmed | None:
@@ -217,7 +219,10 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
         )  # fmt: skip
     tuning, ranked = within(tuning, bounds), within(ranked, confirming_bounds if is_longer else bounds)
     shown = None if pick is None else next(each for each in tuning if each.number == pick.number)
-    return Verdict(pick=shown, tuning=tuning, ranked=ranked, left=left, confirmed=confirmed, refuted=refuted, rate=rate)
+    return Verdict(
+        pick=shown, tuning=tuning, ranked=ranked, left=left, confirmed=confirmed, refuted=refuted, rate=rate,
+        finalists_alone=is_longer,
+    )  # fmt: skip
 
 
 def _with_search_as_rung(

@@ -62,7 +62,7 @@ def explain(study: OpenStudy) -> str:
                 pick.trial,
                 concluded.status,
                 constant_params=not is_population_based(study.spec.pruner),
-                finalists_alone=finalists_alone(study),
+                finalists_alone=found.finalists_alone,
             ),
             _refuted_sentence(found),
             choice_sentence(compared(study), study.spec.search_space()),
@@ -84,20 +84,16 @@ def best_command(study: OpenStudy) -> str:
     return f"finder best {shlex.quote(study.name)} --storage {shlex.quote(study.storage.label)}"
 
 
-def budget_text(study: OpenStudy) -> str:
-    """Return the budget of each seed, such as `50,000 environment steps`."""
-    return _budget_text(study, study.spec.budget)
-
-
-def _budget_text(study: OpenStudy, budget: int) -> str:
+def budget_text(study: OpenStudy, budget: int | None = None) -> str:
+    """Return the budget of each seed of a trial, or another one, such as `50,000 environment steps`."""
     unit = "environment steps" if study.spec.env_steps is not None else "episodes"
-    return f"{budget:,} {unit}"
+    return f"{budget or study.spec.budget:,} {unit}"
 
 
 def _measured_sentence(study: OpenStudy, pick: Recommendation) -> str:
     """Return a sentence on the trial of the value, and on the part of its runs that counts."""
     metric, text = metric_of(study.spec.metric), study.spec.metric_text
-    budget = _budget_text(study, pick.value_env_steps or study.spec.budget)
+    budget = budget_text(study, pick.value_env_steps)
     begin = f"The pick is trial #{pick.trial}; its value is the"
     if metric.kind == "steps-to":
         return (
@@ -146,7 +142,7 @@ def _bias_sentence(found: Verdict) -> str:
     if found.confirmation is None:
         return ""
     confirmation = found.confirmation
-    if math.isnan(confirmation.bias):  # runs of different lengths
+    if found.finalists_alone:
         return f"In the shorter runs of the search its value was {number_text(confirmation.tuning.value)}."
     means = (
         f"Its value was {number_text(confirmation.tuning.value)} on the seeds of the search and "
@@ -164,7 +160,7 @@ def seeds_sentence(found: Verdict) -> str:
         return ""
     if n == 1:
         return "The further seeds took no part in choosing it."
-    if math.isnan(found.confirmation.bias):
+    if found.finalists_alone:
         return f"The {n} finalists were chosen by the search, the pick among them by their longer runs alone."
     return f"The {n} finalists were chosen by the seeds of the search alone, the pick among them by all seeds."
 
@@ -245,15 +241,10 @@ def tie_sentence(
     return f"{level} The pick is {chosen_for}; {more}"
 
 
-def finalists_alone(study: OpenStudy) -> bool:
-    """Return whether finalists alone are judged, by longer runs than those of the search."""
-    return study.spec.confirms_longer and verdict(study).confirmation is not None
-
-
 def compared(study: OpenStudy) -> list[Ranked]:
     """Return the trials among which optimizers and agents are compared: those of the search, by runs of one length."""
     found = verdict(study)
-    return found.tuning if finalists_alone(study) else found.ranked
+    return found.tuning if found.finalists_alone else found.ranked
 
 
 def choice_sentence(ranked: list[Ranked], searched: Collection[str]) -> str:
