@@ -26,6 +26,9 @@ from studies.study.study import OpenStudy, load_study
 VARIABLE = "FINDER_TEST_STRIKES"
 """Environment variable: the folder through which a search and the process that kills it communicate."""
 
+PAUSED_VARIABLE = "FINDER_TEST_KILL_WHEN_PAUSED"
+"""Environment variable: the number of paused trials at which a search kills itself."""
+
 DEADLINE_SECONDS = 600.0
 """Seconds after which a search is considered hanging."""
 
@@ -92,6 +95,30 @@ def hold_trials(folder: str) -> None:
     writer.FLUSH_SECONDS = 0.0
     writer.Writer.started, writer.Writer.flush = start, flush_and_signal  # type: ignore[method-assign]
     writer.Writer.end = end_after_kill  # type: ignore[method-assign]
+
+
+def kill_when_paused(n_paused: int) -> None:
+    """Make this process, a search, kill its process group at an episode of a trial while others are paused.
+
+    Args:
+        n_paused: Number of trials that have been paused.
+    """
+    from studies.recording import recorder
+
+    paused, episodes = recorder.Recorder.paused, recorder.Recorder.episodes
+    numbers: set[int] = set()
+
+    def pause(self: Any, number: int, *arguments: Any, **options: Any) -> None:
+        paused(self, number, *arguments, **options)
+        numbers.add(number)
+
+    def record_and_kill(self: Any, number: int, records: Any) -> None:
+        episodes(self, number, records)
+        if len(numbers - {number}) >= n_paused:
+            self.flush()
+            os.killpg(0, signal.SIGKILL)
+
+    recorder.Recorder.paused, recorder.Recorder.episodes = pause, record_and_kill  # type: ignore[method-assign]
 
 
 def set_target(folder: Path, target: Target) -> None:

@@ -21,6 +21,9 @@ url, executor, name, kind = sys.argv[1:]
 if folder := os.environ.get("FINDER_TEST_STRIKES"):
     from kills import hold_trials
     hold_trials(folder)
+if n_paused := os.environ.get("FINDER_TEST_KILL_WHEN_PAUSED"):
+    from kills import kill_when_paused
+    kill_when_paused(int(n_paused))
 if seconds := os.environ.get("FINDER_TEST_LEASE_SECONDS"):
     from studies.coordination import lease_manager
     lease_manager.LEASE_SECONDS, lease_manager.RENEW_SECONDS, lease_manager.WATCH_SECONDS = float(seconds), 0.5, 0.5

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trainings
 from fakes import SMALL_PPO
+from kills import PAUSED_VARIABLE
 from optuna.trial import FrozenTrial, TrialState
 from processes import end_session, wait_until_alone
 from small_study import curves, start
@@ -24,7 +22,7 @@ from finder.search.object_resolver import ObjectResolver
 from finder.search.search import Search
 from finder.trials.checkpoints import list_saved
 from finder.trials.trial import Outcome
-from studies import StudyError, StudySpec
+from studies import StudySpec
 from studies.adapters import trial_sampler
 from studies.analysis.listing import list_studies
 from studies.analysis.recommendation import best
@@ -172,34 +170,26 @@ def stored(url: str, name: str) -> dict[int, Any]:
         return {trial.number: (*numbers(trial), found[trial.number]) for trial in study.all_trials()}
 
 
-def kill_while_trials_are_paused(process: Any, url: str, name: str) -> None:
-    """Kill a search as soon as two trials are paused, and another one runs."""
-    deadline = time.monotonic() + 300
-    words: list[str] = []
-    while words.count("paused") < 2 or "running" not in words:
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-        with contextlib.suppress(StudyError), load_study(name, url) as study:  # it may not exist yet
-            words = [state_word(trial) for trial in study.trials()]
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
 @pytest.mark.real
 @pytest.mark.parametrize("executor", ["inline", pytest.param("population", marks=pytest.mark.slow)])
 def test_killed_search_gives_the_results_of_an_uninterrupted_one(executor: str, tmp_path: Path) -> None:
     processes = []
     try:
-        for name in ("whole", "killed", "killed"):
+        for name, variables, code in (
+            ("whole", {}, 0),
+            ("killed", {PAUSED_VARIABLE: "2"}, -signal.SIGKILL),
+            ("killed", {}, 0),
+        ):
             (tmp_path / name).mkdir(exist_ok=True)
             url = f"sqlite:///{tmp_path}/{name}/finder.db"
-            processes.append(start(tmp_path / name, url, executor, name, "asha"))
-            if len(processes) == 2:
-                kill_while_trials_are_paused(processes[-1], url, name)
-                wait_until_alone(processes[-1].pid)
-            else:
-                assert processes[-1].wait() == 0, (tmp_path / name / "output").read_text()
+            processes.append(start(tmp_path / name, url, executor, name, "asha", **variables))
+            assert processes[-1].wait() == code, (tmp_path / name / "output").read_text()
+            wait_until_alone(processes[-1].pid)
+            if code:
+                with load_study(name, url) as study:
+                    words = [state_word(trial) for trial in study.trials()]
+                assert words.count("paused") >= 2
+                assert "running" in words
     finally:
         for process in processes:
             end_session(process)
