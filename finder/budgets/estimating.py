@@ -16,7 +16,6 @@ from finder.budgets.plan_numbers import (
     expected_steps,
     memory_of,
     most_steps,
-    n_finalists,
     rungs_of,
 )
 from finder.budgets.search_plan import SearchPlan
@@ -25,6 +24,7 @@ from finder.executors.preparation import n_trials_of
 from finder.trials.speed import Speed
 from finder.trials.trial import TrialSpec, limits_of
 from studies.adapters.expected_pruning import expected_courses
+from studies.judging.search_history import n_finalists
 from studies.spec.scheduler_names import learns_from_results
 from studies.spec.spec import StudySpec
 from studies.words import counted

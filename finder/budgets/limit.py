@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Mapping
 
 from finder.budgets.meters import Meter
-from finder.budgets.plan_numbers import n_finalists
 from finder.budgets.search_plan import counted_minutes
 from finder.executors.preparation import n_trials_of
 from studies.adapters.expected_pruning import Course, Stage, at_most, expected_courses
+from studies.judging.search_history import n_finalists
 from studies.spec.converters import MOST_SEEDS
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec

@@ -9,12 +9,8 @@ from finder.budgets.cost import Costs
 from finder.budgets.search_plan import TimeEstimate
 from finder.executors.choice import PROCESS_BYTES
 from studies.adapters.expected_pruning import Course, Stage, expected_courses, kept_trials, run_steps
+from studies.judging.search_history import n_finalists
 from studies.spec.spec import StudySpec
-
-
-def n_finalists(spec: StudySpec, n_trials: int) -> int:
-    """Return how many finalists are confirmed: none of a single trial, among which there is nothing to choose."""
-    return min(spec.confirm, n_trials) if n_trials > 1 else 0
 
 
 def most_steps(spec: StudySpec, env_steps: int, n_trials: int) -> int:

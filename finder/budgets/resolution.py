@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from finder.budgets.estimating import Measured, longest_episode_of
-from finder.budgets.plan_numbers import estimated_time, expected_steps, n_finalists, with_budget
+from finder.budgets.plan_numbers import estimated_time, expected_steps, with_budget
 from finder.budgets.search_plan import counted_minutes
 from finder.executors.preparation import n_trials_of
 from studies.adapters.expected_pruning import expected_courses
 from studies.errors import StudyError
+from studies.judging.search_history import finalists_text, n_finalists
 from studies.spaces.spaces import LARGEST
 from studies.spec.run_length import long_run_steps
 from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec
-from studies.words import counted, the_best
+from studies.words import counted
 
 if TYPE_CHECKING:
     from agents.contract.spec import AgentSpec
@@ -191,7 +192,9 @@ def _resolved(spec: StudySpec, budget: _Budget, least: int) -> StudySpec:
         needed = budget.cost(design.of(least))
         what = f"{counted(n_trials, 'trial')} of {counted(least, 'environment step')} with {_seeds(design.spec)}"
         if spec.confirm_env_steps is not None:
-            what += f", then {the_best(spec.confirm)} with {counted(spec.confirm_env_steps, 'environment step')}"
+            what += (
+                f", then {finalists_text(spec, n_trials)} with {counted(spec.confirm_env_steps, 'environment step')}"
+            )
         fewer = "fewer candidates, seeds or confirmations" if spec.plan() else "fewer trials (--n-trials)"
         raise _too_little(budget, needed, what, fewer if n_trials > 1 else "shorter runs")
     if env_steps < design.most:

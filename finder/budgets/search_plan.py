@@ -7,10 +7,11 @@ from typing import Any
 
 from finder.progress.search_progress import seconds_text
 from studies.adapters.expected_pruning import Stage
+from studies.judging.search_history import finalists_text
 from studies.spaces.space_notation import space_text, spaces_text
 from studies.spec.objectives import greedy_episodes_of
 from studies.spec.spec import StudySpec
-from studies.words import counted, the_best
+from studies.words import counted
 
 _QUESTIONS = {
     "lr": "Which learning rate of {agents} on {env}?",
@@ -160,7 +161,7 @@ def chosen_text(spec: StudySpec, time: TimeEstimate | None) -> str:
     again = ""
     if spec.confirm and spec.confirms_longer and (len(spec.plan()) or spec.n_trials) > 1:
         longer = as_long if spec.confirm_budget == spec.horizon else ""
-        again = f", then {the_best(spec.confirm)} with {spec.confirm_budget:,}{longer}"
+        again = f", then {finalists_text(spec, len(spec.plan()) or spec.n_trials)} with {spec.confirm_budget:,}{longer}"
     return (
         f"{limit}: {counted(len(spec.plan()) or spec.n_trials, 'trial')} of {counted(len(spec.seeds), 'seed')}, "
         f"{spec.env_steps:,} environment steps each{longest}{again}{about}"
@@ -226,7 +227,7 @@ def _confirmation(plan: SearchPlan) -> str:
     longer = ""
     if plan.confirm_env_steps not in (None, plan.env_steps):
         longer = f", {plan.confirm_env_steps:,} environment steps each"
-    return f"{the_best(plan.n_confirmed)} again on {counted(plan.confirm_seeds, 'further seed')}{longer}"
+    return f"{finalists_text(plan.spec, plan.n_trials)} again on {counted(plan.confirm_seeds, 'further seed')}{longer}"
 
 
 def _total(plan: SearchPlan) -> str:

@@ -108,7 +108,7 @@ def count_states(study: OpenStudy) -> Counter[str]:
 
 
 def print_conclusion(found: Conclusion) -> None:
-    """Print the three lines of a conclusion: the pick, its value, and whether it is safe."""
+    """Print the lines of a conclusion: the pick, its value, its gain, and whether it is safe."""
     styles = {
         "safe": "bold green",
         "tie": "bold yellow",
@@ -117,8 +117,8 @@ def print_conclusion(found: Conclusion) -> None:
         "no pick": "bold red",
     }
     results().print(Text(found.pick, "bold green" if found.safe else "bold"))
-    if found.value:
-        results().print(Text(found.value))
+    for line in filter(None, (found.value, found.gain)):
+        results().print(Text(line))
     results().print(Text.assemble((found.status, styles[found.status]), f": {found.certainty}"))
 
 

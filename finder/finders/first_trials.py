@@ -11,6 +11,7 @@ from agents.errors import ConfigurationError, unknown_name
 from studies.errors import StudyError
 from studies.spaces.conditions import existing
 from studies.spaces.spaces import FloatRange, IntRange, Space, settle
+from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec
 from studies.words import counted
 
@@ -89,16 +90,36 @@ def _searched(
     )
 
 
-def with_current_params(study: StudySpec, current: Mapping[str, Any]) -> StudySpec:
+def with_current_params(study: StudySpec, current: Mapping[str, Any], agent: AgentSpec) -> StudySpec:
     """Return a study whose last first trial has the present values of the agent, unless they are among the others.
+
+    If the search space contains these values, they are the baseline of the study.
 
     Args:
         study: The study.
         current: Result of `current_params`; empty if the agent has none of the searched values.
+        agent: The agent.
     """
-    if not current or current in study.first:
+    if not current:
         return study
-    return study.model_copy(update={"first": (*study.first, dict(current))})
+    changes: dict[str, Any] = {"first": study.first if current in study.first else (*study.first, dict(current))}
+    if not is_population_based(study.pruner) and _is_present(current, agent, study.params):
+        changes["baseline"] = dict(current)
+    return study.model_copy(update=changes)
+
+
+def _is_present(current: Mapping[str, Any], agent: AgentSpec, spaces: Mapping[str, Space]) -> bool:
+    """Return whether a result of `current_params` has all present values of an agent unchanged.
+
+    A range on a log axis cannot contain 0, for which its lower end stands.
+    """
+
+    def is_same(name: str, space: Space) -> bool:
+        value = agent.config.value_of(name)
+        stands_for_zero = isinstance(space, FloatRange) and space.log and value == 0
+        return name in current and (current[name] == value or (stands_for_zero and current[name] == space.low))
+
+    return all(is_same(name, spaces[name]) for name in existing(dict.fromkeys(spaces) | current, spaces))
 
 
 def current_params(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, Any]:

@@ -194,7 +194,7 @@ def tune(
     )
     study = _started(study, warm_start, warm_start_storage, warm_start_trials)
     if not is_plan:
-        study = with_current_params(study, current)
+        study = with_current_params(study, current, as_fixed)
     agents, callbacks = {spec.label: spec}, options.get("callbacks")
     resolver = ObjectResolver.of(study, agents=agents, environment=spec.environment, callbacks=callbacks)
     return SearchResult(*run_search(study, resolver=resolver, notes=notes, **run_options(options)))

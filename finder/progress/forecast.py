@@ -33,7 +33,7 @@ class Forecast:
     def __init__(self, spec: StudySpec, n_places: int) -> None:
         # Displays are imported by every command: Optuna is not.
         from studies.adapters.expected_pruning import expected_courses, run_steps
-        from studies.judging.confirmation import held_out_seeds
+        from studies.judging.search_history import held_out_seeds, n_finalists
         from studies.spec.scheduler_names import pauses_trials
 
         self._spec = spec
@@ -41,7 +41,7 @@ class Forecast:
         self._n_seeds = len(spec.seeds)
         self._pauses = pauses_trials(spec.pruner)
         n_trials = max(1, len(spec.plan()) or spec.n_trials)
-        self._n_confirmed = min(spec.confirm, n_trials) if n_trials > 1 else 0
+        self._n_confirmed = n_finalists(spec, n_trials)
         self._course: Course = ()
         self._mean = float(spec.budget)  # expected work of a trial, for one seed
         if spec.env_steps is not None:

@@ -18,7 +18,7 @@ from finder.progress.guarded_live import GuardedLive
 from finder.progress.running_trial import RunningTrial
 from finder.progress.text_layout import DOT, HangingIndent, join_parts, truncate_words
 from finder.progress.tracker import Best, Tracker, spread_of
-from studies.words import are, counted, failure_word, params_text, rate_text, spread_text, the_best
+from studies.words import are, counted, failure_word, params_text, rate_text, spread_text
 
 if TYPE_CHECKING:
     from finder.executors.executor import Executor
@@ -118,7 +118,9 @@ class PlainProgress(Progress):
 
             seeds = held_out_seeds(reloaded(self.study).spec)  # a budget may have time for more of them
             further = f"{counted(len(seeds), 'further seed')} ({', '.join(map(str, seeds))}){_longer_text(self.study)}"
-            self.console.print(Text.assemble(("Confirming ", "bold"), f"{the_best(n_finalists)} on {further}"))
+            self.console.print(
+                Text.assemble(("Confirming ", "bold"), f"{counted(n_finalists, 'finalist')} on {further}")
+            )
 
     def others_run(self, n_trials: int) -> None:
         super().others_run(n_trials)
@@ -295,12 +297,12 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
 
 def _confirmation_text(study: OpenStudy) -> str:
     """Return the description of the confirmation."""
+    from studies.judging.search_history import finalists_text
+
     spec = study.spec
     if not spec.confirm or spec.n_trials < 2:
         return ""
-    again = (
-        f", then {the_best(min(spec.confirm, spec.n_trials))} again on {counted(spec.confirm_seeds, 'further seed')}"
-    )
+    again = f", then {finalists_text(spec, spec.n_trials)} again on {counted(spec.confirm_seeds, 'further seed')}"
     return again + _longer_text(study)
 
 

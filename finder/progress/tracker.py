@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from finder.progress.forecast import Forecast, Speed
 from finder.progress.running_trial import SHARE_TO_JUDGE, RunningTrial
-from studies.words import the_best
+from studies.words import counted
 
 if TYPE_CHECKING:
     from finder.executors.executor import Executor
@@ -198,7 +198,7 @@ class Tracker:
         self._n_search = self.n_before + self.n_done
         self.n_total = self._n_search + n_finalists  # trials without budget are not run
         self._speed.restart()
-        self.phase = f"confirming {the_best(n_finalists)}"
+        self.phase = f"confirming {counted(n_finalists, 'finalist')}"
 
     def others_run(self, n_trials: int) -> None:
         self.n_elsewhere = n_trials

@@ -3,7 +3,8 @@
 The terminal, the report, notebooks and the dashboard show the same conclusion, made here:
 
 1. the recommendation, with the interval of the best learning rate;
-2. its value, confirmed on further seeds or from the search only, with its interval;
+2. its value, confirmed on further seeds or from the search only, with its interval; and, in a line of its own, its gain
+   over the agent as it was given, where that was a trial of the search;
 3. *safe*, *tie* or *not safe*, with the reason.
 
 A study with several objectives has a Pareto front instead: the status *front*, without a value.
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Literal
 
 from optuna.trial import TrialState
 
+from studies.analysis.gain import gain_line
 from studies.analysis.recommendation import Recommendation, best
 from studies.analysis.remedies import (
     Remedy,
@@ -36,12 +38,14 @@ from studies.analysis.remedies import (
     within_limit,
 )
 from studies.analysis.status import study_status
+from studies.judging.baseline import BaselineComparison, compared_with_baseline
 from studies.judging.confirmation import Verdict, verdict
 from studies.judging.learning_rate_estimate import LITTLE, cost_of_choice, cost_text
 from studies.judging.missing_pick import why_no_pick
 from studies.judging.pareto_front import pareto_front
 from studies.judging.ranking import Ranked
 from studies.judging.robust_choice import kind_key
+from studies.judging.search_history import history_of
 from studies.spaces.spaces import Json
 from studies.spec.run_length import least_useful_steps
 from studies.spec.scheduler_names import is_population_based
@@ -53,7 +57,6 @@ from studies.words import (
     params_text,
     rate_text,
     spread_text,
-    the_best,
     with_value,
 )
 
@@ -92,6 +95,9 @@ class Conclusion:
         value: Second line: its value, and on which seeds; "" without a value.
         certainty: Third line, without the status: why.
         reasons: All doubts about the recommendation, the most important first; empty if it is safe or missing.
+        gain: Line after the second one: the comparison with the baseline, that is the agent as it was given; "" without
+            a baseline.
+        baseline: This comparison as numbers; None without a baseline.
     """
 
     status: Status
@@ -99,6 +105,8 @@ class Conclusion:
     value: str
     certainty: str
     reasons: tuple[Reason, ...] = ()
+    gain: str = ""
+    baseline: BaselineComparison | None = None
 
     @property
     def safe(self) -> bool:
@@ -107,8 +115,8 @@ class Conclusion:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The three lines; two if there is no value."""
-        return tuple(line for line in (self.pick, self.value, f"{self.status}: {self.certainty}") if line)
+        """The three lines, with the gain before the last one; without those that are empty."""
+        return tuple(line for line in (self.pick, self.value, self.gain, f"{self.status}: {self.certainty}") if line)
 
     @property
     def remedies(self) -> tuple[Remedy, ...]:
@@ -127,6 +135,7 @@ class Conclusion:
             "safe": self.safe,
             "reasons": [reason.text for reason in self.reasons],
             "remedies": [remedy.to_json() for remedy in self.remedies],
+            "baseline": None if self.baseline is None else self.baseline.to_json(),
             "conclusion": list(self.lines),
         }
 
@@ -173,12 +182,15 @@ def _conclusion(
         else replace(reason, remedy=within_limit(study.spec, reason.remedy))
         for reason in reasons
     )
+    compared = compared_with_baseline(history_of(study), verdict(study))
     return Conclusion(
         status=status,
         pick=_pick_line(study, pick),
         value=value_line(study, pick),
         certainty=certainty,
         reasons=with_limit,
+        gain="" if compared is None else gain_line(compared),
+        baseline=compared,
     )
 
 
@@ -228,7 +240,7 @@ def _unfinished(study: OpenStudy) -> Reason | None:
     if now.complete:
         return None
     if (n := now.n_unconfirmed) and now.n_ended >= now.n_total:
-        text = f"{the_best(n)} {are(n)} not confirmed on further seeds yet: this may change"
+        text = f"{counted(n, 'finalist')} {are(n)} not confirmed on further seeds yet: this may change"
         return Reason(text=text, remedy=repeat_search("confirms them"))
     running = f", {now.n_running} running" if now.n_running else ""
     paused = f", {now.n_paused} paused" if now.n_paused else ""

@@ -100,14 +100,21 @@ class Verdict:
 def finalists(history: SearchHistory) -> list[Ranked]:
     """Return the trials that are to be confirmed, the recommended one first, then the best of the others.
 
-    There are none if no other trial was complete, pruned or diverged: then there was nothing to choose.
+    The baseline is confirmed beside them if it was completed, so that the pick can be compared with it. There are none
+    if no other trial was complete, pruned or diverged: then there was nothing to choose.
     """
     ranked = [each for each in rank(_candidates(history), history.direction) if not math.isnan(each.value)]
     left = pruned_estimates(history)
     first = _recommended(history, ranked, left)
     if first is None or len(ranked) + len(left) < 2:
         return []
-    return [first, *(each for each in ranked if each is not first)][: history.n_finalists]
+    best = [first, *(each for each in ranked if each is not first)]
+    baseline = history.baseline_trial if history.n_finalists else None
+    return [
+        each
+        for place, each in enumerate(best)
+        if place < history.n_finalists or (baseline is not None and each.number == baseline.number)
+    ]
 
 
 def unconfirmed(history: SearchHistory, verdict: Callable[[], Verdict]) -> list[tuple[int, tuple[int, ...]]]:
@@ -115,7 +122,7 @@ def unconfirmed(history: SearchHistory, verdict: Callable[[], Verdict]) -> list[
 
     A finalist that diverged during its confirmation is not retried; one that was confirmed on fewer seeds is run on the
     others. If all confirmed finalists have become clearly worse than another trial, or much less likely to be the best
-    (`DEFEATED`), that trial is confirmed too, and so on, up to twice the requested number.
+    (`DEFEATED`), that trial is confirmed too, and so on, up to as many further ones as were requested.
 
     Args:
         history: The search, whose trials have ended.
@@ -124,7 +131,7 @@ def unconfirmed(history: SearchHistory, verdict: Callable[[], Verdict]) -> list[
     runs, refuted = _confirmations(history)
     first = finalists(history)
     left = _missing(history, [each.number for each in first], runs, refuted)
-    if left or not first or len({*runs, *refuted}) >= 2 * history.n_finalists:
+    if left or not first or len({*runs, *refuted}) >= history.n_finalists + len(first):
         return left
     found = verdict()
     confirmed = {each.number for each in found.confirmed}

@@ -22,6 +22,7 @@ from studies.spec.attributes import (
 from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import Direction
 from studies.statistics.drift import measured
+from studies.words import the_best
 
 if TYPE_CHECKING:
     from studies.spec.spec import StudySpec
@@ -79,6 +80,8 @@ class SearchHistory:
         horizon: Environment steps of the long run; None: the budget.
         constant_params: Whether every trial kept its parameters to its end. With population-based training they are
             what it began with, which says nothing about neighbouring values.
+        baseline: Parameters of the trial with which the pick is compared, and which is confirmed beside the best;
+            None if there is none.
     """
 
     trials: Sequence[TrialResult]
@@ -90,6 +93,13 @@ class SearchHistory:
     confirm_env_steps: int | None = None
     horizon: int | None = None
     constant_params: bool = True
+    baseline: Mapping[str, Json] | None = None
+
+    @property
+    def baseline_trial(self) -> TrialResult | None:
+        """The ended trial with the parameters of the baseline, a complete one before others; None if there is none."""
+        ended = [trial for trial in self.trials if trial.params == self.baseline and trial.state != "open"]
+        return next((trial for trial in ended if trial.state == "complete"), ended[-1] if ended else None)
 
     @property
     def confirms_longer(self) -> bool:
@@ -109,6 +119,24 @@ def held_out_seeds(spec: StudySpec) -> tuple[int, ...]:
     """Return the seeds on which finalists are confirmed: those after the highest of the search."""
     first = max(spec.seeds) + 1
     return tuple(range(first, first + spec.confirm_seeds))
+
+
+def n_finalists(spec: StudySpec, n_trials: int) -> int:
+    """Return how many finalists are confirmed at most: none of a single trial, among which there is nothing to choose.
+
+    The baseline is confirmed beside the best trials, unless it was pruned or is one of them.
+
+    Args:
+        spec: The study.
+        n_trials: Its trials.
+    """
+    return min(spec.confirm + (spec.baseline is not None), n_trials) if spec.confirm and n_trials > 1 else 0
+
+
+def finalists_text(spec: StudySpec, n_trials: int) -> str:
+    """Return what is confirmed as text: `the best 3`, or `the best 3 and the present values`."""
+    n = n_finalists(spec, n_trials)
+    return the_best(n) if spec.baseline is None else f"{the_best(n - 1)} and the present values"
 
 
 def is_as_long_as_now(spec: StudySpec, confirmation: FrozenTrial) -> bool:
@@ -131,6 +159,7 @@ def history_of(study: OpenStudy) -> SearchHistory:
         confirm_env_steps=spec.confirm_env_steps,
         horizon=spec.horizon,
         constant_params=not is_population_based(spec.pruner),
+        baseline=spec.baseline,
     )
 
 

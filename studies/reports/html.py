@@ -83,9 +83,9 @@ def _text(value: object) -> str:
 
 
 def _conclusion(study: OpenStudy) -> str:
-    """Return the three lines of the conclusion."""
+    """Return the lines of the conclusion."""
     found = conclusion(study)
-    value = f"<p>{_text(found.value)}</p>" if found.value else ""
+    value = "".join(f"<p>{_text(line)}</p>" for line in (found.value, found.gain) if line)
     kind = found.status.replace(" ", "-")
     return (
         f'<div class="answer {kind}"><p><strong>{_text(found.pick)}</strong></p>{value}'

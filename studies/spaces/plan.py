@@ -90,6 +90,36 @@ def settled_rows(
     return tuple(settled)
 
 
+def checked_first(rows: Sequence[Row], spaces: Mapping[str, Space]) -> tuple[dict[str, Json], ...]:
+    """Return the first trials of a search, converted to the types of their spaces; see `settled_rows`."""
+    strange = sorted({name for row in rows for name in row} - set(spaces))
+    if strange:
+        raise StudyError(
+            f"first has {strange[0]!r}, which is not searched: take it out, or give it a space. "
+            f"{nearest(strange[0], spaces)}"
+        )
+    return settled_rows(rows, spaces, "first trial")
+
+
+def checked_baseline(row: Row | None, planned: Sequence[Row], spaces: Mapping[str, Space]) -> dict[str, Json] | None:
+    """Return the baseline of a search, converted to the types of its spaces.
+
+    Args:
+        row: Its parameters; None if there is no baseline.
+        planned: Rows that are certainly run.
+        spaces: Search space.
+
+    Raises:
+        StudyError: If it is not planned.
+    """
+    if row is None:
+        return None
+    settled = {name: settle(spaces[name], value) for name, value in row.items() if name in spaces}
+    if settled.keys() != row.keys() or settled not in planned:
+        raise StudyError(f"baseline is {dict(row)}, which is not among the first trials or the plan: add it to them.")
+    return settled
+
+
 def grid_rows(spaces: Mapping[str, Space], options: Mapping[str, Json], seed: int) -> tuple[dict[str, Json], ...]:
     """Return every combination of the values of a space, in an order that depends on `seed` only.
 

@@ -10,10 +10,10 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from studies.checked_model import CheckedModel
 from studies.defaults import DEFAULT_STORAGE
-from studies.errors import StudyError, nearest
+from studies.errors import StudyError
 from studies.redaction import redacted
 from studies.spaces.conditions import checked_conditions
-from studies.spaces.plan import grid_rows, inferred_spaces, settled_rows
+from studies.spaces.plan import checked_baseline, checked_first, grid_rows, inferred_spaces, settled_rows
 from studies.spaces.space_notation import SpaceField
 from studies.spaces.spaces import LARGEST, Choice, Json, Space, check_json
 from studies.spec.budget_rules import check_budgets
@@ -98,6 +98,8 @@ class StudySpec(CheckedModel):
         callbacks: Factories of the callbacks of each run, as `module:Class` or `file.py:Class`. Defaults to none.
         first: Parameter sets that are tried before the sampler proposes any; the sampler completes partial ones.
             Excludes a plan or a grid. Defaults to none.
+        baseline: One of `first` or of the plan, such as the present values of an agent, with which the recommendation
+            is compared: it is confirmed too (`studies.judging.baseline`). Defaults to none.
         warm_start: Finished trials of another study that inform the sampler (`studies.analysis.warm_start`). Excludes a
             plan or a grid. Defaults to none.
         n_trials: Total number of trials, at least 1, existing ones included. With a plan it is the length of the plan.
@@ -162,6 +164,7 @@ class StudySpec(CheckedModel):
     trials: Annotated[tuple[dict[str, Json], ...], Field(max_length=MOST_PLANNED)] = ()
     first: tuple[dict[str, Json], ...] = ()
     # Left out of stored specs where it is None, so that earlier versions read them.
+    baseline: Annotated[dict[str, Json] | None, Field(exclude_if=_is_none)] = None
     warm_start: Annotated[WarmStart | None, Field(exclude_if=_is_none)] = None
     n_trials: Count = 20
     seeds: Annotated[
@@ -259,19 +262,15 @@ class StudySpec(CheckedModel):
         return self.has_limit and self.env_steps is None and self.episodes is None
 
     def _check_first(self) -> None:
-        strange = sorted({key for row in self.first for key in row} - set(self.search_space()))
-        if strange:
-            raise StudyError(
-                f"first has {strange[0]!r}, which is not searched: take it out, or give it a space. "
-                f"{nearest(strange[0], self.search_space())}"
-            )
         if self.trials or canonical_sampler_name(self.sampler) in GRID_SAMPLERS:
             for name in ("first", "warm_start"):
                 if getattr(self, name):
                     raise StudyError(f"{name} is for samplers, and this study has a plan: leave it out.")
-        object.__setattr__(self, "first", settled_rows(self.first, self.search_space(), "first trial"))
+        spaces = self.search_space()
+        object.__setattr__(self, "first", checked_first(self.first, spaces))
+        object.__setattr__(self, "baseline", checked_baseline(self.baseline, (*self.first, *self.trials), spaces))
         prior = self.warm_start.trials if self.warm_start is not None else ()
-        settled_rows([trial.params for trial in prior], self.search_space(), "trial of the warm start")
+        settled_rows([trial.params for trial in prior], spaces, "trial of the warm start")
 
     def _check_places(self) -> None:
         for name in ("trial_cpus", "trial_memory_gb"):

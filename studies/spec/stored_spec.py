@@ -18,8 +18,9 @@ VERSION_ATTR = "finder_spec_version"
 SPEC_VERSION = 2
 """Current version of specs. It is incremented when a field is added, removed or changes its meaning.
 
-Version 2 has conditional parameters, warm starts, budgets of the whole search, several objectives, and metrics beside
-return and loss. Specs without any are stored as version 1, which earlier versions of Finder read.
+Version 2 has conditional parameters, warm starts, baselines, budgets of the whole search, longer runs of finalists,
+several objectives, and metrics beside return and loss. Specs without any are stored as version 1, which earlier
+versions of Finder read.
 """
 
 _MOVED_CALLBACKS = {
@@ -48,6 +49,8 @@ def _has_later_features(spec: StudySpec) -> bool:
     return (
         is_conditional
         or spec.warm_start is not None
+        or spec.baseline is not None
+        or spec.confirm_env_steps is not None
         or spec.has_limit
         or bool(spec.metrics)
         or spec.metric not in ("return", "loss")

@@ -396,7 +396,7 @@ def test_phases_have_names_and_no_time_left(study: OpenStudy, clock: Clock) -> N
     tracker.trial_ended(1, complete(7.0, 6.0, 8.0))
     tracker.confirmation_begins(2)
     tracker.trial_started(trial(2), {"learning_rate": 0.01})
-    assert tracker.phase == "confirming the best 2"
+    assert tracker.phase == "confirming 2 finalists"
     assert tracker.seconds_left is None
     clock.now += 10
     tracker.trial_episodes(2, [episode(0, 100, 5.0)])

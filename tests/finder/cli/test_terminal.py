@@ -183,6 +183,6 @@ def test_demo_in_a_terminal_runs_to_its_end(tmp_path: Path, columns: int, env_st
     assert "Traceback" not in shown.text
     assert "display failed" not in shown.text
     assert "16 trials × 3 seeds (0, 1, 2)" in shown.text
-    assert "Confirming the best" in shown.text
+    assert "Confirming 3 finalists" in shown.text
     assert (tmp_path / "demo" / "report.html").stat().st_size > 100_000
     assert not any("━" in line for line in shown.lines)

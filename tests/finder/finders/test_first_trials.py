@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agents import AgentSpec, ConfigurationError
-from finder.finders.first_trials import first_trials, with_current_params
+from finder.finders.first_trials import current_params, first_trials, with_current_params
 from studies.spaces.space_notation import parse_space
 from studies.spec.spec import StudySpec
 
@@ -60,5 +60,22 @@ def test_present_values_follow_unless_they_were_given() -> None:
     one, other = {"learning_rate": 1e-3}, {"learning_rate": 3e-4}
     params = {"learning_rate": SPACES["learning_rate"]}
     study = StudySpec(name="s", agents="ppo", env="E", env_steps=10, params=params, first=(one,))
-    assert with_current_params(study, other).first == (one, other)
-    assert with_current_params(study, one).first == with_current_params(study, {}).first == (one,)
+    assert with_current_params(study, other, PPO).first == (one, other)
+    assert with_current_params(study, one, PPO).first == with_current_params(study, {}, PPO).first == (one,)
+
+
+def test_present_values_are_the_baseline_if_the_space_contains_them() -> None:
+    def baseline(agent: str, spaces: dict[str, str], **changes: Any) -> Any:
+        spec = AgentSpec.of(agent, "Pendulum-v1")
+        parsed = {name: parse_space(space) for name, space in spaces.items()}
+        study = StudySpec(name="s", agents=agent, env="E", env_steps=1000, params=parsed, **changes)
+        return with_current_params(study, current_params(spec, parsed), spec).baseline
+
+    present = {"learning_rate": 3e-4}
+    assert baseline("ppo", {"learning_rate": "1e-5:1e-1:log"}) == present
+    assert baseline("ppo", {"learning_rate": "1e-3:1e-1:log"}) is None  # its end is another rate
+    assert baseline("ppo", {"learning_rate": "1e-5:1e-1:log"}, pruner="pbt") is None  # which changes while it trains
+    assert baseline("ppo", {"learning_rate": "1e-5:1e-1:log", "n_steps": "7,9"}) is None
+    assert baseline("ppo", {"ent_coef": "1e-8:0.1:log"}) == {"ent_coef": 1e-8}  # in place of 0
+    conditional = {"optimizer": "adam,sgd", "optimizer.momentum": "0.5:0.9@optimizer=sgd"}
+    assert baseline("sac", conditional) == {"optimizer": "adam"}

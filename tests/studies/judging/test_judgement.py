@@ -7,31 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from histories import FURTHER, TRIALS, complete
 
 from studies.judging.judgement import finalists, judge, pruned_estimates, unconfirmed
 from studies.judging.search_history import SearchHistory, TrialResult
 
-FURTHER = (3, 4)
-
-
-def complete(number: int, *values: float, confirms: int | None = None, **fields: Any) -> TrialResult:
-    seeds = FURTHER if confirms is not None else range(len(values))
-    return TrialResult(
-        number=number,
-        params={"x": number if confirms is None else confirms},
-        state="complete",
-        value=float(np.mean(values)),
-        seed_values=dict(zip(seeds, values, strict=True)),
-        confirms=confirms,
-        **fields,
-    )
-
 
 def history_of(*trials: TrialResult, n_finalists: int = 2, **fields: Any) -> SearchHistory:
     return SearchHistory(trials=trials, n_finalists=n_finalists, further_seeds=FURTHER, **fields)
-
-
-TRIALS = (complete(0, 1.0, 2.0, 3.0), complete(1, 9.0, 10.0, 11.0), complete(2, 8.0, 9.0, 10.0))
 
 
 @pytest.mark.parametrize(("direction", "numbers"), [("maximize", [1, 2]), ("minimize", [0, 2])])
@@ -39,6 +22,18 @@ def test_finalists_are_the_best_of_the_complete_trials(direction: Any, numbers: 
     history = history_of(*TRIALS, replace(TRIALS[1], number=3, state="pruned"), direction=direction)
     assert [each.number for each in finalists(history)] == numbers
     assert finalists(history_of(TRIALS[0])) == []  # there was nothing to choose
+
+
+def test_baseline_is_a_finalist_beside_the_best_if_it_was_completed():
+    def numbers(*trials: TrialResult, **fields: Any) -> list[int]:
+        return [each.number for each in finalists(history_of(*trials, **fields))]
+
+    assert numbers(*TRIALS, baseline={"x": 0}) == [1, 2, 0]
+    assert numbers(*TRIALS, baseline={"x": 2}) == [1, 2]
+    assert numbers(*TRIALS, baseline={"x": 0}, n_finalists=0) == []
+    assert numbers(replace(TRIALS[0], state="pruned"), *TRIALS[1:], baseline={"x": 0}) == [1, 2]
+    again = replace(TRIALS[0], number=3)  # retried after a failure
+    assert numbers(replace(TRIALS[0], state="failed"), *TRIALS[1:], again, baseline={"x": 0}) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("state", ["pruned", "diverged"])

@@ -1,0 +1,29 @@
+"""The gain of a pick over the present values of the agent, as a line of text."""
+
+from __future__ import annotations
+
+import math
+
+from studies.judging.baseline import BaselineComparison
+from studies.words import interval_text, number_text
+
+OWN = "the present values of the agent"
+
+
+def gain_line(compared: BaselineComparison) -> str:
+    """Return the line that compares a pick with the baseline."""
+    if compared.is_pick:
+        return f"these are {OWN}: the search found none that are better"
+    if compared.state != "complete":
+        at = "" if compared.left_at is None else f" at {compared.left_at:,} environment steps"
+        there = f", with {number_text(compared.value)} where the pick had {number_text(compared.pick_value)}"
+        known = at and math.isfinite(compared.value) and math.isfinite(compared.pick_value)
+        ended = "were pruned" if compared.state == "pruned" else "failed"
+        return f"{OWN} (#{compared.trial}) {ended}{at}{there if known else ''}"
+    if math.isnan(compared.low):
+        between = ""
+    else:
+        may_be_none = ", so there may be none" if compared.low <= 0 else ""
+        between = f"; expected {interval_text(compared.low, compared.high)} (95%){may_be_none}"
+    where = "" if compared.confirmed else " in the search"
+    return f"gain over {OWN} (#{compared.trial}){where}: {number_text(compared.gain)}{between}"
