@@ -116,10 +116,11 @@ def _is_present(current: Mapping[str, Any], agent: AgentSpec, spaces: Mapping[st
 
     def is_same(name: str, space: Space) -> bool:
         value = agent.config.value_of(name)
-        stands_for_zero = isinstance(space, FloatRange) and space.log and value == 0
-        return name in current and (current[name] == value or (stands_for_zero and current[name] == space.low))
+        if isinstance(space, FloatRange) and space.log and value == 0:
+            value = space.low
+        return name in current and current[name] == value
 
-    return all(is_same(name, spaces[name]) for name in existing(dict.fromkeys(spaces) | current, spaces))
+    return all(is_same(name, spaces[name]) for name in existing({**dict.fromkeys(spaces), **current}, spaces))
 
 
 def current_params(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, Any]:
