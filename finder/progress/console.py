@@ -6,8 +6,10 @@ import contextlib
 import json
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Collection, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console
@@ -67,10 +69,15 @@ def print_error(message: str, hint: str = "") -> None:
 def print_commands(lead: str, commands: Iterable[tuple[str, str]]) -> None:
     """Print commands to copy, each with its purpose. Commands are never wrapped.
 
-    Purposes are beside the commands if all of them fit, else below.
+    They begin with the program as it was started, if the shell does not find it as `finder`. Purposes are beside the
+    commands if all of them fit, else below.
     """
     console = errors()
-    rows = list(commands)
+    own = _program()
+    rows = [
+        (f"{own} {command.removeprefix('finder ')}" if command.startswith("finder ") else command, purpose)
+        for command, purpose in commands
+    ]
     indent = len(lead) + 2
     longest = max(len(command) for command, _ in rows)
     beside = all(indent + longest + 3 + len(purpose) <= console.width for _, purpose in rows if purpose)
@@ -82,6 +89,18 @@ def print_commands(lead: str, commands: Iterable[tuple[str, str]]) -> None:
         console.print(line, soft_wrap=True)
         if purpose and not beside:
             console.print(HangingIndent(Text(" " * (indent + 2)), Text(purpose, "dim")))
+
+
+def _program() -> str:
+    """Return the name by which the shell finds this program, such as `.venv/bin/finder` without its environment."""
+    started = Path(sys.argv[0])
+    if started.stem != "finder" or not started.is_file():  # such as a test, or a script of the user's
+        return "finder"
+    found = shutil.which("finder")
+    if found is not None and os.path.samefile(found, started):
+        return "finder"
+    inside = os.path.relpath(started)
+    return shlex.quote(str(started.absolute()) if inside.startswith(os.pardir) else inside)
 
 
 def print_note(message: str) -> None:

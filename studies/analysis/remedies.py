@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from studies.judging.learning_rate_estimate import WIDEST, LearningRateEstimate
+from studies.judging.search_history import n_finalists
 from studies.spaces.conditions import condition_text
 from studies.spaces.spaces import Json
 
@@ -91,7 +92,8 @@ def within_limit(spec: StudySpec, remedy: Remedy) -> Remedy:
             changes.setdefault("confirm_env_steps", spec.confirm_env_steps)
         return replace(remedy, changes=tuple(changes.items()))
     factor = 1.0 if "space" in changes else 2.0
-    longer = changes.get("confirm_env_steps", 0) * spec.confirm * spec.confirm_seeds
+    n_trials = len(spec.plan()) or spec.n_trials
+    longer = changes.get("confirm_env_steps", 0) * n_finalists(spec, n_trials) * spec.confirm_seeds
     if longer:
         factor = max(2.0, 1 + changes["confirm_env_steps"] / spec.confirm_budget / 2)
     if "seeds" in changes and isinstance(changes["seeds"], int):

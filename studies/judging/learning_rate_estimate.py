@@ -184,11 +184,10 @@ _ONLY_ONE: _Why = ("one rate", "only one rate came to its end, so there is nothi
 
 def _why_unsafe(tested: float, edge: Edge, interval: tuple[float, float], cost: float, told_apart: bool) -> _Why:
     if math.isnan(cost):
-        return "one seed", "with one seed each, rates cannot be distinguished. Give more seeds."
+        return "one seed", "with one seed each, rates cannot be distinguished."
     if not told_apart and cost > LITTLE:
         return "not told apart", (
-            "the seeds are too few to distinguish any rate from the best, at the end or when pruned. Train longer, or "
-            "on more seeds."
+            "the seeds are too few to distinguish any rate from the best, at the end or when pruned."
         )
     if edge:
         other = "lower" if edge == "lowest" else "higher"
@@ -197,7 +196,7 @@ def _why_unsafe(tested: float, edge: Edge, interval: tuple[float, float], cost: 
     if cost > LITTLE and math.log10(high / low) > WIDEST:
         return "wide", (
             f"the best rate lies anywhere between {rate_text(low)} and {rate_text(high)}, and it matters which: "
-            f"{cost_text(cost, 'one of them')}. Give more seeds."
+            f"{cost_text(cost, 'one of them')}."
         )
     return "", ""
 

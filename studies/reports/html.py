@@ -125,7 +125,7 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
     rows = "".join(
         f'<tr{" class=pick" * (entry is pick)}><td class="number">{place}</td>'
         f'<td class="number">#{entry.number}</td>'
-        f"<td>{_text(params_text(dict(entry.params)))}</td>"
+        f"<td>{_params(study, entry)}</td>"
         f'<td class="number">{_text(spread_text(entry.value, entry.spread))}</td>'
         f'<td class="number">{_text(interval_text(entry.low, entry.high))}</td>'
         f'<td class="number">{_best_probability(entry)}</td>'
@@ -144,6 +144,12 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
         f'<th title="how often a run of this one is better than a run of the pick">beats the pick</th>'
         f"<th>seeds</th></tr>{rows}</table></div>"
     )
+
+
+def _params(study: OpenStudy, entry: Ranked) -> str:
+    """Return the parameters of a trial, and whether they are the present values of the agent."""
+    text = _text(params_text(dict(entry.params)))
+    return f"{text} <em>(present values)</em>" if entry.params == study.spec.baseline else text
 
 
 def _best_probability(entry: Ranked) -> str:
@@ -169,7 +175,7 @@ def _confirmation_table(study: OpenStudy, facts: Ranking) -> str:
         return ""
     rows = "".join(
         f'<tr{" class=pick" * (each.number == pick)}><td class="number">#{each.number}</td>'
-        f"<td>{_text(params_text(dict(each.tuning.params)))}</td>"
+        f"<td>{_params(study, each.tuning)}</td>"
         f'<td class="number">{_text(spread_text(each.tuning.value, each.tuning.spread))}</td>'
         f'<td class="number">{_text(spread_text(each.held_out.value, each.held_out.spread))}</td>'
         f'<td class="number">{_text(interval_text(each.held_out.low, each.held_out.high))}</td>'

@@ -10,7 +10,7 @@ import typer
 from agents.errors import ConfigurationError
 from finder.cli.options import values
 from finder.cli.options.budget_options import refuse_in_range_test
-from finder.cli.options.names import check_names
+from finder.cli.options.early_checks import check_early
 from finder.cli.options.parameter_sets import parameter_sets
 from finder.cli.options.parameters import (
     Agent,
@@ -90,7 +90,7 @@ def lr(
 
     Example: finder lr ppo --env CartPole-v1 --env-steps 20000
     """
-    check_names(options.env, agent)
+    check_early(options, agent)
     ends = drop_none(start_lr=start_lr, end_lr=end_lr, optimizer=optimizer_name)
     if range_test:
         refuse_in_range_test(
@@ -193,7 +193,7 @@ def opt(
 
     Example: finder opt ppo --env CartPole-v1 --optimizer adam --optimizer "sgd(momentum=0.9)"
     """
-    check_names(options.env, agent)
+    check_early(options, agent)
     learning_rates: Any = rates if rates in (None, "own", "search") else values.rates(rates)
     candidates = {**drop_none(n_rates=n_rates, learning_rates=learning_rates), "extend": extend}
 
@@ -229,7 +229,7 @@ def agents(
 
     Example: finder agents dqn ppo --env CartPole-v1
     """
-    check_names(options.env, *names)
+    check_early(options, *names)
 
     def search(observer: Observer) -> SearchResult:
         from finder.finders.parallel import ParallelFinder
@@ -282,7 +282,7 @@ def tune(
 
     Example: finder tune ppo --env CartPole-v1 --param learning_rate --param gamma=0.9:0.999 --n-trials 30
     """
-    check_names(options.env, agent)
+    check_early(options, agent)
     params = values.spaces(param)
     arguments = values.json_object(sampler_kwargs, "--sampler-kwargs")
     sets = parameter_sets(first, "--first")

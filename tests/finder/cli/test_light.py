@@ -40,9 +40,13 @@ def test_help_imports_no_heavy_packages(finder: Any, words: list[str]) -> None:
         ["tune", "bc-ppoo", "--env", "CartPole-v1"],
         ["agents", "dqn,ppo", "--env", "CartPole-v1"],
         ["lr", "ppo", "--env", ""],
+        ["tune", "ppo", "--env", "CartPole-v1", "--episodes", "9", "--minutes", "3"],
+        ["tune", "ppo", "--env", "CartPole-v1", "--env-steps", "100", "--confirm-env-steps", "50"],
+        ["agents", "ppo", "dqn", "--env", "CartPole-v1", "--metric", "score"],
+        ["opt", "ppo", "--env", "CartPole-v1", "--seeds", "0"],
     ],
 )
-def test_wrong_names_are_refused_without_tensorflow(finder: Any, words: list[str]) -> None:
+def test_mistakes_are_refused_without_tensorflow(finder: Any, words: list[str]) -> None:
     assert not {"tensorflow", "keras"} & set(loaded(finder, *words, code=2))
 
 

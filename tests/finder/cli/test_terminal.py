@@ -59,7 +59,7 @@ for name, words in {commands!r}.items():
     print(f"=== {{name}}", flush=True)
     print(f"=== code {{main(words)}}", flush=True)
 """
-_COMMAND_TO_COPY = re.compile(r"^(\s*(Next|Resume:|To be surer|Then|Try)? +)?(finder |give |--)|^https?://|/\S{20}")
+_COMMAND_TO_COPY = re.compile(r"^(\s*(Next|Resume:|To be surer|Then|Try)? +)?(\S*finder |give |--)|^https?://|/\S{20}")
 
 
 class Seen(NamedTuple):

@@ -422,6 +422,18 @@ class TestHtml:
         sentence = html.escape("To be surer: the same search with seeds=3, study_name='one seed-3-seeds' (")
         assert text.index('<div class="answer not-safe">') < text.index(sentence) < text.index('<p class="detail">')
 
+    def test_present_values_are_marked_and_have_a_line_of_gain(self, storage: StudyStorage, make_spec: Make) -> None:
+        trials: Any = [{"learning_rate": rate} for rate in (1e-3, 1e-2)]
+        opened = open_study(make_spec(trials=trials, params={}, seeds=(0, 1), baseline=trials[0]), storage)
+        with Recorder(opened) as recorder:
+            for value in (1.0, 9.0):
+                recorder.completed(recorder.ask().number, value, {0: value, 1: value + 1})  # type: ignore[union-attr]
+        text = report_html(opened)
+        assert f"<p>{html.escape(conclusion(opened).gain)}</p>" in text
+        assert conclusion(opened).gain.startswith("gain over the present values of the agent (#0) in the search: 8; ")
+        assert "learning_rate 1e-3 <em>(present values)</em></td>" in text
+        assert text.count("<em>(present values)</em>") == 1
+
     @pytest.mark.slow
     def test_configuration_is_included_as_json(self, study: OpenStudy) -> None:
         text = report_html(study)

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from studies.errors import StudyError
+from studies.judging.search_history import finalists_text, n_finalists
 from studies.spaces.spaces import Choice, Fixed, FloatRange, IntRange
 from studies.spec.spec import StudySpec
 from studies.spec.spec_file import key_lines
+from studies.spec.stored_spec import VERSION_ATTR, stored_attributes
 
 Make = Callable[..., StudySpec]
 
@@ -69,6 +71,8 @@ def test_spec_defaults() -> None:
         ({"first": [{"gamma": 0.9}]}, ["first has 'gamma'", "not searched"]),
         ({"first": [{"learning_rate": 5.0}]}, ["first trial 0, learning_rate", "5.0"]),
         ({"first": [{"learning_rate": 0.1}], "trials": [{"learning_rate": 0.1}]}, ["first is for samplers"]),
+        ({"baseline": {"learning_rate": 0.1}}, ["baseline is {'learning_rate': 0.1}", "add it to them"]),
+        ({"baseline": {"gamma": 0.1}, "first": [{"learning_rate": 0.1}]}, ["baseline is {'gamma': 0.1}"]),
         ({"agents": ("a", "b"), "trials": [{"learning_rate": 0.1}]}, ["'agent'"]),
         ({"agents": ("a", "b"), "params": {"agent": ["a", "c"]}}, ["agent"]),
     ],
@@ -224,4 +228,19 @@ def test_runs_that_confirm_report_as_often_as_others(make_spec: Make) -> None:
     assert own.marks_of(own.confirm_budget) == (750, 1500, 2250, 3000)
     assert not make_spec(env_steps=1000, confirm_env_steps=1000).confirms_longer
     assert "confirm_env_steps" not in make_spec(env_steps=1000).to_json_dict()  # earlier versions read it
+    assert stored_attributes(make_spec(env_steps=1000, confirm_env_steps=2000), "memory")[VERSION_ATTR] == 2
     assert StudySpec.from_json_dict(own.to_json_dict()) == own
+
+
+def test_baseline_is_one_of_the_first_trials_or_of_the_plan(make_spec: Make) -> None:
+    for planned in ("first", "trials"):
+        spec = make_spec(
+            **{planned: [{"learning_rate": 1e-2}, {"learning_rate": 0.1}]}, baseline={"learning_rate": 0.1}
+        )
+        assert spec.baseline == {"learning_rate": 0.1}
+        assert StudySpec.from_json_dict(spec.to_json_dict()) == spec
+        assert stored_attributes(spec, "memory")[VERSION_ATTR] == 2
+    assert "baseline" not in make_spec().to_json_dict()
+    own = {"first": [{"learning_rate": 0.1}], "baseline": {"learning_rate": 0.1}}
+    assert [n_finalists(make_spec(**own, confirm=n), 20) for n in (2, 0)] == [3, 0]
+    assert finalists_text(make_spec(**own, confirm=2), 20) == "the best 2 and the present values"

@@ -1,0 +1,73 @@
+"""Checks of flags that need no TensorFlow, whose import takes seconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agents.errors import ConfigurationError
+from finder.cli.options import values
+
+if TYPE_CHECKING:
+    from finder.cli.options.parameters import SearchOptions
+
+
+def check_early(options: SearchOptions, *agents: str) -> None:
+    """Check the names of agents and of the environment, the budgets, and the numbers of a search.
+
+    Everything is checked again with the agents themselves, which need TensorFlow.
+
+    Args:
+        options: The flags of the search.
+        *agents: The agents.
+
+    Raises:
+        ConfigurationError: A name does not exist.
+        StudyError: A number is out of range, or budgets contradict each other.
+    """
+    from studies.spec.spec import StudySpec
+
+    check_names(options.env, *agents)
+    budgets = (options.env_steps, options.episodes, options.minutes, options.total_env_steps)
+    given: dict[str, Any] = {
+        "env_steps": 1 if budgets == (None,) * len(budgets) else options.env_steps,  # a default that fits all others
+        "episodes": options.episodes,
+        "minutes": options.minutes,
+        "total_env_steps": options.total_env_steps,
+        "horizon": options.horizon,
+        "metric": values.one_or_all(options.metric),
+        "seeds": values.seeds(options.seeds),
+        "confirm": options.confirm,
+        "confirm_seeds": options.confirm_seeds,
+        "confirm_env_steps": options.confirm_env_steps,
+        "n_jobs": options.n_jobs,
+        "population": options.population,
+        "seed": options.seed,
+        "checkpoint_seconds": options.checkpoint_seconds,
+        "hang_seconds": options.hang_seconds,
+    }
+    known = {name: value for name, value in given.items() if value is not None}
+    StudySpec(name="flags", agents=agents, env=options.env, **known)
+
+
+def check_names(env: str, *agents: str) -> None:
+    """Raise `ConfigurationError` for names that do not exist; those of modules and files are checked later.
+
+    Args:
+        env: The environment.
+        *agents: The agents.
+    """
+    from agents.contract.registry import is_built_in, prefixes_of, resolve_agent
+    from agents.environments.places import check_environment_id
+
+    for agent in agents:
+        parts = agent.split(",")
+        if len(parts) > 1 and all(map(is_built_in, parts)):
+            raise ConfigurationError(
+                f"AGENT is {agent!r}: give one agent, or compare them: finder agents {' '.join(parts)} --env {env}."
+            )
+        if ":" not in agent and not is_built_in(agent):
+            resolve_agent(prefixes_of(agent)[1])
+    if not env:
+        raise ConfigurationError(f"--env is {env!r}: give a Gymnasium environment, such as CartPole-v1.")
+    if ":" not in env:
+        check_environment_id(env)
