@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from finder.budgets.dry_run import is_dry_run
-from finder.budgets.earlier import EarlierStudy, earlier_study, with_choices_of
+from finder.budgets.earlier import EarlierStudy, earlier_study, has_grown, with_choices_of
 from finder.budgets.estimating import AgentOf, Measured, longest_episode_of, make_plan, measured_search
 from finder.budgets.limit import Limit
 from finder.budgets.meters import Meter, StepMeter, TimeMeter
@@ -94,6 +94,7 @@ class BudgetedSearch:
             together=together,
             adjusts_seeds="confirm_seeds" not in asked.model_fields_set,
             chooses_trials=chooses_trials(asked),
+            has_grown=earlier is not None and has_grown(earlier.spec, spec),
         )
 
     def _notes(self) -> tuple[str, ...]:

@@ -81,6 +81,12 @@ def with_choices_of(spec: StudySpec, earlier: StudySpec) -> StudySpec:
     return spec.model_copy(update=chosen)
 
 
+def has_grown(earlier: StudySpec, spec: StudySpec) -> bool:
+    """Return whether a study has a larger budget of the whole search than before."""
+    budgets = ((earlier.minutes, spec.minutes), (earlier.total_env_steps, spec.total_env_steps))
+    return any((now or 0) > (before or 0) for before, now in budgets)
+
+
 def _found(spec: StudySpec, opened: StudyStorage, is_named: bool) -> EarlierStudy | None:
     default = default_name(spec.kind, spec.agents, spec.env)
     name, number = spec.name, 1

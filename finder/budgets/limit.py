@@ -37,9 +37,11 @@ class Limit:
         adjusts_seeds: Whether the number of further seeds of the confirmation may change. Defaults to True.
         chooses_trials: Whether the budget determines the number of trials: there may be fewer than planned, and further
             ones when all have ended. Defaults to False.
+        has_grown: Whether the study had a smaller budget before, for which its confirmation has perhaps begun: there
+            may be further trials after that. Defaults to False.
 
     Attributes:
-        chooses_trials: See above.
+        chooses_trials, has_grown: See above.
     """
 
     def __init__(
@@ -50,9 +52,10 @@ class Limit:
         together: bool,
         adjusts_seeds: bool = True,
         chooses_trials: bool = False,
+        has_grown: bool = False,
     ) -> None:
         self._spec, self._meter = spec, meter
-        self.chooses_trials = chooses_trials
+        self.chooses_trials, self.has_grown = chooses_trials, has_grown
         self._together, self._adjusts_seeds = together, adjusts_seeds
         self._running: dict[int, int] = {}  # trial -> number of its seeds
         self._counted: dict[int, int] = {}  # trial -> environment steps that are recorded already
@@ -120,8 +123,11 @@ class Limit:
         return fits
 
     def n_added(self, at_once: int) -> int:
-        """Return how many trials to add now that all have ended, at most as many as run at the same time."""
-        return self.n_further(at_once) if self.chooses_trials else 0
+        """Return how many trials to add now that all have ended, at most as many as run at the same time.
+
+        None are added once the confirmation has begun.
+        """
+        return self.n_further(at_once) if self.chooses_trials and not self._confirming else 0
 
     def begun(self, number: int, n_seeds: int, counted: int = 0) -> None:
         """Record that a trial with so many seeds has begun, or continues after so many recorded environment steps."""

@@ -163,7 +163,9 @@ class Search:
 
     def _add_trials(self) -> bool:
         """Add trials of a sampler for which there is budget left; return whether there were any."""
-        if self._limit is None or self.recorder.is_led_elsewhere or self.study.confirmation_trials():
+        if self._limit is None or self.recorder.is_led_elsewhere:
+            return False
+        if self.study.confirmation_trials() and not self._limit.has_grown:
             return False
         n = self._limit.n_added(self._executor.trials_at_once(len(self.spec.seeds)))
         if n:

@@ -16,6 +16,7 @@ from finder.trials import speed_measurement as speeds
 from finder.trials.speed import Speed
 from studies import load_study
 from studies.analysis.conclusion import conclusion
+from studies.analysis.status import study_status
 from studies.errors import StudyError
 
 ENV = "fakes:TwoStep-v0"
@@ -197,6 +198,20 @@ def test_number_of_trials_is_chosen_for_a_sampler(
         assert study.spec.n_trials == len(study.trials()) == 4  # 113 s of 25 s each
     with tune("ppo", ENV, space, minutes=2, env_steps=250, **given).study as study:
         assert len(study.trials()) == 4
+
+
+@pytest.mark.slow
+def test_larger_budget_runs_further_trials_after_a_confirmation(storage: str) -> None:
+    given = {**QUICK, "confirm": 1, "confirm_seeds": 1, "storage": storage, "executor": "inline", "study_name": "s"}
+    numbers = []
+    for total in (1_500, 1_500, 3_000):
+        space = {"learning_rate": "1e-4:1e-2:log"}
+        with tune("ppo", ENV, space, total_env_steps=total, env_steps=250, **given).study as study:
+            numbers.append((len(study.trials()), len(study.confirmation_trials()) > 0))
+            assert study_status(study).complete
+    assert numbers[0] == numbers[1]
+    assert numbers[0][1]
+    assert numbers[2][0] >= numbers[0][0] + 4
 
 
 @pytest.mark.slow
