@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from finder.budgets.meters import Meter
 from finder.budgets.search_plan import counted_minutes
@@ -146,13 +146,20 @@ class Limit:
             reached = min(env_steps, budget)
             self._meter.ended(max(0, reached - self._counted.get(number, 0)), n_seeds)
 
-    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]], pruned: set[int]) -> set[int]:
+    def rung(
+        self,
+        env_steps: int,
+        values: Mapping[int, Mapping[int, float]],
+        pruned: set[int],
+        kept: Container[int] = (),
+    ) -> set[int]:
         """Return the further trials to prune at a rung, so that the others can reach their end.
 
         Args:
             env_steps: Environment steps of each run.
             values: Trial -> seed -> value.
             pruned: The trials that are pruned there already.
+            kept: Trials that are not pruned. Defaults to none.
         """
         n_seeds = len(next(iter(values.values()), ())) or 1
         if not self._together or self._confirming:
@@ -175,7 +182,8 @@ class Limit:
         worst_first = sorted(
             left, key=lambda number: (sign * float(mean_of_seeds(list(values[number].values()))), -number)
         )
-        return set(worst_first[: len(left) - keep])
+        others = [number for number in worst_first if number not in kept]
+        return set(others[: min(len(left) - keep, len(others) - 1)])
 
     def confirm_seeds(self, n_trials: int) -> int:
         """Return on how many further seeds so many finalists can be confirmed: 0 if there is no budget for it.

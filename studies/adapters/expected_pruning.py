@@ -45,9 +45,9 @@ Course = tuple[Stage, ...]
 def expected_courses(spec: StudySpec, n_trials: int, at_once: int | None = None) -> list[Course]:
     """Return how many trials are expected to reach each report mark, for each batch of trials.
 
-    The best trial stays the best throughout. Paused trials that would be promoted if there were no further ones are
-    expected to continue in their batch. Pruners whose decisions depend on the shape of the curves (`patient`,
-    `threshold`, `sequential-test`) are assumed to prune nothing.
+    The best trial stays the best throughout, and the baseline comes to its end. Paused trials that would be promoted if
+    there were no further ones are expected to continue in their batch. Pruners whose decisions depend on the shape of
+    the curves (`patient`, `threshold`, `sequential-test`) are assumed to prune nothing.
 
     Args:
         spec: Spec of the study, with a budget in environment steps.
@@ -95,6 +95,7 @@ class _Simulation:
 
     def __init__(self, spec: StudySpec, scheduler: Scheduler | None, n_trials: int) -> None:
         self._marks, self._scheduler = spec.report_marks, scheduler
+        self._never_pruned = {number for number, row in enumerate((*spec.first, *spec.plan())) if row == spec.baseline}
         values = list(range(n_trials))
         random.Random(0).shuffle(values)
         self._values = [(float(value),) for value in values]
@@ -126,7 +127,7 @@ class _Simulation:
     def _judged(self, scheduler: Scheduler, mark: int, numbers: list[int]) -> list[int]:
         """Return the trials that continue after a mark."""
         decided = scheduler.decisions([self._views[number] for number in numbers], self._views)
-        out = {number for number, action in decided.items() if not action.continues}
+        out = {number for number, action in decided.items() if not action.continues} - self._never_pruned
         if any(action == Action.PAUSE for action in decided.values()):  # some of the paused ones are promoted later
             self._end(out, "paused")
             out -= set(scheduler.promotable(self._views, is_last=True))

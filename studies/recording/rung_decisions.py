@@ -10,6 +10,7 @@ from optuna.trial import Trial
 from studies.adapters.scheduler_pruner import SchedulerPruner
 from studies.errors import StudyError
 from studies.schedulers.scheduler import Action
+from studies.spaces.spaces import Json
 
 if TYPE_CHECKING:
     from studies.coordination.running_trials import RunningTrials
@@ -23,13 +24,21 @@ class RungDecisions:
         writer: Writes the reports.
         trials: The running trials.
         is_confirmation: Whether a trial is a confirmation, which the pruner does not judge.
+        is_baseline: Whether a trial has the parameters of the baseline, which is trained to its end.
         prunes: Whether the pruner is asked at all.
     """
 
     def __init__(
-        self, writer: Writer, trials: RunningTrials, is_confirmation: Callable[[int], bool], *, prunes: bool
+        self,
+        writer: Writer,
+        trials: RunningTrials,
+        is_confirmation: Callable[[int], bool],
+        is_baseline: Callable[[Mapping[str, Json]], bool],
+        *,
+        prunes: bool,
     ) -> None:
-        self._writer, self._trials, self._is_confirmation, self._prunes = writer, trials, is_confirmation, prunes
+        self._writer, self._trials, self._prunes = writer, trials, prunes
+        self._is_confirmation, self._is_baseline = is_confirmation, is_baseline
 
     def decide(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> dict[int, Action]:
         """Record the values of trials at a step, and return the decision on each; see `Recorder.decide`."""
@@ -44,15 +53,16 @@ class RungDecisions:
                 self._writer.report_seeds(trial, env_steps, values[trial.number])
         for trial in asked if self._prunes else ():
             with self._trials.unless_lost(trial):
-                decided[trial.number] = _action(trial)
+                decided[trial.number] = self._action(trial)
                 if decided[trial.number] == Action.PROMOTE:
                     self._writer.promoted(trial, env_steps)
         return decided | {number: Action.STOP for number in values if self._trials.is_taken(number)}
 
-
-def _action(trial: Trial) -> Action:
-    """Return the decision of the pruner of a study at the last report of a trial."""
-    pruner = trial.study.pruner
-    if isinstance(pruner, SchedulerPruner):
-        return pruner.action(trial.study, trial._get_latest_trial())
-    return Action.STOP if trial.should_prune() else Action.CONTINUE
+    def _action(self, trial: Trial) -> Action:
+        """Return the decision of the pruner of a study at the last report of a trial."""
+        pruner = trial.study.pruner
+        if isinstance(pruner, SchedulerPruner):
+            action = pruner.action(trial.study, trial._get_latest_trial())
+        else:
+            action = Action.STOP if trial.should_prune() else Action.CONTINUE
+        return Action.CONTINUE if not action.continues and self._is_baseline(trial.params) else action

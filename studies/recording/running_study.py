@@ -17,7 +17,7 @@ from studies.recording.exchanges import Exchanges
 from studies.recording.failure_streak import FailureStreak
 from studies.recording.rung_decisions import RungDecisions
 from studies.recording.writer import Writer
-from studies.spaces.spaces import Json
+from studies.spaces.spaces import Json, decode_params
 from studies.spec.attributes import is_open, is_run_by_others
 from studies.study.study import OpenStudy
 
@@ -49,7 +49,14 @@ class RunningStudy:
             self._leases.plan(self._writer.catch_up)
             self._queue = TrialQueue(study, self._leases, retry_failed=retry_failed)
         prunes = not study.spec.metrics  # no pruner judges by several values
-        self._rungs = RungDecisions(self._writer, self._trials, self._queue.is_confirmation, prunes=prunes)
+        self._rungs = RungDecisions(
+            self._writer, self._trials, self._queue.is_confirmation, self._is_baseline, prunes=prunes
+        )
+
+    def _is_baseline(self, params: Mapping[str, Json]) -> bool:
+        """Return whether the parameters of a trial, as Optuna stores them, are those of the baseline."""
+        baseline, spec = self._study.spec.baseline, self._study.spec
+        return baseline is not None and decode_params(params, spec.search_space()) == baseline
 
     @contextlib.contextmanager
     def _exclusive(self) -> Iterator[None]:

@@ -99,7 +99,7 @@ class StudySpec(CheckedModel):
         first: Parameter sets that are tried before the sampler proposes any; the sampler completes partial ones.
             Excludes a plan or a grid. Defaults to none.
         baseline: One of `first` or of the plan, such as the present values of an agent, with which the recommendation
-            is compared: it is confirmed too (`studies.judging.baseline`). Defaults to none.
+            is compared: it is not pruned, and confirmed too (`studies.judging.baseline`). Defaults to none.
         warm_start: Finished trials of another study that inform the sampler (`studies.analysis.warm_start`). Excludes a
             plan or a grid. Defaults to none.
         n_trials: Total number of trials, at least 1, existing ones included. With a plan it is the length of the plan.

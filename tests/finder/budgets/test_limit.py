@@ -85,6 +85,16 @@ def test_the_worst_are_pruned_at_a_rung_where_the_rest_does_not_fit() -> None:
     assert limit.rung(100, values(8), set()) == {0, 1, 2, 3, 4}
 
 
+def test_trials_that_are_kept_are_not_pruned_in_place_of_the_best_one() -> None:
+    meter = StepMeter(5_200)
+    limit = Limit(spec(), meter, together=True)
+    begun(limit, 8)
+    meter.limit = 4_000
+    assert limit.rung(100, values(8), set(), {1}) == {0, 2, 3, 4, 5}
+    meter.limit = 801
+    assert limit.rung(100, values(8), {0}, {1}) == {2, 3, 4, 5, 6}
+
+
 def test_losses_are_better_if_they_are_lower() -> None:
     meter = StepMeter(5_200)
     limit = Limit(spec(metric="loss"), meter, together=True)

@@ -49,6 +49,17 @@ def test_median_keeps_half_of_a_batch_after_half_of_the_budget() -> None:
     assert shortened(course) == [(25_000, 8), (50_000, 4)]
 
 
+def test_baseline_comes_to_its_end() -> None:
+    first = [{"learning_rate": rate} for rate in (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)]
+    spaces, own = {"params": {"learning_rate": "1e-5:1e-1:log"}, "first": first}, first[4]
+    for pruner, fewer in (("median", 4), ("asha", 1)):
+        counts = [
+            [stage.n_trials for stage in expected_courses(spec(pruner=pruner, baseline=baseline, **spaces), 8)[0]]
+            for baseline in (None, own)
+        ]
+        assert [course[-1] for course in counts] == [fewer, fewer + 1], "the fifth one has the lowest value"
+
+
 def test_median_compares_with_the_trials_of_earlier_batches() -> None:
     first, second, last = expected_courses(spec(pruner="median"), 20, at_once=8)
     assert shortened(first) == [(25_000, 8), (50_000, 4)]

@@ -266,6 +266,21 @@ def test_median_pruner_stops_a_trial_that_falls_behind(storage: StudyStorage, ma
         assert verdicts == [False] * 4 + [True] * 6
 
 
+@pytest.mark.parametrize("pruner", ["median", "asha", "percentile"])
+def test_baseline_is_never_pruned(storage: StudyStorage, make_spec: Make, pruner: str) -> None:
+    trials: Any = [{"learning_rate": rate} for rate in (1e-3, 1e-2, 1e-1, 1e-4, 1e-5, 2e-5)]
+    spec = make_spec(trials=trials, params={}, pruner=pruner, baseline=trials[4], confirm=1, n_reports=10)
+    with Recorder(study := open_study(spec, storage)) as recorder:
+        for _ in range(4):
+            number = number_of(recorder)
+            recorder.decide(500, {number: {0: 10.0}})
+            recorder.completed(number, 10.0)
+        worse = [number_of(recorder) for _ in range(2)]
+        decided = recorder.decide(500, {number: {0: 1.0} for number in worse})
+        assert [decided[number].continues for number in worse] == [True, False]
+        assert study.params(study.trials()[worse[0]]) == spec.baseline
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_non_finite_value_fails_the_trial(storage: StudyStorage, make_spec: Make, bad: float) -> None:
     study = open_study(make_spec(), storage)
