@@ -128,10 +128,10 @@ def tune(
         first: Parameter sets that are tried before the sampler proposes any, in this order; the sampler completes those
             that lack a parameter. ``"zoo"`` stands for the values that rl-baselines3-zoo tuned for the agent and the
             environment, completed by those of the agent. The agent with its present values is tried after all first
-            trials, to the end, and the pick is compared with it. Defaults to ``"zoo"`` where there are such values and the space is
-            the default one, without a warm start, a plan or population-based training. Such a space is widened by the
-            tuned values, whatever is tried first (`finder.finders.tuned_values.widened`); ``()`` is for no first trials
-            and the space as it is.
+            trials, to the end, and the pick is compared with it. Defaults to ``"zoo"`` where there are such values and
+            the space is the default one, without a warm start, a plan or population-based training. Such a space is
+            widened by the tuned values, whatever is tried first (`finder.finders.tuned_values.widened`); ``()`` is for
+            no first trials and the space as it is.
         warm_start: Another study, or its name: its best trials are tried first, after those of `first`. All of its
             trials that this study could have run inform the sampler (``"tpe"`` and ``"gp"``): same agent, environment,
             budget and metric, every parameter in the search space. Defaults to None.
