@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from finder.budgets.dry_run import is_dry_run
-from finder.budgets.earlier import EarlierStudy, earlier_study, has_grown, with_choices_of
+from finder.budgets.earlier import EarlierStudy, earlier_study, with_choices_of
 from finder.budgets.estimating import AgentOf, Measured, longest_episode_of, make_plan, measured_search
 from finder.budgets.limit import Limit
 from finder.budgets.meters import Meter, StepMeter, TimeMeter
@@ -72,6 +72,13 @@ class BudgetedSearch:
             return text
         return f"{text}; {max(0.0, minutes - earlier.seconds / 60):.1f} minutes are left"
 
+    @property
+    def only_confirms(self) -> bool:
+        """True if a study is continued with more or longer confirmations, for which its larger budget is meant."""
+        earlier, asked = self.earlier, self.asked
+        given = {"confirm", "confirm_seeds", "confirm_env_steps"} & asked.model_fields_set
+        return earlier is not None and any(getattr(asked, name) != getattr(earlier.spec, name) for name in given)
+
     def limit(self) -> Limit | None:
         """Return the limit that the search keeps, None without a budget of the whole search."""
         spec = self.spec
@@ -94,7 +101,6 @@ class BudgetedSearch:
             together=together,
             adjusts_seeds="confirm_seeds" not in asked.model_fields_set,
             chooses_trials=chooses_trials(asked),
-            has_grown=earlier is not None and has_grown(earlier.spec, spec),
         )
 
     def _notes(self) -> tuple[str, ...]:
@@ -127,6 +133,8 @@ class BudgetedSearch:
             (spec.confirm_seeds, asked.confirm_seeds, "further seed"),
         ]
         fewer = [f"{counted(now, word)} instead of {before}" for now, before, word in pairs if now < before]
+        if asked.baseline is not None and spec.baseline is None:
+            fewer.append("no comparison with the present values")
         if not fewer:
             return ""
         assert spec.env_steps is not None

@@ -62,13 +62,15 @@ def earlier_study(
 
 
 def with_choices_of(spec: StudySpec, earlier: StudySpec) -> StudySpec:
-    """Return a spec with what was chosen for an earlier study: steps of each run, and fewer seeds and confirmations.
+    """Return a spec with what was chosen for an earlier study: steps of each run, fewer seeds and confirmations.
 
     More confirmations than by default were those for which there was time left.
     """
     if not spec.chooses_budget:
         return spec
     chosen: dict[str, Any] = {"env_steps": earlier.env_steps}
+    if earlier.baseline is None:
+        chosen["baseline"] = None
     left_open = {"seeds", "confirm", "confirm_seeds", "confirm_env_steps"} - spec.model_fields_set
     if "confirm" in left_open:
         chosen["confirm"] = min(spec.confirm, earlier.confirm)
@@ -79,12 +81,6 @@ def with_choices_of(spec: StudySpec, earlier: StudySpec) -> StudySpec:
     if "seeds" in left_open and earlier.seeds == spec.seeds[: len(earlier.seeds)]:
         chosen["seeds"] = earlier.seeds
     return spec.model_copy(update=chosen)
-
-
-def has_grown(earlier: StudySpec, spec: StudySpec) -> bool:
-    """Return whether a study has a larger budget of the whole search than before."""
-    budgets = ((earlier.minutes, spec.minutes), (earlier.total_env_steps, spec.total_env_steps))
-    return any((now or 0) > (before or 0) for before, now in budgets)
 
 
 def _found(spec: StudySpec, opened: StudyStorage, is_named: bool) -> EarlierStudy | None:

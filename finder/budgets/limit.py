@@ -37,11 +37,9 @@ class Limit:
         adjusts_seeds: Whether the number of further seeds of the confirmation may change. Defaults to True.
         chooses_trials: Whether the budget determines the number of trials: there may be fewer than planned, and further
             ones when all have ended. Defaults to False.
-        has_grown: Whether the study had a smaller budget before, for which its confirmation has perhaps begun: there
-            may be further trials after that. Defaults to False.
 
     Attributes:
-        chooses_trials, has_grown: See above.
+        chooses_trials: See above.
     """
 
     def __init__(
@@ -52,10 +50,9 @@ class Limit:
         together: bool,
         adjusts_seeds: bool = True,
         chooses_trials: bool = False,
-        has_grown: bool = False,
     ) -> None:
         self._spec, self._meter = spec, meter
-        self.chooses_trials, self.has_grown = chooses_trials, has_grown
+        self.chooses_trials = chooses_trials
         self._together, self._adjusts_seeds = together, adjusts_seeds
         self._running: dict[int, int] = {}  # trial -> number of its seeds
         self._counted: dict[int, int] = {}  # trial -> environment steps that are recorded already
@@ -123,11 +120,8 @@ class Limit:
         return fits
 
     def n_added(self, at_once: int) -> int:
-        """Return how many trials to add now that all have ended, at most as many as run at the same time.
-
-        None are added once the confirmation has begun.
-        """
-        return self.n_further(at_once) if self.chooses_trials and not self._confirming else 0
+        """Return how many trials to add now that all have ended, at most as many as run at the same time."""
+        return self.n_further(at_once) if self.chooses_trials else 0
 
     def begun(self, number: int, n_seeds: int, counted: int = 0) -> None:
         """Record that a trial with so many seeds has begun, or continues after so many recorded environment steps."""
@@ -185,16 +179,19 @@ class Limit:
         others = [number for number in worst_first if number not in kept]
         return set(others[: min(len(left) - keep, len(others) - 1)])
 
-    def confirm_seeds(self, n_trials: int) -> int:
+    def confirm_seeds(self, n_trials: int, *, are_others_confirmed: bool = False) -> int:
         """Return on how many further seeds so many finalists can be confirmed: 0 if there is no budget for it.
 
         Args:
             n_trials: The finalists, >= 1.
+            are_others_confirmed: Whether others are confirmed already, which would lack further seeds if there were
+                more than planned. Defaults to False.
         """
         self._confirming = True
         wanted = self._seeds or self._spec.confirm_seeds
         adjusts = self._adjusts_seeds and self._seeds is None
-        least, most = (1, min(MOST_FURTHER * wanted, MOST_SEEDS)) if adjusts else (wanted, wanted)
+        least = 1 if adjusts else wanted
+        most = min(MOST_FURTHER * wanted, MOST_SEEDS) if adjusts and not are_others_confirmed else wanted
         room = self._meter.limit - self._meter.spent()
         fits = 0
         for n_seeds in range(least, most + 1):

@@ -13,7 +13,7 @@ from finder.budgets.search_plan import counted_minutes
 from finder.executors.preparation import n_trials_of
 from studies.adapters.expected_pruning import expected_courses
 from studies.errors import StudyError
-from studies.judging.search_history import finalists_text, n_finalists
+from studies.judging.search_history import finalists_text
 from studies.spaces.spaces import LARGEST
 from studies.spec.run_length import long_run_steps
 from studies.spec.scheduler_names import is_population_based
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 TARGET = 0.95
 """Share of the minutes that a search is planned for; the rest is for what was not measured."""
 
-_SMALLER_DESIGNS: tuple[tuple[float, dict[str, int]], ...] = (
+_SMALLER_DESIGNS: tuple[tuple[float, dict[str, int | None]], ...] = (
     (1, {"seeds": 2}),
     (1, {"seeds": 1}),
     (1, {"seeds": 1, "factor": 2, "confirm_seeds": 3}),
     (1, {"seeds": 1, "factor": 2, "confirm_seeds": 3, "confirm": 2}),
     (1, {"seeds": 1, "factor": 2, "confirm_seeds": 2, "confirm": 2}),
     (1, {"seeds": 1, "factor": 2, "confirm_seeds": 2, "confirm": 2, "n_trials": 12}),
-    (math.inf, {"seeds": 1, "factor": 2, "confirm_seeds": 2, "confirm": 2, "n_trials": 8}),
+    (math.inf, {"seeds": 1, "factor": 2, "confirm_seeds": 2, "confirm": 2, "n_trials": 8, "baseline": None}),
 )
 """Designs of a search, in order, each for budgets with which the longest runs of the one before it are shorter than the
 whole long run; the last one for those that are too small for any runs of the others.
@@ -43,13 +43,13 @@ cost these lead to the best picks: at equal length of runs three seeds are hardl
 of twice the length are as good as a whole search of this length (benchmarks/results/designs.md). One further seed of
 each finalist would do as well for the pick, but could not say how sure it is."""
 
-_OF_ONE_LENGTH: tuple[tuple[float, dict[str, int]], ...] = (
+_OF_ONE_LENGTH: tuple[tuple[float, dict[str, int | None]], ...] = (
     (1, {"seeds": 2}),
     (1, {"seeds": 1}),
     (2, {"seeds": 1, "confirm_seeds": 3}),
     (2, {"seeds": 1, "confirm_seeds": 3, "confirm": 2}),
     (4, {"seeds": 1, "confirm_seeds": 3, "confirm": 2, "n_trials": 12}),
-    (math.inf, {"seeds": 1, "confirm_seeds": 3, "confirm": 2, "n_trials": 8}),
+    (math.inf, {"seeds": 1, "confirm_seeds": 3, "confirm": 2, "n_trials": 8, "baseline": None}),
 )
 """The same where the runs that confirm are given, or choose nothing."""
 
@@ -191,10 +191,8 @@ def _resolved(spec: StudySpec, budget: _Budget, least: int) -> StudySpec:
     if env_steps is None:
         needed = budget.cost(design.of(least))
         what = f"{counted(n_trials, 'trial')} of {counted(least, 'environment step')} with {_seeds(design.spec)}"
-        if spec.confirm_env_steps is not None:
-            what += (
-                f", then {finalists_text(spec, n_trials)} with {counted(spec.confirm_env_steps, 'environment step')}"
-            )
+        if spec.confirm_env_steps is not None and (again := finalists_text(spec, n_trials)):
+            what += f", then {again} with {counted(spec.confirm_env_steps, 'environment step')}"
         fewer = "fewer candidates, seeds or confirmations" if spec.plan() else "fewer trials (--n-trials)"
         raise _too_little(budget, needed, what, fewer if n_trials > 1 else "shorter runs")
     if env_steps < design.most:
@@ -255,7 +253,8 @@ def _smaller_designs(asked: _Design) -> Iterator[tuple[float, _Design]]:
     """
     spec = asked.spec
     given = {*spec.model_fields_set, *(["n_trials"] if spec.plan() else []), *([] if spec.confirm else ["seeds"])}
-    several = n_finalists(spec, n_trials_of(spec)) > 1  # a single one is chosen already
+    given.discard("baseline")  # set by the search itself
+    several = min(spec.confirm, n_trials_of(spec)) > 1  # a single one is chosen already
     chooses = several and "confirm_env_steps" not in given and not is_population_based(spec.pruner)
     for part, design in _SMALLER_DESIGNS if chooses else _OF_ONE_LENGTH:
         own: dict[str, Any] = {name: n for name, n in design.items() if name not in {*given, "factor"}}

@@ -15,6 +15,9 @@ from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec
 from studies.words import counted
 
+NEGLIGIBLE = 1e-6
+"""Largest end of a range on a log axis that counts as 0, such as 1e-8 for a coefficient."""
+
 DIGITS = 12
 """Decimals to which a complement is rounded: 1 - 0.99 is 0.01, not 0.010000000000000009."""
 
@@ -93,7 +96,7 @@ def _searched(
 def with_current_params(study: StudySpec, current: Mapping[str, Any], agent: AgentSpec) -> StudySpec:
     """Return a study whose last first trial has the present values of the agent, unless they are among the others.
 
-    If the search space contains these values, they are the baseline of the study.
+    If the search space contains these values, and they are certainly tried, they are the baseline of the study.
 
     Args:
         study: The study.
@@ -102,8 +105,10 @@ def with_current_params(study: StudySpec, current: Mapping[str, Any], agent: Age
     """
     if not current:
         return study
-    changes: dict[str, Any] = {"first": study.first if current in study.first else (*study.first, dict(current))}
-    if not is_population_based(study.pruner) and _is_present(current, agent, study.params):
+    first = study.first if current in study.first else (*study.first, dict(current))
+    changes: dict[str, Any] = {"first": first}
+    is_tried = first.index(current) < study.n_trials
+    if is_tried and not is_population_based(study.pruner) and _is_present(current, agent, study.params):
         changes["baseline"] = dict(current)
     return study.model_copy(update=changes)
 
@@ -111,12 +116,12 @@ def with_current_params(study: StudySpec, current: Mapping[str, Any], agent: Age
 def _is_present(current: Mapping[str, Any], agent: AgentSpec, spaces: Mapping[str, Space]) -> bool:
     """Return whether a result of `current_params` has all present values of an agent unchanged.
 
-    A range on a log axis cannot contain 0, for which its lower end stands.
+    A range on a log axis cannot contain 0, for which its lower end stands if it is `NEGLIGIBLE`.
     """
 
     def is_same(name: str, space: Space) -> bool:
         value = agent.config.value_of(name)
-        if isinstance(space, FloatRange) and space.log and value == 0:
+        if isinstance(space, FloatRange) and value == 0 and 0 < space.low <= NEGLIGIBLE:
             value = space.low
         return name in current and current[name] == value
 

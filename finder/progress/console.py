@@ -100,7 +100,9 @@ def _program() -> str:
     if found is not None and os.path.samefile(found, started):
         return "finder"
     inside = os.path.relpath(started)
-    return shlex.quote(str(started.absolute()) if inside.startswith(os.pardir) else inside)
+    if inside.startswith(os.pardir):
+        return shlex.quote(str(started.absolute()))
+    return shlex.quote(inside if os.sep in inside else os.path.join(os.curdir, inside))
 
 
 def print_note(message: str) -> None:

@@ -35,6 +35,7 @@ from studies.schedulers.scheduler import Action
 from studies.spec.population_rules import exchange_marks, value_steps
 from studies.spec.scheduler_names import canonical_pruner_name, is_population_based, pauses_trials
 from studies.spec.spec import StudySpec
+from studies.study.confirmed_budget import is_confirming, store_confirmed_budget
 from studies.study.study import OpenStudy, with_counts
 from studies.study.time_spent import store_seconds
 
@@ -157,16 +158,14 @@ class Search:
 
     def _further_rows(self) -> Sequence[Mapping[str, Any]]:
         """Return further trials; none after the confirmation has begun, which ends the search."""
-        if self._extend_plan is None or self.study.confirmation_trials():
+        if self._extend_plan is None or is_confirming(self.study):
             return ()
         rows = self._extend_plan(self.study)
         return rows if self._limit is None else rows[: self._limit.n_further(len(rows))]
 
     def _add_trials(self) -> bool:
         """Add trials of a sampler for which there is budget left; return whether there were any."""
-        if self._limit is None or self.recorder.is_led_elsewhere:
-            return False
-        if self.study.confirmation_trials() and not self._limit.has_grown:
+        if self._limit is None or self.recorder.is_led_elsewhere or is_confirming(self.study):
             return False
         n = self._limit.n_added(self._executor.trials_at_once(len(self.spec.seeds)))
         if n:
@@ -179,12 +178,16 @@ class Search:
         """Run the finalists on further seeds, and then candidates that are better than the remaining finalists."""
         if not self.spec.confirm or why_no_pick(self.study):
             return False
-        if self.recorder.is_led_elsewhere and not self.study.confirmation_trials():
-            return self._wait()  # the leading process may extend the search
+        if self.recorder.is_led_elsewhere:
+            if not is_confirming(self.study):
+                return self._wait()  # the leading process may extend the search
+        else:
+            store_confirmed_budget(self.study)
         if not (n := self.recorder.n_to_confirm()):
             return bool(self.recorder.n_elsewhere) and self._wait()
         if self._limit is not None:
-            if not (n_seeds := self._limit.confirm_seeds(n)):
+            others = bool(self.study.confirmation_trials())
+            if not (n_seeds := self._limit.confirm_seeds(n, are_others_confirmed=others)):
                 return False
             if n_seeds != self.spec.confirm_seeds:
                 with_counts(self.study, confirm_seeds=n_seeds)

@@ -39,7 +39,7 @@ from studies.analysis.remedies import (
 )
 from studies.analysis.status import study_status
 from studies.judging.baseline import BaselineComparison, compared_with_baseline
-from studies.judging.confirmation import Verdict, verdict
+from studies.judging.confirmation import Verdict, finalists, verdict
 from studies.judging.learning_rate_estimate import LITTLE, cost_of_choice, cost_text
 from studies.judging.missing_pick import why_no_pick
 from studies.judging.pareto_front import pareto_front
@@ -251,10 +251,17 @@ def _unfinished(study: OpenStudy) -> Reason | None:
 def _too_few(study: OpenStudy, found: Verdict) -> Reason | None:
     if len(found.tuning) < 2:
         return Reason(text="only one trial is complete, so there is nothing to compare it with")
-    if found.finalists_alone and len(found.ranked) < 2:
-        text = "only one trial came to the end of the longer runs, so there is nothing to compare it with"
-        return Reason(text=text, remedy=more_confirmed(study.spec, len(found.confirmed) + len(found.refuted) + 1))
+    beside = _confirmed_beside(study)
+    if found.finalists_alone and len({each.number for each in found.ranked} - beside) < 2:
+        text = "only one of the best trials came to the end of the longer runs, so there is nothing to compare it with"
+        n_tried = len(found.confirmed) + len(found.refuted) - len(beside)
+        return Reason(text=text, remedy=more_confirmed(study.spec, n_tried + 1))
     return None
+
+
+def _confirmed_beside(study: OpenStudy) -> set[int]:
+    """Return the number of the trial that is confirmed as the baseline only, not as one of the best; empty without."""
+    return {each.number for each in finalists(study)[study.spec.confirm :]}
 
 
 def _refuted(pick: Recommendation, found: Verdict) -> Reason | None:
@@ -269,11 +276,12 @@ def _defeated(study: OpenStudy, pick: Recommendation, found: Verdict) -> Reason 
     if chosen.tied or len(found.ranked) < 2:
         return None
     better = [each for each in found.ranked if each.tied]
+    n_tried = len(found.confirmed) - len(_confirmed_beside(study))
     text = (
         f"in the search trial #{better[0].number}, {params_text(dict(better[0].params))}, did clearly better than this "
         "on all its seeds, but it was not run on further ones"
     )
-    return Reason(text=text, remedy=more_confirmed(study.spec, len(found.confirmed) + len(better)))
+    return Reason(text=text, remedy=more_confirmed(study.spec, n_tried + len(better)))
 
 
 def _rate(study: OpenStudy, pick: Recommendation, found: Verdict) -> Reason | None:

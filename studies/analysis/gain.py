@@ -12,14 +12,15 @@ OWN = "the present values of the agent"
 
 def gain_line(compared: BaselineComparison) -> str:
     """Return the line that compares a pick with the baseline."""
-    if compared.is_pick:
-        return f"these are {OWN}: the search found none that are better"
     if compared.state != "complete":
         at = "" if compared.left_at is None else f" at {compared.left_at:,} environment steps"
         there = f", with {number_text(compared.value)} where the pick had {number_text(compared.pick_value)}"
         known = at and math.isfinite(compared.value) and math.isfinite(compared.pick_value)
         ended = "were pruned" if compared.state == "pruned" else "failed"
-        return f"{OWN} (#{compared.trial}) {ended}{at}{there if known else ''}"
+        where = " on further seeds" if compared.confirmed else ""
+        return f"{OWN} (#{compared.trial}) {ended}{where}{at}{there if known else ''}"
+    if compared.is_pick:
+        return f"these are {OWN}: none was shown to be better"
     if math.isnan(compared.low):
         between = ""
     else:

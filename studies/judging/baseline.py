@@ -18,7 +18,7 @@ class BaselineComparison:
 
     Attributes:
         trial: Number of the trial of the baseline.
-        state: Its state; `diverged` also if it failed on further seeds.
+        state: Its state; `diverged` also if it did on further seeds, where `confirmed` is True.
         is_pick: Whether it is the pick.
         left_at: Environment steps at which it was pruned; None if it was not.
         confirmed: Whether both were compared on further seeds, rather than on those of the search.
@@ -78,7 +78,7 @@ def compared_with_baseline(history: SearchHistory, verdict: Verdict) -> Baseline
     number = baseline.number
     is_pick = number == pick.number
     if number in verdict.refuted:
-        return BaselineComparison(trial=number, state="diverged", is_pick=is_pick)
+        return BaselineComparison(trial=number, state="diverged", is_pick=is_pick, confirmed=True)
     further = {each.number: each.held_out for each in verdict.confirmed}
     confirmed = number in further and pick.number in further
     known = further if confirmed else {each.number: each for each in verdict.tuning}

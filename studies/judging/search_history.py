@@ -134,9 +134,11 @@ def n_finalists(spec: StudySpec, n_trials: int) -> int:
 
 
 def finalists_text(spec: StudySpec, n_trials: int) -> str:
-    """Return what is confirmed as text: `the best 3`, or `the best 3 and the present values`."""
+    """Return what is confirmed as text: `the best 3`, or `the best 3 and the present values`; "" if nothing is."""
     n = n_finalists(spec, n_trials)
-    return the_best(n) if spec.baseline is None else f"{the_best(n - 1)} and the present values"
+    if spec.baseline is None or not n:
+        return the_best(n) if n else ""
+    return f"{the_best(n - 1)} and the present values"
 
 
 def is_as_long_as_now(spec: StudySpec, confirmation: FrozenTrial) -> bool:

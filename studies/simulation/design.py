@@ -54,12 +54,15 @@ class SearchDesign:
             at_once: Trials that run in step, which is up to the executor of a study. Defaults to None: all.
 
         Raises:
-            StudyError: If its budget is in episodes, its finalists have longer runs, or its pruner cannot be simulated.
+            StudyError: If its budget is in episodes, its finalists have longer runs, it has a baseline, or its pruner
+                cannot be simulated.
         """
         if spec.env_steps is None:
             raise StudyError(f"the budget is {spec.episodes} episodes: a simulation needs it as env_steps.")
         if spec.confirms_longer:
             raise StudyError(f"confirm_env_steps is {spec.confirm_env_steps}: a table has no runs that are longer.")
+        if spec.baseline is not None:
+            raise StudyError(f"baseline is {spec.baseline}, which a simulation has not: leave it out.")
         return cls(
             scheduler=scheduler_of(spec.pruner, spec.pruner_kwargs, spec.report_marks, spec.search_space()),
             n_seeds=len(spec.seeds),

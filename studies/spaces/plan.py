@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from studies.errors import StudyError, nearest
-from studies.spaces.conditions import check_rows, exists, in_order
+from studies.spaces.conditions import check_rows, existing, exists, in_order
 from studies.spaces.spaces import Choice, Fixed, FloatRange, IntRange, Json, Space, is_finite, settle
 
 Row = Mapping[str, Json]
@@ -110,13 +110,18 @@ def checked_baseline(row: Row | None, planned: Sequence[Row], spaces: Mapping[st
         spaces: Search space.
 
     Raises:
-        StudyError: If it is not planned.
+        StudyError: If it is not planned, or lacks a parameter.
     """
     if row is None:
         return None
-    settled = {name: settle(spaces[name], value) for name, value in row.items() if name in spaces}
+    try:
+        settled = {name: _settle(name, spaces[name], value) for name, value in row.items() if name in spaces}
+    except StudyError as error:
+        raise StudyError(f"baseline, {error}") from None
     if settled.keys() != row.keys() or settled not in planned:
         raise StudyError(f"baseline is {dict(row)}, which is not among the first trials or the plan: add it to them.")
+    if lacking := sorted(existing({**dict.fromkeys(spaces), **settled}, spaces).keys() - settled.keys()):
+        raise StudyError(f"baseline is {dict(row)}, without {lacking[0]}: give it, and its trial, all parameters.")
     return settled
 
 

@@ -29,6 +29,8 @@ class Settings(Protocol):
     @property
     def trials(self) -> Sequence[Any]: ...
     @property
+    def baseline(self) -> Mapping[str, Json] | None: ...
+    @property
     def seeds(self) -> Sequence[int]: ...
     @property
     def n_trials(self) -> int: ...
@@ -111,6 +113,8 @@ def check_population_based(spec: Settings) -> None:
         raise StudyError(f"{name} copies members of one agent, and agents is {list(spec.agents)}: give one of them.")
     if spec.trials or canonical_sampler_name(spec.sampler) in GRID_SAMPLERS:
         raise StudyError(f"{name} starts from what a sampler proposes, and this study has a plan: leave it out.")
+    if spec.baseline is not None:
+        raise StudyError(f"baseline is given, but {name} changes the parameters of every trial: leave it out.")
     if spec.n_trials < FEWEST:
         raise StudyError(f"n_trials is {spec.n_trials}: {name} needs at least {FEWEST} members, better 8 to 32.")
     if not metric_of(spec.metric).of_last_part:

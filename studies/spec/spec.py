@@ -98,8 +98,8 @@ class StudySpec(CheckedModel):
         callbacks: Factories of the callbacks of each run, as `module:Class` or `file.py:Class`. Defaults to none.
         first: Parameter sets that are tried before the sampler proposes any; the sampler completes partial ones.
             Excludes a plan or a grid. Defaults to none.
-        baseline: One of `first` or of the plan, such as the present values of an agent, with which the recommendation
-            is compared: it is not pruned, and confirmed too (`studies.judging.baseline`). Defaults to none.
+        baseline: The present values of the agent, as one of `first` or of the plan. The recommendation is compared with
+            their trial, which is not pruned, and confirmed too (`studies.judging.baseline`). Defaults to none.
         warm_start: Finished trials of another study that inform the sampler (`studies.analysis.warm_start`). Excludes a
             plan or a grid. Defaults to none.
         n_trials: Total number of trials, at least 1, existing ones included. With a plan it is the length of the plan.
@@ -268,7 +268,8 @@ class StudySpec(CheckedModel):
                     raise StudyError(f"{name} is for samplers, and this study has a plan: leave it out.")
         spaces = self.search_space()
         object.__setattr__(self, "first", checked_first(self.first, spaces))
-        object.__setattr__(self, "baseline", checked_baseline(self.baseline, (*self.first, *self.trials), spaces))
+        planned = (*self.first, *(() if self.baseline is None else self.plan()))
+        object.__setattr__(self, "baseline", checked_baseline(self.baseline, planned, spaces))
         prior = self.warm_start.trials if self.warm_start is not None else ()
         settled_rows([trial.params for trial in prior], spaces, "trial of the warm start")
 

@@ -105,8 +105,12 @@ def kill_when_paused(n_paused: int) -> None:
     """
     from studies.recording import recorder
 
-    paused, episodes = recorder.Recorder.paused, recorder.Recorder.episodes
+    paused, started, episodes = recorder.Recorder.paused, recorder.Recorder.started, recorder.Recorder.episodes
     numbers: set[int] = set()
+
+    def start(self: Any, number: int, *arguments: Any) -> None:
+        started(self, number, *arguments)
+        numbers.discard(number)
 
     def pause(self: Any, number: int, *arguments: Any, **options: Any) -> None:
         paused(self, number, *arguments, **options)
@@ -114,11 +118,12 @@ def kill_when_paused(n_paused: int) -> None:
 
     def record_and_kill(self: Any, number: int, records: Any) -> None:
         episodes(self, number, records)
-        if len(numbers - {number}) >= n_paused:
+        if len(numbers) >= n_paused:
             self.flush()
             os.killpg(0, signal.SIGKILL)
 
-    recorder.Recorder.paused, recorder.Recorder.episodes = pause, record_and_kill  # type: ignore[method-assign]
+    recorder.Recorder.paused, recorder.Recorder.started = pause, start  # type: ignore[method-assign]
+    recorder.Recorder.episodes = record_and_kill  # type: ignore[method-assign]
 
 
 def set_target(folder: Path, target: Target) -> None:

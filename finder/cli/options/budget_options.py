@@ -71,7 +71,8 @@ Confirm = Annotated[
     int | None,
     typer.Option(
         min=0,
-        help="How many of the best are run again on further seeds at the end (default 3; agents: 0).",
+        help="How many of the best are run again on further seeds at the end; tune: beside the present values of the "
+        "agent (default 3; agents: 0).",
         show_default=False,
         rich_help_panel=_BUDGET,
     ),

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agents.errors import ConfigurationError
-from finder.cli.options import values
 
 if TYPE_CHECKING:
     from finder.cli.options.parameters import SearchOptions
+
+_BUDGETS = {"env_steps", "episodes", "minutes", "total_env_steps"}
+
+_CHECKED = (
+    *_BUDGETS, "horizon", "metric", "executor", "n_jobs", "population", "seeds", "confirm", "confirm_seeds",
+    "confirm_env_steps", "seed", "checkpoint_seconds", "hang_seconds",
+)  # fmt: skip
+"""Arguments of a search that mean the same whatever the agents are."""
 
 
 def check_early(options: SearchOptions, *agents: str) -> None:
@@ -27,26 +34,11 @@ def check_early(options: SearchOptions, *agents: str) -> None:
     from studies.spec.spec import StudySpec
 
     check_names(options.env, *agents)
-    budgets = (options.env_steps, options.episodes, options.minutes, options.total_env_steps)
-    given: dict[str, Any] = {
-        "env_steps": 1 if budgets == (None,) * len(budgets) else options.env_steps,  # a default that fits all others
-        "episodes": options.episodes,
-        "minutes": options.minutes,
-        "total_env_steps": options.total_env_steps,
-        "horizon": options.horizon,
-        "metric": values.one_or_all(options.metric),
-        "seeds": values.seeds(options.seeds),
-        "confirm": options.confirm,
-        "confirm_seeds": options.confirm_seeds,
-        "confirm_env_steps": options.confirm_env_steps,
-        "n_jobs": options.n_jobs,
-        "population": options.population,
-        "seed": options.seed,
-        "checkpoint_seconds": options.checkpoint_seconds,
-        "hang_seconds": options.hang_seconds,
-    }
-    known = {name: value for name, value in given.items() if value is not None}
-    StudySpec(name="flags", agents=agents, env=options.env, **known)
+    given = options.finder_arguments(None)
+    known = {name: given[name] for name in _CHECKED if name in given}
+    if not _BUDGETS & known.keys():
+        known["env_steps"] = 1  # a default that fits all others
+    StudySpec(name="flags", agents=("agent",), env=options.env, **known)
 
 
 def check_names(env: str, *agents: str) -> None:

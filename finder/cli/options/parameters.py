@@ -320,7 +320,7 @@ class SearchOptions:
         """Output options."""
         return Output(self.context.obj, self.json, self.quiet, self.dry_run)
 
-    def finder_arguments(self, observer: Observer) -> dict[str, Any]:
+    def finder_arguments(self, observer: Observer | None) -> dict[str, Any]:
         """Return the flags of the budget and the study as arguments of a finder."""
         return drop_none(
             env_steps=self.env_steps,

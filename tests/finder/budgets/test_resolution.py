@@ -135,6 +135,18 @@ def test_plans_have_fewer_seeds_and_confirmations(
     assert (*counts, chosen.env_steps, chosen.confirm_env_steps) == expected
 
 
+def test_baseline_is_confirmed_beside_the_finalists_but_leaves_nothing_to_choose() -> None:
+    rows = [{"learning_rate": 10.0**-k} for k in range(1, 5)]
+    asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "trials": rows, "confirm": 1}
+
+    def chosen(**fields: Any) -> StudySpec:
+        return within_steps(StudySpec(**asked, **fields, total_env_steps=38_000, horizon=2_000), None, AGENTS)
+
+    assert (chosen().env_steps, chosen().confirm_env_steps) == (2_000, None)  # 4 x 3 runs and 5 are 17 runs
+    own = chosen(baseline=rows[0])  # 5 more
+    assert (len(own.seeds), own.env_steps, own.confirm_env_steps) == (2, 2_000, None)
+
+
 def test_lengths_of_finalists_suit_the_long_run() -> None:
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": {"gamma": "0.9:0.99"}}
 

@@ -18,6 +18,7 @@ from studies import load_study
 from studies.analysis.conclusion import conclusion
 from studies.analysis.status import study_status
 from studies.errors import StudyError
+from studies.judging.confirmation import verdict
 
 ENV = "fakes:TwoStep-v0"
 QUICK: dict[str, Any] = {"fixed": SMALL_PPO, "seeds": 1, "n_jobs": 1, "progress": False, "pruner": "none"}
@@ -181,7 +182,7 @@ def test_given_number_of_further_seeds_is_kept(speed: list[float], spent: list[f
 def test_confirmation_is_left_out_without_time(
     speed: list[float], spent: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Limit, "confirm_seeds", lambda self, n_trials: 0)  # see `test_limit.py`
+    monkeypatch.setattr(Limit, "confirm_seeds", lambda self, n_trials, **_: 0)  # see `test_limit.py`
     with grid(None, minutes=2, confirm=1, confirm_seeds=2).study as study:
         assert study.confirmation_trials() == []
         assert "not confirmed on further seeds yet" in conclusion(study).certainty
@@ -200,18 +201,52 @@ def test_number_of_trials_is_chosen_for_a_sampler(
         assert len(study.trials()) == 4
 
 
-@pytest.mark.slow
-def test_larger_budget_runs_further_trials_after_a_confirmation(storage: str) -> None:
-    given = {**QUICK, "confirm": 1, "confirm_seeds": 1, "storage": storage, "executor": "inline", "study_name": "s"}
-    numbers = []
-    for total in (1_500, 1_500, 3_000):
+class TestLargerBudgets:
+    """Studies whose confirmation has begun, and which get a larger budget."""
+
+    def tune(self, storage: str, total: int, **given: Any) -> Any:
+        options = {**QUICK, "confirm": 2, "storage": storage, "executor": "inline", "study_name": "s", **given}
         space = {"learning_rate": "1e-4:1e-2:log"}
-        with tune("ppo", ENV, space, total_env_steps=total, env_steps=250, **given).study as study:
-            numbers.append((len(study.trials()), len(study.confirmation_trials()) > 0))
-            assert study_status(study).complete
-    assert numbers[0] == numbers[1]
-    assert numbers[0][1]
-    assert numbers[2][0] >= numbers[0][0] + 4
+        return tune("ppo", ENV, space, total_env_steps=total, env_steps=250, **options).study
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("given", [{}, {"confirm_seeds": 1}])
+    def test_they_run_further_trials_and_confirm_all_finalists(self, storage: str, given: Any) -> None:
+        numbers = []
+        for total in (6_000, 6_000, 16_000):
+            with self.tune(storage, total, **given) as study:
+                numbers.append(len(study.trials()))
+                assert len(study.confirmation_trials()) >= 2
+                assert study_status(study).complete
+        assert numbers[0] == numbers[1]
+        assert numbers[2] >= numbers[0] + 8
+
+    @pytest.mark.slow
+    def test_they_do_so_after_an_interruption(self, storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        with self.tune(storage, 6_000) as study:
+            n_trials = len(study.trials())
+
+        def interrupt(self: Any, at_once: int) -> int:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Limit, "n_added", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                self.tune(storage, 16_000)
+        with self.tune(storage, 16_000) as study:
+            assert len(study.trials()) >= n_trials + 8
+
+    @pytest.mark.slow
+    def test_more_confirmations_are_what_they_are_for_if_they_are_asked_for(self, storage: str) -> None:
+        numbers = []
+        for total, seeds in ((6_000, 2), (16_000, 4)):
+            with self.tune(storage, total, confirm_seeds=seeds) as study:
+                numbers.append(len(study.trials()))
+                assert study_status(study).complete
+                confirmed = verdict(study).confirmed
+                assert len(confirmed) >= 2
+                assert {len(each.seed_values) for each in confirmed} == {seeds}
+        assert numbers[0] == numbers[1]
 
 
 @pytest.mark.slow
@@ -244,9 +279,9 @@ def test_trials_are_added_while_there_is_time(
     given = {**QUICK, "confirm": 1, "confirm_seeds": 1, "storage": storage, "executor": "inline"}
     space = {"learning_rate": "1e-4:1e-2:log"}
     with tune("ppo", ENV, space, minutes=2, env_steps=250, **given).study as study:
-        n_chosen = 3  # 113 s of 25 s each, one of which is reserved for the confirmation
+        n_chosen = 2  # 113 s of 25 s each, two of which are reserved for the confirmation
         assert study.spec.n_trials == len(study.trials()) == n_chosen + 3
-        assert len(study.confirmation_trials()) == 1
+        assert len(study.confirmation_trials()) == 2
     left += [5]
     with tune("ppo", ENV, space, minutes=2, env_steps=250, **given).study as study:
         assert len(study.trials()) == n_chosen + 3  # its search was over

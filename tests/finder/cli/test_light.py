@@ -17,11 +17,12 @@ print("code", code, "loaded", *(name for name in {heavy!r} if name in sys.module
 HEAVY = ("tensorflow", "keras", "optuna", "pandas", "scipy", "sqlalchemy", "plotly", "gymnasium")
 
 
-def loaded(finder: Any, *words: str, before: str = "", code: int = 0) -> list[str]:
+def loaded(finder: Any, *words: str, before: str = "", code: int = 0, says: str = "") -> list[str]:
     script = LOADED.replace("import studies.servers.dashboard\n", "") if not before else LOADED
     done = finder.python("-c", script.format(words=list(words), heavy=HEAVY, before=before))
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith(f"code {code} loaded"), done.stderr
+    assert says in done.stderr
     return last.removeprefix(f"code {code} loaded").split()
 
 
@@ -33,21 +34,24 @@ def test_help_imports_no_heavy_packages(finder: Any, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "says"),
     [
-        ["lr", "ppoo", "--env", "CartPole-v1"],
-        ["opt", "ppo", "--env", "CartPole-v9"],
-        ["tune", "bc-ppoo", "--env", "CartPole-v1"],
-        ["agents", "dqn,ppo", "--env", "CartPole-v1"],
-        ["lr", "ppo", "--env", ""],
-        ["tune", "ppo", "--env", "CartPole-v1", "--episodes", "9", "--minutes", "3"],
-        ["tune", "ppo", "--env", "CartPole-v1", "--env-steps", "100", "--confirm-env-steps", "50"],
-        ["agents", "ppo", "dqn", "--env", "CartPole-v1", "--metric", "score"],
-        ["opt", "ppo", "--env", "CartPole-v1", "--seeds", "0"],
+        (["lr", "ppoo", "--env", "CartPole-v1"], "'ppoo'"),
+        (["opt", "ppo", "--env", "CartPole-v9"], "CartPole-v9"),
+        (["tune", "bc-ppoo", "--env", "CartPole-v1"], "ppoo"),
+        (["agents", "dqn,ppo", "--env", "CartPole-v1"], "finder agents dqn ppo"),
+        (["lr", "ppo", "--env", ""], "--env is ''"),
+        (["tune", "ppo", "--env", "CartPole-v1", "--episodes", "9", "--minutes", "3"], "minutes is for runs in"),
+        (
+            ["tune", "ppo", "--env", "CartPole-v1", "--env-steps", "100", "--confirm-env-steps", "50"],
+            "fewer than the 100",
+        ),
+        (["agents", "ppo", "dqn", "--env", "CartPole-v1", "--metric", "score"], "there is no metric 'score'"),
+        (["opt", "ppo", "--env", "CartPole-v1", "--seeds", "0"], "0 is not a number of seeds"),
     ],
 )
-def test_mistakes_are_refused_without_tensorflow(finder: Any, words: list[str]) -> None:
-    assert not {"tensorflow", "keras"} & set(loaded(finder, *words, code=2))
+def test_mistakes_are_refused_without_tensorflow(finder: Any, words: list[str], says: str) -> None:
+    assert not {"tensorflow", "keras"} & set(loaded(finder, *words, code=2, says=says))
 
 
 @pytest.mark.parametrize("command", ["studies", "show", "best", "report"])

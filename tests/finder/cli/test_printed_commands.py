@@ -32,6 +32,8 @@ def test_program_is_named_as_it_was_started(program: Path, monkeypatch: pytest.M
         "Next  'an env/bin/finder' best s   how to use it",
         "      python train.py              the long run",
     ]
+    monkeypatch.chdir(program.parent)
+    assert "Next  ./finder best s " in printed(capsys)
     (elsewhere := program.parents[2] / "elsewhere").mkdir()
     monkeypatch.chdir(elsewhere)
     assert f"Next  '{program}' best s" in printed(capsys)

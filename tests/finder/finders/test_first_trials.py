@@ -77,5 +77,9 @@ def test_present_values_are_the_baseline_if_the_space_contains_them() -> None:
     assert baseline("ppo", {"learning_rate": "1e-5:1e-1:log"}, pruner="pbt") is None  # which changes while it trains
     assert baseline("ppo", {"learning_rate": "1e-5:1e-1:log", "n_steps": "7,9"}) is None
     assert baseline("ppo", {"ent_coef": "1e-8:0.1:log"}) == {"ent_coef": 1e-8}  # in place of 0
+    assert baseline("ppo", {"ent_coef": "0.01:0.1:log"}) is None
+    first = ({"learning_rate": 1e-3}, {"learning_rate": 2e-3})
+    for n_trials, expected in ((2, None), (3, present)):  # the present values are tried last
+        assert baseline("ppo", {"learning_rate": "1e-5:1e-1:log"}, first=first, n_trials=n_trials) == expected
     conditional = {"optimizer": "adam,sgd", "optimizer.momentum": "0.5:0.9@optimizer=sgd"}
     assert baseline("sac", conditional) == {"optimizer": "adam"}

@@ -431,7 +431,7 @@ def test_finalist_without_rival_in_longer_runs_is_not_safe(confirms: int):
             else:
                 recorder.failed(ask.number, "NaN", diverged=True)
     found = conclusion(study)
-    assert found.lines[2].startswith("not safe: only one trial came to the end of the longer runs")
+    assert found.lines[2].startswith("not safe: only one of the best trials came to the end of the longer runs")
     assert found.reasons[0].remedy is not None
     assert found.reasons[0].remedy.options == {"confirm": confirms + 1, "confirm_env_steps": 3000}
 

@@ -73,6 +73,11 @@ def test_spec_defaults() -> None:
         ({"first": [{"learning_rate": 0.1}], "trials": [{"learning_rate": 0.1}]}, ["first is for samplers"]),
         ({"baseline": {"learning_rate": 0.1}}, ["baseline is {'learning_rate': 0.1}", "add it to them"]),
         ({"baseline": {"gamma": 0.1}, "first": [{"learning_rate": 0.1}]}, ["baseline is {'gamma': 0.1}"]),
+        ({"baseline": {"learning_rate": 9.0}, "first": [{"learning_rate": 0.1}]}, ["baseline, learning_rate", "9.0"]),
+        (
+            {"baseline": {"gamma": 0.9}, "first": [{"gamma": 0.9}], "params": {"gamma": "0.8:1", "tau": "0:1"}},
+            ["without tau: give it, and its trial, all parameters"],
+        ),
         ({"agents": ("a", "b"), "trials": [{"learning_rate": 0.1}]}, ["'agent'"]),
         ({"agents": ("a", "b"), "params": {"agent": ["a", "c"]}}, ["agent"]),
     ],
