@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TARGET = 0.95
 """Share of the minutes that a search is planned for; the rest is for what was not measured."""
 
-_SMALLER_DESIGNS: tuple[tuple[float, dict[str, int | None]], ...] = (
+_SMALLER_DESIGNS: tuple[tuple[float, dict[str, Any]], ...] = (
     (1, {"seeds": 2}),
     (1, {"seeds": 1}),
     (1, {"seeds": 1, "factor": 2, "confirm_seeds": 3}),
@@ -43,7 +43,7 @@ cost these lead to the best picks: at equal length of runs three seeds are hardl
 of twice the length are as good as a whole search of this length (benchmarks/results/designs.md). One further seed of
 each finalist would do as well for the pick, but could not say how sure it is."""
 
-_OF_ONE_LENGTH: tuple[tuple[float, dict[str, int | None]], ...] = (
+_OF_ONE_LENGTH: tuple[tuple[float, dict[str, Any]], ...] = (
     (1, {"seeds": 2}),
     (1, {"seeds": 1}),
     (2, {"seeds": 1, "confirm_seeds": 3}),
