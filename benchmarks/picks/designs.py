@@ -64,7 +64,7 @@ class Design(NamedTuple):
 
 HEAD = "trials | seeds | finalists x further seeds | length of runs | of finalists'"
 
-RUNS = ((3, 3, 5), (2, 3, 5), (1, 3, 5), (1, 3, 3), (1, 2, 3))
+RUNS = ((3, 3, 5), (2, 3, 5), (1, 3, 5), (1, 5, 5), (1, 6, 5), (1, 3, 3), (1, 2, 3))
 LONGER = ((1, 3, 3, 2), (1, 2, 3, 2), (1, 2, 2, 2), (1, 3, 1, 2))
 """Seeds, finalists, their further seeds, and where finalists run longer the factor; the default ones first."""
 

@@ -12,7 +12,15 @@ from finder.budgets.earlier import EarlierStudy, earlier_study, with_choices_of
 from finder.budgets.estimating import AgentOf, Measured, longest_episode_of, make_plan, measured_search
 from finder.budgets.limit import Limit
 from finder.budgets.meters import Meter, StepMeter, TimeMeter
-from finder.budgets.resolution import chooses_trials, refuse_contradictions, within_minutes, within_steps
+from finder.budgets.resolution import (
+    chooses_finalists,
+    chooses_trials,
+    finalists_of,
+    preferred,
+    refuse_contradictions,
+    within_minutes,
+    within_steps,
+)
 from finder.budgets.search_plan import SearchPlan, chosen_text, counted_minutes
 from finder.executors.executor import Executor
 from finder.executors.preparation import n_trials_of
@@ -101,6 +109,7 @@ class BudgetedSearch:
             together=together,
             adjusts_seeds="confirm_seeds" not in asked.model_fields_set,
             chooses_trials=chooses_trials(asked),
+            chooses_finalists=chooses_finalists(asked) and spec.confirm >= finalists_of(n_trials_of(spec)),
         )
 
     def _notes(self) -> tuple[str, ...]:
@@ -123,7 +132,7 @@ class BudgetedSearch:
 
     def _fewer(self) -> str:
         """Return which numbers were reduced, as text; empty if none were."""
-        asked, spec = self.asked, self.spec
+        asked, spec = preferred(self.asked), self.spec
         if self.earlier is not None:
             return ""
         pairs = [

@@ -62,18 +62,18 @@ def earlier_study(
 
 
 def with_choices_of(spec: StudySpec, earlier: StudySpec) -> StudySpec:
-    """Return a spec with what was chosen for an earlier study: steps of each run, fewer seeds and confirmations.
+    """Return a spec with what was chosen for an earlier study: steps of each run, its seeds and finalists.
 
-    More confirmations than by default were those for which there was time left.
+    More further seeds than by default were those for which there was time left.
     """
-    if not spec.chooses_budget:
+    if not spec.has_limit:
         return spec
-    chosen: dict[str, Any] = {"env_steps": earlier.env_steps}
+    chosen: dict[str, Any] = {"env_steps": earlier.env_steps} if spec.chooses_budget else {}
     if earlier.baseline is None:
         chosen["baseline"] = None
     left_open = {"seeds", "confirm", "confirm_seeds", "confirm_env_steps"} - spec.model_fields_set
     if "confirm" in left_open:
-        chosen["confirm"] = min(spec.confirm, earlier.confirm)
+        chosen["confirm"] = earlier.confirm
     if "confirm_seeds" in left_open:
         chosen["confirm_seeds"] = min(spec.confirm_seeds, earlier.confirm_seeds)
     if "confirm_env_steps" in left_open and spec.confirm:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Container, Iterable, Mapping
 
 from finder.budgets.meters import Meter
+from finder.budgets.resolution import with_n_trials
 from finder.budgets.search_plan import counted_minutes
 from finder.executors.preparation import n_trials_of
 from studies.adapters.expected_pruning import Course, Stage, at_most, expected_courses
@@ -37,6 +38,7 @@ class Limit:
         adjusts_seeds: Whether the number of further seeds of the confirmation may change. Defaults to True.
         chooses_trials: Whether the budget determines the number of trials: there may be fewer than planned, and further
             ones when all have ended. Defaults to False.
+        chooses_finalists: Whether there are more finalists with further trials. Defaults to False.
 
     Attributes:
         chooses_trials: See above.
@@ -50,9 +52,10 @@ class Limit:
         together: bool,
         adjusts_seeds: bool = True,
         chooses_trials: bool = False,
+        chooses_finalists: bool = False,
     ) -> None:
         self._spec, self._meter = spec, meter
-        self.chooses_trials = chooses_trials
+        self.chooses_trials, self._chooses_finalists = chooses_trials, chooses_finalists
         self._together, self._adjusts_seeds = together, adjusts_seeds
         self._running: dict[int, int] = {}  # trial -> number of its seeds
         self._counted: dict[int, int] = {}  # trial -> environment steps that are recorded already
@@ -83,8 +86,11 @@ class Limit:
     @property
     def reserve(self) -> float:
         """The part of the budget that is kept for the confirmation."""
-        n = n_finalists(self._spec, n_trials_of(self._spec))
-        return self._confirmation(n, self._spec.confirm_seeds) if n else 0.0
+        return self._reserve_of(self._spec)
+
+    def _reserve_of(self, spec: StudySpec) -> float:
+        n = n_finalists(spec, n_trials_of(spec))
+        return self._confirmation(n, spec.confirm_seeds) if n else 0.0
 
     def check(self) -> None:
         """Raise `BudgetSpent` if the budget is spent; only once, as running trials report while they are stopped."""
@@ -114,7 +120,7 @@ class Limit:
         fits = 0
         for n in range(1, n_rows + 1):
             cost = self._meter.batch(self._course(n), len(self._spec.seeds), starts=False) + self._meter.compilation(n)
-            if self._meter.spent() + cost + self.reserve > self._meter.limit:
+            if self._meter.spent() + cost + self._reserve_of(self._grown(n)) > self._meter.limit:
                 break
             fits = n
         return fits
@@ -122,6 +128,15 @@ class Limit:
     def n_added(self, at_once: int) -> int:
         """Return how many trials to add now that all have ended, at most as many as run at the same time."""
         return self.n_further(at_once) if self.chooses_trials else 0
+
+    def grow(self, n_added: int) -> StudySpec:
+        """Record that so many trials are added, and return the study with the new numbers of trials and finalists."""
+        self._spec = self._grown(n_added)
+        return self._spec
+
+    def _grown(self, n_added: int) -> StudySpec:
+        n_trials = n_trials_of(self._spec) + n_added
+        return with_n_trials(self._spec, n_trials, chooses=self._chooses_finalists)
 
     def begun(self, number: int, n_seeds: int, counted: int = 0) -> None:
         """Record that a trial with so many seeds has begun, or continues after so many recorded environment steps."""

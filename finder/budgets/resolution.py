@@ -43,6 +43,16 @@ cost these lead to the best picks: at equal length of runs three seeds are hardl
 of twice the length are as good as a whole search of this length (benchmarks/results/designs.md). One further seed of
 each finalist would do as well for the pick, but could not say how sure it is."""
 
+_OF_SAMPLERS = (
+    (1, {"confirm": 3}),
+    (1, {"factor": 2, "confirm_seeds": 3, "confirm": 3}),
+    *_SMALLER_DESIGNS[3:],
+)
+"""The same of searches with a sampler, after `preferred`."""
+
+_MOST_FINALISTS = 16
+"""Most finalists of a search with a sampler."""
+
 _OF_ONE_LENGTH: tuple[tuple[float, dict[str, Any]], ...] = (
     (1, {"seeds": 2}),
     (1, {"seeds": 1}),
@@ -92,6 +102,38 @@ def refuse_contradictions(spec: StudySpec) -> None:
             f"leave out env_steps (--env-steps), {'' if spec.plan() else 'n_trials (--n-trials), '}or {field} "
             f"(--{field.replace('_', '-')})."
         )
+
+
+def preferred(spec: StudySpec) -> StudySpec:
+    """Return a study as it is within a large budget: trials of a sampler have one seed each, and more are confirmed.
+
+    Where a sampler proposes trials, further seeds of finalists say more than seeds of all trials: at full length, 20
+    trials of one seed with 5 finalists find as good picks as those of three seeds with 3, at 0.7 times the cost, and 44
+    of one seed with 6 finalists better ones than of three, at 0.6 times (benchmarks/results/designs.md).
+
+    Args:
+        spec: The study as it was requested. What was given, and without a confirmation the seeds, remain.
+    """
+    if not spec.has_limit or spec.plan() or not spec.confirm or is_population_based(spec.pruner):
+        return spec
+    own: dict[str, Any] = {"seeds": spec.seeds[:1], "confirm": finalists_of(n_trials_of(spec))}
+    return spec.model_copy(update={name: value for name, value in own.items() if name not in spec.model_fields_set})
+
+
+def finalists_of(n_trials: int) -> int:
+    """Return how many of so many trials of a sampler are confirmed: 5 of 20 to 40, fewer of less, 1 in 8 of more."""
+    return max(3, min(n_trials // 4, 5), min(n_trials // 8, _MOST_FINALISTS))
+
+
+def chooses_finalists(spec: StudySpec) -> bool:
+    """Return whether a budget of the whole search chooses the number of finalists for that of the trials."""
+    return chooses_trials(spec) and spec.confirm > 0 and "confirm" not in spec.model_fields_set
+
+
+def with_n_trials(spec: StudySpec, n_trials: int, *, chooses: bool) -> StudySpec:
+    """Return a study with so many trials, and if they are to be chosen with as many finalists as suit them."""
+    confirm = finalists_of(n_trials) if chooses else spec.confirm
+    return spec.model_copy(update={"n_trials": n_trials, "confirm": confirm})
 
 
 def chooses_trials(spec: StudySpec) -> bool:
@@ -170,14 +212,15 @@ def within_steps(spec: StudySpec, at_once: int | None, agents: Mapping[str, Agen
     return _resolved(spec, budget, least_steps(agents))
 
 
-def _resolved(spec: StudySpec, budget: _Budget, least: int) -> StudySpec:
+def _resolved(asked: StudySpec, budget: _Budget, least: int) -> StudySpec:
+    spec, chooses = preferred(asked), chooses_finalists(asked)
     if spec.env_steps is not None:
-        n_trials = _most_trials(spec, budget, 1)
-        if n_trials is None:
+        most = _with_most_trials(spec, budget, 1, chooses=chooses)
+        if most is None:
             one = budget.cost(spec.model_copy(update={"n_trials": 1}))
             what = f"1 trial of {counted(spec.env_steps, 'environment step')} with {counted(len(spec.seeds), 'seed')}"
             raise _too_little(budget, one, what)
-        return with_budget(spec, spec.env_steps, n_trials)
+        return most
     longest = LARGEST if spec.horizon is None else max(least, spec.horizon)
     if spec.confirm_env_steps is not None:
         if spec.confirm_env_steps < least:
@@ -186,7 +229,7 @@ def _resolved(spec: StudySpec, budget: _Budget, least: int) -> StudySpec:
                 "something: give at least as many (--confirm-env-steps), or leave it out."
             )
         longest = min(longest, spec.confirm_env_steps)
-    design, env_steps = _long_enough(_Design(spec, least, longest), budget)
+    design, env_steps = _long_enough(_Design(spec, least, longest), budget, asked)
     n_trials = n_trials_of(design.spec)
     if env_steps is None:
         needed = budget.cost(design.of(least))
@@ -198,7 +241,10 @@ def _resolved(spec: StudySpec, budget: _Budget, least: int) -> StudySpec:
     if env_steps < design.most:
         return design.of(max(least, _rounded_down(env_steps)))
     chosen = design.of(design.most)
-    return with_budget(chosen, design.most, _most_trials(chosen, budget, n_trials) if chooses_trials(spec) else None)
+    if not chooses_trials(asked):
+        return chosen
+    more = _with_most_trials(chosen, budget, n_trials, chooses=chooses and chosen.confirm >= finalists_of(n_trials))
+    return chosen if more is None else more
 
 
 class _Design(NamedTuple):
@@ -235,39 +281,49 @@ class _Design(NamedTuple):
         return _largest(lambda steps: budget.cost(self.of(steps)), budget.amount, self.least, self.most)
 
 
-def _long_enough(design: _Design, budget: _Budget) -> tuple[_Design, int | None]:
-    """Return the largest design with runs that are long enough, else the smallest; its steps, None if too few."""
+def _long_enough(design: _Design, budget: _Budget, asked: StudySpec) -> tuple[_Design, int | None]:
+    """Return the largest design with runs that are long enough, else the smallest; its steps, None if too few.
+
+    Args:
+        design: The first one.
+        budget: The budget.
+        asked: The study as it was requested: what was given remains.
+    """
     long_run = min(long_run_steps(design.spec.horizon), design.longest)
     env_steps = design.steps_within(budget)
-    for part, smaller in _smaller_designs(design):
+    for part, smaller in _smaller_designs(design, asked):
         if env_steps is not None and design.reach(env_steps) >= long_run // part:
             break
         design, env_steps = smaller, smaller.steps_within(budget)
     return design, env_steps
 
 
-def _smaller_designs(asked: _Design) -> Iterator[tuple[float, _Design]]:
-    """Yield `_SMALLER_DESIGNS` of a study, with what is at its default.
+def _smaller_designs(first: _Design, asked: StudySpec) -> Iterator[tuple[float, _Design]]:
+    """Yield smaller designs of a study, with what is at its default.
 
     Without a confirmation the seeds remain, as nothing else shows how sure the pick is.
     """
-    spec = asked.spec
-    given = {*spec.model_fields_set, *(["n_trials"] if spec.plan() else []), *([] if spec.confirm else ["seeds"])}
+    spec = first.spec
+    given = {*asked.model_fields_set, *(["n_trials"] if spec.plan() else []), *([] if spec.confirm else ["seeds"])}
     given.discard("baseline")  # set by the search itself
     several = min(spec.confirm, n_trials_of(spec)) > 1  # a single one is chosen already
     chooses = several and "confirm_env_steps" not in given and not is_population_based(spec.pruner)
-    for part, design in _SMALLER_DESIGNS if chooses else _OF_ONE_LENGTH:
+    of_plans_or_samplers = _SMALLER_DESIGNS if spec.plan() else _OF_SAMPLERS
+    for part, design in of_plans_or_samplers if chooses else _OF_ONE_LENGTH:
         own: dict[str, Any] = {name: n for name, n in design.items() if name not in {*given, "factor"}}
         if "seeds" in own:
             own["seeds"] = spec.seeds[: own["seeds"]]
         if "n_trials" in own:
             own["n_trials"] = max(own["n_trials"], len(spec.first))
-        yield part, asked._replace(spec=spec.model_copy(update=own), factor=design.get("factor", 1))
+        yield part, first._replace(spec=spec.model_copy(update=own), factor=design.get("factor", 1))
 
 
-def _most_trials(spec: StudySpec, budget: _Budget, least: int) -> int | None:
-    """Return the largest number of trials within a budget, None if `least` of them cost more."""
-    return _largest(lambda n: budget.cost(spec.model_copy(update={"n_trials": n})), budget.amount, least, _MOST_TRIALS)
+def _with_most_trials(spec: StudySpec, budget: _Budget, least: int, *, chooses: bool) -> StudySpec | None:
+    """Return the study with the most trials within a budget, None if `least` of them cost more."""
+    n_trials = _largest(
+        lambda n: budget.cost(with_n_trials(spec, n, chooses=chooses)), budget.amount, least, _MOST_TRIALS
+    )
+    return None if n_trials is None else with_n_trials(spec, n_trials, chooses=chooses)
 
 
 def _too_little(budget: _Budget, needed: float, what: str, instead: str = "shorter runs") -> StudyError:

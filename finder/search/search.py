@@ -169,7 +169,8 @@ class Search:
             return False
         n = self._limit.n_added(self._executor.trials_at_once(len(self.spec.seeds)))
         if n:
-            with_counts(self.study, n_trials=self.spec.n_trials + n)
+            grown = self._limit.grow(n)
+            with_counts(self.study, n_trials=grown.n_trials, confirm=grown.confirm)
             self.study = self.recorder.refresh()
             self._observer.trials_added(n)
         return n > 0

@@ -252,3 +252,16 @@ def test_promoted_trials_are_not_pruned_at_rungs_that_they_have_passed() -> None
     pruned = limit.rung(200, worst, set())
     assert 3 not in pruned
     assert 2 in pruned
+
+
+def test_further_trials_have_further_finalists() -> None:
+    space = {"trials": (), "params": {"learning_rate": "1e-5:1e-1:log"}}
+    own = spec(pruner="none", n_trials=40, confirm=5, confirm_seeds=1, env_steps=100, **space)
+    limit = Limit(own, StepMeter(10_000), together=True, chooses_trials=True, chooses_finalists=True)
+    assert limit.reserve == 500
+    assert limit.n_further(8) == 8
+    grown = limit.grow(8)
+    assert (grown.n_trials, grown.confirm, limit.reserve) == (48, 6, 600)
+    assert Limit(own, StepMeter(10_000), together=True).grow(8).confirm == 5
+    tight = Limit(own, StepMeter(1_390), together=True, chooses_trials=True, chooses_finalists=True)
+    assert tight.n_further(8) == 7, "the eighth would be one of 48, of which six are confirmed"

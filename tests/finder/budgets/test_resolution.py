@@ -79,8 +79,10 @@ def test_what_a_long_run_leaves_goes_to_further_trials_of_a_sampler() -> None:
 @pytest.mark.parametrize(
     ("horizon", "given", "expected"),
     [  # 50,000 steps: seeds, trials, finalists, further seeds, and the steps of each run of the search and beyond
-        (600, {}, (3, 22, 3, 5, 600, None)),  # 75 runs can be as long as the long run, with time for two trials
-        (900, {}, (2, 20, 3, 5, 900, None)),  # 55 runs; 75 would be shorter
+        (600, {}, (1, 53, 6, 5, 600, None)),  # 83 runs as long as the long run, 30 of them of finalists
+        (900, {}, (1, 30, 5, 5, 900, None)),  # 55 runs
+        (900, {"seeds": 2}, (2, 20, 3, 5, 900, None)),  # 55 runs; 65 would be shorter
+        (1_200, {}, (1, 26, 3, 5, 1_200, None)),  # 41 runs; 45 would be shorter
         (1_400, {}, (1, 20, 3, 5, 1_400, None)),  # 35 runs
         (1_900, {}, (1, 34, 3, 3, 950, 1_900)),  # 20 runs and 9 twice as long: 38 runs, with time for 14 trials
         (3_000, {}, (1, 21, 2, 3, 1_500, 3_000)),  # 32 runs; 38 would be shorter than it, twice as long
@@ -156,8 +158,9 @@ def test_lengths_of_finalists_suit_the_long_run() -> None:
     for horizon in (30_000, 30_001):  # runs of half of it are rounded up
         own = chosen(horizon=horizon, total_env_steps=1_000_000)
         assert (own.confirm, own.confirm_seeds, own.confirm_env_steps) == (3, 3, horizon)
-    rich = chosen(confirm_env_steps=10_000, total_env_steps=10_000_000)
-    assert (len(rich.seeds), rich.confirm, rich.confirm_seeds, rich.env_steps) == (3, 3, 5, 10_000)
+    rich = chosen(confirm_env_steps=10_000, total_env_steps=2_000_000)
+    assert (len(rich.seeds), rich.n_trials, rich.confirm, rich.confirm_seeds) == (1, 125, 15, 5)  # 200 runs
+    assert rich.env_steps == 10_000
     alone = chosen(n_trials=1, horizon=50_000, total_env_steps=49_000)  # nothing is confirmed
     assert (alone.confirm_env_steps, alone.env_steps) == (None, 48_900)
     with pytest.raises(StudyError, match="confirm_env_steps is 100, but a run needs 500 environment steps to say some"):

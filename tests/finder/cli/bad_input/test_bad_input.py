@@ -83,7 +83,7 @@ MISTAKES = {
     "negative episodes": (("lr", *PPO, "--episodes", "-5"), "'--episodes': it should be greater than or equal to 1"),
     "two budgets": (("lr", *PPO, "--env-steps", "5", "--episodes", "5"), "env_steps and episodes"),
     "no trials": (("tune", *PPO, "--n-trials", "0"), "'--n-trials': it should be greater than or equal to 1"),
-    "no seeds": (("lr", *PPO, "--seeds", "0"), "seeds must be >= 1"),
+    "no seeds": (("lr", *PPO, "--seeds", "0"), "seeds: 0 is not a number of seeds"),
     "equal seeds": (("lr", *PPO, "--seeds", "1,1"), "seeds"),
     "no jobs": (("lr", *PPO, "--n-jobs", "0"), "'--n-jobs': it should be greater than or equal to 1"),
     "no name": (("lr", *PPO, "--study-name", ""), "'--study-name': give a name"),

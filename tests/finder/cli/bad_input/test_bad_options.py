@@ -59,7 +59,7 @@ RATES = [
     Mistake("lr PPO --range-test --n-rates 0", "N must be", "0"),
     Mistake("lr PPO --range-test --start-lr nan", "start_lr", "finite"),
     Mistake("lr PPO --range-test --end-lr inf", "end_lr", "finite"),
-    Mistake("lr PPO --range-test --seeds 0", "seeds must be >= 1", "0"),
+    Mistake("lr PPO --range-test --seeds 0", "seeds: 0 is not a number of seeds", "from 1"),
     Mistake("lr PPO --optimizer-name critc", "critc", "Did you mean critic"),
     Mistake("opt PPO --rates owm", "--rates is 'owm'", "1e-4,1e-3"),
     Mistake("opt PPO --rates 1e-3,nan", "--rates has nan", "finite number above 0"),
@@ -70,7 +70,7 @@ RATES = [
 
 SEEDS = [
     Mistake("lr PPO --seeds abc", "--seeds is 'abc'", "how many, such as 3"),
-    Mistake("lr PPO --seeds -1", "seeds must be >= 1", "-1"),
+    Mistake("lr PPO --seeds -1", "seeds: -1 is not a number of seeds", "from 1"),
     Mistake("lr PPO --seeds 1.5", "--seeds is '1.5'", "how many, such as 3"),
     Mistake("lr PPO --seeds ,", "--seeds is ','", "how many, such as 3"),
     Mistake("lr PPO --seeds=-1,2", "-1", "greater than or equal to 0"),
