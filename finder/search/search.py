@@ -182,7 +182,8 @@ class Search:
         if self.recorder.is_led_elsewhere:
             if not is_confirming(self.study):
                 return self._wait()  # the leading process may extend the search
-        else:
+        elif not is_confirming(self.study):
+            self._choose_finalists()
             store_confirmed_budget(self.study)
         if not (n := self.recorder.n_to_confirm()):
             return bool(self.recorder.n_elsewhere) and self._wait()
@@ -196,6 +197,13 @@ class Search:
         self._observer.confirmation_begins(n)
         self._executor.run(lambda: self._next(self.recorder.ask_confirmation), self)
         return True
+
+    def _choose_finalists(self) -> None:
+        """Set the number of finalists for the trials that were run, if the budget chooses it: there may be fewer."""
+        confirm = None if self._limit is None else self._limit.n_finalists(study_status(self.study).n_ended)
+        if confirm not in (None, self.spec.confirm):
+            with_counts(self.study, confirm=confirm)
+            self.study = self.recorder.refresh()
 
     def _wait(self) -> bool:
         self._observer.others_run(self.recorder.n_elsewhere)

@@ -262,6 +262,8 @@ def test_further_trials_have_further_finalists() -> None:
     assert limit.n_further(8) == 8
     grown = limit.grow(8)
     assert (grown.n_trials, grown.confirm, limit.reserve) == (48, 6, 600)
+    assert [limit.n_finalists(n) for n in (4, 16, 20, 47, 48, 200)] == [3, 4, 5, 5, 6, 16]
     assert Limit(own, StepMeter(10_000), together=True).grow(8).confirm == 5
+    assert Limit(own, StepMeter(10_000), together=True).n_finalists(8) is None
     tight = Limit(own, StepMeter(1_390), together=True, chooses_trials=True, chooses_finalists=True)
     assert tight.n_further(8) == 7, "the eighth would be one of 48, of which six are confirmed"
