@@ -197,7 +197,7 @@ def budgeted_search(
     earlier = earlier_study(spec, storage, is_named=is_named)
     measured = None
     if spec.minutes is not None or is_dry_run():
-        measured = measured_search(spec, agent_of, executor, why_alone)
+        measured = measured_search(preferred(spec), agent_of, executor, why_alone)
     return BudgetedSearch(
         spec=_chosen(spec, earlier, measured, search),
         asked=spec,
@@ -230,5 +230,5 @@ def _chosen(
     if spec.minutes is not None:
         assert measured is not None
         return within_minutes(spec, measured, search.agents, time.monotonic() - search.began)
-    at_once = search.executor.trials_at_once(len(spec.seeds))
+    at_once = search.executor.trials_at_once(len(preferred(spec).seeds))
     return within_steps(spec, at_once, search.agents)

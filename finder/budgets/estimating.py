@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 AgentOf = Callable[[Mapping[str, Any], str], "AgentSpec"]
 """Returns the agent with the parameters of a trial, given the label of the agent of trials that name none."""
 
+ONE_FOR_EACH = 1_000_000
+"""Structures of a search whose trials have one of their own each: more than there are trials (`Costs.of_study`)."""
+
 _LONG = 10_000_000
 """Environment steps of measured runs, which are stopped after seconds."""
 
@@ -132,7 +135,7 @@ def _n_structures(spec: StudySpec, agent_of: AgentOf) -> int:
             except ConfigurationError:  # it does not fit to the other values
                 continue
             if other.structure() != base.structure():
-                return spec.n_trials
+                return ONE_FOR_EACH
     return len(spec.agents)
 
 
