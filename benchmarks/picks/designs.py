@@ -1,6 +1,7 @@
 """Few seeds and trials of longer runs, or many of shorter ones? Designs of a search at about equal cost.
 
-    python -m benchmarks.picks.designs  # results/designs.md, from the tables of 40 seeds; half an hour
+    python -m benchmarks.picks.designs         # results/designs.md, from the tables of 40 seeds; half an hour
+    python -m benchmarks.picks.designs --rich  # results/finalists.md: seeds of trials or finalists; ten minutes
 
 Within a budget of the whole search, searches reduce seeds, confirmations and trials rather than the length of runs
 (`finder/budgets/resolution.py`). Each design is replayed over the tables of 40 seeds and four lengths of runs
@@ -64,7 +65,7 @@ class Design(NamedTuple):
 
 HEAD = "trials | seeds | finalists x further seeds | length of runs | of finalists'"
 
-RUNS = ((3, 3, 5), (2, 3, 5), (1, 3, 5), (1, 5, 5), (1, 6, 5), (1, 3, 3), (1, 2, 3))
+RUNS = ((3, 3, 5), (2, 3, 5), (1, 3, 5), (1, 3, 3), (1, 2, 3))
 LONGER = ((1, 3, 3, 2), (1, 2, 3, 2), (1, 2, 2, 2), (1, 3, 1, 2))
 """Seeds, finalists, their further seeds, and where finalists run longer the factor; the default ones first."""
 
@@ -74,6 +75,12 @@ DESIGNS = (
     *(Design(n, *runs) for n in (12, 8) for runs in (RUNS[-1], *LONGER)),
 )
 """Designs of a search whose trials are planned, and of one with a sampler."""
+
+RICH = (
+    *(Design(20, *runs) for runs in ((3, 3, 5), (1, 3, 5), (1, 5, 5), (1, 8, 5))),
+    *(Design(None, *runs) for runs in ((3, 3, 5), (2, 3, 5), (1, 3, 5), (1, 6, 5), (1, 12, 5), (2, 6, 5), (1, 6, 8))),
+)
+"""Designs within a large budget, of runs of the longest length: 20 trials of a sampler, or many."""
 
 
 class Told(NamedTuple):
@@ -162,16 +169,32 @@ def _longer_table(design: Design, table: RunTable, seeds: Array) -> RunTable | N
     return None if design.factor == 1 else table.only_seeds(seeds)
 
 
-def regret_lines(tables: Mapping[str, Sequence[RunTable]], replays: int) -> list[str]:
-    """Return the table of regrets."""
+GROUPS = (("all", None, DESIGNS), ("rates of Adam", "adam", PLANS), ("all", None, PLANS))
+"""Candidates, the optimizer whose rates they are, and designs."""
+
+
+def regret_lines(
+    tables: Mapping[str, Sequence[RunTable]],
+    replays: int,
+    groups: Sequence[tuple[str, str | None, Sequence[Design]]] = GROUPS,
+    lengths: Sequence[int] = (),
+) -> list[str]:
+    """Return the table of regrets.
+
+    Args:
+        tables: Runs of each of `LENGTHS`, by name.
+        replays: Replays of each design.
+        groups: Candidates and designs. Defaults to `GROUPS`.
+        lengths: Lengths of the runs of the search. Defaults to all.
+    """
     lines = [
         f"| candidates | cost | {HEAD} | regret (95%) | close |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for label, optimizer, designs in (("all", None, DESIGNS), ("rates of Adam", "adam", PLANS), ("all", None, PLANS)):
+    for label, optimizer, designs in groups:
         rows = []
         for design in designs:
-            for length in design.lengths:
+            for length in lengths or design.lengths:
                 told = [races(tables[name], design, length, optimizer, replays) for name in tables]
                 own = [[regret for regret, _ in each] for each in told]
                 cost = float(np.mean([spent for each in told for _, spent in each]))
@@ -210,8 +233,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replays", type=int, default=50, help="replays of the regrets")
     parser.add_argument("--verdicts", type=int, default=60, help="replays of the verdicts")
+    parser.add_argument("--rich", action="store_true", help="designs within a large budget only")
     arguments = parser.parse_args()
     tables = {name: [RunTable.read(path) for path in files(name)] for name in available()}
+    if arguments.rich:
+        lines = [
+            "# Seeds of trials, or finalists?",
+            "",
+            f"Made by `python -m benchmarks.picks.designs --rich` over {', '.join(tables)}, as [designs](designs.md); "
+            f"{arguments.replays} replays. Trials are 20 random ones of the candidates, or all 44.",
+            "",
+            *regret_lines(tables, arguments.replays, (("all", None, RICH),), LENGTHS[-1:]),
+        ]
+        write_table(folders.RESULTS / "finalists.md", lines)
+        return
     lines = [
         "# Trials, seeds and finalists of a search",
         "",

@@ -31,6 +31,7 @@ PAGES = {
     "benchmarks/pick-unseen.md": "benchmarks/pick-unseen.md",
     "benchmarks/head-to-head.md": "benchmarks/head-to-head.md",
     "benchmarks/results/designs.md": "benchmarks/designs.md",
+    "benchmarks/results/finalists.md": "benchmarks/finalists.md",
     "benchmarks/results/rate-intervals.md": "benchmarks/rate-intervals.md",
     "benchmarks/results/estimators.md": "benchmarks/estimators.md",
     "benchmarks/results/intervals.md": "benchmarks/intervals.md",

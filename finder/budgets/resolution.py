@@ -109,7 +109,7 @@ def preferred(spec: StudySpec) -> StudySpec:
 
     Where a sampler proposes trials, further seeds of finalists say more than seeds of all trials: at full length, 20
     trials of one seed with 5 finalists find as good picks as those of three seeds with 3, at 0.7 times the cost, and 44
-    of one seed with 6 finalists better ones than of three, at 0.6 times (benchmarks/results/designs.md).
+    of one seed with 6 finalists better ones than of three, at 0.6 times (benchmarks/results/finalists.md).
 
     Args:
         spec: The study as it was requested. What was given, and without a confirmation the seeds, remain.
