@@ -16,8 +16,8 @@ from finder.budgets.resolution import (
     chooses_finalists,
     chooses_trials,
     finalists_of,
-    preferred,
     refuse_contradictions,
+    with_finalists,
     within_minutes,
     within_steps,
 )
@@ -109,7 +109,7 @@ class BudgetedSearch:
             together=together,
             adjusts_seeds="confirm_seeds" not in asked.model_fields_set,
             chooses_trials=chooses_trials(asked),
-            chooses_finalists=chooses_finalists(asked) and spec.confirm >= finalists_of(n_trials_of(spec)),
+            chooses_finalists=chooses_finalists(asked) and spec.confirm == finalists_of(n_trials_of(spec)),
         )
 
     def _notes(self) -> tuple[str, ...]:
@@ -132,7 +132,7 @@ class BudgetedSearch:
 
     def _fewer(self) -> str:
         """Return which numbers were reduced, as text; empty if none were."""
-        asked, spec = preferred(self.asked), self.spec
+        asked, spec = with_finalists(self.asked), self.spec
         if self.earlier is not None:
             return ""
         pairs = [
@@ -197,7 +197,7 @@ def budgeted_search(
     earlier = earlier_study(spec, storage, is_named=is_named)
     measured = None
     if spec.minutes is not None or is_dry_run():
-        measured = measured_search(preferred(spec), agent_of, executor, why_alone)
+        measured = measured_search(spec, agent_of, executor, why_alone)
     return BudgetedSearch(
         spec=_chosen(spec, earlier, measured, search),
         asked=spec,
@@ -230,5 +230,5 @@ def _chosen(
     if spec.minutes is not None:
         assert measured is not None
         return within_minutes(spec, measured, search.agents, time.monotonic() - search.began)
-    at_once = search.executor.trials_at_once(len(preferred(spec).seeds))
+    at_once = search.executor.trials_at_once(len(spec.seeds))
     return within_steps(spec, at_once, search.agents)

@@ -13,7 +13,7 @@ from finder.budgets.search_plan import counted_minutes
 from finder.executors.preparation import n_trials_of
 from studies.adapters.expected_pruning import expected_courses
 from studies.errors import StudyError
-from studies.judging.search_history import finalists_text
+from studies.judging.search_history import finalists_text, n_finalists
 from studies.spaces.spaces import LARGEST
 from studies.spec.run_length import long_run_steps
 from studies.spec.scheduler_names import is_population_based
@@ -29,11 +29,12 @@ TARGET = 0.95
 _SMALLER_DESIGNS: tuple[tuple[float, dict[str, Any]], ...] = (
     (1, {"seeds": 2}),
     (1, {"seeds": 1}),
-    (1, {"seeds": 1, "factor": 2, "confirm_seeds": 3}),
-    (1, {"seeds": 1, "factor": 2, "confirm_seeds": 3, "confirm": 2}),
-    (1, {"seeds": 1, "factor": 2, "confirm_seeds": 2, "confirm": 2}),
-    (1, {"seeds": 1, "factor": 2, "confirm_seeds": 2, "confirm": 2, "n_trials": 12}),
-    (math.inf, {"seeds": 1, "factor": 2, "confirm_seeds": 2, "confirm": 2, "n_trials": 8, "baseline": None}),
+    (1, {"seeds": 1, "confirm": 3}),
+    (1, {"seeds": 1, "confirm": 3, "factor": 2, "confirm_seeds": 3}),
+    (1, {"seeds": 1, "confirm": 2, "factor": 2, "confirm_seeds": 3}),
+    (1, {"seeds": 1, "confirm": 2, "factor": 2, "confirm_seeds": 2}),
+    (1, {"seeds": 1, "confirm": 2, "factor": 2, "confirm_seeds": 2, "n_trials": 12}),
+    (math.inf, {"seeds": 1, "confirm": 2, "factor": 2, "confirm_seeds": 2, "n_trials": 8, "baseline": None}),
 )
 """Designs of a search, in order, each for budgets with which the longest runs of the one before it are shorter than the
 whole long run; the last one for those that are too small for any runs of the others.
@@ -43,25 +44,23 @@ cost these lead to the best picks: at equal length of runs three seeds are hardl
 of twice the length are as good as a whole search of this length (benchmarks/results/designs.md). One further seed of
 each finalist would do as well for the pick, but could not say how sure it is."""
 
-_OF_SAMPLERS = (
-    (1, {"confirm": 3}),
-    (1, {"factor": 2, "confirm_seeds": 3, "confirm": 3}),
-    *_SMALLER_DESIGNS[3:],
+_OF_ONE_LENGTH: tuple[tuple[float, dict[str, Any]], ...] = (
+    (1, {"seeds": 2}),
+    (1, {"seeds": 1}),
+    (1, {"seeds": 1, "confirm": 3}),
+    (2, {"seeds": 1, "confirm": 3, "confirm_seeds": 3}),
+    (2, {"seeds": 1, "confirm": 2, "confirm_seeds": 3}),
+    (4, {"seeds": 1, "confirm": 2, "confirm_seeds": 3, "n_trials": 12}),
+    (math.inf, {"seeds": 1, "confirm": 2, "confirm_seeds": 3, "n_trials": 8, "baseline": None}),
 )
-"""The same of searches with a sampler, after `preferred`."""
+"""The same where the runs that confirm are given, or choose nothing."""
 
 _MOST_FINALISTS = 16
 """Most finalists of a search with a sampler."""
 
-_OF_ONE_LENGTH: tuple[tuple[float, dict[str, Any]], ...] = (
-    (1, {"seeds": 2}),
-    (1, {"seeds": 1}),
-    (2, {"seeds": 1, "confirm_seeds": 3}),
-    (2, {"seeds": 1, "confirm_seeds": 3, "confirm": 2}),
-    (4, {"seeds": 1, "confirm_seeds": 3, "confirm": 2, "n_trials": 12}),
-    (math.inf, {"seeds": 1, "confirm_seeds": 3, "confirm": 2, "n_trials": 8, "baseline": None}),
-)
-"""The same where the runs that confirm are given, or choose nothing."""
+_MORE_TRIALS = 2
+"""Times as many trials for which a large budget has trials of one seed: where seeds are trained together, these cost
+little."""
 
 _DIGITS = 3
 """Significant digits of the chosen environment steps."""
@@ -104,20 +103,19 @@ def refuse_contradictions(spec: StudySpec) -> None:
         )
 
 
-def preferred(spec: StudySpec) -> StudySpec:
-    """Return a study as it is within a large budget: trials of a sampler have one seed each, and more are confirmed.
+def with_finalists(spec: StudySpec) -> StudySpec:
+    """Return a study with the finalists that suit its number of trials, if a sampler proposes these.
 
-    Where a sampler proposes trials, further seeds of finalists say more than seeds of all trials: at full length, 20
-    trials of one seed with 5 finalists find as good picks as those of three seeds with 3, at 0.7 times the cost, and 44
-    of one seed with 6 finalists better ones than of three, at 0.6 times (benchmarks/results/finalists.md).
+    More finalists find better picks than more seeds of all trials: 44 racing trials of two seeds have a regret of 0.4%
+    with 6 finalists and of 0.6% with 3, as those of three seeds with 3 (benchmarks/results/finalists.md).
 
     Args:
-        spec: The study as it was requested. What was given, and without a confirmation the seeds, remain.
+        spec: The study as it was requested. A number of finalists that was given remains.
     """
-    if not spec.has_limit or spec.plan() or not spec.confirm or is_population_based(spec.pruner):
+    is_given = "confirm" in spec.model_fields_set or not spec.confirm
+    if not spec.has_limit or spec.plan() or is_given or is_population_based(spec.pruner):
         return spec
-    own: dict[str, Any] = {"seeds": spec.seeds[:1], "confirm": finalists_of(n_trials_of(spec))}
-    return spec.model_copy(update={name: value for name, value in own.items() if name not in spec.model_fields_set})
+    return spec.model_copy(update={"confirm": finalists_of(n_trials_of(spec))})
 
 
 def finalists_of(n_trials: int) -> int:
@@ -213,9 +211,9 @@ def within_steps(spec: StudySpec, at_once: int | None, agents: Mapping[str, Agen
 
 
 def _resolved(asked: StudySpec, budget: _Budget, least: int) -> StudySpec:
-    spec, chooses = preferred(asked), chooses_finalists(asked)
+    spec, chooses = with_finalists(asked), chooses_finalists(asked)
     if spec.env_steps is not None:
-        most = _with_most_trials(spec, budget, 1, chooses=chooses)
+        most = _with_most_trials(spec, budget, 1, asked, chooses=chooses)
         if most is None:
             one = budget.cost(spec.model_copy(update={"n_trials": 1}))
             what = f"1 trial of {counted(spec.env_steps, 'environment step')} with {counted(len(spec.seeds), 'seed')}"
@@ -243,8 +241,8 @@ def _resolved(asked: StudySpec, budget: _Budget, least: int) -> StudySpec:
     chosen = design.of(design.most)
     if not chooses_trials(asked):
         return chosen
-    more = _with_most_trials(chosen, budget, n_trials, chooses=chooses and chosen.confirm >= finalists_of(n_trials))
-    return chosen if more is None else more
+    chooses = chooses and chosen.confirm >= finalists_of(n_trials)
+    return _with_most_trials(chosen, budget, n_trials, asked, chooses=chooses) or chosen
 
 
 class _Design(NamedTuple):
@@ -308,8 +306,7 @@ def _smaller_designs(first: _Design, asked: StudySpec) -> Iterator[tuple[float, 
     given.discard("baseline")  # set by the search itself
     several = min(spec.confirm, n_trials_of(spec)) > 1  # a single one is chosen already
     chooses = several and "confirm_env_steps" not in given and not is_population_based(spec.pruner)
-    of_plans_or_samplers = _SMALLER_DESIGNS if spec.plan() else _OF_SAMPLERS
-    for part, design in of_plans_or_samplers if chooses else _OF_ONE_LENGTH:
+    for part, design in _SMALLER_DESIGNS if chooses else _OF_ONE_LENGTH:
         own: dict[str, Any] = {name: n for name, n in design.items() if name not in {*given, "factor"}}
         if "seeds" in own:
             own["seeds"] = spec.seeds[: own["seeds"]]
@@ -318,12 +315,26 @@ def _smaller_designs(first: _Design, asked: StudySpec) -> Iterator[tuple[float, 
         yield part, first._replace(spec=spec.model_copy(update=own), factor=design.get("factor", 1))
 
 
-def _with_most_trials(spec: StudySpec, budget: _Budget, least: int, *, chooses: bool) -> StudySpec | None:
-    """Return the study with the most trials within a budget, None if `least` of them cost more."""
-    n_trials = _largest(
-        lambda n: budget.cost(with_n_trials(spec, n, chooses=chooses)), budget.amount, least, _MOST_TRIALS
-    )
-    return None if n_trials is None else with_n_trials(spec, n_trials, chooses=chooses)
+def _with_most_trials(
+    spec: StudySpec, budget: _Budget, least: int, asked: StudySpec, *, chooses: bool
+) -> StudySpec | None:
+    """Return the study with the most trials within a budget, None if `least` of them cost more.
+
+    Trials have one seed where there are then `_MORE_TRIALS` times as many.
+    """
+
+    def most(candidate: StudySpec) -> int:
+        found = _largest(
+            lambda n: budget.cost(with_n_trials(candidate, n, chooses=chooses)), budget.amount, least, _MOST_TRIALS
+        )
+        return found or 0
+
+    n_trials = most(spec)
+    if len(spec.seeds) > 1 and "seeds" not in asked.model_fields_set and n_finalists(spec, n_trials_of(spec)):
+        of_one_seed = spec.model_copy(update={"seeds": spec.seeds[:1]})
+        if (n := most(of_one_seed)) >= _MORE_TRIALS * max(1, n_trials):
+            spec, n_trials = of_one_seed, n
+    return with_n_trials(spec, n_trials, chooses=chooses) if n_trials else None
 
 
 def _too_little(budget: _Budget, needed: float, what: str, instead: str = "shorter runs") -> StudyError:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_CONFIRMING = ("confirm", "confirm_seeds", "confirm_env_steps", "minutes", "total_env_steps")
+"""Settings of a confirmation, and of when it begins."""
+
 _T = TypeVar("_T")
 
 _Start = Callable[[list[FrozenTrial]], StartedTrial | None]
@@ -232,7 +235,7 @@ class TrialQueue:
     def refresh(self) -> OpenStudy:
         """Return the study with the plan and the confirmation that its storage holds now, and use them from now on."""
         found = self._planned(lambda: reloaded(self._study))
-        confirming = [(spec.confirm_seeds, spec.confirm_env_steps) for spec in (found.spec, self._study.spec)]
+        confirming = [[getattr(spec, name) for name in _CONFIRMING] for spec in (found.spec, self._study.spec)]
         if confirming[0] != confirming[1]:
             kept = {name: getattr(self._study.spec, name) for name in ("trials", "n_trials")}
             self._study = replace(self._study, spec=found.spec.model_copy(update=kept))
@@ -244,3 +247,4 @@ class TrialQueue:
     def _use(self, study: OpenStudy) -> None:
         self._study = study
         self._source = TrialSource(study, retry_failed=False)
+        self._confirmations.use(study)

@@ -79,7 +79,12 @@ def test_what_a_long_run_leaves_goes_to_further_trials_of_a_sampler() -> None:
 @pytest.mark.parametrize(
     ("horizon", "given", "expected"),
     [  # 50,000 steps: seeds, trials, finalists, further seeds, and the steps of each run of the search and beyond
-        (600, {}, (1, 53, 6, 5, 600, None)),  # 83 runs as long as the long run, 30 of them of finalists
+        (300, {}, (1, 103, 12, 5, 300, None)),  # 166 runs as long as the long run; 47 trials of three seeds
+        (
+            600,
+            {},
+            (2, 29, 5, 5, 600, None),
+        ),  # 83 runs; 85 would be shorter, and 53 trials of one seed are not twice as many
         (900, {}, (1, 30, 5, 5, 900, None)),  # 55 runs
         (900, {"seeds": 2}, (2, 20, 3, 5, 900, None)),  # 55 runs; 65 would be shorter
         (1_200, {}, (1, 26, 3, 5, 1_200, None)),  # 41 runs; 45 would be shorter
