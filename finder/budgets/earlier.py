@@ -64,7 +64,7 @@ def earlier_study(
 def with_choices_of(spec: StudySpec, earlier: StudySpec) -> StudySpec:
     """Return a spec with what was chosen for an earlier study: steps of each run, its seeds and finalists.
 
-    More further seeds than by default were those for which there was time left.
+    More further seeds than by default were those for which there was time left; a larger budget chooses them anew.
     """
     if not spec.has_limit:
         return spec
@@ -75,7 +75,8 @@ def with_choices_of(spec: StudySpec, earlier: StudySpec) -> StudySpec:
     if "confirm" in left_open:
         chosen["confirm"] = earlier.confirm
     if "confirm_seeds" in left_open:
-        chosen["confirm_seeds"] = min(spec.confirm_seeds, earlier.confirm_seeds)
+        same = (spec.minutes, spec.total_env_steps) == (earlier.minutes, earlier.total_env_steps)
+        chosen["confirm_seeds"] = earlier.confirm_seeds if same else min(spec.confirm_seeds, earlier.confirm_seeds)
     if "confirm_env_steps" in left_open and spec.confirm:
         chosen["confirm_env_steps"] = earlier.confirm_env_steps
     if "seeds" in left_open and earlier.seeds == spec.seeds[: len(earlier.seeds)]:

@@ -22,7 +22,7 @@ from finder.search.trusted_code import BY_ENVIRONMENT, trusted_code_only
 from studies.recording.opening import open_study
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
-from studies.study.confirmed_budget import store_confirmed_budget
+from studies.study.confirmed_budget import keep_confirmed_budget, store_confirmed_budget
 from studies.study.study import OpenStudy
 
 
@@ -83,9 +83,11 @@ def run_search(
         spec = budgeted.spec
         study = open_study(spec, storage)
         study = replace(study, notes=(*study.notes, *notes))
-        if budgeted.only_confirms:
-            store_confirmed_budget(study)
         try:
+            if (earlier := budgeted.earlier) is not None:
+                keep_confirmed_budget(study, earlier.spec)
+            if budgeted.only_confirms:
+                store_confirmed_budget(study)
             alone = uses_builtin_display(progress, observer)
             with trusted_code_only(study, places_in(spec.to_json_dict(), resolver), BY_ENVIRONMENT):
                 search = Search(

@@ -13,6 +13,8 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+from optuna.trial import TrialState
+
 from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import restriction
 from finder.budgets.limit import BudgetSpent, Limit
@@ -29,6 +31,7 @@ from studies.database.fencing import LeaseLostError
 from studies.database.records import Ask, EpisodeRecord
 from studies.database.retries import StorageAwayError
 from studies.judging.missing_pick import why_no_pick
+from studies.judging.search_history import is_as_long_as_now
 from studies.population_based.exchange import Perturbation
 from studies.recording.recorder import Recorder
 from studies.schedulers.scheduler import Action
@@ -188,7 +191,10 @@ class Search:
         if not (n := self.recorder.n_to_confirm()):
             return bool(self.recorder.n_elsewhere) and self._wait()
         if self._limit is not None:
-            others = bool(self.study.confirmation_trials())
+            others = any(
+                trial.state == TrialState.COMPLETE and is_as_long_as_now(self.spec, trial)
+                for trial in self.study.confirmation_trials()
+            )
             if not (n_seeds := self._limit.confirm_seeds(n, are_others_confirmed=others)):
                 return False
             if n_seeds != self.spec.confirm_seeds:

@@ -83,7 +83,7 @@ def longer_runs(spec: StudySpec, budget: int) -> Remedy:
 def within_limit(spec: StudySpec, remedy: Remedy) -> Remedy:
     """Return a remedy that keeps the length of the runs that confirm, with a budget of the whole search that suffices.
 
-    More seeds and longer runs need as many times more, longer runs of finalists what these cost. What joins the study
+    More seeds and longer runs need as many times more, further runs of finalists what these cost. What joins the study
     needs more than it had, and the study's name, as another budget begins another study by default.
     """
     changes = dict(remedy.changes)
@@ -92,10 +92,10 @@ def within_limit(spec: StudySpec, remedy: Remedy) -> Remedy:
             changes.setdefault("confirm_env_steps", spec.confirm_env_steps)
         return replace(remedy, changes=tuple(changes.items()))
     factor = 1.0 if "space" in changes else 2.0
-    n_trials = len(spec.plan()) or spec.n_trials
-    longer = changes.get("confirm_env_steps", 0) * n_finalists(spec, n_trials) * spec.confirm_seeds
-    if longer:
-        factor = max(2.0, 1 + changes["confirm_env_steps"] / spec.confirm_budget / 2)
+    more = _confirming_steps(spec, changes) - _confirming_steps(spec, {})
+    if more > 0:
+        of_search = (len(spec.plan()) or spec.n_trials) * len(spec.seeds) * spec.budget
+        factor = max(2.0, 1 + more / (of_search + _confirming_steps(spec, {})))
     if "seeds" in changes and isinstance(changes["seeds"], int):
         factor = changes["seeds"] / len(spec.seeds)
     elif "env_steps" in changes:
@@ -104,12 +104,18 @@ def within_limit(spec: StudySpec, remedy: Remedy) -> Remedy:
         minutes = math.ceil(10 * factor * spec.minutes) / 10
         changes["minutes"] = int(minutes) if minutes.is_integer() else minutes
     elif spec.total_env_steps is not None:
-        changes["total_env_steps"] = (
-            spec.total_env_steps + longer if longer else math.ceil(factor * spec.total_env_steps)
-        )
+        total = spec.total_env_steps
+        changes["total_env_steps"] = max(2 * total, total + more) if more > 0 else math.ceil(factor * total)
     if remedy.joins:
         changes["study_name"] = spec.name
     return replace(remedy, changes=tuple(changes.items()))
+
+
+def _confirming_steps(spec: StudySpec, changes: dict[str, Any]) -> int:
+    """Return the environment steps of the runs of all finalists with these changes."""
+    own = spec.model_copy(update={name: n for name, n in changes.items() if name in ("confirm", "confirm_seeds")})
+    budget: int = changes.get("confirm_env_steps", spec.confirm_budget)
+    return n_finalists(own, len(spec.plan()) or spec.n_trials) * own.confirm_seeds * budget
 
 
 def more_confirmed(spec: StudySpec, n: int) -> Remedy:
@@ -134,7 +140,7 @@ def for_tie(spec: StudySpec, seeds_to_settle: int | None, *, n_tied: int, all_co
     """
     if seeds_to_settle is None or seeds_to_settle > MOST_SEEDS:
         return longer_runs(spec, 2 * spec.confirm_budget)
-    if 1 + n_tied > MOST_CONFIRMED:
+    if not all_confirmed and 1 + n_tied > MOST_CONFIRMED:
         return more_seeds(spec, max(seeds_to_settle, len(spec.seeds) + 1))
     confirm = spec.confirm if all_confirmed else max(spec.confirm, 1 + n_tied)
     in_search = 0 if spec.confirms_longer else len(spec.seeds)

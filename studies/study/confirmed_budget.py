@@ -19,6 +19,12 @@ def store_confirmed_budget(study: OpenStudy) -> None:
         study.study.set_user_attr(CONFIRMED_ATTR, now)
 
 
+def keep_confirmed_budget(study: OpenStudy, before: StudySpec) -> None:
+    """Store the budget that a study had before, if an earlier version has begun its confirmation without storing it."""
+    if study.confirmation_trials() and CONFIRMED_ATTR not in study.study.user_attrs:
+        study.study.set_user_attr(CONFIRMED_ATTR, _budgets(before))
+
+
 def is_confirming(study: OpenStudy) -> bool:
     """Return whether the confirmation has begun for the present budget, rather than for a smaller one or not at all."""
     known = study.study.user_attrs.get(CONFIRMED_ATTR)

@@ -72,7 +72,7 @@ Confirm = Annotated[
     typer.Option(
         min=0,
         help="How many of the best are run again on further seeds at the end; tune: beside the present values of the "
-        "agent (default 3; agents: 0).",
+        "agent (default 3; with --minutes 2 to 16; agents: 0).",
         show_default=False,
         rich_help_panel=_BUDGET,
     ),

@@ -231,7 +231,7 @@ class SearchOptions:
         str | None,
         typer.Option(
             metavar="N or LIST",
-            help="Seeds of each trial: how many (default 3; with pbt or pb2 1), or which: 0,1,2.",
+            help="Seeds of each trial: how many (default 3; --minutes: 1 to 3; pbt or pb2: 1), or which: 0,1,2.",
             show_default=False,
             rich_help_panel=_BUDGET,
         ),

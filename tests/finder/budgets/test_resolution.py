@@ -79,7 +79,7 @@ def test_what_a_long_run_leaves_goes_to_further_trials_of_a_sampler() -> None:
 @pytest.mark.parametrize(
     ("horizon", "given", "expected"),
     [  # 50,000 steps: seeds, trials, finalists, further seeds, and the steps of each run of the search and beyond
-        (300, {}, (1, 103, 12, 5, 300, None)),  # 166 runs as long as the long run; 47 trials of three seeds
+        (500, {}, (1, 63, 7, 5, 500, None)),  # 100 runs as long as the long run; 25 trials of three seeds
         (
             600,
             {},

@@ -12,13 +12,14 @@ import finder
 from finder import LRFinder, tune
 from finder.budgets import estimating, meters
 from finder.budgets.limit import Limit
+from finder.budgets.resolution import finalists_of
 from finder.trials import speed_measurement as speeds
 from finder.trials.speed import Speed
 from studies import load_study
 from studies.analysis.conclusion import conclusion
 from studies.analysis.status import study_status
 from studies.errors import StudyError
-from studies.judging.confirmation import verdict
+from studies.judging.confirmation import finalists, verdict
 
 ENV = "fakes:TwoStep-v0"
 QUICK: dict[str, Any] = {"fixed": SMALL_PPO, "seeds": 1, "n_jobs": 1, "progress": False, "pruner": "none"}
@@ -220,6 +221,34 @@ class TestLargerBudgets:
                 assert study_status(study).complete
         assert numbers[0] == numbers[1]
         assert numbers[2] >= numbers[0] + 8
+
+    @pytest.mark.slow
+    def test_finalists_grow_with_the_trials(self, storage: str) -> None:
+        options = {**QUICK, "storage": storage, "executor": "inline", "study_name": "s", "env_steps": 250}
+        counts = []
+        for total in (16_000, 40_000):
+            with tune("ppo", ENV, {"learning_rate": "1e-4:1e-2:log"}, total_env_steps=total, **options).study as study:
+                n_trials, confirm = len(study.trials()), study.spec.confirm
+                counts.append((n_trials, confirm))
+                confirmed = {trial.user_attrs["confirms"] for trial in study.confirmation_trials()}
+                assert {each.number for each in finalists(study)} <= confirmed
+            with load_study("s", storage) as stored:
+                assert stored.spec.confirm == confirm == finalists_of(n_trials)
+        assert counts[0][1] == 5
+        assert counts[1][1] > 6
+
+    @pytest.mark.slow
+    def test_finalists_suit_the_trials_for_which_there_was_budget(
+        self, storage: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        options = {**QUICK, "storage": storage, "executor": "inline", "study_name": "s", "env_steps": 250}
+        allowed = [True] * 21
+        monkeypatch.setattr(Limit, "allows_trial", lambda self, counted=0: bool(allowed) and allowed.pop())
+        monkeypatch.setattr(Limit, "ended_search", property(lambda self: not allowed))
+        with tune("ppo", ENV, {"learning_rate": "1e-4:1e-2:log"}, total_env_steps=40_000, **options).study as study:
+            assert (len(study.trials()), study.spec.n_trials, study.spec.confirm) == (21, 21, 5)
+            confirmed = {trial.user_attrs["confirms"] for trial in study.confirmation_trials()}
+            assert {each.number for each in finalists(study)} <= confirmed
 
     @pytest.mark.slow
     def test_they_do_so_after_an_interruption(self, storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
