@@ -92,7 +92,9 @@ def within_limit(spec: StudySpec, remedy: Remedy) -> Remedy:
             changes.setdefault("confirm_env_steps", spec.confirm_env_steps)
         return replace(remedy, changes=tuple(changes.items()))
     factor = 1.0 if "space" in changes else 2.0
-    more = _confirming_steps(spec, changes) - _confirming_steps(spec, {})
+    # Longer runs are made from their beginning; further seeds and finalists join those that there are.
+    there = 0 if "confirm_env_steps" in changes else _confirming_steps(spec, {})
+    more = _confirming_steps(spec, changes) - there if remedy.joins else 0
     if more > 0:
         of_search = (len(spec.plan()) or spec.n_trials) * len(spec.seeds) * spec.budget
         factor = max(2.0, 1 + more / (of_search + _confirming_steps(spec, {})))

@@ -11,7 +11,17 @@ import pytest
 from studies import open_study
 from studies.analysis.conclusion import Conclusion, conclusion, pick_json
 from studies.analysis.recommendation import best
-from studies.analysis.remedies import Remedy, for_rate, for_tie, longer_runs, more_seeds, remedy_text
+from studies.analysis.remedies import (
+    Remedy,
+    for_rate,
+    for_tie,
+    longer_runs,
+    more_confirmed,
+    more_further_seeds,
+    more_seeds,
+    remedy_text,
+    within_limit,
+)
 from studies.database.records import EpisodeRecord
 from studies.judging.learning_rate_estimate import estimate_learning_rate
 from studies.judging.ranking import Candidate, rank
@@ -341,3 +351,16 @@ def test_value_says_that_it_is_the_loss_on_held_out_demonstrations() -> None:
     assert conclusion(study).value.startswith("loss on held-out demonstrations ")
     assert spec_of(metric="loss").metric_text == "loss"
     assert spec_of(fixed={"held_out_episodes": 2}).metric_text == "return"
+
+
+def test_budget_of_a_remedy_pays_for_its_further_runs() -> None:
+    space = {"trials": (), "params": {"learning_rate": "1e-5:1e-1:log"}, "n_trials": 20, "seeds": (0,), "confirm": 6}
+    spec = spec_of(kind="tune", total_env_steps=50_000, **space)  # 20 runs, and 30 of 6 finalists
+    more = within_limit(spec, more_further_seeds(spec, 14))
+    assert more.options == {"confirm_seeds": 14, "total_env_steps": 50_000 + 6 * 9 * 1000, "study_name": "s"}
+    others = within_limit(spec, more_confirmed(spec, 8))
+    assert others.options["total_env_steps"] == 100_000, "twice as many at least"
+    timed = spec.model_copy(update={"total_env_steps": None, "minutes": 5.0})
+    assert within_limit(timed, more_further_seeds(timed, 14)).options["minutes"] == 10.4  # 5 of 104 / 50
+    longer = spec.model_copy(update={"confirm_env_steps": 2_000})
+    assert within_limit(longer, longer_runs(longer, 4_000)).options["total_env_steps"] == 50_000 + 6 * 5 * 4_000
