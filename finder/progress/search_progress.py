@@ -118,9 +118,8 @@ class PlainProgress(Progress):
 
             seeds = held_out_seeds(reloaded(self.study).spec)  # a budget may have time for more of them
             further = f"{counted(len(seeds), 'further seed')} ({', '.join(map(str, seeds))}){_longer_text(self.study)}"
-            self.console.print(
-                Text.assemble(("Confirming ", "bold"), f"{counted(n_finalists, 'finalist')} on {further}")
-            )
+            text = f"{counted(n_finalists, 'finalist')} on {further}"
+            self.console.print(Text.assemble(("Confirming ", "bold"), text))
 
     def others_run(self, n_trials: int) -> None:
         super().others_run(n_trials)
@@ -300,10 +299,9 @@ def _confirmation_text(study: OpenStudy) -> str:
     from studies.judging.search_history import finalists_text
 
     spec = study.spec
-    if not spec.confirm or spec.n_trials < 2:
+    if not (again := finalists_text(spec, spec.n_trials)):
         return ""
-    again = f", then {finalists_text(spec, spec.n_trials)} again on {counted(spec.confirm_seeds, 'further seed')}"
-    return again + _longer_text(study)
+    return f", then {again} again on {counted(spec.confirm_seeds, 'further seed')}{_longer_text(study)}"
 
 
 def _longer_text(study: OpenStudy) -> str:
