@@ -105,10 +105,9 @@ class PlainProgress(Progress):
 
     def trials_added(self, n_trials: int) -> None:
         super().trials_added(n_trials)
-        text = f"{counted(n_trials, 'trial')}, for which there is time"
-        if self.study is not None and self.study.spec.minutes is None:
-            text = f"{counted(n_trials, 'trial')}, for which environment steps are left"
-        self.console.print(Text.assemble(("Adding ", "bold"), text))
+        in_steps = self.study is not None and self.study.spec.minutes is None
+        left = "environment steps are left" if in_steps else "there is time"
+        self.console.print(Text.assemble(("Adding ", "bold"), f"{counted(n_trials, 'trial')}, for which {left}"))
 
     def confirmation_begins(self, n_finalists: int) -> None:
         super().confirmation_begins(n_finalists)
