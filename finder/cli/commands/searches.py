@@ -10,7 +10,7 @@ import typer
 from agents.errors import ConfigurationError
 from finder.cli.options import values
 from finder.cli.options.budget_options import refuse_in_range_test
-from finder.cli.options.early_checks import check_early
+from finder.cli.options.early_checks import check_early, check_names
 from finder.cli.options.parameter_sets import parameter_sets
 from finder.cli.options.parameters import (
     Agent,
@@ -90,7 +90,10 @@ def lr(
 
     Example: finder lr ppo --env CartPole-v1 --env-steps 20000
     """
-    check_early(options, agent)
+    if range_test:  # it has its own metrics
+        check_names(options.env, agent)
+    else:
+        check_early(options, agent)
     ends = drop_none(start_lr=start_lr, end_lr=end_lr, optimizer=optimizer_name)
     if range_test:
         refuse_in_range_test(

@@ -59,7 +59,7 @@ RATES = [
     Mistake("lr PPO --range-test --n-rates 0", "N must be", "0"),
     Mistake("lr PPO --range-test --start-lr nan", "start_lr", "finite"),
     Mistake("lr PPO --range-test --end-lr inf", "end_lr", "finite"),
-    Mistake("lr PPO --range-test --seeds 0", "seeds: 0 is not a number of seeds", "from 1"),
+    Mistake("lr PPO --range-test --seeds 0", "seeds must be >= 1", "0"),
     Mistake("lr PPO --optimizer-name critc", "critc", "Did you mean critic"),
     Mistake("opt PPO --rates owm", "--rates is 'owm'", "1e-4,1e-3"),
     Mistake("opt PPO --rates 1e-3,nan", "--rates has nan", "finite number above 0"),
