@@ -89,7 +89,13 @@ for kind, expected in (("sync", 1_320), ("ray", 1_640), ("ray-subproc", 1_960), 
     assert values[0] == values[-1] and len(values[0]) == 2
 print("counted everywhere")
 job = ray.get_runtime_context().get_job_id()
-ray.kill(ray.get_actor(f"shared-objects-{job}", namespace="finder"))
+actor = ray.get_actor(f"shared-objects-{job}", namespace="finder")
+ray.kill(actor)
+while True:  # it is killed some time after the call
+    try:
+        ray.get(actor.__ray_ready__.remote())
+    except ray.exceptions.RayActorError:
+        break
 for _ in range(2):  # with the actor, and with Ray
     try:
         print("lost", counter.value())
