@@ -28,11 +28,9 @@ def expected_steps(spec: StudySpec, courses: Sequence[Course], n_trials: int) ->
     return len(spec.seeds) * sum(map(run_steps, courses)) + confirming_steps(spec, n_trials)
 
 
-def with_budget(
-    spec: StudySpec, env_steps: int, n_trials: int | None = None, confirm_env_steps: int | None = None
-) -> StudySpec:
-    """Return a study with another budget of each run, and with what else is given."""
-    changes: dict[str, Any] = {"env_steps": env_steps, "n_trials": n_trials, "confirm_env_steps": confirm_env_steps}
+def with_budget(spec: StudySpec, env_steps: int, confirm_env_steps: int | None = None) -> StudySpec:
+    """Return a study with another budget of each run, and if it is given of each run that confirms."""
+    changes: dict[str, Any] = {"env_steps": env_steps, "confirm_env_steps": confirm_env_steps}
     return spec.model_copy(update={name: value for name, value in changes.items() if value is not None})
 
 

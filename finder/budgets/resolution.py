@@ -112,20 +112,24 @@ def with_finalists(spec: StudySpec) -> StudySpec:
     Args:
         spec: The study as it was requested. A number of finalists that was given remains.
     """
-    is_given = "confirm" in spec.model_fields_set or not spec.confirm
-    if not spec.has_limit or spec.plan() or is_given or is_population_based(spec.pruner):
+    if not spec.has_limit or spec.plan() or not _is_confirm_open(spec) or is_population_based(spec.pruner):
         return spec
     return spec.model_copy(update={"confirm": finalists_of(n_trials_of(spec))})
 
 
 def finalists_of(n_trials: int) -> int:
-    """Return how many of so many trials of a sampler are confirmed: 5 of 20 to 40, fewer of less, 1 in 8 of more."""
+    """Return how many of so many trials of a sampler are confirmed: 5 of 20 to 47, fewer of less, 1 in 8 of more."""
     return max(3, min(n_trials // 4, 5), min(n_trials // 8, _MOST_FINALISTS))
 
 
 def chooses_finalists(spec: StudySpec) -> bool:
     """Return whether a budget of the whole search chooses the number of finalists for that of the trials."""
-    return chooses_trials(spec) and spec.confirm > 0 and "confirm" not in spec.model_fields_set
+    return chooses_trials(spec) and _is_confirm_open(spec)
+
+
+def _is_confirm_open(spec: StudySpec) -> bool:
+    """Return whether the best trials are confirmed, and their number was not given."""
+    return spec.confirm > 0 and "confirm" not in spec.model_fields_set
 
 
 def with_n_trials(spec: StudySpec, n_trials: int, *, chooses: bool) -> StudySpec:

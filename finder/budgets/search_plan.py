@@ -159,11 +159,12 @@ def chosen_text(spec: StudySpec, time: TimeEstimate | None) -> str:
     longest = as_long if spec.env_steps == spec.horizon else ""
     about = "" if time is None else f", about {seconds_text(time.total_seconds)} from now"
     again = ""
-    if spec.confirm and spec.confirms_longer and (len(spec.plan()) or spec.n_trials) > 1:
+    n_trials = len(spec.plan()) or spec.n_trials
+    if spec.confirms_longer and (finalists := finalists_text(spec, n_trials)):
         longer = as_long if spec.confirm_budget == spec.horizon else ""
-        again = f", then {finalists_text(spec, len(spec.plan()) or spec.n_trials)} with {spec.confirm_budget:,}{longer}"
+        again = f", then {finalists} with {spec.confirm_budget:,}{longer}"
     return (
-        f"{limit}: {counted(len(spec.plan()) or spec.n_trials, 'trial')} of {counted(len(spec.seeds), 'seed')}, "
+        f"{limit}: {counted(n_trials, 'trial')} of {counted(len(spec.seeds), 'seed')}, "
         f"{spec.env_steps:,} environment steps each{longest}{again}{about}"
     )
 

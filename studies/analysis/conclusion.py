@@ -182,7 +182,8 @@ def _conclusion(
         else replace(reason, remedy=within_limit(study.spec, reason.remedy))
         for reason in reasons
     )
-    compared = compared_with_baseline(history_of(study), verdict(study))
+    has_baseline = study.spec.baseline is not None
+    compared = compared_with_baseline(history_of(study), verdict(study)) if has_baseline else None
     return Conclusion(
         status=status,
         pick=_pick_line(study, pick),
@@ -251,8 +252,10 @@ def _unfinished(study: OpenStudy) -> Reason | None:
 def _too_few(study: OpenStudy, found: Verdict) -> Reason | None:
     if len(found.tuning) < 2:
         return Reason(text="only one trial is complete, so there is nothing to compare it with")
+    if not found.finalists_alone:
+        return None
     beside = _confirmed_beside(study)
-    if found.finalists_alone and len({each.number for each in found.ranked} - beside) < 2:
+    if len({each.number for each in found.ranked} - beside) < 2:
         text = "only one of the best trials came to the end of the longer runs, so there is nothing to compare it with"
         n_tried = len(found.confirmed) + len(found.refuted) - len(beside)
         return Reason(text=text, remedy=more_confirmed(study.spec, n_tried + 1))
@@ -261,7 +264,7 @@ def _too_few(study: OpenStudy, found: Verdict) -> Reason | None:
 
 def _confirmed_beside(study: OpenStudy) -> set[int]:
     """Return the number of the trial that is confirmed as the baseline only, not as one of the best; empty without."""
-    return {each.number for each in finalists(study)[study.spec.confirm :]}
+    return set() if study.spec.baseline is None else {each.number for each in finalists(study)[study.spec.confirm :]}
 
 
 def _refuted(pick: Recommendation, found: Verdict) -> Reason | None:

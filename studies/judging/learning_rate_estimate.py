@@ -186,8 +186,9 @@ def _why_unsafe(tested: float, edge: Edge, interval: tuple[float, float], cost: 
     if math.isnan(cost):
         return "one seed", "with one seed each, rates cannot be distinguished."
     if not told_apart and cost > LITTLE:
-        return "not told apart", (
-            "the seeds are too few to distinguish any rate from the best, at the end or when pruned."
+        return (
+            "not told apart",
+            "the seeds are too few to distinguish any rate from the best, at the end or when pruned.",
         )
     if edge:
         other = "lower" if edge == "lowest" else "higher"
