@@ -15,7 +15,6 @@ from finder.budgets.meters import Meter, StepMeter, TimeMeter
 from finder.budgets.resolution import (
     chooses_finalists,
     chooses_trials,
-    finalists_of,
     refuse_contradictions,
     with_finalists,
     within_minutes,
@@ -109,7 +108,7 @@ class BudgetedSearch:
             together=together,
             adjusts_seeds="confirm_seeds" not in asked.model_fields_set,
             chooses_trials=chooses_trials(asked),
-            chooses_finalists=chooses_finalists(asked) and spec.confirm == finalists_of(n_trials_of(spec)),
+            chooses_finalists=chooses_finalists(asked),
         )
 
     def _notes(self) -> tuple[str, ...]:

@@ -131,7 +131,7 @@ class Limit:
 
     def n_finalists(self, n_ended: int) -> int | None:
         """Return how many of so many trials are confirmed; None if the number is not chosen."""
-        return finalists_of(n_ended) if self._chooses_finalists else None
+        return finalists_of(n_ended, self._spec.confirm) if self._chooses_finalists else None
 
     def grow(self, n_added: int) -> StudySpec:
         """Record that so many trials are added, and return the study with the new numbers of trials and finalists."""

@@ -117,9 +117,16 @@ def with_finalists(spec: StudySpec) -> StudySpec:
     return spec.model_copy(update={"confirm": finalists_of(n_trials_of(spec))})
 
 
-def finalists_of(n_trials: int) -> int:
-    """Return how many of so many trials of a sampler are confirmed: 5 of 20 to 47, fewer of less, 1 in 8 of more."""
-    return max(3, min(n_trials // 4, 5), min(n_trials // 8, _MOST_FINALISTS))
+def finalists_of(n_trials: int, planned: int | None = None) -> int:
+    """Return how many of so many trials of a sampler are confirmed: 5 of 20 to 47, fewer of less, 1 in 8 of more.
+
+    Args:
+        n_trials: Trials of the search.
+        planned: Finalists for which there was budget when fewer trials were planned; 1 in 8 trials if this is more.
+            Defaults to None: there is budget for all.
+    """
+    wanted = max(3, min(n_trials // 4, 5), min(n_trials // 8, _MOST_FINALISTS))
+    return wanted if planned is None else min(wanted, max(planned, n_trials // 8))
 
 
 def chooses_finalists(spec: StudySpec) -> bool:
@@ -134,7 +141,7 @@ def _is_confirm_open(spec: StudySpec) -> bool:
 
 def with_n_trials(spec: StudySpec, n_trials: int, *, chooses: bool) -> StudySpec:
     """Return a study with so many trials, and if they are to be chosen with as many finalists as suit them."""
-    confirm = finalists_of(n_trials) if chooses else spec.confirm
+    confirm = finalists_of(n_trials, spec.confirm) if chooses else spec.confirm
     return spec.model_copy(update={"n_trials": n_trials, "confirm": confirm})
 
 
@@ -245,7 +252,6 @@ def _resolved(asked: StudySpec, budget: _Budget, least: int) -> StudySpec:
     chosen = design.of(design.most)
     if not chooses_trials(asked):
         return chosen
-    chooses = chooses and chosen.confirm >= finalists_of(n_trials)
     return _with_most_trials(chosen, budget, n_trials, asked, chooses=chooses) or chosen
 
 

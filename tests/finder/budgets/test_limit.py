@@ -267,3 +267,15 @@ def test_further_trials_have_further_finalists() -> None:
     assert Limit(own, StepMeter(10_000), together=True).n_finalists(8) is None
     tight = Limit(own, StepMeter(1_390), together=True, chooses_trials=True, chooses_finalists=True)
     assert tight.n_further(8) == 7, "the eighth would be one of 48, of which six are confirmed"
+
+
+def test_fewer_finalists_than_suit_a_plan_grow_with_further_trials_too() -> None:
+    space = {"trials": (), "params": {"learning_rate": "1e-5:1e-1:log"}}
+    own = spec(pruner="none", n_trials=23, confirm=3, confirm_seeds=1, env_steps=100, **space)
+    limit = Limit(own, StepMeter(100_000), together=True, chooses_trials=True, chooses_finalists=True)
+    assert limit.n_finalists(23) == 3, "there was no budget for 5"
+    assert [limit.n_finalists(n) for n in (4, 31, 32, 40, 48, 236)] == [3, 3, 4, 5, 6, 16]
+    assert [limit.grow(n).confirm for n in (8, 8, 90)] == [3, 4, 16]
+    fewest = spec(pruner="none", n_trials=8, confirm=2, confirm_seeds=1, env_steps=100, **space)
+    few = Limit(fewest, StepMeter(100_000), together=True, chooses_trials=True, chooses_finalists=True)
+    assert [few.n_finalists(n) for n in (8, 23, 24, 40)] == [2, 2, 3, 5]
