@@ -10,7 +10,7 @@ The terminal, the report, notebooks and the dashboard show the same conclusion, 
 A study with several objectives has a Pareto front instead: the status *front*, without a value.
 
 *Safe*: the search is complete, the recommendation is confirmed, and no other candidate may be better by more than
-`LITTLE` (no other finalist, where these have longer runs). *Tie*: a candidate that cannot be distinguished from it may
+`LITTLE` (no other finalist, where these alone are judged: `Verdict.finalists_alone`). *Tie*: a candidate that cannot be distinguished from it may
 be better by more. *Not safe*: the data do not show which candidate is the best. Each reason has a remedy, if a further
 search can remove it (`Remedy`).
 """
@@ -256,7 +256,8 @@ def _too_few(study: OpenStudy, found: Verdict) -> Reason | None:
         return None
     beside = _confirmed_beside(study)
     if len({each.number for each in found.ranked} - beside) < 2:
-        text = "only one of the best trials came to the end of the longer runs, so there is nothing to compare it with"
+        runs = "the longer runs" if study.spec.confirms_longer else "its runs on further seeds"
+        text = f"only one of the best trials came to the end of {runs}, so there is nothing to compare it with"
         n_tried = len(found.confirmed) + len(found.refuted) - len(beside)
         return Reason(text=text, remedy=more_confirmed(study.spec, n_tried + 1))
     return None
@@ -301,6 +302,7 @@ def _rate(study: OpenStudy, pick: Recommendation, found: Verdict) -> Reason | No
         tried,
         pick.seeds_to_settle,
         optimizer=optimizer if isinstance(optimizer, str) else None,
+        finalists_alone=found.finalists_alone,
     )
     return Reason(text=_plain(pick.rate.why_unsafe), remedy=remedy)
 
@@ -313,14 +315,13 @@ def _one_seed(study: OpenStudy, found: Verdict) -> Reason | None:
     replayed for population-based training.
     """
     n_further = 0 if found.confirmation is None else found.confirmation.held_out.n_seeds
-    if found.finalists_alone:
-        if n_further > 1:
+    is_replayed = study.spec.confirms_longer or not is_population_based(study.spec.pruner)
+    if found.finalists_alone and is_replayed:
+        if n_further >= (2 if study.spec.confirms_longer else TESTED):
             return None
-        text = "each finalist has one further seed, which cannot exclude luck"
+        text = f"each finalist has {counted(n_further, 'further seed')}, which cannot exclude luck"
         return Reason(text=text, remedy=more_further_seeds(study.spec, TESTED))
     if len(study.spec.seeds) > 1 or len(found.tuning) < 2:
-        return None
-    if n_further >= TESTED and not is_population_based(study.spec.pruner):
         return None
     text = "each trial has one seed, which cannot exclude luck"
     return Reason(text=text, remedy=more_seeds(study.spec, 3))
@@ -367,7 +368,11 @@ def _tie(study: OpenStudy, pick: Recommendation, found: Verdict, tied: list[Rank
     text = f"with {others}#{first.number}, {params_text(dict(first.params))}; {may_be}"
     confirmed = {each.number for each in found.confirmed}
     remedy = for_tie(
-        study.spec, pick.seeds_to_settle, n_tied=len(tied), all_confirmed=all(each.number in confirmed for each in tied)
+        study.spec,
+        pick.seeds_to_settle,
+        n_tied=len(tied),
+        all_confirmed=all(each.number in confirmed for each in tied),
+        finalists_alone=found.finalists_alone,
     )
     return Reason(text=text, remedy=remedy)
 

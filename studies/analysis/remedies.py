@@ -131,7 +131,9 @@ def more_further_seeds(spec: StudySpec, n: int) -> Remedy:
     return Remedy(changes=(("confirm_seeds", n),), purpose=f"{n} further seeds for each finalist; they join the study")
 
 
-def for_tie(spec: StudySpec, seeds_to_settle: int | None, *, n_tied: int, all_confirmed: bool) -> Remedy:
+def for_tie(
+    spec: StudySpec, seeds_to_settle: int | None, *, n_tied: int, all_confirmed: bool, finalists_alone: bool = False
+) -> Remedy:
     """Return the remedy that would distinguish the pick from its ties.
 
     Args:
@@ -139,13 +141,14 @@ def for_tie(spec: StudySpec, seeds_to_settle: int | None, *, n_tied: int, all_co
         seeds_to_settle: Total seeds each that would distinguish them; None if no number would.
         n_tied: Number of candidates tied with the pick.
         all_confirmed: Whether all of them were confirmed.
+        finalists_alone: Whether their further seeds alone count. Defaults to False.
     """
     if seeds_to_settle is None or seeds_to_settle > MOST_SEEDS:
         return longer_runs(spec, 2 * spec.confirm_budget)
     if not all_confirmed and 1 + n_tied > MOST_CONFIRMED:
         return more_seeds(spec, max(seeds_to_settle, len(spec.seeds) + 1))
     confirm = spec.confirm if all_confirmed else max(spec.confirm, 1 + n_tied)
-    in_search = 0 if spec.confirms_longer else len(spec.seeds)
+    in_search = 0 if finalists_alone else len(spec.seeds)
     further = max(seeds_to_settle - in_search, spec.confirm_seeds + (confirm == spec.confirm))
     changes = (("confirm", confirm),) if confirm != spec.confirm else ()
     return Remedy(
@@ -161,6 +164,7 @@ def for_rate(
     seeds_to_settle: int | None,
     *,
     optimizer: str | None = None,
+    finalists_alone: bool = False,
 ) -> Remedy | None:
     """Return the remedy that would make the suggestion of a learning rate safe, None if there is none.
 
@@ -170,6 +174,7 @@ def for_rate(
         tried: Rates of complete trials that differ from the pick in the rate only.
         seeds_to_settle: Seeds each that would distinguish the best trial from its ties; None if no number would.
         optimizer: Optimizer of the pick, if optimizers are compared. Defaults to `None`.
+        finalists_alone: Whether the further seeds of finalists alone count. Defaults to False.
     """
     further = {
         "edge": ("beyond the edge", _beyond(finding, tried)),
@@ -187,7 +192,7 @@ def for_rate(
         return None
     if seeds_to_settle is None or seeds_to_settle > MOST_SEEDS:
         return longer_runs(spec, 2 * spec.confirm_budget)
-    more, before = (more_further_seeds, spec.confirm_seeds) if spec.confirms_longer else (more_seeds, len(spec.seeds))
+    more, before = (more_further_seeds, spec.confirm_seeds) if finalists_alone else (more_seeds, len(spec.seeds))
     return more(spec, max(seeds_to_settle, before + 2))
 
 

@@ -73,12 +73,13 @@ class Verdict:
         pick: Trial to use, on the seeds of the search; None if no trial has a value.
         tuning: All complete trials on the seeds of the search, best first.
         ranked: The trials that learned and did not fail on further seeds (all trials if there are none), on all their
-            seeds, best first, with ties. Where further runs were longer, the confirmed trials, on their further seeds.
+            seeds, best first, with ties. If `finalists_alone`, the confirmed trials, on their further seeds.
         left: Estimates of all other trials, at the length of the runs of `ranked`.
         confirmed: Confirmed finalists, the pick first, then the others, best first.
         refuted: Number of a finalist that failed on further seeds -> reason.
         rate: Estimate of the best learning rate, with all other parameters as in the pick; None if none was searched.
-        finalists_alone: Whether confirmed finalists alone are judged, by runs that are longer than those of the search.
+        finalists_alone: Whether confirmed finalists alone are judged, by their further runs: these are longer than those
+            of the search, or trials of the search had one seed each.
     """
 
     pick: Ranked | None
@@ -194,10 +195,10 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
     unsound = [each for each in candidates if each.number in without] if len(sound) < len(candidates) else []
     failed = [PrunedEstimate(params=each.params, value=math.nan) for each in unsound]
     among = {each.number for each in sound} & set(further)
-    is_longer = history.confirms_longer and bool(among)
-    if is_longer:  # the search was the first rung of these runs
-        longer = _with_search_as_rung(history, further, {each.number for each in unsound})
-        left = pruned_estimates(longer) + failed
+    finalists_alone = history.finalists_decide and bool(among)
+    if finalists_alone:  # the search was the first rung of these runs
+        with_rung = _with_search_as_rung(history, further, {each.number for each in unsound})
+        left = pruned_estimates(with_rung) + failed
         together = alone = [replace(each, seed_values=further[each.number]) for each in sound if each.number in further]
     else:
         left = pruned_estimates(history) + failed
@@ -206,7 +207,7 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
         alone = [replace(each, seed_values=further.get(each.number, each.seed_values)) for each in sound]
     ranked = rank(together, direction)
     held_out = [each for each in rank(alone, direction) if each.number in further] if further else []
-    if is_longer:  # neighbours in short runs say less about long ones than a single long run
+    if finalists_alone:  # neighbours in the search say less than further runs
         best = next((each for each in ranked if not math.isnan(each.value)), None)
     else:
         best = _recommended(history, ranked, left, among or None)
@@ -221,29 +222,30 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
     if best is not None and history.constant_params:
         rate = estimate_learning_rate(
             ranked, left, best, direction,
-            env_steps=history.confirm_env_steps if is_longer else history.env_steps, horizon=history.horizon,
-            drift_known=history.of(best.number).drift_known, covers_ties=is_longer,
+            env_steps=history.confirm_budget if finalists_alone else history.env_steps, horizon=history.horizon,
+            drift_known=history.of(best.number).drift_known, covers_ties=finalists_alone,
         )  # fmt: skip
-    tuning, ranked = within(tuning, bounds), within(ranked, confirming_bounds if is_longer else bounds)
+    tuning, ranked = within(tuning, bounds), within(ranked, confirming_bounds if finalists_alone else bounds)
     shown = None if pick is None else next(each for each in tuning if each.number == pick.number)
     return Verdict(
         pick=shown, tuning=tuning, ranked=ranked, left=left, confirmed=confirmed, refuted=refuted, rate=rate,
-        finalists_alone=is_longer,
+        finalists_alone=finalists_alone,
     )  # fmt: skip
 
 
 def _with_search_as_rung(
     history: SearchHistory, further: Mapping[int, Sequence[float]], unsound: Collection[int]
 ) -> SearchHistory:
-    """Return a history of runs as long as those that confirm: trials that were not confirmed were pruned before.
+    """Return a history of the runs that confirm: trials that were not confirmed were pruned before.
 
     Args:
         history: The search.
         further: Number of a confirmed trial -> values of its runs.
         unsound: Numbers of trials to leave out.
     """
-    at, trials = history.env_steps, []
-    assert at is not None
+    # With a budget in episodes, after all reports.
+    at = history.env_steps or 1 + max((step for trial in history.trials for step in trial.reports), default=0)
+    trials = []
     for trial in history.trials:
         if trial.state != "complete" or trial.value is None:
             trials.append(trial)
@@ -263,7 +265,7 @@ def _with_search_as_rung(
             )
         elif trial.number not in unsound:
             trials.append(replace(trial, state="pruned", left_at=at, reports=reports, at_rungs=at_rungs))
-    return replace(history, trials=trials, env_steps=history.confirm_env_steps)
+    return replace(history, trials=trials, env_steps=history.confirm_budget)
 
 
 def _confirmed(

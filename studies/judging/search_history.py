@@ -106,6 +106,20 @@ class SearchHistory:
         """Return whether the runs that confirm are longer than those of the search, so that values differ."""
         return self.confirm_env_steps not in (None, self.env_steps)
 
+    @property
+    def confirm_budget(self) -> int | None:
+        """Environment steps of the runs that confirm; None if the budget is in episodes."""
+        return self.confirm_env_steps or self.env_steps
+
+    @property
+    def finalists_decide(self) -> bool:
+        """Return whether confirmed finalists alone are judged, by their further runs.
+
+        They are where these are longer than the runs of the search, and where trials of the search had one seed each:
+        the best of many single values is lucky, and among them nothing shows how much seeds vary.
+        """
+        return self.confirms_longer or all(len(trial.seed_values) < 2 for trial in self.trials)
+
     def in_state(self, state: ResultState) -> list[TrialResult]:
         """Return the trials of the search in a state, by number."""
         return [trial for trial in self.trials if trial.state == state]

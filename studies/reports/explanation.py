@@ -142,12 +142,14 @@ def _bias_sentence(found: Verdict) -> str:
     if found.confirmation is None:
         return ""
     confirmation = found.confirmation
-    if found.finalists_alone:
+    if math.isnan(confirmation.bias):
         return f"In the shorter runs of the search its value was {number_text(confirmation.tuning.value)}."
     means = (
         f"Its value was {number_text(confirmation.tuning.value)} on the seeds of the search and "
         f"{number_text(confirmation.held_out.value)} on the further ones"
     )
+    if math.isnan(confirmation.reach):  # one seed in the search
+        return f"{means}."
     if confirmation.beyond_noise:
         return f"{means}: the search overestimated it by {number_text(confirmation.bias)}."
     return f"{means}, which is within what seeds differ by."
@@ -161,7 +163,7 @@ def seeds_sentence(found: Verdict) -> str:
     if n == 1:
         return "The further seeds took no part in choosing it."
     if found.finalists_alone:
-        return f"The {n} finalists were chosen by the search, the pick among them by their longer runs alone."
+        return f"The {n} finalists were chosen by the search, the pick among them by their further runs alone."
     return f"The {n} finalists were chosen by the seeds of the search alone, the pick among them by all seeds."
 
 
@@ -206,7 +208,7 @@ def tie_sentence(
         pick: Number of the recommended trial.
         status: Status of the conclusion.
         constant_params: Whether trials kept their parameters, so that neighbours took part in the choice.
-        finalists_alone: Whether finalists alone are judged, by longer runs.
+        finalists_alone: Whether finalists alone are judged, by their further runs.
     """
     chosen = next(each for each in ranked if each.number == pick)
     others = [each for each in ranked if each.tied and each.number != pick]
@@ -242,7 +244,7 @@ def tie_sentence(
 
 
 def compared(study: OpenStudy) -> list[Ranked]:
-    """Return the trials among which optimizers and agents are compared: those of the search, by runs of one length."""
+    """Return the trials among which optimizers and agents are compared: all of the search, by runs of one kind."""
     found = verdict(study)
     return found.tuning if found.finalists_alone else found.ranked
 

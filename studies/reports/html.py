@@ -118,7 +118,8 @@ def _front_table(study: OpenStudy) -> str:
 
 
 def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
-    entries = facts.verdict.tuning if study.spec.confirms_longer else facts.verdict.ranked  # the finalists have a table
+    alone = facts.verdict.finalists_alone  # they have a table of their own
+    entries = facts.verdict.tuning if alone else facts.verdict.ranked
     if not entries or study.spec.kind == "range-test":
         return ""
     pick = None if facts.pick is None else next((each for each in entries if each.number == facts.pick.number), None)
@@ -136,7 +137,8 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
     title = (
         f"The best {_TABLE_ROWS} of {len(entries)} complete trials" if len(entries) > _TABLE_ROWS else "Complete trials"
     )
-    title += f" in the search, {budget_text(study)}" if study.spec.confirms_longer else ""
+    title += " in the search" if alone else ""
+    title += f", {budget_text(study)}" if study.spec.confirms_longer else ""
     return (
         f'<h2>{title}</h2><div class="scroll"><table><tr><th>place</th><th>trial</th><th>parameters</th>'
         f"<th>{_text(study.spec.metric_text)} ± spread</th><th>95% interval</th>"

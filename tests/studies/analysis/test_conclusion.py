@@ -201,7 +201,12 @@ def test_one_seed_is_not_safe_and_needs_three() -> None:
 @pytest.mark.parametrize(("confirm_seeds", "doubts"), [(2, 1), (3, 0), (5, 0)])
 def test_further_seeds_settle_the_doubt_about_one_seed(confirm_seeds: int, doubts: int) -> None:
     found = conclusion(finished_study(spec_of(seeds=(0,), confirm_seeds=confirm_seeds), (0.0, 10.0, 100.0, 20.0, 0.0)))
-    assert sum("one seed" in reason.text for reason in found.reasons) == doubts
+    own = [reason for reason in found.reasons if "cannot exclude luck" in reason.text]
+    assert len(own) == doubts
+    for reason in own:
+        assert reason.text == "each finalist has 2 further seeds, which cannot exclude luck"
+        assert reason.remedy is not None
+        assert reason.remedy.options == {"confirm_seeds": 3}
 
 
 def test_unconfirmed_pick_is_not_safe() -> None:

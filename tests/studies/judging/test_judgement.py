@@ -96,6 +96,30 @@ def test_longer_runs_of_finalists_choose_the_pick_alone():
     assert same.pick.number == 1
 
 
+@pytest.mark.parametrize("env_steps", [100, None])
+def test_further_seeds_of_finalists_choose_alone_where_trials_have_one_seed(env_steps: int | None):
+    trials = [complete(number, value, reports={50: 1.0}) for number, value in enumerate((8.5, 10.0, 9.0, 8.0))]
+    pruned = TrialResult(
+        number=4, params={"x": 4}, state="pruned", value=1.5, seed_values={0: 1.5}, reports={50: 1.5}, left_at=50
+    )
+    runs = [complete(5, 6.0, 6.0, confirms=1), complete(6, 8.0, 7.0, confirms=2)]
+    history = history_of(*trials, pruned, confirmations=runs, env_steps=env_steps)
+    verdict = judge(history)
+    assert verdict.pick is not None
+    assert verdict.confirmation is not None
+    assert (verdict.finalists_alone, verdict.pick.number, verdict.pick.value) == (True, 2, 9.0)
+    assert [(each.number, each.value) for each in verdict.ranked] == [(2, 7.5), (1, 6.0)]
+    assert [each.number for each in verdict.tuning] == [1, 2, 0, 3]
+    assert (verdict.confirmation.bias, verdict.confirmation.beyond_noise) == (1.5, False)
+    assert np.isnan(verdict.confirmation.reach)  # one seed in the search
+    # On further seeds the finalists lost 4 and 1.5 of their values, and gained 5 and 6.5 from 50 steps.
+    values = {each.params["x"]: each.value for each in verdict.left}
+    assert values == {0: pytest.approx(8.5 - 2.75), 3: pytest.approx(8.0 - 2.75), 4: pytest.approx(1.5 + 5.75)}
+    assert unconfirmed(history, lambda: verdict) == []  # 8.5 on a single seed is lucky, too
+    two = replace(trials[3], seed_values={0: 8.0, 1: 8.0})
+    assert not judge(replace(history, trials=[*trials[:3], two, pruned])).finalists_alone
+
+
 def test_search_chooses_where_all_longer_runs_failed():
     runs = [TrialResult(number=k, params={"x": k - 2}, state="diverged", confirms=k - 2) for k in (3, 4)]
     verdict = judge(history_of(*TRIALS, confirmations=runs, env_steps=100, confirm_env_steps=200))
