@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from studies.spec.spec import StudySpec
 
 MOST_SEEDS = 20
-"""Number of seeds beyond which longer runs are advised rather than more seeds."""
+"""Number of seeds beyond which longer runs are advised rather than more seeds, up to the length of the long run."""
 
 MOST_CONFIRMED = 8
 """Number of trials beyond which a tie is settled by another search rather than by confirming all of them."""
@@ -133,8 +133,8 @@ def more_further_seeds(spec: StudySpec, n: int) -> Remedy:
 
 def for_tie(
     spec: StudySpec, seeds_to_settle: int | None, *, n_tied: int, all_confirmed: bool, finalists_alone: bool = False
-) -> Remedy:
-    """Return the remedy that would distinguish the pick from its ties.
+) -> Remedy | None:
+    """Return the remedy that would distinguish the pick from its ties, None if there is none.
 
     Args:
         spec: Spec of the study.
@@ -144,7 +144,7 @@ def for_tie(
         finalists_alone: Whether their further seeds alone count. Defaults to False.
     """
     if seeds_to_settle is None or seeds_to_settle > MOST_SEEDS:
-        return longer_runs(spec, 2 * spec.confirm_budget)
+        return _beyond_seeds(spec)
     if not all_confirmed and 1 + n_tied > MOST_CONFIRMED:
         return more_seeds(spec, max(seeds_to_settle, len(spec.seeds) + 1))
     confirm = spec.confirm if all_confirmed else max(spec.confirm, 1 + n_tied)
@@ -155,6 +155,19 @@ def for_tie(
         changes=(*changes, ("confirm_seeds", further)),
         purpose=f"{further} further seeds for those that are level; they join the study",
     )
+
+
+def _beyond_seeds(spec: StudySpec) -> Remedy | None:
+    """Return the remedy where the seeds would be too many: longer runs, and the most seeds if runs are long already.
+
+    Runs longer than the long run would answer another question.
+    """
+    if spec.horizon is None or spec.confirm_budget < spec.horizon:
+        most = 2 * spec.confirm_budget
+        return longer_runs(spec, most if spec.horizon is None else min(most, spec.horizon))
+    if spec.confirm:
+        return more_further_seeds(spec, MOST_SEEDS) if spec.confirm_seeds < MOST_SEEDS else None
+    return more_seeds(spec, MOST_SEEDS) if len(spec.seeds) < MOST_SEEDS else None
 
 
 def for_rate(
@@ -191,7 +204,7 @@ def for_rate(
     if finding.cause not in ("not told apart", "wide"):
         return None
     if seeds_to_settle is None or seeds_to_settle > MOST_SEEDS:
-        return longer_runs(spec, 2 * spec.confirm_budget)
+        return _beyond_seeds(spec)
     more, before = (more_further_seeds, spec.confirm_seeds) if finalists_alone else (more_seeds, len(spec.seeds))
     return more(spec, max(seeds_to_settle, before + 2))
 

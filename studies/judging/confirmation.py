@@ -7,7 +7,8 @@ All seeds together choose the recommendation among the finalists: replayed over 
 better trials than the seeds of the search alone (`benchmarks/pick.md`). The further seeds therefore take part in the
 last choice, among three by default (up to 16 in budgets), and if several finalists are confirmed, a small bias remains:
 less than the interval, which contained the true value in 97.6% of the replays of an earlier version. With one finalist
-(`--confirm 1`) they choose nothing. Where further runs are longer than those of the search, they alone choose.
+(`--confirm 1`) they choose nothing. Where further runs are longer than those of the search, or trials of the search had
+one seed each, they alone choose.
 """
 
 from __future__ import annotations

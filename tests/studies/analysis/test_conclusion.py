@@ -262,14 +262,31 @@ def test_suffixes_of_study_names_are_replaced() -> None:
     assert longer_runs(spec_of(name="s-6-seeds"), 2000).options["study_name"] == "s-2000-steps"
 
 
+def options_for_tie(spec: StudySpec, seeds_to_settle: int | None, **fields: Any) -> dict[str, Any] | None:
+    remedy = for_tie(spec, seeds_to_settle, **{"n_tied": 2, "all_confirmed": True, **fields})
+    return None if remedy is None else remedy.options
+
+
 def test_remedy_of_a_tie_confirms_the_tied_trials() -> None:
     spec = spec_of()
-    assert for_tie(spec, 10, n_tied=2, all_confirmed=True).options == {"confirm_seeds": 7}
-    assert for_tie(spec, 10, n_tied=4, all_confirmed=False).options == {"confirm": 5, "confirm_seeds": 7}
-    assert for_tie(spec, 8, n_tied=2, all_confirmed=True).options == {"confirm_seeds": 6}
-    assert for_tie(spec, 10, n_tied=9, all_confirmed=False).options["seeds"] == 10
-    for impossible in (None, 300):
-        assert for_tie(spec, impossible, n_tied=1, all_confirmed=True).options["env_steps"] == 2000
+    assert options_for_tie(spec, 10) == {"confirm_seeds": 7}
+    assert options_for_tie(spec, 10, finalists_alone=True) == {"confirm_seeds": 10}  # the search counts for nothing
+    assert options_for_tie(spec, 10, n_tied=4, all_confirmed=False) == {"confirm": 5, "confirm_seeds": 7}
+    assert options_for_tie(spec, 8) == {"confirm_seeds": 6}
+    assert options_for_tie(spec, 10, n_tied=9, all_confirmed=False) == {"seeds": 10, "study_name": "s-10-seeds"}
+
+
+@pytest.mark.parametrize("seeds", [None, 300])
+def test_ties_that_no_seeds_settle_need_runs_up_to_the_long_run_and_then_the_most_seeds(seeds: int | None) -> None:
+    def own(**fields: Any) -> dict[str, Any] | None:
+        return options_for_tie(spec_of(**fields), seeds)  # runs of 1,000 steps
+
+    assert own() == {"env_steps": 2_000, "study_name": "s-2000-steps"}
+    assert own(horizon=1_500) == {"env_steps": 1_500, "study_name": "s-1500-steps"}
+    assert own(horizon=1_000) == {"confirm_seeds": 20}
+    assert own(horizon=1_000, confirm_seeds=20) is None
+    assert own(horizon=1_000, confirm=0) == {"seeds": 20, "study_name": "s-20-seeds"}
+    assert own(horizon=1_000, confirm=0, seeds=tuple(range(20))) is None
 
 
 def test_remedy_for_short_runs_is_the_shortest_sufficient_length() -> None:
