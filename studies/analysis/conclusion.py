@@ -10,9 +10,9 @@ The terminal, the report, notebooks and the dashboard show the same conclusion, 
 A study with several objectives has a Pareto front instead: the status *front*, without a value.
 
 *Safe*: the search is complete, the recommendation is confirmed, and no other candidate may be better by more than
-`LITTLE` (no other finalist, where these alone are judged: `Verdict.finalists_alone`). *Tie*: a candidate that cannot be distinguished from it may
-be better by more. *Not safe*: the data do not show which candidate is the best. Each reason has a remedy, if a further
-search can remove it (`Remedy`).
+`LITTLE`; no other finalist, where these alone are judged (`Verdict.finalists_alone`). *Tie*: a candidate that cannot be
+distinguished from it may be better by more. *Not safe*: the data do not show which candidate is the best. Each reason
+has a remedy, if a further search can remove it (`Remedy`).
 """
 
 from __future__ import annotations

@@ -78,8 +78,8 @@ class Verdict:
         confirmed: Confirmed finalists, the pick first, then the others, best first.
         refuted: Number of a finalist that failed on further seeds -> reason.
         rate: Estimate of the best learning rate, with all other parameters as in the pick; None if none was searched.
-        finalists_alone: Whether confirmed finalists alone are judged, by their further runs: these are longer than those
-            of the search, or trials of the search had one seed each.
+        finalists_alone: Whether confirmed finalists alone are judged, by their further runs
+            (`SearchHistory.finalists_decide`).
     """
 
     pick: Ranked | None
