@@ -39,9 +39,9 @@ def earlier_study(
 ) -> EarlierStudy | None:
     """Return the study that a search would continue, None if it would create one.
 
-    A search whose budget is still to be chosen continues the study of its name. Under a default name that the user did
-    not give, it continues the study that was begun with the same budget of the whole search, so that another budget
-    begins another study.
+    A search continues the study of its name. Under a default name that the user did not give, one whose budget of each
+    run is still to be chosen continues the study that was begun with the same budget of the whole search, so that
+    another budget begins another study.
 
     Args:
         spec: The study of the search.
@@ -97,9 +97,9 @@ def _found(spec: StudySpec, opened: StudyStorage, is_named: bool) -> EarlierStud
 
 
 def _is_same(old: StudySpec, new: StudySpec, is_named: bool) -> bool:
-    """Return whether a stored study has the question of a new one, and its budgets, unless it is named."""
+    """Return whether a stored study has the question of a new one; unless it is named, with the same chosen budgets."""
     limits: list[tuple[Any, Any]] = [(each.minutes, each.total_env_steps) for each in (old, new)]
-    same_limits = is_named or limits[0] == limits[1] or not new.has_limit
+    same_limits = is_named or limits[0] == limits[1] or not new.chooses_budget
     return same_limits and not differences(old, with_choices_of(new, old))
 
 

@@ -223,6 +223,17 @@ class TestLargerBudgets:
         assert numbers[2] >= numbers[0] + 8
 
     @pytest.mark.slow
+    def test_under_a_default_name_they_count_what_was_spent_if_the_steps_of_each_run_are_given(self, storage: str) -> None:
+        names, steps = set(), []
+        for total in (6_000, 12_000):
+            with self.tune(storage, total, study_name=None) as study:
+                names.add(study.name)
+                steps.append(sum(250 * len(trial.user_attrs["seed_values"]) for trial in study.all_trials()))
+        assert len(names) == 1
+        assert steps[0] <= 6_000
+        assert 9_000 <= steps[1] <= 12_000
+
+    @pytest.mark.slow
     def test_finalists_grow_with_the_trials(self, storage: str) -> None:
         options = {**QUICK, "storage": storage, "executor": "inline", "study_name": "s", "env_steps": 250}
         counts = []
