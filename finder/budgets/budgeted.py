@@ -15,6 +15,7 @@ from finder.budgets.meters import Meter, StepMeter, TimeMeter
 from finder.budgets.resolution import (
     chooses_finalists,
     chooses_trials,
+    finalists_of,
     refuse_contradictions,
     with_finalists,
     within_minutes,
@@ -92,6 +93,8 @@ class BudgetedSearch:
         if not spec.has_limit:
             return None
         earlier, asked = self.earlier, self.asked
+        # Another number in a study that exists was given when it was begun, or was all that there was budget for.
+        suits = earlier is None or spec.confirm == finalists_of(n_trials_of(spec))
         meter: Meter
         if spec.total_env_steps is not None:
             meter = StepMeter(spec.total_env_steps, 0 if earlier is None else earlier.env_steps)
@@ -108,7 +111,7 @@ class BudgetedSearch:
             together=together,
             adjusts_seeds="confirm_seeds" not in asked.model_fields_set,
             chooses_trials=chooses_trials(asked),
-            chooses_finalists=chooses_finalists(asked),
+            chooses_finalists=chooses_finalists(asked) and suits,
         )
 
     def _notes(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Container, Iterable, Mapping
 
 from finder.budgets.meters import Meter
-from finder.budgets.resolution import finalists_of, with_n_trials
+from finder.budgets.resolution import with_n_trials
 from finder.budgets.search_plan import counted_minutes
 from finder.executors.preparation import n_trials_of
 from studies.adapters.expected_pruning import Course, Stage, at_most, expected_courses
@@ -131,7 +131,7 @@ class Limit:
 
     def n_finalists(self, n_ended: int) -> int | None:
         """Return how many of so many trials are confirmed; None if the number is not chosen."""
-        return finalists_of(n_ended, self._spec.confirm) if self._chooses_finalists else None
+        return with_n_trials(self._spec, n_ended, chooses=True).confirm if self._chooses_finalists else None
 
     def grow(self, n_added: int) -> StudySpec:
         """Record that so many trials are added, and return the study with the new numbers of trials and finalists."""

@@ -117,16 +117,9 @@ def with_finalists(spec: StudySpec) -> StudySpec:
     return spec.model_copy(update={"confirm": finalists_of(n_trials_of(spec))})
 
 
-def finalists_of(n_trials: int, planned: int | None = None) -> int:
-    """Return how many of so many trials of a sampler are confirmed: 5 of 20 to 47, fewer of less, 1 in 8 of more.
-
-    Args:
-        n_trials: Trials of the search.
-        planned: Finalists for which there was budget when fewer trials were planned; 1 in 8 trials if this is more.
-            Defaults to None: there is budget for all.
-    """
-    wanted = max(3, min(n_trials // 4, 5), min(n_trials // 8, _MOST_FINALISTS))
-    return wanted if planned is None else min(wanted, max(planned, n_trials // 8))
+def finalists_of(n_trials: int) -> int:
+    """Return how many of so many trials of a sampler are confirmed: 5 of 20 to 47, fewer of less, 1 in 8 of more."""
+    return max(3, min(n_trials // 4, 5), min(n_trials // 8, _MOST_FINALISTS))
 
 
 def chooses_finalists(spec: StudySpec) -> bool:
@@ -140,8 +133,13 @@ def _is_confirm_open(spec: StudySpec) -> bool:
 
 
 def with_n_trials(spec: StudySpec, n_trials: int, *, chooses: bool) -> StudySpec:
-    """Return a study with so many trials, and if they are to be chosen with as many finalists as suit them."""
-    confirm = finalists_of(n_trials, spec.confirm) if chooses else spec.confirm
+    """Return a study with so many trials, and if they are to be chosen with as many finalists as suit them.
+
+    Where a plan had budget for fewer than suited it, these remain until 1 in 8 trials is more.
+    """
+    confirm = finalists_of(n_trials) if chooses else spec.confirm
+    if chooses and spec.confirm < finalists_of(n_trials_of(spec)):
+        confirm = min(confirm, max(spec.confirm, n_trials // 8))
     return spec.model_copy(update={"n_trials": n_trials, "confirm": confirm})
 
 

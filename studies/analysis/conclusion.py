@@ -39,7 +39,8 @@ from studies.analysis.remedies import (
 )
 from studies.analysis.status import study_status
 from studies.judging.baseline import BaselineComparison, compared_with_baseline
-from studies.judging.confirmation import Verdict, finalists, verdict
+from studies.judging.confirmation import Verdict, verdict
+from studies.judging.judgement import confirmed_beside
 from studies.judging.learning_rate_estimate import LITTLE, cost_of_choice, cost_text
 from studies.judging.missing_pick import why_no_pick
 from studies.judging.pareto_front import pareto_front
@@ -252,20 +253,24 @@ def _unfinished(study: OpenStudy) -> Reason | None:
 def _too_few(study: OpenStudy, found: Verdict) -> Reason | None:
     if len(found.tuning) < 2:
         return Reason(text="only one trial is complete, so there is nothing to compare it with")
-    if not found.finalists_alone:
+    if not found.finalists_alone or study_status(study).n_unconfirmed:
         return None
     beside = _confirmed_beside(study)
-    if len({each.number for each in found.ranked} - beside) < 2:
-        runs = "the longer runs" if study.spec.confirms_longer else "its runs on further seeds"
-        text = f"only one of the best trials came to the end of {runs}, so there is nothing to compare it with"
+    if (n := len({each.number for each in found.ranked} - beside)) < 2:
+        which = "only one" if n else "none"
+        runs = "the longer runs" if study.spec.confirms_longer else "the runs on further seeds"
+        text = f"{which} of the best trials came to the end of {runs}, so there is nothing to compare it with"
+        if n and study.spec.confirm == 1:
+            text = "only one trial was confirmed, so there is nothing to compare it with"
         n_tried = len(found.confirmed) + len(found.refuted) - len(beside)
-        return Reason(text=text, remedy=more_confirmed(study.spec, n_tried + 1))
+        can_help = n_tried < len(found.tuning)
+        return Reason(text=text, remedy=more_confirmed(study.spec, n_tried + 1) if can_help else None)
     return None
 
 
 def _confirmed_beside(study: OpenStudy) -> set[int]:
     """Return the number of the trial that is confirmed as the baseline only, not as one of the best; empty without."""
-    return set() if study.spec.baseline is None else {each.number for each in finalists(study)[study.spec.confirm :]}
+    return confirmed_beside(history_of(study)) if study.spec.baseline is not None else set()
 
 
 def _refuted(pick: Recommendation, found: Verdict) -> Reason | None:
@@ -320,7 +325,8 @@ def _one_seed(study: OpenStudy, found: Verdict) -> Reason | None:
         if n_further >= (2 if study.spec.confirms_longer else TESTED):
             return None
         text = f"each finalist has {counted(n_further, 'further seed')}, which cannot exclude luck"
-        return Reason(text=text, remedy=more_further_seeds(study.spec, TESTED))
+        is_planned = study.spec.confirm_seeds >= TESTED  # some are missing yet
+        return Reason(text=text, remedy=None if is_planned else more_further_seeds(study.spec, TESTED))
     if len(study.spec.seeds) > 1 or len(found.tuning) < 2:
         return None
     text = "each trial has one seed, which cannot exclude luck"

@@ -144,7 +144,11 @@ def for_tie(
         finalists_alone: Whether their further seeds alone count. Defaults to False.
     """
     if seeds_to_settle is None or seeds_to_settle > MOST_SEEDS:
-        return _beyond_seeds(spec)
+        if (longer := _longer_runs_yet(spec)) is not None:
+            return longer
+        seeds_to_settle = MOST_SEEDS
+        if (spec.confirm_seeds if all_confirmed else len(spec.seeds)) >= MOST_SEEDS:
+            return None
     if not all_confirmed and 1 + n_tied > MOST_CONFIRMED:
         return more_seeds(spec, max(seeds_to_settle, len(spec.seeds) + 1))
     confirm = spec.confirm if all_confirmed else max(spec.confirm, 1 + n_tied)
@@ -157,17 +161,12 @@ def for_tie(
     )
 
 
-def _beyond_seeds(spec: StudySpec) -> Remedy | None:
-    """Return the remedy where the seeds would be too many: longer runs, and the most seeds if runs are long already.
-
-    Runs longer than the long run would answer another question.
-    """
-    if spec.horizon is None or spec.confirm_budget < spec.horizon:
-        most = 2 * spec.confirm_budget
-        return longer_runs(spec, most if spec.horizon is None else min(most, spec.horizon))
-    if spec.confirm:
-        return more_further_seeds(spec, MOST_SEEDS) if spec.confirm_seeds < MOST_SEEDS else None
-    return more_seeds(spec, MOST_SEEDS) if len(spec.seeds) < MOST_SEEDS else None
+def _longer_runs_yet(spec: StudySpec) -> Remedy | None:
+    """Return the search with runs of twice the length, at most that of the long run; None if they have it already."""
+    most = 2 * spec.confirm_budget
+    if spec.horizon is None:
+        return longer_runs(spec, most)
+    return longer_runs(spec, min(most, spec.horizon)) if spec.confirm_budget < spec.horizon else None
 
 
 def for_rate(
@@ -203,10 +202,10 @@ def for_rate(
         return longer_runs(spec, _enough_steps(finding))
     if finding.cause not in ("not told apart", "wide"):
         return None
-    if seeds_to_settle is None or seeds_to_settle > MOST_SEEDS:
-        return _beyond_seeds(spec)
     more, before = (more_further_seeds, spec.confirm_seeds) if finalists_alone else (more_seeds, len(spec.seeds))
-    return more(spec, max(seeds_to_settle, before + 2))
+    if seeds_to_settle is not None and seeds_to_settle <= MOST_SEEDS:
+        return more(spec, max(seeds_to_settle, before + 2))
+    return _longer_runs_yet(spec) or (more(spec, MOST_SEEDS) if before < MOST_SEEDS else None)
 
 
 def _rates(

@@ -99,13 +99,15 @@ def _require_common(source: OpenStudy, target: StudySpec, opposites: Mapping[str
 
 
 def _best_first(source: OpenStudy) -> list[tuple[FrozenTrial, Mapping[str, Json]]]:
-    """Return the trials that the verdict ranks, the pick first, each with its parameters."""
+    """Return the complete trials with their parameters, the pick first, and those that failed on further seeds last."""
     trials = {trial.number: trial for trial in source.trials(TrialState.COMPLETE)}
     if source.spec.kind == "range-test":
         pick = best(source)
         return [(trials[pick.trial], pick.params)]
     found = verdict(source)
-    numbers = [*([found.pick.number] if found.pick else []), *(each.number for each in (*found.ranked, *found.tuning))]
+    best_first = [each.number for each in (*found.ranked, *found.tuning)]
+    numbers = [*([found.pick.number] if found.pick else []), *(n for n in best_first if n not in found.refuted)]
+    numbers += found.refuted
     return [(trials[number], source.params(trials[number])) for number in dict.fromkeys(numbers)]
 
 

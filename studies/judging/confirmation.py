@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 import optuna
 from optuna.trial import FrozenTrial
 
-from studies.judging import judgement
+from studies.judging import estimates, judgement
 from studies.judging.judgement import Verdict
 from studies.judging.ranking import Candidate, Ranked
 from studies.judging.return_bounds import return_bounds
@@ -65,5 +65,5 @@ def candidate(study: OpenStudy, trial: FrozenTrial) -> Candidate:
 
 
 def pruned_estimates(study: OpenStudy) -> list[PrunedEstimate]:
-    """Return estimates of pruned and diverged trials; see `studies.judging.judgement`."""
-    return judgement.pruned_estimates(history_of(study))
+    """Return estimates of pruned and diverged trials; see `studies.judging.estimates`."""
+    return estimates.pruned_estimates(history_of(study))

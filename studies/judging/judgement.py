@@ -5,19 +5,16 @@ They judge a study (`studies.judging.confirmation`) and a replayed search (`stud
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from studies.judging.estimates import estimates_without_luck, pruned_estimates, with_search_as_rung
 from studies.judging.learning_rate_estimate import LearningRateEstimate, estimate_learning_rate
 from studies.judging.ranking import Candidate, Ranked, rank, within
 from studies.judging.robust_choice import PrunedEstimate, recommended
 from studies.judging.search_history import SearchHistory, TrialResult
-from studies.spaces.spaces import Json
 from studies.statistics.bounds import NO_BOUNDS, Bounds
-from studies.statistics.pruned_estimate import clearly_worse, estimate_final
-from studies.statistics.values import mean_of_seeds
 
 DEFEATED = 0.05
 """Share of another trial's probability of being the best, below which a confirmed finalist counts as defeated by it."""
@@ -118,12 +115,18 @@ def finalists(history: SearchHistory) -> list[Ranked]:
     ]
 
 
+def confirmed_beside(history: SearchHistory) -> set[int]:
+    """Return the number of the trial that is confirmed as the baseline only, not as one of the best; empty without."""
+    return set() if history.baseline is None else {each.number for each in finalists(history)[history.n_finalists :]}
+
+
 def unconfirmed(history: SearchHistory, verdict: Callable[[], Verdict]) -> list[tuple[int, tuple[int, ...]]]:
     """Return the numbers of the finalists that are still to be confirmed, with their seeds.
 
     A finalist that diverged during its confirmation is not retried; one that was confirmed on fewer seeds is run on the
     others. If all confirmed finalists have become clearly worse than another trial, or much less likely to be the best
-    (`DEFEATED`), that trial is confirmed too, and so on, up to as many further ones as were requested.
+    (`DEFEATED`), that trial is confirmed too, and so on, up to as many further ones as were requested. Where finalists
+    alone are judged, the next best trials of the search replace those that diverged, until there are two to compare.
 
     Args:
         history: The search, whose trials have ended.
@@ -135,6 +138,10 @@ def unconfirmed(history: SearchHistory, verdict: Callable[[], Verdict]) -> list[
     if left or not first or len({*runs, *refuted}) >= history.n_finalists + len(first):
         return left
     found = verdict()
+    if found.finalists_alone:
+        compared = {each.number for each in found.ranked} - confirmed_beside(history)
+        untried = [each.number for each in _sound(history) if each.number not in {*runs, *refuted}]
+        return _missing(history, untried[: len(compared) < min(2, history.n_finalists)], runs, refuted)
     confirmed = {each.number for each in found.confirmed}
     least = DEFEATED * found.ranked[0].probability_best if found.ranked else 0.0
     if found.ranked and not any(
@@ -142,6 +149,12 @@ def unconfirmed(history: SearchHistory, verdict: Callable[[], Verdict]) -> list[
     ):
         return _missing(history, [found.ranked[0].number], runs, refuted)
     return []
+
+
+def _sound(history: SearchHistory) -> list[Ranked]:
+    """Return the trials of the search that learned, best first."""
+    learned = {trial.number for trial in history.in_state("complete") if trial.learned}
+    return [each for each in rank(_candidates(history), history.direction) if each.number in learned]
 
 
 def _recommended(
@@ -196,9 +209,13 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
     failed = [PrunedEstimate(params=each.params, value=math.nan) for each in unsound]
     among = {each.number for each in sound} & set(further)
     finalists_alone = history.finalists_decide and bool(among)
-    if finalists_alone:  # the search was the first rung of these runs
-        with_rung = _with_search_as_rung(history, further, {each.number for each in unsound})
-        left = pruned_estimates(with_rung) + failed
+    if finalists_alone:
+        others = {each.number for each in unsound}
+        if history.confirms_longer:  # the search was the first rung of these runs
+            left = pruned_estimates(with_search_as_rung(history, further, others)) + failed
+        else:
+            chosen = set(further) - confirmed_beside(history)
+            left = estimates_without_luck(history, further, chosen, others) + failed
         together = alone = [replace(each, seed_values=further[each.number]) for each in sound if each.number in further]
     else:
         left = pruned_estimates(history) + failed
@@ -231,41 +248,6 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
         pick=shown, tuning=tuning, ranked=ranked, left=left, confirmed=confirmed, refuted=refuted, rate=rate,
         finalists_alone=finalists_alone,
     )  # fmt: skip
-
-
-def _with_search_as_rung(
-    history: SearchHistory, further: Mapping[int, Sequence[float]], unsound: Collection[int]
-) -> SearchHistory:
-    """Return a history of the runs that confirm: trials that were not confirmed were pruned before.
-
-    Args:
-        history: The search.
-        further: Number of a confirmed trial -> values of its runs.
-        unsound: Numbers of trials to leave out.
-    """
-    # With a budget in episodes, after all reports.
-    at = history.env_steps or 1 + max((step for trial in history.trials for step in trial.reports), default=0)
-    trials = []
-    for trial in history.trials:
-        if trial.state != "complete" or trial.value is None:
-            trials.append(trial)
-            continue
-        reports = {**trial.reports, at: trial.value}
-        at_rungs = {**trial.at_rungs, at: list(trial.seed_values.values())}
-        if trial.number in further:
-            values = further[trial.number]
-            trials.append(
-                replace(
-                    trial,
-                    value=float(mean_of_seeds(values)),
-                    seed_values=dict(enumerate(values)),
-                    reports=reports,
-                    at_rungs=at_rungs,
-                )
-            )
-        elif trial.number not in unsound:
-            trials.append(replace(trial, state="pruned", left_at=at, reports=reports, at_rungs=at_rungs))
-    return replace(history, trials=trials, env_steps=history.confirm_budget)
 
 
 def _confirmed(
@@ -309,67 +291,3 @@ def candidate(trial: TrialResult) -> Candidate:
     if not values and trial.value is not None:
         values = (trial.value,)
     return Candidate(label=f"#{trial.number}", params=trial.params, seed_values=values, number=trial.number)
-
-
-def pruned_estimates(history: SearchHistory) -> list[PrunedEstimate]:
-    """Return estimates of pruned and diverged trials, which inform about neighbouring candidates.
-
-    A trial that failed for another reason, such as a killed process, carries no information about its parameters.
-    """
-    return list(_pruned_estimates(tuple(history.trials), 1.0 if history.direction == "maximize" else -1.0))
-
-
-@functools.lru_cache(maxsize=2)
-def _pruned_estimates(trials: tuple[TrialResult, ...], sign: float) -> tuple[PrunedEstimate, ...]:
-    """Return the estimates, which do not change with confirmations."""
-    complete, kept, diverged = (
-        [trial for trial in trials if trial.state == state] for state in ("complete", "pruned", "diverged")
-    )
-    tried = [trial.params for trial in (*kept, *complete)]
-    # A diverged trial that was retried counts by its retry.
-    diverged = [trial for trial in diverged if trial.params not in tried]
-    worse = _clearly_worse([*kept, *complete], sign)
-    return (
-        *(_pruned(trial, complete, worse=trial.number in worse) for trial in kept),
-        *(PrunedEstimate(params=trial.params, value=math.nan) for trial in diverged),
-    )
-
-
-def _pruned(trial: TrialResult, complete: Sequence[TrialResult], *, worse: bool) -> PrunedEstimate:
-    """Return the estimated final value of a pruned trial."""
-    params, step = trial.params, trial.left_at
-    values = tuple(trial.seed_values.values()) or (() if trial.value is None else (trial.value,))
-    everyone = [
-        (_learner(other.params), (other.reports[step], other.value))
-        for other in complete
-        if other.value is not None and step is not None and step in other.reports
-    ]
-    own = [course for learner, course in everyone if learner == _learner(params)]
-    survivors = own or [course for _, course in everyone]
-    if not values or not survivors or not all(map(math.isfinite, values)):
-        return PrunedEstimate(params=params, value=math.nan if trial.value is None else trial.value)
-    value, error, df = estimate_final(values, survivors, same_kind=bool(own))
-    return PrunedEstimate(params=params, value=value, error=error, df=df, clearly_worse=worse)
-
-
-def _learner(params: Mapping[str, Json]) -> tuple[Json, Json]:
-    """Return what determines the shape of a learning curve: the agent and its optimizer."""
-    return params.get("agent"), params.get("optimizer")
-
-
-def _clearly_worse(trials: Sequence[TrialResult], sign: float) -> set[int]:
-    """Return the numbers of the trials that were clearly worse when pruned than others with another learning rate."""
-    pruned: dict[tuple[str, int], list[int]] = {}  # kind and rung -> trials pruned there
-    # kind and rung -> values of the seeds of all trials there
-    there: dict[tuple[str, int], dict[int, list[float]]] = {}
-    for trial in trials:
-        kind = str(sorted((name, str(own)) for name, own in trial.params.items() if not name.endswith("learning_rate")))
-        for step, values in trial.at_rungs.items():
-            there.setdefault((kind, step), {})[trial.number] = [sign * value for value in values]
-            if trial.state == "pruned" and step == trial.left_at:
-                pruned.setdefault((kind, step), []).append(trial.number)
-    found = set()
-    for key, numbers in pruned.items():
-        worse = dict(zip(there[key], clearly_worse(list(there[key].values())), strict=True))
-        found |= {number for number in numbers if worse[number]}
-    return found

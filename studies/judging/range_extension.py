@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from studies.judging.confirmation import verdict
-from studies.judging.judgement import Verdict, pruned_estimates
+from studies.judging.judgement import Verdict
 from studies.judging.learning_rate_estimate import LearningRateEstimate, estimate_learning_rate
 from studies.judging.missing_pick import why_no_pick
 from studies.judging.ranking import rank
@@ -60,7 +60,7 @@ class RangeExtension:
             history: The search, whose trials have ended.
             found: The verdict on it.
         """
-        left = pruned_estimates(history)
+        left = found.left
         if rate_name([*found.ranked, *left]) != self._name:
             return []
         rows = []

@@ -54,7 +54,7 @@ def explain(study: OpenStudy) -> str:
             _measured_sentence(study, pick),
             seeds_sentence(found),
             _horizon_sentence(pick),
-            _bias_sentence(found),
+            _bias_sentence(study, found),
             counts,
             tie_sentence(
                 found.ranked,
@@ -137,15 +137,15 @@ def _refuted_sentence(found: Verdict) -> str:
     return f"On further seeds trial #{number}{more} failed: {reason.rstrip('.')}."
 
 
-def _bias_sentence(found: Verdict) -> str:
-    """Return a sentence on the value on the seeds of the search; "" without confirmation."""
+def _bias_sentence(study: OpenStudy, found: Verdict) -> str:
+    """Return a sentence on the value in the search; "" without confirmation."""
     if found.confirmation is None:
         return ""
     confirmation = found.confirmation
-    if math.isnan(confirmation.bias):
+    if study.spec.confirms_longer:
         return f"In the shorter runs of the search its value was {number_text(confirmation.tuning.value)}."
     means = (
-        f"Its value was {number_text(confirmation.tuning.value)} on the seeds of the search and "
+        f"Its value was {number_text(confirmation.tuning.value)} in the search and "
         f"{number_text(confirmation.held_out.value)} on the further ones"
     )
     if math.isnan(confirmation.reach):  # one seed in the search
@@ -244,9 +244,12 @@ def tie_sentence(
 
 
 def compared(study: OpenStudy) -> list[Ranked]:
-    """Return the trials among which optimizers and agents are compared: all of the search, by runs of one kind."""
+    """Return the trials among which optimizers and agents are compared: all of the search, by runs of one length.
+
+    Where trials had one seed each, which compares nothing, they are the finalists.
+    """
     found = verdict(study)
-    return found.tuning if found.finalists_alone else found.ranked
+    return found.tuning if found.finalists_alone and len(study.spec.seeds) > 1 else found.ranked
 
 
 def choice_sentence(ranked: list[Ranked], searched: Collection[str]) -> str:

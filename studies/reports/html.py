@@ -123,14 +123,13 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
     if not entries or study.spec.kind == "range-test":
         return ""
     pick = None if facts.pick is None else next((each for each in entries if each.number == facts.pick.number), None)
+    compares = any(not math.isnan(entry.low) for entry in entries)  # not with one seed each
     rows = "".join(
         f'<tr{" class=pick" * (entry is pick)}><td class="number">{place}</td>'
         f'<td class="number">#{entry.number}</td>'
         f"<td>{_params(study, entry)}</td>"
         f'<td class="number">{_text(spread_text(entry.value, entry.spread))}</td>'
-        f'<td class="number">{_text(interval_text(entry.low, entry.high))}</td>'
-        f'<td class="number">{_best_probability(entry)}</td>'
-        f'<td class="number">{_win_probability(entry, pick, study.direction)}</td>'
+        f"{_comparison(entry, pick, study.direction) if compares else ''}"
         f'<td class="number">{entry.n_seeds}</td></tr>'
         for place, entry in enumerate(entries[:_TABLE_ROWS], start=1)
     )
@@ -141,11 +140,21 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
     title += f", {budget_text(study)}" if study.spec.confirms_longer else ""
     return (
         f'<h2>{title}</h2><div class="scroll"><table><tr><th>place</th><th>trial</th><th>parameters</th>'
-        f"<th>{_text(study.spec.metric_text)} ± spread</th><th>95% interval</th>"
-        f'<th title="how probable it is that its expected value is the highest of all">is the best</th>'
-        f'<th title="how often a run of this one is better than a run of the pick">beats the pick</th>'
+        f"<th>{_text(study.spec.metric_text)}{f' ± spread{_COMPARISON_HEAD}' if compares else '</th>'}"
         f"<th>seeds</th></tr>{rows}</table></div>"
     )
+
+
+_COMPARISON_HEAD = (
+    '</th><th>95% interval</th><th title="how probable it is that its expected value is the highest of all">is the best'
+    '</th><th title="how often a run of this one is better than a run of the pick">beats the pick</th>'
+)
+
+
+def _comparison(entry: Ranked, pick: Ranked | None, direction: Direction) -> str:
+    """Return the cells that compare a trial with the others."""
+    cells = (interval_text(entry.low, entry.high), _best_probability(entry), _win_probability(entry, pick, direction))
+    return "".join(f'<td class="number">{_text(cell)}</td>' for cell in cells)
 
 
 def _params(study: OpenStudy, entry: Ranked) -> str:

@@ -223,7 +223,7 @@ class TestLargerBudgets:
         assert numbers[2] >= numbers[0] + 8
 
     @pytest.mark.slow
-    def test_under_a_default_name_they_count_what_was_spent_if_the_steps_of_each_run_are_given(self, storage: str) -> None:
+    def test_under_a_default_name_they_count_what_was_spent_where_steps_are_given(self, storage: str) -> None:
         names, steps = set(), []
         for total in (6_000, 12_000):
             with self.tune(storage, total, study_name=None) as study:

@@ -283,10 +283,13 @@ def test_ties_that_no_seeds_settle_need_runs_up_to_the_long_run_and_then_the_mos
 
     assert own() == {"env_steps": 2_000, "study_name": "s-2000-steps"}
     assert own(horizon=1_500) == {"env_steps": 1_500, "study_name": "s-1500-steps"}
-    assert own(horizon=1_000) == {"confirm_seeds": 20}
+    assert own(horizon=1_000) == {"confirm_seeds": 17}  # and 3 in the search
     assert own(horizon=1_000, confirm_seeds=20) is None
-    assert own(horizon=1_000, confirm=0) == {"seeds": 20, "study_name": "s-20-seeds"}
-    assert own(horizon=1_000, confirm=0, seeds=tuple(range(20))) is None
+    tied = spec_of(horizon=1_000, confirm=0)
+    assert options_for_tie(tied, seeds, all_confirmed=False) == {"confirm": 3, "confirm_seeds": 17}
+    assert options_for_tie(tied, seeds, n_tied=9, all_confirmed=False) == {"seeds": 20, "study_name": "s-20-seeds"}
+    most = spec_of(horizon=1_000, confirm=0, seeds=tuple(range(20)))
+    assert options_for_tie(most, seeds, all_confirmed=False) is None
 
 
 def test_remedy_for_short_runs_is_the_shortest_sufficient_length() -> None:

@@ -96,28 +96,57 @@ def test_longer_runs_of_finalists_choose_the_pick_alone():
     assert same.pick.number == 1
 
 
+ONE_SEED = tuple(complete(number, value) for number, value in enumerate((8.5, 10.0, 9.0, 4.0)))
+
+
 @pytest.mark.parametrize("env_steps", [100, None])
-def test_further_seeds_of_finalists_choose_alone_where_trials_have_one_seed(env_steps: int | None):
-    trials = [complete(number, value, reports={50: 1.0}) for number, value in enumerate((8.5, 10.0, 9.0, 8.0))]
-    pruned = TrialResult(
-        number=4, params={"x": 4}, state="pruned", value=1.5, seed_values={0: 1.5}, reports={50: 1.5}, left_at=50
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_further_seeds_of_finalists_choose_alone_where_trials_have_one_seed(env_steps: int | None, sign: float):
+    trials = [complete(number, sign * value) for number, value in enumerate((8.5, 10.0, 9.0, 4.0))]
+    runs = [complete(5, sign * 6.0, sign * 6.0, confirms=1), complete(6, sign * 9.0, sign * 8.0, confirms=2)]
+    history = history_of(
+        *trials, confirmations=runs, env_steps=env_steps, direction="maximize" if sign > 0 else "minimize"
     )
-    runs = [complete(5, 6.0, 6.0, confirms=1), complete(6, 8.0, 7.0, confirms=2)]
-    history = history_of(*trials, pruned, confirmations=runs, env_steps=env_steps)
     verdict = judge(history)
     assert verdict.pick is not None
     assert verdict.confirmation is not None
-    assert (verdict.finalists_alone, verdict.pick.number, verdict.pick.value) == (True, 2, 9.0)
-    assert [(each.number, each.value) for each in verdict.ranked] == [(2, 7.5), (1, 6.0)]
+    assert (verdict.finalists_alone, verdict.pick.number, verdict.pick.value) == (True, 2, sign * 9.0)
+    assert [(each.number, each.value) for each in verdict.ranked] == [(2, sign * 8.5), (1, sign * 6.0)]
     assert [each.number for each in verdict.tuning] == [1, 2, 0, 3]
-    assert (verdict.confirmation.bias, verdict.confirmation.beyond_noise) == (1.5, False)
+    assert (verdict.confirmation.bias, verdict.confirmation.beyond_noise) == (0.5, False)
     assert np.isnan(verdict.confirmation.reach)  # one seed in the search
-    # On further seeds the finalists lost 4 and 1.5 of their values, and gained 5 and 6.5 from 50 steps.
-    values = {each.params["x"]: each.value for each in verdict.left}
-    assert values == {0: pytest.approx(8.5 - 2.75), 3: pytest.approx(8.0 - 2.75), 4: pytest.approx(1.5 + 5.75)}
-    assert unconfirmed(history, lambda: verdict) == []  # 8.5 on a single seed is lucky, too
-    two = replace(trials[3], seed_values={0: 8.0, 1: 8.0})
-    assert not judge(replace(history, trials=[*trials[:3], two, pruned])).finalists_alone
+    # The finalists had 9.5 and have 7.25 on further seeds, which is less than the mean of all, 7.875.
+    assert {each.params["x"]: each.value for each in verdict.left} == {0: sign * 7.25, 3: sign * 4.0}
+    assert unconfirmed(history, lambda: verdict) == []  # 8.5 on a single seed is luck, too
+    two = replace(trials[3], seed_values={0: sign * 4.0, 1: sign * 4.0})
+    assert not judge(replace(history, trials=[*trials[:3], two])).finalists_alone
+
+
+def test_next_best_trials_of_one_seed_replace_finalists_that_diverged():
+    def lost(number: int, confirms: int) -> TrialResult:
+        return TrialResult(number=number, params={"x": confirms}, state="diverged", confirms=confirms, reason="NaN")
+
+    def asked(*runs: TrialResult, **fields: Any) -> list[int]:
+        history = history_of(*ONE_SEED, confirmations=runs, **fields)
+        return [number for number, _ in unconfirmed(history, lambda: judge(history))]
+
+    assert asked() == [1, 2]
+    kept = complete(5, 6.0, 6.0, confirms=1)
+    assert asked(kept, lost(6, 2)) == [0]
+    assert asked(kept, lost(6, 2), lost(7, 0)) == [3]
+    assert asked(kept, lost(6, 2), lost(7, 0), lost(8, 3)) == []
+    assert asked(kept, lost(6, 2), n_finalists=1) == []
+    baseline = {"baseline": {"x": 3}}  # is no rival
+    assert asked(complete(5, 6.0, 6.0, confirms=3), lost(6, 1), lost(7, 2), **baseline) == [0]
+    untrained = [*ONE_SEED[1:], replace(ONE_SEED[0], learned=False)]
+    history = history_of(*untrained, confirmations=[kept, lost(6, 2)])
+    assert [number for number, _ in unconfirmed(history, lambda: judge(history))] == [3]
+
+
+def test_baseline_says_nothing_about_the_luck_of_finalists():
+    runs = [complete(5, 6.0, 6.0, confirms=1), complete(6, 9.0, 8.0, confirms=2), complete(7, 8.0, 8.0, confirms=3)]
+    verdict = judge(history_of(*ONE_SEED, confirmations=runs, baseline={"x": 3}))
+    assert {each.params["x"]: each.value for each in verdict.left} == {0: 7.25}
 
 
 def test_search_chooses_where_all_longer_runs_failed():

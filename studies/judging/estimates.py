@@ -1,0 +1,146 @@
+"""Estimates of trials that were not run to the end, or not again on further seeds. Pure functions over histories.
+
+They judge a study and a replayed search alike (`studies.judging.judgement`).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from studies.judging.robust_choice import PrunedEstimate
+from studies.judging.search_history import SearchHistory, TrialResult
+from studies.spaces.spaces import Json
+from studies.statistics.luck import without_luck
+from studies.statistics.pruned_estimate import clearly_worse, estimate_final
+from studies.statistics.values import mean_of_seeds
+
+
+def with_search_as_rung(
+    history: SearchHistory, further: Mapping[int, Sequence[float]], unsound: Collection[int]
+) -> SearchHistory:
+    """Return a history of runs as long as those that confirm: trials that were not confirmed were pruned before.
+
+    Args:
+        history: The search.
+        further: Number of a confirmed trial -> values of its runs.
+        unsound: Numbers of trials to leave out.
+    """
+    at, trials = history.env_steps, []
+    assert at is not None
+    for trial in history.trials:
+        if trial.state != "complete" or trial.value is None:
+            trials.append(trial)
+            continue
+        reports = {**trial.reports, at: trial.value}
+        at_rungs = {**trial.at_rungs, at: list(trial.seed_values.values())}
+        if trial.number in further:
+            values = further[trial.number]
+            trials.append(
+                replace(
+                    trial,
+                    value=float(mean_of_seeds(values)),
+                    seed_values=dict(enumerate(values)),
+                    reports=reports,
+                    at_rungs=at_rungs,
+                )
+            )
+        elif trial.number not in unsound:
+            trials.append(replace(trial, state="pruned", left_at=at, reports=reports, at_rungs=at_rungs))
+    return replace(history, trials=trials, env_steps=history.confirm_env_steps)
+
+
+def estimates_without_luck(
+    history: SearchHistory, further: Mapping[int, Sequence[float]], chosen: Collection[int], unsound: Collection[int]
+) -> list[PrunedEstimate]:
+    """Return estimates of the trials of one seed that were not confirmed, as if they had further seeds.
+
+    Args:
+        history: The search.
+        further: Number of a confirmed trial -> values of its further seeds.
+        chosen: Numbers of those that were confirmed for their values.
+        unsound: Numbers of trials to leave out.
+    """
+    sign = 1.0 if history.direction == "maximize" else -1.0
+    sound = {
+        trial.number: (trial.params, trial.value)
+        for trial in history.in_state("complete")
+        if trial.value is not None and trial.number not in unsound
+    }
+    left = pruned_estimates(history)
+    failed = [each for each in left if math.isnan(each.value)]
+    known = [each for each in left if not math.isnan(each.value)]
+    known += [PrunedEstimate(params=params, value=value) for n, (params, value) in sound.items() if n not in further]
+    everyone = [*(each.value for each in known), *(value for n, (_, value) in sound.items() if n in further)]
+    expected = without_luck(
+        [sign * each.value for each in known],
+        [(sign * sound[n][1], sign * float(mean_of_seeds(further[n]))) for n in chosen if n in sound],
+        [sign * value for value in everyone],
+    )
+    return [replace(each, value=sign * value) for each, value in zip(known, expected, strict=True)] + failed
+
+
+def pruned_estimates(history: SearchHistory) -> list[PrunedEstimate]:
+    """Return estimates of pruned and diverged trials, which inform about neighbouring candidates.
+
+    A trial that failed for another reason, such as a killed process, carries no information about its parameters.
+    """
+    return list(_pruned_estimates(tuple(history.trials), 1.0 if history.direction == "maximize" else -1.0))
+
+
+@functools.lru_cache(maxsize=2)
+def _pruned_estimates(trials: tuple[TrialResult, ...], sign: float) -> tuple[PrunedEstimate, ...]:
+    """Return the estimates, which do not change with confirmations."""
+    complete, kept, diverged = (
+        [trial for trial in trials if trial.state == state] for state in ("complete", "pruned", "diverged")
+    )
+    tried = [trial.params for trial in (*kept, *complete)]
+    # A diverged trial that was retried counts by its retry.
+    diverged = [trial for trial in diverged if trial.params not in tried]
+    worse = _clearly_worse([*kept, *complete], sign)
+    return (
+        *(_pruned(trial, complete, worse=trial.number in worse) for trial in kept),
+        *(PrunedEstimate(params=trial.params, value=math.nan) for trial in diverged),
+    )
+
+
+def _pruned(trial: TrialResult, complete: Sequence[TrialResult], *, worse: bool) -> PrunedEstimate:
+    """Return the estimated final value of a pruned trial."""
+    params, step = trial.params, trial.left_at
+    values = tuple(trial.seed_values.values()) or (() if trial.value is None else (trial.value,))
+    everyone = [
+        (_learner(other.params), (other.reports[step], other.value))
+        for other in complete
+        if other.value is not None and step is not None and step in other.reports
+    ]
+    own = [course for learner, course in everyone if learner == _learner(params)]
+    survivors = own or [course for _, course in everyone]
+    if not values or not survivors or not all(map(math.isfinite, values)):
+        return PrunedEstimate(params=params, value=math.nan if trial.value is None else trial.value)
+    value, error, df = estimate_final(values, survivors, same_kind=bool(own))
+    return PrunedEstimate(params=params, value=value, error=error, df=df, clearly_worse=worse)
+
+
+def _learner(params: Mapping[str, Json]) -> tuple[Json, Json]:
+    """Return what determines the shape of a learning curve: the agent and its optimizer."""
+    return params.get("agent"), params.get("optimizer")
+
+
+def _clearly_worse(trials: Sequence[TrialResult], sign: float) -> set[int]:
+    """Return the numbers of the trials that were clearly worse when pruned than others with another learning rate."""
+    pruned: dict[tuple[str, int], list[int]] = {}  # kind and rung -> trials pruned there
+    # kind and rung -> values of the seeds of all trials there
+    there: dict[tuple[str, int], dict[int, list[float]]] = {}
+    for trial in trials:
+        kind = str(sorted((name, str(own)) for name, own in trial.params.items() if not name.endswith("learning_rate")))
+        for step, values in trial.at_rungs.items():
+            there.setdefault((kind, step), {})[trial.number] = [sign * value for value in values]
+            if trial.state == "pruned" and step == trial.left_at:
+                pruned.setdefault((kind, step), []).append(trial.number)
+    found = set()
+    for key, numbers in pruned.items():
+        worse = dict(zip(there[key], clearly_worse(list(there[key].values())), strict=True))
+        found |= {number for number in numbers if worse[number]}
+    return found
