@@ -276,6 +276,9 @@ def test_fewer_finalists_than_suit_a_plan_grow_with_further_trials_too() -> None
     assert limit.n_finalists(23) == 3, "there was no budget for 5"
     assert [limit.n_finalists(n) for n in (4, 31, 32, 40, 48, 236)] == [3, 3, 4, 5, 6, 16]
     assert [limit.grow(n).confirm for n in (8, 8, 90)] == [3, 4, 16]
+    suited = spec(pruner="none", n_trials=15, confirm=3, confirm_seeds=1, env_steps=100, **space)
+    fits = Limit(suited, StepMeter(100_000), together=True, chooses_trials=True, chooses_finalists=True)
+    assert [fits.n_finalists(n) for n in (15, 16, 20, 47)] == [3, 4, 5, 5]
     fewest = spec(pruner="none", n_trials=8, confirm=2, confirm_seeds=1, env_steps=100, **space)
     few = Limit(fewest, StepMeter(100_000), together=True, chooses_trials=True, chooses_finalists=True)
     assert [few.n_finalists(n) for n in (8, 23, 24, 40)] == [2, 2, 3, 5]

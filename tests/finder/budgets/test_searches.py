@@ -249,6 +249,14 @@ class TestLargerBudgets:
         assert counts[1][1] > 6
 
     @pytest.mark.slow
+    def test_number_of_finalists_that_was_given_remains(self, storage: str) -> None:
+        for total, given in ((16_000, {"confirm": 7}), (40_000, {})):
+            options = {**QUICK, "storage": storage, "executor": "inline", "study_name": "s", "env_steps": 250, **given}
+            with tune("ppo", ENV, {"learning_rate": "1e-4:1e-2:log"}, total_env_steps=total, **options).study as study:
+                assert study.spec.confirm == 7
+        assert len(study.trials()) > 20
+
+    @pytest.mark.slow
     def test_finalists_suit_the_trials_for_which_there_was_budget(
         self, storage: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:

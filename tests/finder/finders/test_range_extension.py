@@ -10,6 +10,7 @@ import pytest
 
 from finder import LRFinder
 from studies import load_study, open_study
+from studies.judging.confirmation import verdict
 from studies.judging.range_extension import RangeExtension
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
@@ -18,7 +19,7 @@ from studies.study.study import OpenStudy
 SMALL = {"n_envs": 1, "n_steps": 32, "batch_size": 16, "n_epochs": 1, "hidden_sizes": [4], "jit_compile": False}
 
 
-def searched(rows: list[dict[str, Any]], worth: Callable[[dict[str, Any]], float]) -> OpenStudy:
+def searched(rows: list[dict[str, Any]], worth: Callable[[dict[str, Any]], float], **fields: Any) -> OpenStudy:
     """Return a study of these rows with the values given by `worth`."""
     spec = StudySpec(
         name="s",
@@ -28,6 +29,7 @@ def searched(rows: list[dict[str, Any]], worth: Callable[[dict[str, Any]], float
         env_steps=1000,
         trials=tuple(rows),
         pruner="none",
+        **fields,
     )
     study = open_study(spec)
     with Recorder(study) as recorder:
@@ -49,6 +51,21 @@ def rates(*values: float) -> list[dict[str, Any]]:
 def test_range_with_an_inner_best_is_not_extended():
     rows = rates(1e-4, 1e-3, 1e-2)
     study = searched(rows, lambda params: -abs(math.log10(params["learning_rate"]) + 3))
+    assert RangeExtension(rows)(study) == []
+
+
+@pytest.mark.parametrize("fields", [{"seeds": (0,)}, {"seeds": (0, 1), "confirm_env_steps": 2000}])
+def test_rates_that_were_not_confirmed_count_after_a_confirmation(fields: dict[str, Any]):
+    rows = rates(1e-4, 10**-3.5, 1e-3, 10**-2.5, 1e-2, 10**-1.5, 1e-1)
+    study = searched(rows, lambda params: -abs(math.log10(params["learning_rate"]) + 2.5), confirm=3, **fields)
+    with Recorder(study) as recorder:
+        while (ask := recorder.ask_confirmation()) is not None:  # the highest one that is confirmed is now the best
+            value = math.log10(ask.params["learning_rate"])
+            recorder.completed(ask.number, value, {seed: value + 0.01 * seed for seed in ask.seeds})
+    found = verdict(study)
+    assert found.finalists_alone
+    assert found.pick is not None
+    assert found.pick.params["learning_rate"] == 1e-2
     assert RangeExtension(rows)(study) == []
 
 

@@ -459,6 +459,16 @@ def test_values_of_longer_runs_have_their_own_bounds():
     assert all(each.high <= 1000 for each in verdict(study).tuning)
 
 
+@pytest.mark.parametrize("seeds", [(0,), (0, 1)])
+def test_report_compares_trials_of_several_seeds_only(tmp_path: Any, seeds: tuple[int, ...]):
+    study = searched(spec_of(kind="lr", seeds=seeds, confirm=2, confirm_seeds=3))
+    confirm(study, {2: 50.0, 3: 60.0})
+    page = write_report(study, tmp_path / "report.html").read_text()
+    assert ("beats the pick" in page) == (len(seeds) > 1)
+    assert ("Complete trials in the search" in page) == (len(seeds) == 1)
+    assert "The best, run again on 3 further seeds" in page
+
+
 def test_report_and_figures_name_the_longer_runs(tmp_path: Any):
     study = searched(spec_of(kind="lr", confirm=2, confirm_seeds=2, confirm_env_steps=3000))
     confirm(study, {2: 50.0, 3: 60.0})

@@ -26,6 +26,7 @@ from studies.database.records import EpisodeRecord
 from studies.judging.learning_rate_estimate import estimate_learning_rate
 from studies.judging.ranking import Candidate, rank
 from studies.recording.recorder import Recorder
+from studies.reports.explanation import choice_sentence, compared
 from studies.spec.attributes import LIMITS_KEY
 from studies.spec.spec import StudySpec
 from studies.study.study import OpenStudy
@@ -207,6 +208,31 @@ def test_further_seeds_settle_the_doubt_about_one_seed(confirm_seeds: int, doubt
         assert reason.text == "each finalist has 2 further seeds, which cannot exclude luck"
         assert reason.remedy is not None
         assert reason.remedy.options == {"confirm_seeds": 3}
+
+
+def test_optimizers_of_trials_of_one_seed_are_compared_by_their_finalists() -> None:
+    rows = [{"optimizer": name, "learning_rate": rate} for rate in (1e-3, 1e-2) for name in ("adam", "sgd")]
+    study = finished_study(spec_of(rows, kind="opt", seeds=(0,), confirm_seeds=3), (100.0, 99.9, 10.0, 20.0))
+    assert [each.number for each in compared(study)] == [0, 1, 3]
+    sentence = choice_sentence(compared(study), study.spec.search_space())
+    assert sentence.startswith("Which optimizer does not matter here: adam and sgd are level")
+
+
+def test_half_of_a_confirmation_has_one_doubt() -> None:
+    study = open_study(spec_of(seeds=(0,), confirm_seeds=3))
+    with Recorder(study) as recorder:
+        for value in (0.0, 10.0, 100.0, 20.0, 0.0):
+            ask = recorder.ask()
+            assert ask is not None
+            recorder.completed(ask.number, value, {0: value})
+        confirmation = recorder.ask_confirmation()
+        assert confirmation is not None
+        recorder.completed(confirmation.number, 90.0, dict.fromkeys(confirmation.seeds, 90.0))
+    found = conclusion(study)
+    assert [reason.text for reason in found.reasons[:1]] == [
+        "2 finalists are not confirmed on further seeds yet: this may change"
+    ]
+    assert not any("nothing to compare it with" in reason.text for reason in found.reasons)
 
 
 def test_unconfirmed_pick_is_not_safe() -> None:

@@ -40,7 +40,7 @@ def finish(study: Any, config: dict[str, Any], *, pruned: tuple[int, ...] = ()) 
             if ask.number in pruned:
                 recorder.pruned(ask.number, 500, value - 1)
             else:
-                recorder.completed(ask.number, value, {0: value, 1: value + 0.01})
+                recorder.completed(ask.number, value, {seed: value + 0.01 * seed for seed in ask.seeds})
 
 
 @pytest.fixture
@@ -75,6 +75,18 @@ def test_best_trials_come_first_and_all_inform_the_sampler(source: Any, make_spe
     assert note == (
         "Warm start from before: its best 3 trials are tried first and 4 of its 4 finished trials inform the sampler."
     )
+
+
+def test_trials_that_failed_on_further_seeds_come_last(source: Any, make_spec: Make) -> None:
+    study = source(seeds=(0,), confirm=2, confirm_seeds=3)
+    with join_study("before", study.storage) as joined, Recorder(joined) as recorder:
+        while (ask := recorder.ask_confirmation()) is not None:
+            if ask.params["learning_rate"] == 1e-3:  # the best of the search
+                recorder.failed(ask.number, "NaN", diverged=True)
+            else:
+                recorder.completed(ask.number, 9.0, dict.fromkeys(ask.seeds, 9.0))
+    first, _, _ = taken(load_study("before", study.storage), target(make_spec, seeds=(0,)), 4)
+    assert [row["learning_rate"] for row in first][-1] == 1e-3
 
 
 def test_values_and_pruned_trials_are_those_of_the_other_study(source: Any, make_spec: Make) -> None:
