@@ -54,15 +54,15 @@ class Recommendation:
         spread: Sample standard deviation over seeds; NaN with fewer than two seeds.
         low: Lower end of the 95% interval of the expected value; NaN if the spread is unknown.
         high: Upper end of that interval.
-        probability_best: Probability that no other complete trial has a better expected value.
-        tied: Numbers of the other trials that cannot be distinguished from the best one.
+        probability_best: Probability that no other trial that is judged (`Verdict.ranked`) has a better expected value.
+        tied: Numbers of the other ones that cannot be distinguished from the best one.
         seeds_to_settle: Seeds each that would distinguish the best one from these, assuming that values and spreads
             stay as they are; None if no number would.
         seed_values: Value of each seed.
         n_seeds: Number of seeds.
         confirmed_by: Number of the trial that confirmed it; None if it was not confirmed.
         value_env_steps: Environment steps of each run of the value; None if the budget is in episodes.
-        tuning_value: Mean over the seeds of the search, by which it was chosen, or became a finalist of longer runs.
+        tuning_value: Mean over the seeds of the search, by which it was chosen, or became a finalist.
         direction: Direction in which values are better.
         rate: Estimate of the best learning rate; None if no rate was searched, or only one was tried.
         configuration: Everything needed to run the trial again.
