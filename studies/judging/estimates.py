@@ -10,6 +10,8 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from studies.judging.robust_choice import PrunedEstimate
 from studies.judging.search_history import SearchHistory, TrialResult
 from studies.spaces.spaces import Json
@@ -74,12 +76,27 @@ def estimates_without_luck(
     known = [each for each in left if not math.isnan(each.value)]
     known += [PrunedEstimate(params=params, value=value) for n, (params, value) in sound.items() if n not in further]
     everyone = [*(each.value for each in known), *(value for n, (_, value) in sound.items() if n in further)]
+    error, df = _of_one_seed([further[n] for n in chosen])
+    known = [replace(each, error=max(each.error, error), df=df) if error else each for each in known]
     expected = without_luck(
         [sign * each.value for each in known],
         [(sign * sound[n][1], sign * float(mean_of_seeds(further[n]))) for n in chosen if n in sound],
         [sign * value for value in everyone],
     )
     return [replace(each, value=sign * value) for each, value in zip(known, expected, strict=True)] + failed
+
+
+def _of_one_seed(seeds: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """Return the standard deviation of a single seed, and its degrees of freedom, from several seeds of several trials.
+
+    It is 0 if no trial has several.
+    """
+    several = [values for values in seeds if len(values) > 1]
+    if not several:
+        return 0.0, 1.0
+    df = sum(len(values) - 1 for values in several)
+    squares = sum((len(values) - 1) * float(np.var(values, ddof=1)) for values in several)
+    return math.sqrt(squares / df), float(df)
 
 
 def pruned_estimates(history: SearchHistory) -> list[PrunedEstimate]:

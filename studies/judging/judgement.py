@@ -140,8 +140,10 @@ def unconfirmed(history: SearchHistory, verdict: Callable[[], Verdict]) -> list[
     found = verdict()
     if found.finalists_alone:
         compared = {each.number for each in found.ranked} - confirmed_beside(history)
+        if len(compared) >= min(2, history.n_finalists):
+            return []
         untried = [each.number for each in _sound(history) if each.number not in {*runs, *refuted}]
-        return _missing(history, untried[: len(compared) < min(2, history.n_finalists)], runs, refuted)
+        return _missing(history, untried[:1], runs, refuted)
     confirmed = {each.number for each in found.confirmed}
     least = DEFEATED * found.ranked[0].probability_best if found.ranked else 0.0
     if found.ranked and not any(
@@ -240,7 +242,7 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
         rate = estimate_learning_rate(
             ranked, left, best, direction,
             env_steps=history.confirm_budget if finalists_alone else history.env_steps, horizon=history.horizon,
-            drift_known=history.of(best.number).drift_known, covers_ties=finalists_alone,
+            drift_known=history.of(best.number).drift_known, finalists_alone=finalists_alone,
         )  # fmt: skip
     tuning, ranked = within(tuning, bounds), within(ranked, confirming_bounds if finalists_alone else bounds)
     shown = None if pick is None else next(each for each in tuning if each.number == pick.number)

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from scipy import stats
+
 from studies.judging.ranking import Ranked, may_exceed
 from studies.judging.robust_choice import Point, PrunedEstimate, RateCurves, kind_key, rate_name
 from studies.spaces.spaces import Json
@@ -99,7 +101,7 @@ def estimate_learning_rate(
     env_steps: int | None = None,
     horizon: int | None = None,
     drift_known: bool = True,
-    covers_ties: bool = False,
+    finalists_alone: bool = False,
 ) -> LearningRateEstimate | None:
     """Return the estimate of the best learning rate, with all other parameters as in the pick.
 
@@ -111,8 +113,9 @@ def estimate_learning_rate(
         env_steps: Environment steps of each run.
         horizon: Environment steps of the long run, at least 1; only with `env_steps`.
         drift_known: Whether the drift was measured on the optimizer of the pick. Defaults to `True`.
-        covers_ties: Whether the interval contains the rates of all candidates that are tied with the pick, for few
-            candidates, which do not make a curve. Defaults to `False`.
+        finalists_alone: Whether `ranked` are finalists alone, which are too few for a curve: then the interval contains
+            the rates of all that are tied with the pick, and estimates of the others may distinguish rates. Defaults to
+            `False`.
 
     Returns:
         None if no learning rate was searched, or only one was tried.
@@ -135,14 +138,15 @@ def estimate_learning_rate(
     else:
         peak = RateCurves(ranked, left, name, direction).of(pick).peak
         low, high = min(10**peak.low, tested), max(10**peak.high, tested)
-    if covers_ties:
+    if finalists_alone:
         low, high = (end([limit, *(_rate(each, name) for each in level)]) for end, limit in ((min, low), (max, high)))
     edge: Edge = "lowest" if tested == rates[0] else "highest" if tested == rates[-1] else ""
     cost = cost_of_choice(pick, level, points, direction)
     # Failures may have other causes than the rate.
     valued = {_rate(each, name) for each in group if _known(each.value)}
     told_apart = not math.isnan(cost) and (
-        any(not each.tied and _known(each.value) for each in own) or any(each.clearly_worse for each in gone)
+        any(not each.tied and _known(each.value) for each in own)
+        or any(each.clearly_worse or (finalists_alone and _is_below(each, pick, direction)) for each in gone)
     )
     cause, reason = _why_unsafe(tested, edge, (low, high), cost, told_apart) if len(valued) > 1 else _ONLY_ONE
     suggested, drift_error = tested, 0.0
@@ -241,6 +245,14 @@ def _rate(point: Point, name: str) -> float:
     rate = point.params[name]
     assert isinstance(rate, int | float)  # `rate_name` has checked it
     return float(rate)
+
+
+def _is_below(estimate: PrunedEstimate, pick: Ranked, direction: Direction) -> bool:
+    """Return whether the 95% interval of an estimate lies below that of the pick."""
+    if not (estimate.error and _known(estimate.value)):
+        return False
+    reach = float(stats.t.ppf(0.975, estimate.df)) * estimate.error
+    return estimate.value + reach < pick.low if direction == "maximize" else estimate.value - reach > pick.high
 
 
 def _known(value: float) -> bool:

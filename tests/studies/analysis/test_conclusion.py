@@ -23,6 +23,7 @@ from studies.analysis.remedies import (
     within_limit,
 )
 from studies.database.records import EpisodeRecord
+from studies.judging.confirmation import verdict
 from studies.judging.learning_rate_estimate import estimate_learning_rate
 from studies.judging.ranking import Candidate, rank
 from studies.recording.recorder import Recorder
@@ -216,6 +217,16 @@ def test_optimizers_of_trials_of_one_seed_are_compared_by_their_finalists() -> N
     assert [each.number for each in compared(study)] == [0, 1, 3]
     sentence = choice_sentence(compared(study), study.spec.search_space())
     assert sentence.startswith("Which optimizer does not matter here: adam and sgd are level")
+
+
+def test_rates_of_one_seed_that_were_far_below_are_told_apart() -> None:
+    spec = spec_of([{"learning_rate": 10 ** (-5 + k / 2)} for k in range(9)], seeds=(0,), confirm_seeds=3)
+    study = finished_study(spec, (20.0, 25.0, 100.0, 300.0, 480.0, 490.0, 470.0, 100.0, 10.0), spread=40.0)
+    found = conclusion(study)
+    assert found.status == "tie"
+    assert found.certainty.startswith("with 2 other finalists")
+    luck = {each.params["learning_rate"]: (each.error, each.df) for each in verdict(study).left}
+    assert luck[1e-5] == (pytest.approx(40.0), 6.0)  # of three finalists with three seeds
 
 
 def test_half_of_a_confirmation_has_one_doubt() -> None:
