@@ -15,7 +15,6 @@ from finder.budgets.meters import Meter, StepMeter, TimeMeter
 from finder.budgets.resolution import (
     chooses_finalists,
     chooses_trials,
-    finalists_of,
     refuse_contradictions,
     with_finalists,
     within_minutes,
@@ -93,8 +92,8 @@ class BudgetedSearch:
         if not spec.has_limit:
             return None
         earlier, asked = self.earlier, self.asked
-        # Another number in a study that exists was given when it was begun, or was all that there was budget for.
-        suits = earlier is None or spec.confirm == finalists_of(n_trials_of(spec))
+        # The number of finalists of a study that exists may have been given when it was begun.
+        chosen = earlier is None or earlier.has_chosen_finalists
         meter: Meter
         if spec.total_env_steps is not None:
             meter = StepMeter(spec.total_env_steps, 0 if earlier is None else earlier.env_steps)
@@ -111,7 +110,7 @@ class BudgetedSearch:
             together=together,
             adjusts_seeds="confirm_seeds" not in asked.model_fields_set,
             chooses_trials=chooses_trials(asked),
-            chooses_finalists=chooses_finalists(asked) and suits,
+            chooses_finalists=chooses_finalists(asked) and chosen,
         )
 
     def _notes(self) -> tuple[str, ...]:

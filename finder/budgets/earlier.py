@@ -11,6 +11,7 @@ from studies.spec.attributes import is_paused, seed_values
 from studies.spec.compatibility import differences
 from studies.spec.spec import StudySpec, default_name
 from studies.storage.storage import StudyStorage, open_storage
+from studies.study.confirmed_budget import has_chosen_finalists
 from studies.study.study import OpenStudy, load_study, study_id_of
 from studies.study.time_spent import read_seconds
 
@@ -25,6 +26,7 @@ class EarlierStudy:
         n_total: Trials of the whole study.
         seconds: Seconds that it has taken; 0 if it had no budget in minutes.
         env_steps: Environment steps of all runs of its ended trials, confirmations included.
+        has_chosen_finalists: Whether its budget has chosen the number of its finalists.
     """
 
     spec: StudySpec
@@ -32,6 +34,7 @@ class EarlierStudy:
     n_total: int
     seconds: float
     env_steps: int
+    has_chosen_finalists: bool = False
 
 
 def earlier_study(
@@ -39,9 +42,9 @@ def earlier_study(
 ) -> EarlierStudy | None:
     """Return the study that a search would continue, None if it would create one.
 
-    A search continues the study of its name. Under a default name that the user did not give, one whose budget of each
-    run is still to be chosen continues the study that was begun with the same budget of the whole search, so that
-    another budget begins another study.
+    A search continues the study of its name. Where this is the default name, and the environment steps of each run are
+    still to be chosen, it continues a study with the same budget of the whole search only: another budget chooses other
+    steps, and begins another study.
 
     Args:
         spec: The study of the search.
@@ -97,7 +100,7 @@ def _found(spec: StudySpec, opened: StudyStorage, is_named: bool) -> EarlierStud
 
 
 def _is_same(old: StudySpec, new: StudySpec, is_named: bool) -> bool:
-    """Return whether a stored study has the question of a new one; unless it is named, with the same chosen budgets."""
+    """Return whether a new study would continue a stored one: it has its question, and its budget if that chooses."""
     limits: list[tuple[Any, Any]] = [(each.minutes, each.total_env_steps) for each in (old, new)]
     same_limits = is_named or limits[0] == limits[1] or not new.chooses_budget
     return same_limits and not differences(old, with_choices_of(new, old))
@@ -116,4 +119,5 @@ def _earlier(study: OpenStudy) -> EarlierStudy:
         n_total=status.n_total,
         seconds=read_seconds(study),
         env_steps=steps,
+        has_chosen_finalists=has_chosen_finalists(study),
     )

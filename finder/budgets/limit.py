@@ -42,6 +42,7 @@ class Limit:
 
     Attributes:
         chooses_trials: See above.
+        chooses_finalists: See above.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Limit:
         chooses_finalists: bool = False,
     ) -> None:
         self._spec, self._meter = spec, meter
-        self.chooses_trials, self._chooses_finalists = chooses_trials, chooses_finalists
+        self.chooses_trials, self.chooses_finalists = chooses_trials, chooses_finalists
         self._together, self._adjusts_seeds = together, adjusts_seeds
         self._running: dict[int, int] = {}  # trial -> number of its seeds
         self._counted: dict[int, int] = {}  # trial -> environment steps that are recorded already
@@ -131,7 +132,7 @@ class Limit:
 
     def n_finalists(self, n_ended: int) -> int | None:
         """Return how many of so many trials are confirmed; None if the number is not chosen."""
-        return with_n_trials(self._spec, n_ended, chooses=True).confirm if self._chooses_finalists else None
+        return with_n_trials(self._spec, n_ended, chooses=True).confirm if self.chooses_finalists else None
 
     def grow(self, n_added: int) -> StudySpec:
         """Record that so many trials are added, and return the study with the new numbers of trials and finalists."""
@@ -140,7 +141,7 @@ class Limit:
 
     def _grown(self, n_added: int) -> StudySpec:
         n_trials = n_trials_of(self._spec) + n_added
-        return with_n_trials(self._spec, n_trials, chooses=self._chooses_finalists)
+        return with_n_trials(self._spec, n_trials, chooses=self.chooses_finalists)
 
     def begun(self, number: int, n_seeds: int, counted: int = 0) -> None:
         """Record that a trial with so many seeds has begun, or continues after so many recorded environment steps."""

@@ -38,7 +38,7 @@ from studies.schedulers.scheduler import Action
 from studies.spec.population_rules import exchange_marks, value_steps
 from studies.spec.scheduler_names import canonical_pruner_name, is_population_based, pauses_trials
 from studies.spec.spec import StudySpec
-from studies.study.confirmed_budget import is_confirming, store_confirmed_budget
+from studies.study.confirmed_budget import is_confirming, store_chosen_finalists, store_confirmed_budget
 from studies.study.study import OpenStudy, with_counts
 from studies.study.time_spent import store_seconds
 
@@ -113,6 +113,7 @@ class Search:
         # more than the recording, so existing objects are excluded.
         gc.freeze()
         try:
+            self._store_chosen_finalists()
             self._observer.study_opened(self.study, self.recorder.n_left, self._executor)
             self._executor.run(self._next_trial, self)
             while self.recorder.stop_reason is None and self._continue():
@@ -175,6 +176,7 @@ class Search:
             grown = self._limit.grow(n)
             with_counts(self.study, n_trials=grown.n_trials, confirm=grown.confirm)
             self.study = self.recorder.refresh()
+            self._store_chosen_finalists()
             self._observer.trials_added(n)
         return n > 0
 
@@ -210,6 +212,11 @@ class Search:
         if confirm not in (None, self.spec.confirm):
             with_counts(self.study, confirm=confirm)
             self.study = self.recorder.refresh()
+            self._store_chosen_finalists()
+
+    def _store_chosen_finalists(self) -> None:
+        if self._limit is not None and self._limit.chooses_finalists:
+            store_chosen_finalists(self.study, self.spec.confirm)
 
     def _wait(self) -> bool:
         self._observer.others_run(self.recorder.n_elsewhere)

@@ -40,7 +40,7 @@ from studies.analysis.remedies import (
 from studies.analysis.status import study_status
 from studies.judging.baseline import BaselineComparison, compared_with_baseline
 from studies.judging.confirmation import Verdict, verdict
-from studies.judging.judgement import confirmed_beside
+from studies.judging.judgement import untried
 from studies.judging.learning_rate_estimate import LITTLE, cost_of_choice, cost_text
 from studies.judging.missing_pick import why_no_pick
 from studies.judging.pareto_front import pareto_front
@@ -255,22 +255,16 @@ def _too_few(study: OpenStudy, found: Verdict) -> Reason | None:
         return Reason(text="only one trial is complete, so there is nothing to compare it with")
     if not found.finalists_alone or study_status(study).n_unconfirmed:
         return None
-    beside = _confirmed_beside(study)
-    if (n := len({each.number for each in found.ranked} - beside)) < 2:
+    if (n := len({each.number for each in found.ranked} - found.beside)) < 2:
         which = "only one" if n else "none"
         runs = "the longer runs" if study.spec.confirms_longer else "the runs on further seeds"
         text = f"{which} of the best trials came to the end of {runs}, so there is nothing to compare it with"
         if n and study.spec.confirm == 1:
             text = "only one trial was confirmed, so there is nothing to compare it with"
-        n_tried = len(found.confirmed) + len(found.refuted) - len(beside)
-        can_help = n_tried < len(found.tuning)
+        n_tried = len(found.confirmed) + len(found.refuted) - len(found.beside)
+        can_help = bool(untried(history_of(study), found))
         return Reason(text=text, remedy=more_confirmed(study.spec, n_tried + 1) if can_help else None)
     return None
-
-
-def _confirmed_beside(study: OpenStudy) -> set[int]:
-    """Return the number of the trial that is confirmed as the baseline only, not as one of the best; empty without."""
-    return confirmed_beside(history_of(study)) if study.spec.baseline is not None else set()
 
 
 def _refuted(pick: Recommendation, found: Verdict) -> Reason | None:
@@ -285,7 +279,7 @@ def _defeated(study: OpenStudy, pick: Recommendation, found: Verdict) -> Reason 
     if chosen.tied or len(found.ranked) < 2:
         return None
     better = [each for each in found.ranked if each.tied]
-    n_tried = len(found.confirmed) - len(_confirmed_beside(study))
+    n_tried = len(found.confirmed) - len(found.beside)
     text = (
         f"in the search trial #{better[0].number}, {params_text(dict(better[0].params))}, did clearly better than this "
         "on all its seeds, but it was not run on further ones"
@@ -319,13 +313,14 @@ def _one_seed(study: OpenStudy, found: Verdict) -> Reason | None:
     with three; where longer runs did, two further seeds are as good (benchmarks/results/designs.md). That was not
     replayed for population-based training.
     """
-    n_further = 0 if found.confirmation is None else found.confirmation.held_out.n_seeds
-    is_replayed = study.spec.confirms_longer or not is_population_based(study.spec.pruner)
-    if found.finalists_alone and is_replayed:
-        if n_further >= (2 if study.spec.confirms_longer else TESTED):
+    can_exclude = study.spec.confirms_longer or not is_population_based(study.spec.pruner)
+    if found.finalists_alone and can_exclude:
+        least = 2 if study.spec.confirms_longer else TESTED
+        n_further = min(each.held_out.n_seeds for each in found.confirmed)
+        if n_further >= least:
             return None
         text = f"each finalist has {counted(n_further, 'further seed')}, which cannot exclude luck"
-        is_planned = study.spec.confirm_seeds >= TESTED  # some are missing yet
+        is_planned = study.spec.confirm_seeds >= least  # some are still to be run
         return Reason(text=text, remedy=None if is_planned else more_further_seeds(study.spec, TESTED))
     if len(study.spec.seeds) > 1 or len(found.tuning) < 2:
         return None

@@ -143,16 +143,17 @@ def for_tie(
         all_confirmed: Whether all of them were confirmed.
         finalists_alone: Whether their further seeds alone count. Defaults to False.
     """
+    in_search = 0 if finalists_alone else len(spec.seeds)
     if seeds_to_settle is None or seeds_to_settle > MOST_SEEDS:
         if (longer := _longer_runs_yet(spec)) is not None:
             return longer
         seeds_to_settle = MOST_SEEDS
-        if (spec.confirm_seeds if all_confirmed else len(spec.seeds)) >= MOST_SEEDS:
+        in_all = in_search + (spec.confirm_seeds if all_confirmed else 0)
+        if in_all >= MOST_SEEDS:
             return None
     if not all_confirmed and 1 + n_tied > MOST_CONFIRMED:
         return more_seeds(spec, max(seeds_to_settle, len(spec.seeds) + 1))
     confirm = spec.confirm if all_confirmed else max(spec.confirm, 1 + n_tied)
-    in_search = 0 if finalists_alone else len(spec.seeds)
     further = max(seeds_to_settle - in_search, spec.confirm_seeds + (confirm == spec.confirm))
     changes = (("confirm", confirm),) if confirm != spec.confirm else ()
     return Remedy(

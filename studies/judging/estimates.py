@@ -77,7 +77,7 @@ def estimates_without_luck(
     known += [PrunedEstimate(params=params, value=value) for n, (params, value) in sound.items() if n not in further]
     everyone = [*(each.value for each in known), *(value for n, (_, value) in sound.items() if n in further)]
     error, df = _of_one_seed([further[n] for n in chosen])
-    known = [replace(each, error=max(each.error, error), df=df) if error else each for each in known]
+    known = [replace(each, error=error, df=df) if error > each.error else each for each in known]
     expected = without_luck(
         [sign * each.value for each in known],
         [(sign * sound[n][1], sign * float(mean_of_seeds(further[n]))) for n in chosen if n in sound],

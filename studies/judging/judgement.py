@@ -77,6 +77,7 @@ class Verdict:
         rate: Estimate of the best learning rate, with all other parameters as in the pick; None if none was searched.
         finalists_alone: Whether confirmed finalists alone are judged, by their further runs
             (`SearchHistory.finalists_decide`).
+        beside: Number of the trial that is confirmed as the baseline only, not as one of the best; empty without one.
     """
 
     pick: Ranked | None
@@ -87,6 +88,7 @@ class Verdict:
     refuted: dict[int, str]
     rate: LearningRateEstimate | None
     finalists_alone: bool = False
+    beside: frozenset[int] = frozenset()
 
     @property
     def confirmation(self) -> Confirmed | None:
@@ -115,9 +117,11 @@ def finalists(history: SearchHistory) -> list[Ranked]:
     ]
 
 
-def confirmed_beside(history: SearchHistory) -> set[int]:
-    """Return the number of the trial that is confirmed as the baseline only, not as one of the best; empty without."""
-    return set() if history.baseline is None else {each.number for each in finalists(history)[history.n_finalists :]}
+def untried(history: SearchHistory, verdict: Verdict) -> list[int]:
+    """Return the numbers of the trials of the search that learned and were not confirmed, best first."""
+    learned = {trial.number for trial in history.in_state("complete") if trial.learned}
+    tried = {*(each.number for each in verdict.confirmed), *verdict.refuted}
+    return [each.number for each in verdict.tuning if each.number in learned - tried]
 
 
 def unconfirmed(history: SearchHistory, verdict: Callable[[], Verdict]) -> list[tuple[int, tuple[int, ...]]]:
@@ -134,16 +138,16 @@ def unconfirmed(history: SearchHistory, verdict: Callable[[], Verdict]) -> list[
     """
     runs, refuted = _confirmations(history)
     first = finalists(history)
-    left = _missing(history, [each.number for each in first], runs, refuted)
+    numbers = [each.number for each in first]
+    if history.finalists_decide:  # those that replaced others, too
+        numbers = list(dict.fromkeys([*numbers, *runs]))
+    left = _missing(history, numbers, runs, refuted)
     if left or not first or len({*runs, *refuted}) >= history.n_finalists + len(first):
         return left
-    found = verdict()
+    found, needed = verdict(), min(2, history.n_finalists)
     if found.finalists_alone:
-        compared = {each.number for each in found.ranked} - confirmed_beside(history)
-        if len(compared) >= min(2, history.n_finalists):
-            return []
-        untried = [each.number for each in _sound(history) if each.number not in {*runs, *refuted}]
-        return _missing(history, untried[:1], runs, refuted)
+        compared = {each.number for each in found.ranked} - found.beside
+        return _missing(history, untried(history, found)[:1], runs, refuted) if len(compared) < needed else []
     confirmed = {each.number for each in found.confirmed}
     least = DEFEATED * found.ranked[0].probability_best if found.ranked else 0.0
     if found.ranked and not any(
@@ -151,12 +155,6 @@ def unconfirmed(history: SearchHistory, verdict: Callable[[], Verdict]) -> list[
     ):
         return _missing(history, [found.ranked[0].number], runs, refuted)
     return []
-
-
-def _sound(history: SearchHistory) -> list[Ranked]:
-    """Return the trials of the search that learned, best first."""
-    learned = {trial.number for trial in history.in_state("complete") if trial.learned}
-    return [each for each in rank(_candidates(history), history.direction) if each.number in learned]
 
 
 def _recommended(
@@ -211,13 +209,15 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
     failed = [PrunedEstimate(params=each.params, value=math.nan) for each in unsound]
     among = {each.number for each in sound} & set(further)
     finalists_alone = history.finalists_decide and bool(among)
+    beside = frozenset[int]()
+    if further and history.baseline is not None:
+        beside = frozenset(each.number for each in finalists(history)[history.n_finalists :])
     if finalists_alone:
         others = {each.number for each in unsound}
         if history.confirms_longer:  # the search was the first rung of these runs
             left = pruned_estimates(with_search_as_rung(history, further, others)) + failed
         else:
-            chosen = set(further) - confirmed_beside(history)
-            left = estimates_without_luck(history, further, chosen, others) + failed
+            left = estimates_without_luck(history, further, set(further) - beside, others) + failed
         together = alone = [replace(each, seed_values=further[each.number]) for each in sound if each.number in further]
     else:
         left = pruned_estimates(history) + failed
@@ -248,7 +248,7 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
     shown = None if pick is None else next(each for each in tuning if each.number == pick.number)
     return Verdict(
         pick=shown, tuning=tuning, ranked=ranked, left=left, confirmed=confirmed, refuted=refuted, rate=rate,
-        finalists_alone=finalists_alone,
+        finalists_alone=finalists_alone, beside=beside,
     )  # fmt: skip
 
 

@@ -146,7 +146,8 @@ def estimate_learning_rate(
     valued = {_rate(each, name) for each in group if _known(each.value)}
     told_apart = not math.isnan(cost) and (
         any(not each.tied and _known(each.value) for each in own)
-        or any(each.clearly_worse or (finalists_alone and _is_below(each, pick, direction)) for each in gone)
+        or any(each.clearly_worse for each in gone)
+        or (finalists_alone and any(_is_worse(each, pick, len(gone), direction) for each in gone))
     )
     cause, reason = _why_unsafe(tested, edge, (low, high), cost, told_apart) if len(valued) > 1 else _ONLY_ONE
     suggested, drift_error = tested, 0.0
@@ -247,12 +248,14 @@ def _rate(point: Point, name: str) -> float:
     return float(rate)
 
 
-def _is_below(estimate: PrunedEstimate, pick: Ranked, direction: Direction) -> bool:
-    """Return whether the 95% interval of an estimate lies below that of the pick."""
+def _is_worse(estimate: PrunedEstimate, pick: Ranked, n: int, direction: Direction) -> bool:
+    """Return whether an estimate, of so many, lies beyond the interval of the pick, with 95% confidence over all."""
     if not (estimate.error and _known(estimate.value)):
         return False
-    reach = float(stats.t.ppf(0.975, estimate.df)) * estimate.error
-    return estimate.value + reach < pick.low if direction == "maximize" else estimate.value - reach > pick.high
+    reach = float(stats.t.ppf(1 - 0.05 / (2 * n), estimate.df)) * estimate.error
+    if direction == "maximize":
+        return estimate.value + reach < pick.compared_low
+    return estimate.value - reach > pick.compared_high
 
 
 def _known(value: float) -> bool:

@@ -71,7 +71,7 @@ class RangeExtension:
             best = recommended(own, history.direction, left)
             if best is None:
                 continue
-            finding = estimate_learning_rate(own, left, best, history.direction)
+            finding = estimate_learning_rate(own, left, best, history.direction, finalists_alone=found.finalists_alone)
             others = {key: value for key, value in best.params.items() if key != self._name}
             rows += [{**others, self._name: rate} for rate in _rates_beyond(finding, asked)]
         return rows

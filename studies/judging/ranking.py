@@ -200,7 +200,7 @@ def seeds_to_settle(ranked: Sequence[Ranked], direction: Direction = "maximize")
     return estimates.seeds_to_settle()
 
 
-def worst_choice(ranked: Sequence[Ranked], name: str) -> tuple[list[Json], float]:
+def worst_choice(ranked: Sequence[Ranked], name: str, others: Sequence[float] = ()) -> tuple[list[Json], float]:
     """Return the values of a parameter that cannot be distinguished from the best one, and the cost of a wrong choice.
 
     Each value of the parameter is judged by its best candidate.
@@ -208,6 +208,7 @@ def worst_choice(ranked: Sequence[Ranked], name: str) -> tuple[list[Json], float
     Args:
         ranked: Result of `rank`.
         name: Parameter, such as `optimizer`.
+        others: Values of further candidates, which count to the range only. Defaults to none.
 
     Returns:
         The values, best first, and the largest difference between two of them within the 95% intervals, as a share of
@@ -220,6 +221,7 @@ def worst_choice(ranked: Sequence[Ranked], name: str) -> tuple[list[Json], float
     level = [each for each in best.values() if each.tied]
     known = [each.value for each in ranked if not math.isnan(each.value)]
     downwards = len(known) > 1 and known[0] > known[-1]  # best first
+    known += [value for value in others if not math.isnan(value)]
     span = usual_range(known if downwards else [-value for value in known]) if known else 0.0
     costs = [may_exceed(one, other) / (span or 1.0) for one in level for other in level if one is not other]
     return [each.params[name] for each in level], max(costs, default=0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from studies.analysis.conclusion import FEW, Status, conclusion
@@ -65,7 +65,7 @@ def explain(study: OpenStudy) -> str:
                 finalists_alone=found.finalists_alone,
             ),
             _refuted_sentence(found),
-            choice_sentence(compared(study), study.spec.search_space()),
+            choice_sentence(study),
             _luck_sentence(found),
         ]
     )
@@ -243,22 +243,19 @@ def tie_sentence(
     return f"{level} The pick is {chosen_for}; {more}"
 
 
-def compared(study: OpenStudy) -> list[Ranked]:
-    """Return the trials among which optimizers and agents are compared: all of the search, by runs of one length.
+def choice_sentence(study: OpenStudy) -> str:
+    """Return a sentence on tied optimizers or agents, and whether the choice matters; "" if one is the best.
 
-    Where trials had one seed each, which compares nothing, they are the finalists.
+    All trials of the search are compared, by runs of one length. Where trials had one seed each, which compares
+    nothing, the finalists are.
     """
-    found = verdict(study)
-    return found.tuning if found.finalists_alone and len(study.spec.seeds) > 1 else found.ranked
-
-
-def choice_sentence(ranked: list[Ranked], searched: Collection[str]) -> str:
-    """Return a sentence on tied optimizers or agents, and whether the choice matters; "" if one is the best."""
-    sentences = []
+    found, sentences = verdict(study), []
+    in_search = found.finalists_alone and len(study.spec.seeds) > 1
+    ranked, left = (found.tuning, []) if in_search else (found.ranked, found.left)
     for name in LABEL_PARAMS:
-        if name not in searched:
+        if name not in study.spec.search_space():
             continue
-        level, cost = worst_choice(ranked, name)
+        level, cost = worst_choice(ranked, name, [each.value for each in left] if found.finalists_alone else ())
         if len(level) < 2 or math.isnan(cost):
             continue
         named = f"{', '.join(map(str, level[:-1]))} and {level[-1]}"

@@ -1,7 +1,8 @@
 """Expected values of candidates with a single seed each, as pure functions over numbers.
 
-A single value is partly luck: of the best of many more than of others, and of those in the middle, on average, nothing
-(regression to the mean). How much it is of the best, their further seeds show.
+A single value contains luck. Candidates that are chosen because their values are the best were luckier than others, and
+a candidate in the middle, on average, was not lucky at all (regression to the mean). Further seeds of the chosen
+candidates show how lucky they were.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ def without_luck(
 ) -> list[float]:
     """Return the expected values of candidates with a single seed each, higher is better.
 
-    Values up to the mean of everyone remain; those of the chosen candidates become, on average, the means of their
-    further seeds; between the two they are interpolated. So none is above the mean of the chosen ones.
+    The luck of the chosen candidates is the difference of the means of both their values. All of it is subtracted from
+    values as good as theirs, nothing from those below the median of all candidates, and a share in between. Where the
+    chosen ones fall below the median, the values between are equal to their mean.
 
     Args:
         values: Their values, finite.
@@ -30,7 +32,7 @@ def without_luck(
     if not chosen:
         return list(values)
     before, after = (float(mean_of_seeds(each)) for each in zip(*chosen, strict=True))
-    middle = min(float(mean_of_seeds(everyone)), after)
+    middle = min(float(np.median(everyone)), after)
     if before <= middle:  # nothing lies between
         return list(values)
     between = np.interp(values, (middle, before), (middle, after))

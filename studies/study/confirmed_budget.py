@@ -1,4 +1,7 @@
-"""The budget of the whole search for which the confirmation of a study has begun, after which no trials are added."""
+"""What a study stores about its finalists: the budget for which they were confirmed, and whether it chose their number.
+
+No trials are added after the confirmation has begun for the budget of the whole search.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,21 @@ if TYPE_CHECKING:
 
 CONFIRMED_ATTR = "finder_confirmed_budget"
 """Study attribute: minutes and environment steps of the whole search for which its confirmation has begun."""
+
+
+CHOSEN_ATTR = "finder_chosen_finalists"
+"""Study attribute: number of finalists that the budget of the whole search has chosen last."""
+
+
+def store_chosen_finalists(study: OpenStudy, confirm: int) -> None:
+    """Store the number of finalists that the budget of the whole search has chosen."""
+    if study.study.user_attrs.get(CHOSEN_ATTR) != confirm:
+        study.study.set_user_attr(CHOSEN_ATTR, confirm)
+
+
+def has_chosen_finalists(study: OpenStudy) -> bool:
+    """Return whether the budget of the whole search has chosen the present number of finalists, rather than a user."""
+    return bool(study.study.user_attrs.get(CHOSEN_ATTR) == study.spec.confirm)
 
 
 def store_confirmed_budget(study: OpenStudy) -> None:

@@ -20,6 +20,7 @@ from studies.analysis.conclusion import conclusion
 from studies.analysis.status import study_status
 from studies.errors import StudyError
 from studies.judging.confirmation import finalists, verdict
+from studies.study.confirmed_budget import has_chosen_finalists
 
 ENV = "fakes:TwoStep-v0"
 QUICK: dict[str, Any] = {"fixed": SMALL_PPO, "seeds": 1, "n_jobs": 1, "progress": False, "pruner": "none"}
@@ -245,6 +246,7 @@ class TestLargerBudgets:
                 assert {each.number for each in finalists(study)} <= confirmed
             with load_study("s", storage) as stored:
                 assert stored.spec.confirm == confirm == finalists_of(n_trials)
+                assert has_chosen_finalists(stored)
         assert counts[0][1] == 5
         assert counts[1][1] > 6
 
@@ -254,6 +256,7 @@ class TestLargerBudgets:
             options = {**QUICK, "storage": storage, "executor": "inline", "study_name": "s", "env_steps": 250, **given}
             with tune("ppo", ENV, {"learning_rate": "1e-4:1e-2:log"}, total_env_steps=total, **options).study as study:
                 assert study.spec.confirm == 7
+                assert not has_chosen_finalists(study)
         assert len(study.trials()) > 20
 
     @pytest.mark.slow

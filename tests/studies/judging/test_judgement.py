@@ -115,7 +115,7 @@ def test_further_seeds_of_finalists_choose_alone_where_trials_have_one_seed(env_
     assert [each.number for each in verdict.tuning] == [1, 2, 0, 3]
     assert (verdict.confirmation.bias, verdict.confirmation.beyond_noise) == (0.5, False)
     assert np.isnan(verdict.confirmation.reach)  # one seed in the search
-    # The finalists had 9.5 and have 7.25 on further seeds, which is less than the mean of all, 7.875.
+    # The finalists had 9.5 and have 7.25 on further seeds, which is less than the median of all, 8.75.
     assert {each.params["x"]: each.value for each in verdict.left} == {0: sign * 7.25, 3: sign * 4.0}
     assert unconfirmed(history, lambda: verdict) == []  # 8.5 on a single seed is luck, too
     two = replace(trials[3], seed_values={0: sign * 4.0, 1: sign * 4.0})
@@ -136,6 +136,8 @@ def test_next_best_trials_of_one_seed_replace_finalists_that_diverged():
     assert asked(kept, lost(6, 2), lost(7, 0)) == [3]
     assert asked(kept, lost(6, 2), lost(7, 0), lost(8, 3)) == []
     assert asked(kept, lost(6, 2), n_finalists=1) == []
+    replaced = (kept, lost(6, 2), replace(complete(7, 8.0, 8.0, confirms=0), seed_values={3: 8.0}))
+    assert asked(*replaced) == [0], "it has one of two further seeds"
     baseline = {"baseline": {"x": 3}}  # is no rival
     assert asked(complete(5, 6.0, 6.0, confirms=3), lost(6, 1), lost(7, 2), **baseline) == [0]
     untrained = [*ONE_SEED[1:], replace(ONE_SEED[0], learned=False)]

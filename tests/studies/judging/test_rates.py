@@ -118,6 +118,25 @@ def test_clearly_worse_pruned_rate_makes_rates_distinguishable() -> None:
         assert finding.told_apart is is_worse
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize(("error", "told_apart"), [(8.0, True), (30.0, False), (0.0, False)])
+def test_estimates_beside_finalists_make_rates_distinguishable(sign: float, error: float, told_apart: bool) -> None:
+    values = [sign * value for value in (100.0, 99.0, 100.5, 99.5, 100.2)]
+    left = [
+        PrunedEstimate(params={"learning_rate": rate}, value=sign * 5.0, error=error, df=4) for rate in (1e-6, 1.0)
+    ]  # 95.5 below, less 3.5 errors (97.5% of two, 4 degrees of freedom)
+    direction: Any = "maximize" if sign > 0 else "minimize"
+    candidates = [
+        Candidate(label=str(i), params={"learning_rate": rate}, seed_values=(value - 5, value, value + 5), number=i)
+        for i, (rate, value) in enumerate(zip(RATES, values, strict=True))
+    ]
+    ranked = rank(candidates, direction)
+    for alone in (False, True):
+        finding = estimate_learning_rate(ranked, left, ranked[0], direction, finalists_alone=alone)
+        assert finding is not None
+        assert finding.told_apart is (told_apart and alone)
+
+
 def test_longer_horizon_lowers_the_rate_and_widens_the_interval() -> None:
     finding = estimated([0.0, 10.0, 100.0, 20.0, 0.0], env_steps=50_000, horizon=200_000)
     assert finding is not None
