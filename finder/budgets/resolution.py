@@ -106,8 +106,8 @@ def refuse_contradictions(spec: StudySpec) -> None:
 def with_finalists(spec: StudySpec) -> StudySpec:
     """Return a study with the finalists that suit its number of trials, if a sampler proposes these.
 
-    Their further seeds are worth more than seeds of all trials: 44 racing trials of two seeds have a regret of 0.4%
-    with 6 finalists and of 0.6% with 3, as those of three seeds with 3 (benchmarks/results/finalists.md).
+    Further seeds of finalists are worth more than seeds of all trials: 44 racing trials of two seeds have a regret of
+    0.4% with 6 finalists and of 0.6% with 3, as those of three seeds with 3 (benchmarks/results/finalists.md).
 
     Args:
         spec: The study as it was requested. A number of finalists that was given remains.
@@ -135,7 +135,7 @@ def _is_confirm_open(spec: StudySpec) -> bool:
 def with_n_trials(spec: StudySpec, n_trials: int, *, chooses: bool) -> StudySpec:
     """Return a study with so many trials, and if they are to be chosen with as many finalists as suit them.
 
-    Where a plan had budget for fewer than suited it, these remain until 1 in 8 trials is more.
+    Where a plan had budget for fewer than suit it, their number remains until it is less than 1 in 8 trials.
     """
     confirm = finalists_of(n_trials) if chooses else spec.confirm
     if chooses and spec.confirm < finalists_of(n_trials_of(spec)):
