@@ -309,8 +309,8 @@ def _rate(study: OpenStudy, pick: Recommendation, found: Verdict) -> Reason | No
 def _one_seed(study: OpenStudy, found: Verdict) -> Reason | None:
     """Return the doubt of a pick that no further seed has tested.
 
-    Where three further seeds confirmed the pick, or two in longer runs, a safe one is hardly ever far from the best with
-    one seed for each trial (benchmarks/results/designs.md). That was not replayed for population-based training.
+    Where three further seeds confirmed the pick, or two in longer runs, a safe one is hardly ever far from the best
+    with one seed for each trial (benchmarks/results/designs.md). That was not replayed for population-based training.
     """
     can_exclude = study.spec.confirms_longer or not is_population_based(study.spec.pruner)
     if found.finalists_alone and can_exclude:
