@@ -330,8 +330,8 @@ def _one_seed(study: OpenStudy, found: Verdict) -> Reason | None:
 def _short(study: OpenStudy, pick: Recommendation) -> Reason | None:
     """Return the doubt of runs that are much shorter than the long run.
 
-    Safe picks of runs of an eighth of it are further than a tenth of the range from the best trial in 8% of the cases
-    and more, those of runs of a quarter in 1 to 7% (benchmarks/results/designs.md). Searches of rates alone correct
+    Safe picks of runs of an eighth of it are further than a tenth of the range from the best trial in 8 to 19% of the
+    cases, those of runs of a quarter in 2 to 9% (benchmarks/results/designs.md). Searches of rates alone correct
     the rate for the length, and say by its interval whether they can.
     """
     spec = study.spec
