@@ -34,7 +34,7 @@ class EarlierStudy:
     n_total: int
     seconds: float
     env_steps: int
-    has_chosen_finalists: bool = False
+    has_chosen_finalists: bool
 
 
 def earlier_study(

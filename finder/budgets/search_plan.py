@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from finder.executors.preparation import n_trials_of
 from finder.progress.search_progress import seconds_text
 from studies.adapters.expected_pruning import Stage
 from studies.judging.search_history import finalists_text
@@ -159,7 +160,7 @@ def chosen_text(spec: StudySpec, time: TimeEstimate | None) -> str:
     longest = as_long if spec.env_steps == spec.horizon else ""
     about = "" if time is None else f", about {seconds_text(time.total_seconds)} from now"
     again = ""
-    n_trials = len(spec.plan()) or spec.n_trials
+    n_trials = n_trials_of(spec)
     if spec.confirms_longer and (finalists := finalists_text(spec, n_trials)):
         longer = as_long if spec.confirm_budget == spec.horizon else ""
         again = f", then {finalists} with {spec.confirm_budget:,}{longer}"

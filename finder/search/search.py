@@ -174,9 +174,7 @@ class Search:
         n = self._limit.n_added(self._executor.trials_at_once(len(self.spec.seeds)))
         if n:
             grown = self._limit.grow(n)
-            with_counts(self.study, n_trials=grown.n_trials, confirm=grown.confirm)
-            self.study = self.recorder.refresh()
-            self._store_chosen_finalists()
+            self._set_counts(n_trials=grown.n_trials, confirm=grown.confirm)
             self._observer.trials_added(n)
         return n > 0
 
@@ -200,8 +198,7 @@ class Search:
             if not (n_seeds := self._limit.confirm_seeds(n, are_others_confirmed=others)):
                 return False
             if n_seeds != self.spec.confirm_seeds:
-                with_counts(self.study, confirm_seeds=n_seeds)
-                self.study = self.recorder.refresh()
+                self._set_counts(confirm_seeds=n_seeds)
         self._observer.confirmation_begins(n)
         self._executor.run(lambda: self._next(self.recorder.ask_confirmation), self)
         return True
@@ -210,9 +207,13 @@ class Search:
         """Set the number of finalists for the trials that were run, if the budget chooses it: there may be fewer."""
         confirm = None if self._limit is None else self._limit.n_finalists(study_status(self.study).n_ended)
         if confirm not in (None, self.spec.confirm):
-            with_counts(self.study, confirm=confirm)
-            self.study = self.recorder.refresh()
-            self._store_chosen_finalists()
+            self._set_counts(confirm=confirm)
+
+    def _set_counts(self, **counts: int) -> None:
+        """Set numbers of the study that its budget has chosen."""
+        with_counts(self.study, **counts)
+        self.study = self.recorder.refresh()
+        self._store_chosen_finalists()
 
     def _store_chosen_finalists(self) -> None:
         if self._limit is not None and self._limit.chooses_finalists:

@@ -37,7 +37,7 @@ from studies.analysis.remedies import (
     repeat_search,
     within_limit,
 )
-from studies.analysis.status import study_status
+from studies.analysis.status import StudyStatus, study_status
 from studies.judging.baseline import BaselineComparison, compared_with_baseline
 from studies.judging.confirmation import Verdict, verdict
 from studies.judging.judgement import untried
@@ -224,9 +224,10 @@ def value_line(study: OpenStudy, pick: Recommendation) -> str:
 
 def _reasons(study: OpenStudy, pick: Recommendation, found: Verdict) -> list[Reason]:
     """Return all doubts about a recommendation, the most important first."""
+    now = study_status(study)
     found_reasons = [
-        _unfinished(study),
-        _too_few(study, found),
+        _unfinished(now),
+        _too_few(study, found, now),
         _refuted(pick, found),
         _defeated(study, pick, found),
         _one_seed(study, found),
@@ -237,8 +238,7 @@ def _reasons(study: OpenStudy, pick: Recommendation, found: Verdict) -> list[Rea
     return [reason for reason in found_reasons if reason is not None]
 
 
-def _unfinished(study: OpenStudy) -> Reason | None:
-    now = study_status(study)
+def _unfinished(now: StudyStatus) -> Reason | None:
     if now.complete:
         return None
     if (n := now.n_unconfirmed) and now.n_ended >= now.n_total:
@@ -250,10 +250,10 @@ def _unfinished(study: OpenStudy) -> Reason | None:
     return Reason(text=text, remedy=None if now.n_running else repeat_search("runs the rest"))
 
 
-def _too_few(study: OpenStudy, found: Verdict) -> Reason | None:
+def _too_few(study: OpenStudy, found: Verdict, now: StudyStatus) -> Reason | None:
     if len(found.tuning) < 2:
         return Reason(text="only one trial is complete, so there is nothing to compare it with")
-    if not found.finalists_alone or study_status(study).n_unconfirmed:
+    if not found.finalists_alone or now.n_unconfirmed:
         return None
     if (n := len({each.number for each in found.ranked} - found.beside)) < 2:
         which = "only one" if n else "none"

@@ -218,17 +218,18 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
             left = pruned_estimates(with_search_as_rung(history, further, others)) + failed
         else:
             left = estimates_without_luck(history, further, set(further) - beside, others) + failed
-        together = alone = [replace(each, seed_values=further[each.number]) for each in sound if each.number in further]
+        together = [replace(each, seed_values=further[each.number]) for each in sound if each.number in further]
     else:
         left = pruned_estimates(history) + failed
         together = [replace(each, seed_values=each.seed_values + further.get(each.number, ())) for each in sound]
-        # Among all others, whose spread informs its own.
-        alone = [replace(each, seed_values=further.get(each.number, each.seed_values)) for each in sound]
     ranked = rank(together, direction)
-    held_out = [each for each in rank(alone, direction) if each.number in further] if further else []
     if finalists_alone:  # neighbours in the search say less than further runs
+        held_out = ranked
         best = next((each for each in ranked if not math.isnan(each.value)), None)
     else:
+        # Among all others, whose spread informs its own.
+        alone = [replace(each, seed_values=further.get(each.number, each.seed_values)) for each in sound]
+        held_out = [each for each in rank(alone, direction) if each.number in further] if further else []
         best = _recommended(history, ranked, left, among or None)
     pick = None if best is None else next(each for each in tuning if each.number == best.number)
     searched = {each.number: each for each in tuning}

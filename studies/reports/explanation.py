@@ -249,13 +249,14 @@ def choice_sentence(study: OpenStudy) -> str:
     All trials of the search are compared, by runs of one length. Where trials had one seed each, which compares
     nothing, the finalists are.
     """
-    found, sentences = verdict(study), []
-    in_search = found.finalists_alone and len(study.spec.seeds) > 1
-    ranked, left = (found.tuning, []) if in_search else (found.ranked, found.left)
+    found, searched, sentences = verdict(study), study.spec.search_space(), []
+    of_one_seed = found.finalists_alone and len(study.spec.seeds) == 1
+    ranked = found.tuning if found.finalists_alone and not of_one_seed else found.ranked
+    others = [each.value for each in found.left] if of_one_seed else []
     for name in LABEL_PARAMS:
-        if name not in study.spec.search_space():
+        if name not in searched:
             continue
-        level, cost = worst_choice(ranked, name, [each.value for each in left] if found.finalists_alone else ())
+        level, cost = worst_choice(ranked, name, others)
         if len(level) < 2 or math.isnan(cost):
             continue
         named = f"{', '.join(map(str, level[:-1]))} and {level[-1]}"

@@ -140,14 +140,14 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
     title += f", {budget_text(study)}" if study.spec.confirms_longer else ""
     return (
         f'<h2>{title}</h2><div class="scroll"><table><tr><th>place</th><th>trial</th><th>parameters</th>'
-        f"<th>{_text(study.spec.metric_text)}{f' ± spread{_COMPARISON_HEAD}' if compares else '</th>'}"
-        f"<th>seeds</th></tr>{rows}</table></div>"
+        f"<th>{_text(study.spec.metric_text)}{' ± spread' if compares else ''}</th>"
+        f"{_COMPARISON_HEAD if compares else ''}<th>seeds</th></tr>{rows}</table></div>"
     )
 
 
 _COMPARISON_HEAD = (
-    '</th><th>95% interval</th><th title="how probable it is that its expected value is the highest of all">is the best'
-    '</th><th title="how often a run of this one is better than a run of the pick">beats the pick</th>'
+    '<th>95% interval</th><th title="how probable it is that its expected value is the highest of all">is the best</th>'
+    '<th title="how often a run of this one is better than a run of the pick">beats the pick</th>'
 )
 
 

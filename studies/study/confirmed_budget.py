@@ -1,4 +1,4 @@
-"""What a study stores about its finalists: the budget for which they were confirmed, and whether it chose their number.
+"""Attributes of a study about its finalists: the budget for which they were confirmed, and the number that it chose.
 
 No trials are added after the confirmation has begun for the budget of the whole search.
 """
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 CONFIRMED_ATTR = "finder_confirmed_budget"
 """Study attribute: minutes and environment steps of the whole search for which its confirmation has begun."""
-
 
 CHOSEN_ATTR = "finder_chosen_finalists"
 """Study attribute: number of finalists that the budget of the whole search has chosen last."""
