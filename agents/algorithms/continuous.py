@@ -68,6 +68,7 @@ class ContinuousAgent(OffPolicyAgent):
 
     config_class = ContinuousConfig
     config: ContinuousConfig
+    judged_greedily: ClassVar[bool] = True  # it explores with noise
     critics: ClassVar[tuple[str, ...]]
     """Names of the critics; each has a target network, ``target_`` plus its name."""
     policy_network: ClassVar[str] = "actor"

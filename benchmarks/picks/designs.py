@@ -121,12 +121,30 @@ def verdicts(tables: Sequence[RunTable], design: Design, length: int, replays: i
     return found
 
 
-def race(tables: Sequence[RunTable], design: Design, length: int, seeds: Array, candidates: Array) -> SimulatedSearch:
-    """Return a search of trials that race, on the first of the seeds; its trials are the first of the candidates."""
+def race(
+    tables: Sequence[RunTable],
+    design: Design,
+    length: int,
+    seeds: Array,
+    candidates: Array,
+    *,
+    has_baseline: bool = False,
+) -> SimulatedSearch:
+    """Return a search of trials that race, on the first of the seeds; its trials are the first of the candidates.
+
+    Args:
+        tables: Runs of each of `LENGTHS`.
+        design: The design.
+        length: Length of the runs of the search, of `LENGTHS`.
+        seeds: Positions of seeds.
+        candidates: Positions of configurations.
+        has_baseline: Whether the first candidate is the baseline, with which the pick is compared. Defaults to False.
+    """
     table, own_seeds = tables[LENGTHS.index(length)], seeds[: design.n_seeds + design.n_further]
     own = table.only_seeds(own_seeds)
     longer = _longer_table(design, tables[LENGTHS.index(design.factor * length)], own_seeds)
-    plan = _plan(design, make_scheduler("race", {}, table.marks, table.params[0], "race"))
+    baseline = table.params[int(candidates[0])] if has_baseline else None
+    plan = _plan(design, make_scheduler("race", {}, table.marks, table.params[0], "race"), baseline)
     trials = [int(config) for config in candidates[: design.n_trials]]
     return simulate(own, PlannedProposals(own, trials, design.n_seeds), plan, longer=longer)
 
@@ -158,9 +176,13 @@ def races(
     return found
 
 
-def _plan(design: Design, scheduler: Scheduler | None) -> SearchDesign:
+def _plan(design: Design, scheduler: Scheduler | None, baseline: Mapping[str, Any] | None = None) -> SearchDesign:
     return SearchDesign(
-        scheduler=scheduler, n_seeds=design.n_seeds, n_finalists=design.n_finalists, n_further=design.n_further
+        scheduler=scheduler,
+        n_seeds=design.n_seeds,
+        n_finalists=design.n_finalists,
+        n_further=design.n_further,
+        baseline=baseline,
     )
 
 

@@ -9,6 +9,7 @@ from finder.budgets.meters import Meter
 from finder.budgets.resolution import with_n_trials
 from finder.budgets.search_plan import counted_minutes
 from finder.executors.preparation import n_trials_of
+from finder.trials.trial import Work
 from studies.adapters.expected_pruning import Course, Stage, at_most, expected_courses
 from studies.judging.search_history import n_finalists
 from studies.spec.converters import MOST_SEEDS
@@ -18,6 +19,9 @@ from studies.statistics.values import mean_of_seeds
 
 MOST_FURTHER = 4
 """Largest multiple of the further seeds of a confirmation for which spare budget is used."""
+
+_FILLED = 0.97
+"""Share of the remaining budget that a confirmation with shorter runs than planned is to take."""
 
 
 class BudgetSpent(KeyboardInterrupt):
@@ -36,6 +40,8 @@ class Limit:
         meter: What is spent, and what trials will cost.
         together: Whether trials are trained in batches that reach rungs together.
         adjusts_seeds: Whether the number of further seeds of the confirmation may change. Defaults to True.
+        adjusts_length: Whether its runs may become shorter, down to the length of those of the search. Defaults to
+            False.
         chooses_trials: Whether the budget determines the number of trials: there may be fewer than planned, and further
             ones when all have ended. Defaults to False.
         chooses_finalists: Whether there are more finalists with further trials. Defaults to False.
@@ -52,12 +58,13 @@ class Limit:
         *,
         together: bool,
         adjusts_seeds: bool = True,
+        adjusts_length: bool = False,
         chooses_trials: bool = False,
         chooses_finalists: bool = False,
     ) -> None:
         self._spec, self._meter = spec, meter
         self.chooses_trials, self.chooses_finalists = chooses_trials, chooses_finalists
-        self._together, self._adjusts_seeds = together, adjusts_seeds
+        self._together, self._adjusts_seeds, self._adjusts_length = together, adjusts_seeds, adjusts_length
         self._running: dict[int, int] = {}  # trial -> number of its seeds
         self._counted: dict[int, int] = {}  # trial -> environment steps that are recorded already
         self._n_begun = 0
@@ -67,6 +74,8 @@ class Limit:
         self._n_of_batch = 0
         self._is_spent = False
         self._seeds: int | None = None  # further seeds of the confirmation that has begun
+        self._values: dict[int, float] = {}  # of completed trials of the search
+        self._slowness: dict[int, tuple[float, int]] = {}  # trial -> slowness, and environment steps of its seeds
         self._courses: dict[int, Course] = {}
 
     @property
@@ -151,9 +160,21 @@ class Limit:
         self._n_begun += 1
         self._reached = 0
 
-    def ended(self, number: int, env_steps: int) -> None:
-        """Record that a trial has ended after so many environment steps of each seed."""
+    def ended(self, number: int, env_steps: int, value: float | None = None, work: Work | None = None) -> None:
+        """Record that a trial has ended.
+
+        Args:
+            number: The trial.
+            env_steps: Environment steps of each of its seeds.
+            value: Its value if it was completed. Defaults to None.
+            work: Time that it took. Defaults to None: unknown.
+        """
         n_seeds = self._running.pop(number, 0)
+        if not self._confirming:
+            if value is not None:
+                self._values[number] = value
+            if work is not None and (slowness := self._meter.slowness(work)):
+                self._slowness[number] = (slowness, env_steps * max(1, n_seeds))
         if n_seeds:
             # A run may end its last rollout beyond its budget.
             budget = self._spec.confirm_budget if self._confirming else self._spec.budget
@@ -221,8 +242,40 @@ class Limit:
         self._seeds = fits or self._seeds
         return fits
 
-    def _confirmation(self, n_trials: int, n_seeds: int) -> float:
-        return self._meter.confirmation(self._spec.confirm_budget, n_trials, n_seeds)
+    def confirm_env_steps(self, n_trials: int) -> int:
+        """Return for how many environment steps so many finalists can be confirmed, and plan the confirmation with it.
+
+        They have one further seed each, unless the number of further seeds may not change.
+
+        Returns:
+            At most as many as planned, at least as many as in the search; 0 if there is no budget for it, or the length
+            may not change.
+        """
+        if not self._adjusts_length or self._seeds is not None:
+            return 0
+        n_seeds = 1 if self._adjusts_seeds else self._spec.confirm_seeds
+        start, cost = self._confirmation(n_trials, n_seeds, 0), self._confirmation(n_trials, n_seeds)
+        room = self._meter.limit - self._meter.spent() - start
+        planned = self._spec.confirm_budget
+        env_steps = min(planned, int(planned * _FILLED * room / (cost - start)))
+        if env_steps < self._spec.budget:
+            return 0
+        self._spec = self._spec.model_copy(update={"confirm_env_steps": env_steps, "confirm_seeds": n_seeds})
+        return env_steps
+
+    def _confirmation(self, n_trials: int, n_seeds: int, env_steps: int | None = None) -> float:
+        steps = self._spec.confirm_budget if env_steps is None else env_steps
+        return self._meter.confirmation(steps, n_trials, n_seeds, self._slowness_of_best(n_trials))
+
+    def _slowness_of_best(self, n: int) -> float:
+        """Return the time of a step of the best trials so far, as a multiple of the mean of all; 1 if it is unknown."""
+        sign = 1.0 if self._spec.direction == "maximize" else -1.0
+        best = sorted(self._values.keys() & self._slowness.keys(), key=lambda number: -sign * self._values[number])[:n]
+        if not best:
+            return 1.0
+        known = self._slowness.values()
+        mean = sum(slowness * steps for slowness, steps in known) / sum(steps for _, steps in known)
+        return sum(self._slowness[number][0] for number in best) / len(best) / mean
 
     def _course(self, n_trials: int) -> Course:
         """Return the expected course of a batch of so many trials."""

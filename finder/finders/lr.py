@@ -22,6 +22,7 @@ from finder.range_test.pooling import pool_results
 from finder.range_test.range_test import RangeTestResult, check_sweep, evenly_spaced, range_test
 from finder.range_test.recording import RangeTestRun, record_range_test
 from finder.results.search_result import SearchResult, finder_repr
+from finder.search.default_metric import default_metric
 from finder.search.display import progress_disabled
 from finder.search.object_resolver import ObjectResolver
 from finder.search.options import StudyOptions, default_pruner, make_spec, run_options, scheduler_of, spread_order
@@ -31,6 +32,7 @@ from studies.defaults import DEFAULT_STORAGE
 from studies.judging.range_extension import RangeExtension
 from studies.spaces.spaces import LARGEST
 from studies.spec.converters import MOST_SEEDS
+from studies.spec.metrics import metric_of as study_metric_of
 from studies.storage.storage import open_storage
 
 if TYPE_CHECKING:
@@ -52,8 +54,7 @@ class LRFinder:
     Attributes:
         result: Result of the last `grid` or `find`.
         best_learning_rate: The picked or suggested rate, for a grid corrected for the horizon if there is one; or None.
-        best_reward: Mean return of the pick of a grid over the last part of training (`metric="return"`), on further
-            seeds if it was confirmed.
+        best_reward: Mean return of the pick of a grid, if that is its metric, on further seeds if it was confirmed.
         best_loss: Mean loss of the pick (`metric="loss"`), likewise.
         rewards: Rate -> mean return of each completed trial of the grid on the seeds of the search.
         losses: Rate -> mean loss, likewise.
@@ -99,7 +100,7 @@ class LRFinder:
         *,
         env_steps: int | None = None,
         episodes: int | None = None,
-        metric: str = "return",
+        metric: str | None = None,
         rates: Sequence[float] | None = None,
         optimizer: str | None = None,
         extend: bool = True,
@@ -119,8 +120,8 @@ class LRFinder:
             episodes: Budget of each run in episodes, instead.
             metric: What runs are compared by: ``"return"``, ``"greedy-return"`` (of episodes without exploration),
                 ``"auc"`` (mean return over the whole training), ``"steps-to:475"`` (environment steps to a return),
-                ``"success-rate"``, ``"custom:NAME"`` or ``"loss"`` (`studies.spec.metrics`).
-                Losses at different rates are hard to compare. Defaults to ``"return"``.
+                ``"success-rate"``, ``"custom:NAME"`` or ``"loss"`` (`studies.spec.metrics`), which is hard to compare
+                between rates. Defaults to ``"greedy-return"`` for `sac`, `td3` and `ddpg`, else to ``"return"``.
             rates: The rates, instead of `start_lr`, `end_lr` and `n_rates`.
             optimizer: Name of one of the optimizers of the agent; None for all.
             extend: Whether the range is extended by up to two decades if the best rate is at its edge
@@ -131,11 +132,10 @@ class LRFinder:
             ConfigurationError: Rates are out of range, or a name is unknown.
             StudyError: The storage cannot be opened, or has another study of this name.
         """
-        candidates = (
-            evenly_spaced(start_lr, end_lr, n_rates) if rates is None else sorted(float(rate) for rate in rates)
-        )
+        candidates = evenly_spaced(start_lr, end_lr, n_rates) if rates is None else sorted(map(float, rates))
         name = "learning_rate" if optimizer is None else f"{optimizer}.learning_rate"
         agent = self.spec if optimizer is not None else _with_one_rate(self.spec)
+        metric = metric or default_metric([agent], options.get("callbacks"))
         chosen: StudyOptions = {**options, "pruner": scheduler_of(options) or default_pruner(metric, episodes)}
         spec = make_spec(
             "lr",
@@ -164,7 +164,7 @@ class LRFinder:
         ended = table[table["state"] == "COMPLETE"]
         values = {float(rate): float(value) for rate, value in zip(ended[name], ended["value"], strict=True)}
         self.best_learning_rate = pick.params[name] if pick.rate is None else pick.rate.suggested
-        if metric == "return":
+        if study_metric_of(metric).is_return:
             self.best_reward, self.rewards = pick.value, values
         elif metric == "loss":
             self.best_loss, self.losses = pick.value, values

@@ -18,11 +18,13 @@ from agents.renamed import renamed_arguments
 from agents.trust.allowed_modules import places_in
 from finder.range_test.range_test import MOST_RATES
 from finder.results.search_result import OptimizerResult, finder_repr
+from finder.search.default_metric import default_metric
 from finder.search.object_resolver import ObjectResolver
 from finder.search.options import StudyOptions, default_pruner, make_spec, run_options, scheduler_of, spread_order
 from finder.search.run_search import run_search
 from studies.judging.missing_pick import why_no_pick
 from studies.judging.range_extension import RangeExtension
+from studies.spec.metrics import metric_of
 from studies.spec.scheduler_names import RACES, canonical_pruner_name
 
 if TYPE_CHECKING:
@@ -52,8 +54,7 @@ class OptFinder:
     Attributes:
         best_opt: Label of the best optimizer, after `find`.
         best_learning_rate: Its learning rate, corrected for the horizon if there is one.
-        best_reward: Its mean return over the last part of training (`metric="return"`), on further seeds if it was
-            confirmed.
+        best_reward: Its mean return, if that is the metric, on further seeds if it was confirmed.
         best_loss: Its mean loss (`metric="loss"`), likewise.
         rewards: Label -> mean return at the best rate of the optimizer on the seeds of the search, which is biased
             upwards. Optimizers without completed trials are missing.
@@ -92,7 +93,7 @@ class OptFinder:
         *,
         episodes: int | None = None,
         env_steps: int | None = None,
-        metric: str = "return",
+        metric: str | None = None,
         learning_rates: Rates = "search",
         n_rates: int = 5,
         extend: bool = True,
@@ -105,8 +106,8 @@ class OptFinder:
             env_steps: Budget of each run in environment steps. Defaults to 30,000 where `episodes` is not given.
             metric: What runs are compared by: ``"return"``, ``"greedy-return"`` (of episodes without exploration),
                 ``"auc"`` (mean return over the whole training), ``"steps-to:475"`` (environment steps to a return),
-                ``"success-rate"``, ``"custom:NAME"`` or ``"loss"`` (`studies.spec.metrics`).
-                Losses at different rates are hard to compare. Defaults to ``"return"``.
+                ``"success-rate"``, ``"custom:NAME"`` or ``"loss"`` (`studies.spec.metrics`), which is hard to compare
+                between rates. Defaults to ``"greedy-return"`` for `sac`, `td3` and `ddpg`, else to ``"return"``.
             learning_rates: ``"search"``: `n_rates` rates over the usual range of each optimizer. ``"own"``: only the
                 rate of each optimizer itself. A list: these rates for all. A mapping: label -> rates. Defaults to
                 ``"search"``.
@@ -125,6 +126,7 @@ class OptFinder:
             for label, optimizer in self.optimizers.items()
             for rate in spread_order(_rates(label, optimizer, learning_rates, n_rates))
         ]
+        metric = metric or default_metric([self.spec], options.get("callbacks"))
         usual = "race" if default_pruner(metric, episodes) == "race" else "none"
         chosen: StudyOptions = {**options, "pruner": scheduler_of(options) or usual}
         if canonical_pruner_name(chosen["pruner"]) in RACES:
@@ -168,7 +170,7 @@ class OptFinder:
         tested = pick.params.get("learning_rate", pick.config.get("learning_rate"))
         rate = tested if pick.rate is None else pick.rate.suggested
         self.best_learning_rate = rate if isinstance(rate, float) else None
-        if metric == "return":
+        if metric_of(metric).is_return:
             self.best_reward, self.rewards = pick.value, means
         elif metric == "loss":
             self.best_loss, self.losses = pick.value, means

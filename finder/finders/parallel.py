@@ -17,11 +17,13 @@ from agents.renamed import renamed_arguments
 from finder.executors.message_broker import MessageBroker
 from finder.executors.process import ProcessExecutor
 from finder.results.search_result import SearchResult, finder_repr
+from finder.search.default_metric import default_metric
 from finder.search.object_resolver import ObjectResolver
 from finder.search.options import StudyOptions, make_spec, run_options, scheduler_of
 from finder.search.run_search import run_search
 from studies.database.records import EpisodeRecord
 from studies.judging.missing_pick import why_no_pick
+from studies.spec.metrics import metric_of
 from studies.statistics.values import last_part_return, mean_of_seeds
 from studies.study.study import OpenStudy
 
@@ -87,7 +89,7 @@ class ParallelFinder:
         *,
         episodes: int | None = None,
         env_steps: int | None = None,
-        metric: str | Sequence[str] = "return",
+        metric: str | Sequence[str] | None = None,
         **options: Unpack[StudyOptions],
     ) -> SearchResult:
         """Train and compare all agents.
@@ -97,9 +99,9 @@ class ParallelFinder:
             env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
             metric: What runs are compared by: ``"return"``, ``"greedy-return"`` (of episodes without exploration),
                 ``"auc"`` (mean return over the whole training), ``"steps-to:475"`` (environment steps to a return),
-                ``"success-rate"``, ``"custom:NAME"`` or ``"loss"`` (`studies.spec.metrics`).
-                Losses of different algorithms are hard to compare. Defaults to ``"return"``. Several, in a
-                list, give a Pareto front (`studies.judging.pareto_front`).
+                ``"success-rate"``, ``"custom:NAME"`` or ``"loss"`` (`studies.spec.metrics`), which is hard to compare
+                between algorithms. Defaults to ``"greedy-return"`` for `sac`, `td3` and `ddpg`, else to ``"return"``.
+                Several, in a list, give a Pareto front (`studies.judging.pareto_front`).
             **options: See `StudyOptions`. `n_jobs` defaults to one process for each agent, `pruner` to none, and
                 `confirm` to 0, because the selection bias among a few agents is small.
 
@@ -124,7 +126,7 @@ class ParallelFinder:
             chosen,
             env_steps=env_steps,
             episodes=episodes,
-            metric=metric,
+            metric=default_metric(list(self.agents.values()), options.get("callbacks")) if metric is None else metric,
             labels=labels,
             trials=tuple({"agent": label} for label in labels),
         )
@@ -161,7 +163,7 @@ class ParallelFinder:
         logs |= {"best_agent": best, "best_opt": self.agents[best].optimizer}
         if pick.metric == "loss":
             return logs | {"best_loss": pick.value, "best_loss_agent": best, "best_loss_opt": logs["best_opt"]}
-        if pick.metric == "return":
+        if metric_of(pick.metric).is_return:
             logs["best_reward"] = pick.value
         if self._of_one_class:
             losses = [

@@ -17,6 +17,7 @@ from finder.finders.first_trials import current_params, first_trials, with_curre
 from finder.finders.tuned_values import ZOO, has_tuned_values, widened, with_tuned_values
 from finder.finders.warm_start import with_warm_start
 from finder.results.search_result import SearchResult
+from finder.search.default_metric import default_metric
 from finder.search.object_resolver import ObjectResolver, check_plan
 from finder.search.observer import Observer
 from finder.search.options import StudyOptions, make_spec, run_options, scheduler_of
@@ -94,7 +95,7 @@ def tune(
     *,
     env_steps: int | None = None,
     episodes: int | None = None,
-    metric: str | Sequence[str] = "return",
+    metric: str | Sequence[str] | None = None,
     n_trials: int | None = None,
     sampler: str = "tpe",
     sampler_kwargs: Mapping[str, Any] | None = None,
@@ -118,9 +119,9 @@ def tune(
         episodes: Budget of each run in episodes.
         metric: What runs are compared by: ``"return"``, ``"greedy-return"`` (of episodes without exploration),
             ``"auc"`` (mean return over the whole training), ``"steps-to:475"`` (environment steps to a return),
-            ``"success-rate"``, ``"custom:NAME"`` or ``"loss"`` (`studies.spec.metrics`).
-            Losses at different rates are hard to compare. Defaults to ``"return"``. Several, in a
-            list, give a Pareto front (`studies.judging.pareto_front`).
+            ``"success-rate"``, ``"custom:NAME"`` or ``"loss"`` (`studies.spec.metrics`), which is hard to compare
+            between rates. Defaults to ``"greedy-return"`` for `sac`, `td3` and `ddpg`, else to ``"return"``.
+            Several, in a list, give a Pareto front (`studies.judging.pareto_front`).
         n_trials: Trials in total, including those of a resumed study. Defaults to 20, or with
             `minutes` (or `total_env_steps`) and `env_steps` to as many as it suffices for.
         sampler: Name of a sampler. Defaults to ``"tpe"``.
@@ -186,7 +187,7 @@ def tune(
         options,
         env_steps=env_steps,
         episodes=episodes,
-        metric=metric,
+        metric=default_metric([spec], options.get("callbacks")) if metric is None else metric,
         params=spaces,
         first=tuple(rows),
         **given,
@@ -354,10 +355,19 @@ def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
 
 
 def _read(path: str | Path, overrides: Mapping[str, Any]) -> StudySpec:
-    spec = read_study(path)
+    spec = _with_metric(read_study(path), overrides)
     if not overrides:
         return spec
     given = spec.model_dump(mode="json", exclude_unset=True)
     if "minutes" in overrides or "total_env_steps" in overrides:  # which choose the budget of each run
         given = {name: value for name, value in given.items() if name not in _BUDGETS}
     return StudySpec.from_json_dict({**given, **overrides})
+
+
+def _with_metric(spec: StudySpec, overrides: Mapping[str, Any]) -> StudySpec:
+    """Return the study of a file with the default metric of its agents, if none is given."""
+    if "metric" in spec.model_fields_set or "metric" in overrides:
+        return spec
+    resolver = ObjectResolver.of(spec)
+    metric = default_metric(list(resolver.agents.values()), resolver.callbacks)
+    return spec if metric == spec.metric else spec.model_copy(update={"metric": metric})

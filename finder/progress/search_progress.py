@@ -115,10 +115,10 @@ class PlainProgress(Progress):
             from studies.judging.confirmation import held_out_seeds
             from studies.study.study import reloaded
 
-            seeds = held_out_seeds(reloaded(self.study).spec)  # a budget may have time for more of them
-            further = f"{counted(len(seeds), 'further seed')} ({', '.join(map(str, seeds))}){_longer_text(self.study)}"
-            text = f"{counted(n_finalists, 'finalist')} on {further}"
-            self.console.print(Text.assemble(("Confirming ", "bold"), text))
+            now = reloaded(self.study)  # its budget may have changed their seeds and steps
+            seeds, n_seeds = ", ".join(map(str, held_out_seeds(now.spec))), now.spec.confirm_seeds
+            text = f"{counted(n_finalists, 'finalist')} on {counted(n_seeds, 'further seed')} ({seeds})"
+            self.console.print(Text.assemble(("Confirming ", "bold"), text, _longer_text(now)))
 
     def others_run(self, n_trials: int) -> None:
         super().others_run(n_trials)

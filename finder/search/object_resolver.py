@@ -13,10 +13,10 @@ from agents.config.optimizers import OptimizerSpec
 from agents.contract.spec import AgentSpec, FunctionSpec
 from agents.distributed.strategies import StrategySpec
 from agents.environments import EnvironmentSpec
-from agents.environments.time_limits import time_limit
 from agents.errors import ConfigurationError
 from agents.training.function_trainer import check_callbacks
 from finder.search.changed_defaults import ChangedDefaults
+from finder.search.default_metric import check_evaluable
 from studies.spaces.conditions import assignments
 from studies.spec.metrics import metric_of
 from studies.spec.objectives import names_of
@@ -102,7 +102,7 @@ def check_plan(spec: StudySpec, resolver: ObjectResolver) -> None:
             )
     greedy = [name for name in names_of(spec) if metric_of(name).n_episodes]
     if greedy:
-        _check_evaluable(greedy[0], resolver)
+        check_evaluable(greedy[0], resolver.agents.values(), resolver.environment, resolver.callbacks)
     spaces = spec.search_space()
     for name, space in spaces.items():
         if name == "agent":
@@ -112,29 +112,6 @@ def check_plan(spec: StudySpec, resolver: ObjectResolver) -> None:
         ]
         for value, others in itertools.product(values, assignments(name, spaces)):
             _check_value(name, value, others, spec, resolver)
-
-
-def _check_evaluable(metric: str, resolver: ObjectResolver) -> None:
-    """Check that greedy episodes of all agents can be played, and that these end."""
-    for agent in resolver.agents.values():
-        agent.refuse_functions(
-            f"the metric {metric} plays episodes with the agent at every report, and a training function has no "
-            "agent that could act outside of it: judge by metric='return' (--metric return), or report the return of "
-            "an evaluation of its own as a custom metric (custom:NAME)."
-        )
-    for callback in make_callbacks(resolver.callbacks):
-        if callback.changes_environments:
-            raise ConfigurationError(
-                f"the metric {metric} plays episodes in environments of their own, which the callback "
-                f"{type(callback).__name__} does not change as it changes those of the training: judge by "
-                "metric='return' (--metric return)."
-            )
-    if time_limit(resolver.environment) is None:
-        raise ConfigurationError(
-            f"the metric {metric} plays episodes without exploration, and in {resolver.environment.label}, which "
-            "has no time limit, these may never end: give it one with --max-episode-steps N "
-            "(EnvironmentSpec(..., max_episode_steps=N))."
-        )
 
 
 def _check_buildable(agent: AgentSpec, strategy: str = "none") -> None:

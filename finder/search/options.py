@@ -251,13 +251,14 @@ def spread_order(values: Sequence[_T]) -> list[_T]:
 def default_pruner(metric: str | Sequence[str], episodes: int | None) -> str:
     """Return the default pruner of a plan of candidates.
 
-    Candidates race by returns, unless the budget is in episodes, as rungs are in environment steps. By other metrics
-    they do not: the race expects learning curves as those of returns are. Several metrics have no pruner.
+    Candidates race by returns, of training or greedy, unless the budget is in episodes, as rungs are in environment
+    steps. By other metrics they do not: the race expects learning curves as those of returns are. Several metrics have
+    no pruner.
     """
     names = study_metrics(metric)
     if len(names) > 1:
         return "none"
-    return "race" if metric_of(names[0]).kind == "return" and episodes is None else "median"
+    return "race" if metric_of(names[0]).is_return and episodes is None else "median"
 
 
 def _steps(options: StudyOptions, default: int) -> int | None:

@@ -196,7 +196,10 @@ class Search:
                 for trial in self.study.confirmation_trials()
             )
             if not (n_seeds := self._limit.confirm_seeds(n, are_others_confirmed=others)):
-                return False
+                if others or not (env_steps := self._limit.confirm_env_steps(n)):
+                    return False
+                self._set_counts(confirm_env_steps=env_steps)
+                n_seeds = self._limit.confirm_seeds(n)
             if n_seeds != self.spec.confirm_seeds:
                 self._set_counts(confirm_seeds=n_seeds)
         self._observer.confirmation_begins(n)
@@ -361,7 +364,7 @@ class Search:
             self.recorder.interrupted(number)
         self._observer.trial_ended(number, outcome)
         if self._limit is not None:
-            self._limit.ended(number, env_steps)
+            self._limit.ended(number, env_steps, outcome.value if outcome.state == "complete" else None, outcome.work)
             if time.monotonic() - self._stored > STORE_SECONDS:
                 self._store_seconds()
         self._checkpoints.tidy(self.recorder)

@@ -194,12 +194,15 @@ class _Cohort:
             group = groups.popleft()
             group.alive, group.alive_meanwhile = self._heartbeat, self._listener.alive
             group.hangs = self._hangs
+            before, began = group.trainer.env_steps, time.perf_counter()
             while group.is_before(mark):
                 group.step()
                 if self._checkpoints is not None and self._checkpoints.due:
                     self._checkpoints.save(self._groups)
                 if time.monotonic() - self._flushed > FLUSH_SECONDS and not self._flush():
                     return
+            if before:  # the first part contains the compilation
+                group.add_work(time.perf_counter() - began, group.trainer.env_steps - before)
             group.evaluate(mark)
             if group.not_mappable:
                 groups.extend(self._split_into_single_runs(group))
@@ -343,6 +346,7 @@ class _Cohort:
             env_steps=env_steps,
             seed_values=seed_values,
             wall_seconds=time.perf_counter() - self._began,
+            work=trial.work(),
             reason=reason,
             traceback=traceback,
             failure=failure,

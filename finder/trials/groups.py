@@ -21,6 +21,7 @@ from finder.trials.evaluations import GreedyEvaluations
 from finder.trials.execution import jit_compile_of
 from finder.trials.runs import Key, SeededTrial, SeedRun, TrialRun
 from finder.trials.speed import KEPT_STRUCTURES
+from finder.trials.trial import Work
 from finder.trials.watchdog import COMPILING_SECONDS, Watchdog, WatchdogCallback
 from studies.spec.objectives import greedy_episodes_of
 
@@ -126,6 +127,8 @@ class Group(Callback):
             0  # environment steps before the newest step of the loop, here and at loading
         )
         self._ended = False
+        self.work = Work()
+        """Time of its training so far."""
         self._described: dict[int, Agent | OwnTraining] = {}
 
     @property
@@ -186,6 +189,10 @@ class Group(Callback):
                 self._ended = next(self._loop, None) is None
         except Exception as error:  # noqa: BLE001 - whatever a user's agent or environment raises is a trial's failure
             self.error = error
+
+    def add_work(self, seconds: float, steps: int) -> None:
+        """Record the time in which each run has made so many environment steps."""
+        self.work = self.work.plus(Work(seconds, steps, steps * max(1, len(self.trainer.present))))
 
     def evaluate(self, mark: int) -> None:
         """Evaluate the members at a report, if the study is judged by evaluations. An exception ends all runs.

@@ -12,7 +12,7 @@ from agents.contract.spec import FunctionSpec
 from agents.training.function_trainer import FunctionTrainer, OwnTraining
 from agents.training.records import Episode, MetricSummary, metrics_of, summaries
 from agents.training.trainer import Trainer
-from finder.trials.trial import TrialSpec, episode_record
+from finder.trials.trial import TrialSpec, Work, episode_record
 from studies.database.records import EpisodeRecord
 from studies.spec.metrics import Metric, metric_of
 from studies.spec.objectives import names_of
@@ -67,6 +67,13 @@ class TrialRun:
         """Remove the run of a seed, which is about to restart."""
         self.runs = [run for run in self.runs if run.seed != seed]
 
+    def work(self) -> Work:
+        """Return the time of the training of its groups."""
+        total = Work()
+        for group in dict.fromkeys(run.group for run in self.runs):
+            total = total.plus(group.work)
+        return total
+
     def check_metric(self) -> None:
         """Fail the trial if every run has ended many episodes, and none of them reported the metric of the study."""
         for name, metric in zip(names_of(self.spec), self.metrics, strict=True):
@@ -109,6 +116,7 @@ class RunGroup(Protocol):
     trainer: Trainer | FunctionTrainer
     error: Exception | None
     exchanged_at: int
+    work: Work
 
     @property
     def vectorization(self) -> str:

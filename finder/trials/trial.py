@@ -6,7 +6,7 @@ import contextlib
 import importlib.metadata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -132,6 +132,24 @@ class TrialSpec:
             step *= 1.2
 
 
+class Work(NamedTuple):
+    """Time that trials of one structure took to train together, after their first report.
+
+    Attributes:
+        seconds: The time.
+        steps: Environment steps of each run in it.
+        steps_of_all: Environment steps of all runs in it.
+    """
+
+    seconds: float = 0.0
+    steps: int = 0
+    steps_of_all: int = 0
+
+    def plus(self, other: Work) -> Work:
+        """Return the sum of both."""
+        return Work(self.seconds + other.seconds, self.steps + other.steps, self.steps_of_all + other.steps_of_all)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """How a trial ended."""
@@ -141,6 +159,7 @@ class Outcome:
     env_steps: int = 0
     seed_values: dict[int, float] = field(default_factory=dict)
     wall_seconds: float = 0.0
+    work: Work = field(default_factory=Work)  # of the groups of its runs
     reason: str = ""
     traceback: str = ""
     objectives: dict[str, dict[int, float]] = field(default_factory=dict)  # metric -> seed -> value, for several

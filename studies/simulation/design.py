@@ -27,6 +27,9 @@ class SearchDesign:
         n_finalists: Best trials that are run again on further seeds; 0 for none.
         n_further: Further seeds, at most. There are fewer where the table has fewer, or the budget.
         at_once: Trials that run in step; None: all that are known.
+        baseline: Parameters of the configuration with which the pick is compared: its trial is not pruned, and is
+            confirmed beside the best ones. None for none.
+        horizon: Environment steps of the long run; None: as many as those of the runs.
 
     Raises:
         StudyError: If a number is out of range.
@@ -37,6 +40,8 @@ class SearchDesign:
     n_finalists: int = 3
     n_further: int = 5
     at_once: int | None = None
+    baseline: Mapping[str, Json] | None = None
+    horizon: int | None = None
 
     def __post_init__(self) -> None:
         least = {"n_seeds": 1, "n_finalists": 0, "n_further": 1, "at_once": 1}
@@ -54,21 +59,20 @@ class SearchDesign:
             at_once: Trials that run in step, which is up to the executor of a study. Defaults to None: all.
 
         Raises:
-            StudyError: If its budget is in episodes, its finalists have longer runs, it has a baseline, or its pruner
-                cannot be simulated.
+            StudyError: If its budget is in episodes, its finalists have longer runs, or its pruner cannot be simulated.
         """
         if spec.env_steps is None:
             raise StudyError(f"the budget is {spec.episodes} episodes: a simulation needs it as env_steps.")
         if spec.confirms_longer:
             raise StudyError(f"confirm_env_steps is {spec.confirm_env_steps}: a table has no runs that are longer.")
-        if spec.baseline is not None:
-            raise StudyError(f"baseline is {spec.baseline}, which a simulation has not: leave it out.")
         return cls(
             scheduler=scheduler_of(spec.pruner, spec.pruner_kwargs, spec.report_marks, spec.search_space()),
             n_seeds=len(spec.seeds),
             n_finalists=spec.confirm,
             n_further=spec.confirm_seeds,
             at_once=at_once,
+            baseline=spec.baseline,
+            horizon=spec.horizon,
         )
 
 

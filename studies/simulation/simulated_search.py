@@ -214,6 +214,8 @@ class _Simulation:
         """Stop, pause and promote trials after their reports at a step."""
         for number, action in decided.items():
             trial = self._trials[number]
+            if not action.continues and trial.params == self._design.baseline:
+                continue
             if action == Action.STOP:
                 self._end(trial, "pruned")
             elif action == Action.PAUSE:
@@ -258,7 +260,8 @@ class _Simulation:
         if not self._is_over or not self._design.n_finalists or self._verdict().pick is None:
             return
         n_complete = sum(trial.state == "complete" for trial in self._trials)
-        n_finalists = min(self._design.n_finalists, n_complete)
+        has_baseline = self._design.baseline is not None
+        n_finalists = min(self._design.n_finalists + has_baseline, n_complete)
         affordable = self._left / (n_finalists * self._cost_of_confirming) + 1e-9
         self._n_further = min(self._design.n_further, int(min(affordable, len(self._table.seeds))))
         while self._is_over and self._n_further and (missing := self._missing()):
@@ -315,6 +318,8 @@ class _Simulation:
             further_seeds=tuple(range(first, first + self._n_further)),
             env_steps=self._table.marks[-1],
             confirm_env_steps=None if self._longer is None else self._longer.marks[-1],
+            horizon=self._design.horizon,
+            baseline=self._design.baseline,
         )
 
     def _verdict(self) -> Verdict:

@@ -56,6 +56,11 @@ class Metric:
     n_episodes: int = 0
 
     @property
+    def is_return(self) -> bool:
+        """Return whether it is a mean return, of the episodes of training or of greedy ones."""
+        return self.kind in ("return", "greedy-return")
+
+    @property
     def text(self) -> str:
         """Name of the metric in texts, such as "environment steps to a return of 475"."""
         texts = {

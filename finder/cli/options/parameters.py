@@ -194,9 +194,9 @@ class SearchOptions:
         list[str] | None,
         typer.Option(
             metavar="METRIC",
-            help="What runs are compared by: return (default), greedy-return, auc, steps-to:RETURN, success-rate, "
-            "custom:NAME, or loss (default for a range test of a built-in agent). Up to three give a Pareto front "
-            "(tune and agents only).",
+            help="What runs are compared by: return, greedy-return (the default of sac, td3 and ddpg), auc, "
+            "steps-to:RETURN, success-rate, custom:NAME, or loss (default for a range test of a built-in agent). Up to "
+            "three give a Pareto front (tune and agents only).",
             show_default=False,
             rich_help_panel=_WHAT,
         ),

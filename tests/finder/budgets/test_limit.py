@@ -10,6 +10,7 @@ from finder.budgets.cost import RECORDING, Costs
 from finder.budgets.limit import BudgetSpent, Limit
 from finder.budgets.meters import LATE, StepMeter, TimeMeter
 from finder.trials.speed import Speed
+from finder.trials.trial import Work
 from studies.spec.spec import StudySpec
 
 
@@ -195,6 +196,48 @@ def test_a_short_rest_gives_fewer_seeds_or_none() -> None:
     assert Limit(own, StepMeter(5_000), together=True).confirm_seeds(2) == 2
     assert Limit(own, StepMeter(1_999), together=True).confirm_seeds(2) == 0
     assert Limit(own, StepMeter(5_000), together=True, adjusts_seeds=False).confirm_seeds(2) == 0
+
+
+def test_a_rest_that_is_too_short_for_one_seed_shortens_the_runs_that_confirm() -> None:
+    own = spec(confirm=2, confirm_seeds=3, confirm_env_steps=4_000)
+    limit = Limit(own, StepMeter(5_000), together=True, adjusts_length=True)
+    assert limit.confirm_seeds(2) == 0
+    assert limit.confirm_env_steps(2) == 2_425  # 97% of 2,500
+    assert limit.confirm_seeds(2) == 1
+    limit = Limit(own, StepMeter(13_000), together=True, adjusts_length=True, adjusts_seeds=False)
+    assert limit.confirm_seeds(2) == 0
+    assert limit.confirm_env_steps(2) == 2_101  # 97% of 13,000 / 6, as 3 seeds were given
+    assert limit.confirm_seeds(2) == 3
+
+
+def test_runs_that_confirm_are_not_shortened_below_those_of_the_search_nor_against_what_was_given() -> None:
+    own = spec(confirm=2, confirm_seeds=3, confirm_env_steps=4_000)
+    assert Limit(own, StepMeter(2_000), together=True, adjusts_length=True).confirm_env_steps(2) == 0
+    assert Limit(own, StepMeter(5_000), together=True).confirm_env_steps(2) == 0
+    begun = Limit(own, StepMeter(100_000), together=True, adjusts_length=True)
+    assert begun.confirm_seeds(2) == 12
+    assert begun.confirm_env_steps(1) == 0  # the others have runs of this length
+
+
+def test_slow_finalists_have_a_larger_reserve() -> None:
+    own, clock = spec(confirm=1, confirm_seeds=5), Clock()
+    limit = Limit(own, time_meter(100.0, clock), together=True)
+    assert limit.reserve == pytest.approx(5.0)
+    limit.ended(0, 1_000, 10.0, Work(3.0, 1_000, 1_000))  # 3 ms a step, where 1 ms was estimated
+    assert limit.reserve == pytest.approx(5.0)  # it is all that is known, to which the search corrects its speed
+    limit.ended(1, 1_000, 5.0, Work(2.0, 1_000, 2_000))  # two runs together: 1 ms
+    assert limit.reserve == pytest.approx(5.0 * 3 / 2)
+    limit.ended(2, 500, None, Work(6.0, 1_000, 1_000))  # pruned: 6 ms
+    assert limit.reserve == pytest.approx(5.0 * 3 / ((3 + 1 + 6 / 2) / 2.5))
+    limit.ended(3, 500, 20.0, Work(0.5, 500, 500))  # a better and faster one
+    assert limit.reserve == pytest.approx(5.0 * 1 / ((3 + 1 + 6 / 2 + 1 / 2) / 3))
+
+
+def test_steps_do_not_depend_on_the_speed_of_finalists() -> None:
+    limit = Limit(spec(confirm=1, confirm_seeds=5), StepMeter(100_000), together=True)
+    limit.ended(0, 1_000, 10.0, Work(3.0, 1_000, 1_000))
+    limit.ended(1, 1_000, 5.0, Work(1.0, 1_000, 1_000))
+    assert limit.reserve == 5_000
 
 
 def test_a_further_round_of_confirmation_has_the_same_seeds() -> None:

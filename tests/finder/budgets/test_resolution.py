@@ -92,13 +92,16 @@ def test_what_a_long_run_leaves_goes_to_further_trials_of_a_sampler() -> None:
         (1_900, {}, (1, 31, 3, 3, 950, 1_900)),  # 20 runs and 9 twice as long: 38, with time for 11 trials, and no 32nd
         (3_000, {}, (1, 21, 2, 3, 1_500, 3_000)),  # 32 runs; 38 would be shorter than it, twice as long
         (5_000, {}, (1, 12, 2, 2, 2_500, 5_000)),  # 20 runs; 28 would be shorter
-        (10_000, {}, (1, 12, 2, 2, 2_500, 5_000)),
-        (12_000, {}, (1, 12, 2, 2, 2_500, 5_000)),
-        (None, {}, (1, 12, 2, 2, 2_500, 5_000)),  # as for 50,000
-        (12_000, {"n_trials": 20}, (1, 20, 2, 2, 1_780, 3_560)),  # 28 runs
-        (12_000, {"seeds": 3}, (3, 12, 2, 2, 1_130, 2_260)),  # 44 runs
+        (6_000, {}, (1, 23, 2, 1, 1_500, 6_000)),  # 20 runs and 8 shorter ones; a 24th trial would add a finalist
+        (8_000, {}, (1, 16, 2, 1, 2_000, 8_000)),  # 20 runs, with time for 4 trials; 28 would be shorter
+        (10_000, {}, (1, 12, 2, 1, 2_500, 10_000)),  # 20 runs
+        (12_000, {}, (1, 12, 2, 1, 2_500, 10_000)),
+        (None, {}, (1, 12, 2, 1, 2_500, 10_000)),  # as for 50,000
+        (12_000, {"n_trials": 20}, (1, 20, 2, 1, 1_780, 7_120)),  # 28 runs
+        (12_000, {"seeds": 3}, (3, 12, 2, 1, 1_130, 4_520)),  # 44 runs
+        (12_000, {"confirm_seeds": 2}, (1, 12, 2, 2, 2_500, 5_000)),  # 20 runs
         (12_000, {"seeds": 3, "confirm": 3, "confirm_seeds": 5}, (3, 12, 3, 5, 757, 1_514)),  # 66 runs
-        (12_000, {"first": [{"gamma": 0.9 + k / 1_000} for k in range(15)]}, (1, 15, 2, 2, 2_170, 4_340)),  # 23 runs
+        (12_000, {"first": [{"gamma": 0.9 + k / 1_000} for k in range(15)]}, (1, 15, 2, 1, 2_170, 8_680)),  # 23 runs
         (3_000, {"confirm": 1}, (1, 20, 1, 5, 2_000, None)),  # 25 runs: longer ones of one finalist choose nothing
         (12_000, {"confirm": 1}, (1, 12, 1, 3, 3_330, None)),  # 15 runs
         (12_000, {"confirm_env_steps": 4_000}, (1, 20, 2, 3, 1_300, 4_000)),  # 6 of these and 20 runs
@@ -117,7 +120,7 @@ def test_seeds_and_trials_are_fewer_rather_than_runs_too_short(
 def test_total_steps_have_fewer_seeds_and_trials_too() -> None:
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": {"gamma": "0.9:0.99"}}
     chosen = within_steps(StudySpec(**asked, horizon=12_000, total_env_steps=50_000), None, AGENTS)  # type: ignore[arg-type]
-    assert (len(chosen.seeds), chosen.n_trials, chosen.env_steps, chosen.confirm_env_steps) == (1, 12, 2_500, 5_000)
+    assert (len(chosen.seeds), chosen.n_trials, chosen.env_steps, chosen.confirm_env_steps) == (1, 12, 2_500, 10_000)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from agents import AgentSpec, EnvironmentSpec, Trainer
 from agents.algorithms.ppo import PPO
 from finder.trials.cohort import run_cohort
 from finder.trials.groups import TemplateCache
-from finder.trials.trial import INTERRUPTED, Outcome, TrialSpec
+from finder.trials.trial import INTERRUPTED, Outcome, TrialSpec, Work
 
 
 def make_trial(kwargs: dict[str, Any] | None = None, params: dict[str, Any] | None = None, **fields: Any) -> TrialSpec:
@@ -51,6 +51,15 @@ def test_value_is_the_mean_over_seeds_of_the_last_part():
         last = [r.episode_return for r in listener.records[7] if r.seed == seed and r.env_steps > 256]
         assert outcome.seed_values[seed] == pytest.approx(np.mean(last))
     assert outcome.value == pytest.approx(np.mean(list(outcome.seed_values.values())))
+
+
+def test_time_of_training_is_that_of_all_runs_together_after_the_first_report():
+    outcome = run_trial(make_trial(), RecordingListener())
+    assert (outcome.work.steps, outcome.work.steps_of_all) == (160, 320)  # of two seeds
+    assert 0 < outcome.work.seconds < outcome.wall_seconds
+    pruned = run_trial(make_trial(), RecordingListener(prune_at=160))
+    assert pruned.state == "pruned"
+    assert pruned.work == Work()
 
 
 def test_report_is_the_mean_over_all_seeds_at_the_same_step():

@@ -173,6 +173,19 @@ def test_design_is_that_of_a_study(make_spec: Callable[..., StudySpec]):
     assert SearchDesign.of(make_spec(env_steps=1000, pruner="none")).scheduler is None
 
 
+def test_baseline_is_trained_to_its_end_and_confirmed_beside_the_best():
+    # The baseline is the worst of six, of which the scheduler keeps the best one at 20.
+    values = np.arange(6.0).reshape(6, 1, 1).repeat(4, axis=1).repeat(2, axis=2)
+    table = table_of(values, params=[{"gamma": 0.9 + c / 100} for c in range(6)], marks=(20, 100))
+    own = {"scheduler": KeepTop(20, 1), "n_seeds": 1, "n_finalists": 1, "n_further": 2}
+    without, beside = (
+        simulate(table, PlannedProposals(table, range(6), 1), SearchDesign(**own, baseline=baseline))
+        for baseline in (None, table.params[0])
+    )
+    assert (ends(without), without.finalists, without.pick) == ([20] * 5 + [0], [5], 5)
+    assert (ends(beside), beside.finalists, beside.pick) == ([0, *[20] * 4, 0], [5, 0], 5)
+
+
 def test_study_that_cannot_be_simulated_raises(make_spec: Callable[..., StudySpec]):
     with pytest.raises(StudyError, match="the budget is 5 episodes: a simulation needs it as env_steps"):
         SearchDesign.of(make_spec(env_steps=None, episodes=5))
