@@ -43,7 +43,7 @@ WORSE = 0.02
 """Share of the range of all candidates by which a pick is worse than the baseline."""
 
 
-class Told(NamedTuple):
+class Outcome(NamedTuple):
     """Regret and gain of a pick as shares of the range of all candidates, and the cost in runs of the longest length.
 
     Attributes:
@@ -57,7 +57,7 @@ class Told(NamedTuple):
     cost: float
 
 
-def replayed(tables: Sequence[RunTable], design: Design, length: int, baseline: str, replays: int) -> list[Told]:
+def replayed(tables: Sequence[RunTable], design: Design, length: int, baseline: str, replays: int) -> list[Outcome]:
     """Return each replay of a design with a baseline, which is the first of its trials.
 
     Args:
@@ -80,7 +80,7 @@ def replayed(tables: Sequence[RunTable], design: Design, length: int, baseline: 
         assert search.pick is not None
         unseen = longest[:, seeds[:N_JUDGES]].mean(axis=1)
         found.append(
-            Told(
+            Outcome(
                 regret=float((unseen[best] - unseen[search.pick]) / span),
                 gain=float((unseen[search.pick] - unseen[own]) / span),
                 cost=search.cost * length / LENGTHS[-1],

@@ -26,7 +26,18 @@ from benchmarks.result_lines import Json, append_lines, read_lines, write_table
 RESULTS = folders.RESULTS / "cores.jsonl"
 SEARCHES = {
     "lr ppo": ("lr", "ppo", "--env", "CartPole-v1", "--env-steps", "40000"),
-    "lr sac": ("lr", "sac", "--env", "Pendulum-v1", "--env-steps", "2000", "--set", "hidden_sizes=[64,64]"),
+    "lr sac": (
+        "lr",
+        "sac",
+        "--env",
+        "Pendulum-v1",
+        "--env-steps",
+        "2000",
+        "--metric",
+        "return",
+        "--set",
+        "hidden_sizes=[64,64]",
+    ),
 }
 """Name -> words of the command after `finder`."""
 

@@ -109,7 +109,9 @@ class BudgetedSearch:
             meter,
             together=together,
             adjusts_seeds="confirm_seeds" not in asked.model_fields_set,
-            adjusts_length=spec.confirms_longer and "confirm_env_steps" not in asked.model_fields_set,
+            adjusts_length=earlier is None
+            and spec.confirms_longer
+            and "confirm_env_steps" not in asked.model_fields_set,
             chooses_trials=chooses_trials(asked),
             chooses_finalists=chooses_finalists(asked) and chosen,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,7 @@ class Costs:
             too; others are started again for it.
         evaluation_interval: Environment steps of a run between its evaluations, for studies that are judged by these; 0
             for none.
-        confirming_interval: The same in runs that confirm.
+        n_evaluations: Evaluations of a run, for such studies; 0 for none.
         n_structures: Different structures of agents among the trials. Trials of one structure are trained in the same
             process if possible, so that each process compiles its share of them.
     """
@@ -51,7 +51,7 @@ class Costs:
     own_processes: bool
     n_structures: int = 1
     evaluation_interval: float = 0.0
-    confirming_interval: float = 0.0
+    n_evaluations: int = 0
 
     @property
     def first_update(self) -> int:
@@ -123,26 +123,46 @@ class Costs:
             before = stage.until
         return seconds * (1 + RECORDING)
 
-    def confirmation_seconds(self, env_steps: int, n_trials: int, n_seeds: int) -> float:
+    def confirmation_seconds(
+        self, env_steps: int, n_trials: int, n_seeds: int, relative: Sequence[float] = ()
+    ) -> float:
         """Return the seconds of a confirmation, without the start of processes and compilation.
 
         Args:
             env_steps: Environment steps of each run.
             n_trials: Finalists.
             n_seeds: Seeds of each.
+            relative: Time of a training step of each finalist, as a multiple of the usual one. Defaults to none: 1.
         """
         # The seeds of finalists of one structure are divided evenly among populations (`finder.executors.batches`).
         divides = self.together and self.n_structures == 1
-        costs = replace(self, evaluation_interval=self.confirming_interval)
-        return costs._stage_seconds(0, env_steps, n_trials, n_seeds, divides=divides) * (1 + RECORDING)
+        costs = replace(self, evaluation_interval=env_steps / self.n_evaluations if self.n_evaluations else 0.0)
+        slower = self._busiest(relative, divides=divides) if relative else 1.0
+        return costs._stage_seconds(0, env_steps, n_trials, n_seeds, divides=divides, slower=slower) * (1 + RECORDING)
 
-    def _stage_seconds(self, first: int, last: int, n_trials: int, n_seeds: int, *, divides: bool = False) -> float:
+    def _busiest(self, relative: Sequence[float], *, divides: bool) -> float:
+        """Return the time of the process with most to do, as a multiple of that where all trials take the usual time.
+
+        Args:
+            relative: Time of a step of each trial, as a multiple of the usual one.
+            divides: Whether the seeds of each trial are divided among all processes.
+        """
+        if divides:
+            return sum(relative) / len(relative)
+        loads = [0.0] * min(self.n_processes, len(relative))
+        for one in sorted(relative, reverse=True):
+            loads[loads.index(min(loads))] += one
+        return max(loads) / math.ceil(len(relative) / len(loads))
+
+    def _stage_seconds(
+        self, first: int, last: int, n_trials: int, n_seeds: int, *, divides: bool = False, slower: float = 1.0
+    ) -> float:
         """Return the seconds of the environment steps from `first` to `last` of each run."""
         if last <= first or not n_trials:
             return 0.0
         busy = min(self.n_processes, n_trials * n_seeds if divides else n_trials)
         n_runs = math.ceil(n_trials * n_seeds / busy) if divides else math.ceil(n_trials / busy) * n_seeds
-        slower = max(1.0, busy / self.n_cores) * (1.0 if busy == 1 else 1 + LOST_AT_RUNGS)
+        shared = max(1.0, busy / self.n_cores) * (1.0 if busy == 1 else 1 + LOST_AT_RUNGS)
         per_label = []
         for speed in self.speeds.values():
             early = max(0, min(last, speed.first_update) - first) * speed.start_share
@@ -154,9 +174,9 @@ class Costs:
                 each = math.ceil(n_trials / busy) * speed.step_seconds(n_seeds)
             n_evaluations = self._n_evaluations(last) - self._n_evaluations(first)
             evaluating = n_evaluations * n_runs * speed.evaluation_seconds
-            per_label.append(steps * each + evaluating)
+            per_label.append(slower * steps * each + evaluating)
         # Agents in processes of their own end when the slowest does; in a population they are trained in turns.
-        return slower * (sum(per_label) / len(per_label) if self.together else max(per_label))
+        return shared * (sum(per_label) / len(per_label) if self.together else max(per_label))
 
     def _n_evaluations(self, env_steps: int) -> int:
         """Return the evaluations of a run up to an environment step."""
@@ -167,5 +187,4 @@ class Costs:
         costs = replace(self, n_structures=min(self.n_structures, n_trials_of(spec)))
         if not greedy_episodes_of(spec) or spec.env_steps is None:
             return costs
-        intervals = [budget / spec.n_reports for budget in (spec.env_steps, spec.confirm_budget)]
-        return replace(costs, evaluation_interval=intervals[0], confirming_interval=intervals[1])
+        return replace(costs, evaluation_interval=spec.env_steps / spec.n_reports, n_evaluations=spec.n_reports)

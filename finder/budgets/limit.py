@@ -6,7 +6,7 @@ import math
 from collections.abc import Container, Iterable, Mapping
 
 from finder.budgets.meters import Meter
-from finder.budgets.resolution import with_n_trials
+from finder.budgets.resolution import largest_within, with_n_trials
 from finder.budgets.search_plan import counted_minutes
 from finder.executors.preparation import n_trials_of
 from finder.trials.trial import Work
@@ -75,7 +75,7 @@ class Limit:
         self._is_spent = False
         self._seeds: int | None = None  # further seeds of the confirmation that has begun
         self._values: dict[int, float] = {}  # of completed trials of the search
-        self._slowness: dict[int, tuple[float, int]] = {}  # trial -> slowness, and environment steps of its seeds
+        self._relative: dict[int, tuple[float, int]] = {}  # trial -> relative time, and environment steps of its seeds
         self._courses: dict[int, Course] = {}
 
     @property
@@ -167,14 +167,14 @@ class Limit:
             number: The trial.
             env_steps: Environment steps of each of its seeds.
             value: Its value if it was completed. Defaults to None.
-            work: Time that it took. Defaults to None: unknown.
+            work: Its training. Defaults to None: unknown.
         """
         n_seeds = self._running.pop(number, 0)
         if not self._confirming:
             if value is not None:
                 self._values[number] = value
-            if work is not None and (slowness := self._meter.slowness(work)):
-                self._slowness[number] = (slowness, env_steps * max(1, n_seeds))
+            if work is not None and (relative := self._meter.relative_time(work)):
+                self._relative[number] = (relative, env_steps * max(1, n_seeds))
         if n_seeds:
             # A run may end its last rollout beyond its budget.
             budget = self._spec.confirm_budget if self._confirming else self._spec.budget
@@ -242,40 +242,50 @@ class Limit:
         self._seeds = fits or self._seeds
         return fits
 
-    def confirm_env_steps(self, n_trials: int) -> int:
-        """Return for how many environment steps so many finalists can be confirmed, and plan the confirmation with it.
+    def shorten_confirmation(self, n_trials: int) -> tuple[int, int] | None:
+        """Plan a confirmation with shorter runs, for which there is budget.
 
-        They have one further seed each, unless the number of further seeds may not change.
+        Finalists have one further seed each, unless the number of further seeds may not change.
+
+        Args:
+            n_trials: The finalists, >= 1.
 
         Returns:
-            At most as many as planned, at least as many as in the search; 0 if there is no budget for it, or the length
-            may not change.
+            Further seeds, and environment steps of each run: fewer than planned, as many as in the search or more. None
+            if there is no budget for that, or the length may not change.
         """
         if not self._adjusts_length or self._seeds is not None:
-            return 0
+            return None
         n_seeds = 1 if self._adjusts_seeds else self._spec.confirm_seeds
-        start, cost = self._confirmation(n_trials, n_seeds, 0), self._confirmation(n_trials, n_seeds)
-        room = self._meter.limit - self._meter.spent() - start
-        planned = self._spec.confirm_budget
-        env_steps = min(planned, int(planned * _FILLED * room / (cost - start)))
-        if env_steps < self._spec.budget:
-            return 0
+        room = _FILLED * (self._meter.limit - self._meter.spent())
+        env_steps = largest_within(
+            lambda steps: self._confirmation(n_trials, n_seeds, steps),
+            room,
+            self._spec.budget,
+            self._spec.confirm_budget,
+        )
+        if env_steps is None:
+            return None
+        self._confirming, self._seeds = True, n_seeds
         self._spec = self._spec.model_copy(update={"confirm_env_steps": env_steps, "confirm_seeds": n_seeds})
-        return env_steps
+        return n_seeds, env_steps
 
     def _confirmation(self, n_trials: int, n_seeds: int, env_steps: int | None = None) -> float:
         steps = self._spec.confirm_budget if env_steps is None else env_steps
-        return self._meter.confirmation(steps, n_trials, n_seeds, self._slowness_of_best(n_trials))
+        return self._meter.confirmation(steps, n_trials, n_seeds, self._relative_times(n_trials))
 
-    def _slowness_of_best(self, n: int) -> float:
-        """Return the time of a step of the best trials so far, as a multiple of the mean of all; 1 if it is unknown."""
+    def _relative_times(self, n: int) -> list[float]:
+        """Return the time of a training step of the best trials that ended here, as multiples of the mean of all.
+
+        Empty if there are fewer whose time is known.
+        """
         sign = 1.0 if self._spec.direction == "maximize" else -1.0
-        best = sorted(self._values.keys() & self._slowness.keys(), key=lambda number: -sign * self._values[number])[:n]
-        if not best:
-            return 1.0
-        known = self._slowness.values()
-        mean = sum(slowness * steps for slowness, steps in known) / sum(steps for _, steps in known)
-        return sum(self._slowness[number][0] for number in best) / len(best) / mean
+        best = sorted(self._values.keys() & self._relative.keys(), key=lambda number: -sign * self._values[number])[:n]
+        if len(best) < n:
+            return []
+        known = self._relative.values()
+        mean = sum(relative * steps for relative, steps in known) / sum(steps for _, steps in known)
+        return [self._relative[number][0] / mean for number in best]
 
     def _course(self, n_trials: int) -> Course:
         """Return the expected course of a batch of so many trials."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from finder.budgets.cost import Costs
 from finder.trials.trial import Work
@@ -58,21 +58,21 @@ class Meter(ABC):
         return 0.0
 
     @abstractmethod
-    def confirmation(self, env_steps: int, n_trials: int, n_seeds: int, slowness: float = 1.0) -> float:
+    def confirmation(self, env_steps: int, n_trials: int, n_seeds: int, relative: Sequence[float] = ()) -> float:
         """Return the cost of a confirmation that begins now.
 
         Args:
             env_steps: Environment steps of each run.
             n_trials: The finalists.
             n_seeds: Further seeds of each.
-            slowness: Time of their environment steps, as a multiple of that of all trials. Defaults to 1.
+            relative: Time of a training step of each, as a multiple of the mean of all trials. Defaults to none: 1.
         """
 
-    def slowness(self, work: Work) -> float | None:
-        """Return the time of an environment step of a trial as a multiple of its estimate; None if it costs no time.
+    def relative_time(self, work: Work) -> float | None:
+        """Return the time of the training of a trial as a multiple of its estimate; None if that is unknown.
 
         Args:
-            work: Time that it took.
+            work: The training.
         """
         return None
 
@@ -144,11 +144,11 @@ class TimeMeter(Meter):
         # Where each trial has a process of its own, `batch` has counted it.
         return 0.0 if self._costs.compiles_for_each_trial else self._costs.later_start_seconds(n_trials)
 
-    def confirmation(self, env_steps: int, n_trials: int, n_seeds: int, slowness: float = 1.0) -> float:
+    def confirmation(self, env_steps: int, n_trials: int, n_seeds: int, relative: Sequence[float] = ()) -> float:
         start = self._costs.later_start_seconds(n_trials)
-        return start + slowness * self.correction * self._costs.confirmation_seconds(env_steps, n_trials, n_seeds)
+        return start + self.correction * self._costs.confirmation_seconds(env_steps, n_trials, n_seeds, relative)
 
-    def slowness(self, work: Work) -> float | None:
+    def relative_time(self, work: Work) -> float | None:
         speeds = self._costs.speeds.values()
         expected = sum(
             work.steps * speed.shared_seconds + work.steps_of_all * speed.run_seconds for speed in speeds
@@ -190,7 +190,7 @@ class StepMeter(Meter):
     def batch(self, course: Course, n_seeds: int, *, starts: bool) -> float:
         return n_seeds * run_steps(course)
 
-    def confirmation(self, env_steps: int, n_trials: int, n_seeds: int, slowness: float = 1.0) -> float:
+    def confirmation(self, env_steps: int, n_trials: int, n_seeds: int, relative: Sequence[float] = ()) -> float:
         return n_seeds * n_trials * env_steps
 
     def rest(self, course: Course, n_seeds: int, reached: int) -> float:

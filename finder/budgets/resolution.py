@@ -288,7 +288,7 @@ class _Design(NamedTuple):
 
     def steps_within(self, budget: _Budget) -> int | None:
         """Return the most environment steps of a run of the search within a budget, None if the fewest cost more."""
-        return _largest(lambda steps: budget.cost(self.of(steps)), budget.amount, self.least, self.most)
+        return largest_within(lambda steps: budget.cost(self.of(steps)), budget.amount, self.least, self.most)
 
 
 def _long_enough(design: _Design, budget: _Budget, asked: StudySpec) -> tuple[_Design, int | None]:
@@ -338,7 +338,7 @@ def _with_most_trials(
     """
 
     def most(candidate: StudySpec) -> int:
-        found = _largest(
+        found = largest_within(
             lambda n: budget.cost(with_n_trials(candidate, n, chooses=chooses)), budget.amount, least, _MOST_TRIALS
         )
         return found or 0
@@ -366,8 +366,11 @@ def _seeds(spec: StudySpec) -> str:
     return counted(len(spec.seeds), "seed") + (" each" if n_trials_of(spec) > 1 else "")
 
 
-def _largest(cost: Callable[[int], float], amount: float, low: int, high: int) -> int | None:
-    """Return the largest number whose cost, which grows with it, is within an amount; None if `low` costs more."""
+def largest_within(cost: Callable[[int], float], amount: float, low: int, high: int) -> int | None:
+    """Return the largest number whose cost, which grows with it, is within an amount; None if `low` costs more.
+
+    It is exact to a thousandth.
+    """
     if cost(low) > amount:
         return None
     first, beyond = low, low

@@ -135,7 +135,8 @@ class LRFinder:
         candidates = evenly_spaced(start_lr, end_lr, n_rates) if rates is None else sorted(map(float, rates))
         name = "learning_rate" if optimizer is None else f"{optimizer}.learning_rate"
         agent = self.spec if optimizer is not None else _with_one_rate(self.spec)
-        metric = metric or default_metric([agent], options.get("callbacks"))
+        if metric is None:
+            metric = default_metric([agent], options.get("callbacks"), options.get("total_env_steps"))
         chosen: StudyOptions = {**options, "pruner": scheduler_of(options) or default_pruner(metric, episodes)}
         spec = make_spec(
             "lr",

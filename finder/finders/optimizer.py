@@ -126,7 +126,8 @@ class OptFinder:
             for label, optimizer in self.optimizers.items()
             for rate in spread_order(_rates(label, optimizer, learning_rates, n_rates))
         ]
-        metric = metric or default_metric([self.spec], options.get("callbacks"))
+        if metric is None:
+            metric = default_metric([self.spec], options.get("callbacks"), options.get("total_env_steps"))
         usual = "race" if default_pruner(metric, episodes) == "race" else "none"
         chosen: StudyOptions = {**options, "pruner": scheduler_of(options) or usual}
         if canonical_pruner_name(chosen["pruner"]) in RACES:

@@ -54,7 +54,7 @@ class ParallelFinder:
             pick). An agent without a gradient step is never the pick. `best_loss`, `best_loss_agent` and
             `best_loss_opt` are the lowest mean loss over the last part of training, its agent and its optimizer; with
             ``metric="loss"`` they are the pick. Losses of different algorithms cannot be compared: with
-            ``metric="return"`` `best_loss` stays 1e9 without an agent, unless all agents are of one class.
+            another metric `best_loss` stays 1e9 without an agent, unless all agents are of one class.
     """
 
     def __init__(
@@ -110,6 +110,9 @@ class ParallelFinder:
             StudyError: The storage cannot be opened, or has another study of this name.
         """
         labels = list(self.agents)
+        if metric is None:
+            own = list(self.agents.values())
+            metric = default_metric(own, options.get("callbacks"), options.get("total_env_steps"))
         chosen: StudyOptions = {
             "n_jobs": len(labels),
             "confirm": 0,
@@ -126,7 +129,7 @@ class ParallelFinder:
             chosen,
             env_steps=env_steps,
             episodes=episodes,
-            metric=default_metric(list(self.agents.values()), options.get("callbacks")) if metric is None else metric,
+            metric=metric,
             labels=labels,
             trials=tuple({"agent": label} for label in labels),
         )

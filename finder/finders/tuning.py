@@ -179,6 +179,8 @@ def tune(
         sets, notes = [], []  # all that was tuned is fixed
     if begins_tuned and notes:
         notes = [f"{notes[0]} --first none leaves them out."]
+    if metric is None:
+        metric = default_metric([spec], options.get("callbacks"), options.get("total_env_steps"))
     rows = first_trials(as_fixed, spaces, fixed, sets, n_trials)
     given: dict[str, Any] = {} if n_trials is None else {"n_trials": n_trials}
     study = make_spec(
@@ -187,7 +189,7 @@ def tune(
         options,
         env_steps=env_steps,
         episodes=episodes,
-        metric=default_metric([spec], options.get("callbacks")) if metric is None else metric,
+        metric=metric,
         params=spaces,
         first=tuple(rows),
         **given,
@@ -355,19 +357,19 @@ def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
 
 
 def _read(path: str | Path, overrides: Mapping[str, Any]) -> StudySpec:
-    spec = _with_metric(read_study(path), overrides)
+    spec = read_study(path)
     if not overrides:
-        return spec
+        return _with_metric(spec)
     given = spec.model_dump(mode="json", exclude_unset=True)
     if "minutes" in overrides or "total_env_steps" in overrides:  # which choose the budget of each run
         given = {name: value for name, value in given.items() if name not in _BUDGETS}
-    return StudySpec.from_json_dict({**given, **overrides})
+    return _with_metric(StudySpec.from_json_dict({**given, **overrides}))
 
 
-def _with_metric(spec: StudySpec, overrides: Mapping[str, Any]) -> StudySpec:
+def _with_metric(spec: StudySpec) -> StudySpec:
     """Return the study of a file with the default metric of its agents, if none is given."""
-    if "metric" in spec.model_fields_set or "metric" in overrides:
+    if {"metric", "metrics"} & spec.model_fields_set:
         return spec
     resolver = ObjectResolver.of(spec)
-    metric = default_metric(list(resolver.agents.values()), resolver.callbacks)
+    metric = default_metric(list(resolver.agents.values()), resolver.callbacks, spec.total_env_steps)
     return spec if metric == spec.metric else spec.model_copy(update={"metric": metric})

@@ -15,7 +15,9 @@ from agents.errors import ConfigurationError
 RETURN, GREEDY_RETURN = "return", "greedy-return"
 
 
-def default_metric(agents: Sequence[AgentSpec], callbacks: Iterable[Any] | None = None) -> str:
+def default_metric(
+    agents: Sequence[AgentSpec], callbacks: Iterable[Any] | None = None, total_env_steps: int | None = None
+) -> str:
     """Return the metric of a study where none is given: ``"return"``, or ``"greedy-return"`` if an agent asks for it.
 
     An agent with `Agent.judged_greedily` explores with noise that its policy is without. Hyperparameters that explore
@@ -24,11 +26,15 @@ def default_metric(agents: Sequence[AgentSpec], callbacks: Iterable[Any] | None 
     Args:
         agents: The agents of the study, in one environment.
         callbacks: Callbacks of its runs. Defaults to None: none.
+        total_env_steps: Budget of the whole search in environment steps, of which greedy episodes would take more.
+            Defaults to None: none.
 
     Returns:
-        ``"return"`` also where greedy episodes cannot be played; see `check_evaluable`.
+        ``"return"`` also with such a budget, and where greedy episodes cannot be played; see `check_evaluable`.
     """
-    if not any(not isinstance(agent, FunctionSpec) and agent_class(agent.agent).judged_greedily for agent in agents):
+    if total_env_steps is not None or not any(
+        not isinstance(agent, FunctionSpec) and agent_class(agent.agent).judged_greedily for agent in agents
+    ):
         return RETURN
     try:
         check_evaluable(GREEDY_RETURN, agents, agents[0].environment, callbacks)

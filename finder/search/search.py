@@ -182,29 +182,36 @@ class Search:
         """Run the finalists on further seeds, and then candidates that are better than the remaining finalists."""
         if not self.spec.confirm or why_no_pick(self.study):
             return False
-        if self.recorder.is_led_elsewhere:
-            if not is_confirming(self.study):
-                return self._wait()  # the leading process may extend the search
-        elif not is_confirming(self.study):
+        begins = not is_confirming(self.study)
+        if begins and self.recorder.is_led_elsewhere:
+            return self._wait()  # the leading process may extend the search
+        if begins:
             self._choose_finalists()
+        n = self.recorder.n_to_confirm()
+        if n and self._limit is not None and not self._set_confirmation(self._limit, n):
+            return False
+        if begins:
             store_confirmed_budget(self.study)
-        if not (n := self.recorder.n_to_confirm()):
+        if not n:
             return bool(self.recorder.n_elsewhere) and self._wait()
-        if self._limit is not None:
-            others = any(
-                trial.state == TrialState.COMPLETE and is_as_long_as_now(self.spec, trial)
-                for trial in self.study.confirmation_trials()
-            )
-            if not (n_seeds := self._limit.confirm_seeds(n, are_others_confirmed=others)):
-                if others or not (env_steps := self._limit.confirm_env_steps(n)):
-                    return False
-                self._set_counts(confirm_env_steps=env_steps)
-                n_seeds = self._limit.confirm_seeds(n)
-            if n_seeds != self.spec.confirm_seeds:
-                self._set_counts(confirm_seeds=n_seeds)
         self._observer.confirmation_begins(n)
         self._executor.run(lambda: self._next(self.recorder.ask_confirmation), self)
         return True
+
+    def _set_confirmation(self, limit: Limit, n: int) -> bool:
+        """Set the further seeds of so many finalists, and if need be the steps, for which there is budget."""
+        others = any(
+            trial.state == TrialState.COMPLETE and is_as_long_as_now(self.spec, trial)
+            for trial in self.study.confirmation_trials()
+        )
+        if n_seeds := limit.confirm_seeds(n, are_others_confirmed=others):
+            if n_seeds != self.spec.confirm_seeds:
+                self._set_counts(confirm_seeds=n_seeds)
+            return True
+        shorter = None if others else limit.shorten_confirmation(n)
+        if shorter is not None:
+            self._set_counts(confirm_seeds=shorter[0], confirm_env_steps=shorter[1])
+        return shorter is not None
 
     def _choose_finalists(self) -> None:
         """Set the number of finalists for the trials that were run, if the budget chooses it: there may be fewer."""

@@ -201,8 +201,7 @@ class _Cohort:
                     self._checkpoints.save(self._groups)
                 if time.monotonic() - self._flushed > FLUSH_SECONDS and not self._flush():
                     return
-            if before:  # the first part contains the compilation
-                group.add_work(time.perf_counter() - began, group.trainer.env_steps - before)
+            group.add_work(time.perf_counter() - began, group.trainer.env_steps - before)
             group.evaluate(mark)
             if group.not_mappable:
                 groups.extend(self._split_into_single_runs(group))

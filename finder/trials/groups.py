@@ -127,8 +127,8 @@ class Group(Callback):
             0  # environment steps before the newest step of the loop, here and at loading
         )
         self._ended = False
-        self.work = Work()
-        """Time of its training so far."""
+        self.work: Work | None = None
+        """Its training, but for the first part, which contains the compilation; None before the end of that."""
         self._described: dict[int, Agent | OwnTraining] = {}
 
     @property
@@ -192,7 +192,8 @@ class Group(Callback):
 
     def add_work(self, seconds: float, steps: int) -> None:
         """Record the time in which each run has made so many environment steps."""
-        self.work = self.work.plus(Work(seconds, steps, steps * max(1, len(self.trainer.present))))
+        n_runs = max(1, len(self.trainer.present))
+        self.work = Work() if self.work is None else self.work.plus(Work(seconds, steps, steps * n_runs))
 
     def evaluate(self, mark: int) -> None:
         """Evaluate the members at a report, if the study is judged by evaluations. An exception ends all runs.

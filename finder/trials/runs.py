@@ -68,10 +68,10 @@ class TrialRun:
         self.runs = [run for run in self.runs if run.seed != seed]
 
     def work(self) -> Work:
-        """Return the time of the training of its groups."""
+        """Return the training of its groups, as far as it was timed."""
         total = Work()
         for group in dict.fromkeys(run.group for run in self.runs):
-            total = total.plus(group.work)
+            total = total.plus(group.work or Work())
         return total
 
     def check_metric(self) -> None:
@@ -116,7 +116,7 @@ class RunGroup(Protocol):
     trainer: Trainer | FunctionTrainer
     error: Exception | None
     exchanged_at: int
-    work: Work
+    work: Work | None
 
     @property
     def vectorization(self) -> str:

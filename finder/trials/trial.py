@@ -133,10 +133,10 @@ class TrialSpec:
 
 
 class Work(NamedTuple):
-    """Time that trials of one structure took to train together, after their first report.
+    """Training of the groups to which the runs of a trial belong, without evaluations.
 
     Attributes:
-        seconds: The time.
+        seconds: Its time.
         steps: Environment steps of each run in it.
         steps_of_all: Environment steps of all runs in it.
     """

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 
-_OF_RETURNS = ("return", "auc")
+_OF_RETURNS = ("return", "greedy-return", "auc")
 """Kinds of metrics whose values are means of returns."""
 
 
@@ -32,7 +32,7 @@ def return_bounds(study: OpenStudy, *, confirming: bool = False) -> Bounds:
     if kind == "steps-to":
         budget = study.spec.confirm_budget if confirming else study.spec.budget
         return Bounds(0.0, math.inf if study.spec.env_steps is None else budget)
-    if kind not in (*_OF_RETURNS, "greedy-return"):
+    if kind not in _OF_RETURNS:
         return NO_BOUNDS
     seen = study.storage.episodes.return_extremes(study.episodes_key)
     if seen is None:
@@ -49,7 +49,7 @@ def return_bounds(study: OpenStudy, *, confirming: bool = False) -> Bounds:
 def constant_return(study: OpenStudy) -> float | None:
     """Return the return that every episode of a study has had, if it is the same and does not solve the environment.
 
-    None if the metric is neither the return nor made from returns.
+    None if the metric is neither a return nor made from returns.
     """
     if metric_of(study.spec.metric).kind not in (*_OF_RETURNS, "steps-to"):
         return None

@@ -103,11 +103,13 @@ def continuation_error(
         delete_command: Command that deletes the study.
     """
     before, after = (list(dict.fromkeys(pair[side] for pair in pairs)) for side in (0, 1))
+    metric = before[0].removeprefix(_METRIC) if before[0].startswith(_METRIC) and len(before) == 1 else ""
+    choice = f"Continue it with --metric {metric} (metric={metric!r}), give" if metric else "Give"
     several = len(after) > 1 or after[0].startswith(_PLURALS) or after[0].endswith(_PLURALS)
     free = free_name(name, taken)
     return StudyError(
         f"the study {name!r} was made with {' and '.join(before)}; now {' and '.join(after)} "
-        f"{'are' if several else 'is'} requested. Give the new study another name (--study-name "
+        f"{'are' if several else 'is'} requested. {choice} the new study another name (--study-name "
         f"{shlex.quote(free)}; in Python study_name={free!r}), or remove the old one first "
         f"({delete_command})."
     )
@@ -188,6 +190,8 @@ _ENTRIES = {
     "agent_weights": ("the weights {1} of {0}", "new weights of {}"),
 }
 """Field that is a table -> text of an entry, and text of a missing entry."""
+
+_METRIC = "the metric "
 
 _PLURALS = ("seeds", "agents", "steps", "episodes")
 

@@ -120,7 +120,7 @@ def check_population_based(spec: Settings) -> None:
     if not metric_of(spec.metric).of_last_part:
         raise StudyError(
             f"metric is {spec.metric!r}, a number of the whole curve of a run, which is made of several runs under "
-            f"{name}: use return, success-rate, custom:NAME or loss."
+            f"{name}: use return, greedy-return, success-rate, custom:NAME or loss."
         )
     _check_places(spec, name)
     _check_spaces(spec, name)

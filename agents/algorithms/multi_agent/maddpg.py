@@ -78,6 +78,7 @@ class MADDPG(JointAgent, DDPG):
 
     config_class = MADDPGConfig
     config: MADDPGConfig
+    judged_greedily: ClassVar[bool] = False  # its usual actions are discrete
 
     @property
     def rowwise(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -202,21 +203,35 @@ def test_a_rest_that_is_too_short_for_one_seed_shortens_the_runs_that_confirm() 
     own = spec(confirm=2, confirm_seeds=3, confirm_env_steps=4_000)
     limit = Limit(own, StepMeter(5_000), together=True, adjusts_length=True)
     assert limit.confirm_seeds(2) == 0
-    assert limit.confirm_env_steps(2) == 2_425  # 97% of 2,500
-    assert limit.confirm_seeds(2) == 1
+    assert limit.shorten_confirmation(2) == (1, pytest.approx(2_425, rel=0.002))  # 97% of 2,500
+    assert limit.confirm_seeds(1) == 1  # for a finalist that replaces another
     limit = Limit(own, StepMeter(13_000), together=True, adjusts_length=True, adjusts_seeds=False)
     assert limit.confirm_seeds(2) == 0
-    assert limit.confirm_env_steps(2) == 2_101  # 97% of 13,000 / 6, as 3 seeds were given
-    assert limit.confirm_seeds(2) == 3
+    assert limit.shorten_confirmation(2) == (3, pytest.approx(2_101, rel=0.002))  # 97% of 13,000 / 6: 3 were given
+
+
+def test_greedy_episodes_of_shorter_runs_take_as_long_as_planned() -> None:
+    own, clock = spec(confirm=2, confirm_seeds=1, confirm_env_steps=4_000, metric="greedy-return"), Clock()
+    # Runs of 4,000 steps take 4 s and 10 evaluations of 0.2 s.
+    speed = Speed(
+        n_runs=1, start_seconds=2.0, shared_seconds=0.0, run_seconds=0.001 / (1 + RECORDING),
+        evaluation_seconds=0.2 / (1 + RECORDING),
+    )  # fmt: skip
+    costs = Costs(speeds={"ppo": speed}, n_processes=1, n_cores=1, together=True, own_processes=False).of_study(own)
+    meter = TimeMeter(10.0, costs, clock=clock)
+    assert meter.confirmation(4_000, 2, 1) == pytest.approx(2 * (4 + 2))
+    limit = Limit(own, meter, together=True, adjusts_length=True)
+    assert limit.confirm_seeds(2) == 0
+    assert limit.shorten_confirmation(2) == (1, pytest.approx(1_000 * (9.7 / 2 - 2), rel=0.002))
 
 
 def test_runs_that_confirm_are_not_shortened_below_those_of_the_search_nor_against_what_was_given() -> None:
     own = spec(confirm=2, confirm_seeds=3, confirm_env_steps=4_000)
-    assert Limit(own, StepMeter(2_000), together=True, adjusts_length=True).confirm_env_steps(2) == 0
-    assert Limit(own, StepMeter(5_000), together=True).confirm_env_steps(2) == 0
-    begun = Limit(own, StepMeter(100_000), together=True, adjusts_length=True)
-    assert begun.confirm_seeds(2) == 12
-    assert begun.confirm_env_steps(1) == 0  # the others have runs of this length
+    assert Limit(own, StepMeter(2_000), together=True, adjusts_length=True).shorten_confirmation(2) is None
+    assert Limit(own, StepMeter(5_000), together=True).shorten_confirmation(2) is None
+    confirming = Limit(own, StepMeter(100_000), together=True, adjusts_length=True)
+    assert confirming.confirm_seeds(2) == 12
+    assert confirming.shorten_confirmation(1) is None  # the others have runs of this length
 
 
 def test_slow_finalists_have_a_larger_reserve() -> None:
@@ -231,6 +246,28 @@ def test_slow_finalists_have_a_larger_reserve() -> None:
     assert limit.reserve == pytest.approx(5.0 * 3 / ((3 + 1 + 6 / 2) / 2.5))
     limit.ended(3, 500, 20.0, Work(0.5, 500, 500))  # a better and faster one
     assert limit.reserve == pytest.approx(5.0 * 1 / ((3 + 1 + 6 / 2 + 1 / 2) / 3))
+
+
+def test_the_process_with_the_slowest_finalist_counts() -> None:
+    own, clock = spec(confirm=3, confirm_seeds=1), Clock()
+    speed = Speed(n_runs=1, start_seconds=2.0, shared_seconds=0.0, run_seconds=0.001)
+    costs = Costs(
+        speeds={"ppo": speed}, n_processes=2, n_cores=2, together=True, own_processes=False, n_structures=3
+    )  # fmt: skip
+    usual = costs.confirmation_seconds(1_000, 3, 1)  # two runs one after another in one of the processes
+    assert costs.confirmation_seconds(1_000, 3, 1, [1.0, 1.0, 1.0]) == pytest.approx(usual)
+    assert costs.confirmation_seconds(1_000, 3, 1, [4.0, 1.0, 1.0]) == pytest.approx(usual * 4 / 2)
+    assert costs.confirmation_seconds(1_000, 3, 1, [1.0, 4.0, 3.0]) == pytest.approx(usual * 4 / 2)
+    one = replace(costs, n_structures=1)  # whose seeds are divided
+    assert one.confirmation_seconds(1_000, 2, 4, [3.0, 1.0]) == pytest.approx(2 * one.confirmation_seconds(1_000, 2, 4))
+    # Times of two trials are known, and of three finalists one is not.
+    limit = Limit(own, TimeMeter(100.0, costs, clock=clock), together=True)
+    before = limit.reserve
+    limit.ended(0, 1_000, 10.0, Work(3.0, 1_000, 1_000))
+    limit.ended(1, 1_000, 5.0, Work(1.0, 1_000, 1_000))
+    assert limit.reserve == before
+    limit.ended(2, 1_000, 4.0, Work(2.0, 1_000, 1_000))
+    assert limit.reserve == pytest.approx(before * 3 / 2 / 2)  # 3 ms in one process, 2 + 1 in the other; 2 are usual
 
 
 def test_steps_do_not_depend_on_the_speed_of_finalists() -> None:

@@ -13,6 +13,8 @@ from agents import AgentSpec, Callback, EnvironmentSpec, TrainingRun
 from finder.finders.tuning import _read
 from finder.search.default_metric import default_metric
 from finder.search.options import default_pruner
+from studies.spec.compatibility import continuation_error, differences
+from studies.spec.spec import StudySpec
 
 
 class Elsewhere(Callback):
@@ -49,6 +51,7 @@ def test_returns_of_training_count_where_greedy_episodes_cannot_be_played() -> N
     sac = AgentSpec.of("sac", "Pendulum-v1")
     assert default_metric([sac, AgentSpec.of(learns, "Pendulum-v1")]) == "return"
     assert default_metric([sac], [Elsewhere]) == "return"
+    assert default_metric([sac], total_env_steps=100_000) == "return"  # of which they would take more
     assert default_metric([AgentSpec.of("sac", EnvironmentSpec(without_limit))]) == "return"
 
 
@@ -62,12 +65,26 @@ def test_greedy_returns_race_too() -> None:
 
 def test_a_file_without_a_metric_has_that_of_its_agent(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
-    text = 'kind = "tune"\nagents = "sac"\nenv = "Pendulum-v1"\nname = "s"\nparams.gamma = "0.9:0.99"\n'
+    text = 'kind = "tune"\nagents = "sac"\nenv = "Pendulum-v1"\nname = "s"\nenv_steps = 1000\n'
+    text += 'params.gamma = "0.9:0.99"\n'
     path.write_text(text)
     assert _read(path, {}).metric == "greedy-return"
     assert _read(path, {"metric": "auc"}).metric == "auc"
+    assert _read(path, {"env_steps": None, "total_env_steps": 10_000}).metric == "return"
     path.write_text(f'metric = "return"\n{text}')
     assert _read(path, {}).metric == "return"
+    path.write_text(f'metric = ["auc", "return"]\n{text}')
+    assert _read(path, {}).metrics == ("auc", "return")
+
+
+def test_a_study_from_before_is_continued_with_its_metric(tmp_path: Path) -> None:
+    old, new = (
+        StudySpec(name="s", agents="sac", env="Pendulum-v1", env_steps=1_000, metric=metric)  # type: ignore[arg-type]
+        for metric in ("return", "greedy-return")
+    )
+    error = continuation_error("s", differences(old, new), ["s"], "finder delete s")
+    assert "was made with the metric return; now the metric greedy-return is requested" in str(error)
+    assert "Continue it with --metric return (metric='return'), give the new study another name" in str(error)
 
 
 @pytest.mark.slow
