@@ -126,7 +126,7 @@ class Agent(ABC):
 
     config_class: ClassVar[type[AgentConfig]] = AgentConfig
     members_fail_alone: ClassVar[bool] = False
-    judged_greedily: ClassVar[bool] = False  # studies judge it by greedy episodes, where no metric is given
+    judged_greedily: ClassVar[bool] = False  # by studies without a metric: exploration hides what it has learned
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

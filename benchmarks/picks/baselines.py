@@ -1,6 +1,6 @@
 """Is the pick of a small budget better than the present values of the agent? Designs of a search beside a baseline.
 
-    python -m benchmarks.picks.baselines  # results/baselines.md, from the tables of 40 seeds; ten minutes
+    python -m benchmarks.picks.baselines  # results/baselines.md, from the tables of 40 seeds; three minutes
 
 A search of few minutes pays for a few long runs only. It compares its best trials with the present values of the agent,
 the baseline, in longer runs than those of the search. Each design is replayed as in `designs.py`; one of its trials is

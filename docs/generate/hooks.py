@@ -32,6 +32,7 @@ PAGES = {
     "benchmarks/head-to-head.md": "benchmarks/head-to-head.md",
     "benchmarks/results/designs.md": "benchmarks/designs.md",
     "benchmarks/results/finalists.md": "benchmarks/finalists.md",
+    "benchmarks/results/baselines.md": "benchmarks/baselines.md",
     "benchmarks/results/rate-intervals.md": "benchmarks/rate-intervals.md",
     "benchmarks/results/estimators.md": "benchmarks/estimators.md",
     "benchmarks/results/intervals.md": "benchmarks/intervals.md",

@@ -195,6 +195,11 @@ class Tracker:
         self.n_total += n_trials
 
     def confirmation_begins(self, n_finalists: int) -> None:
+        if self._forecast is not None and self.study is not None:
+            from studies.study.study import reloaded
+
+            # The budget may have changed their seeds and steps.
+            self._forecast = Forecast(reloaded(self.study).spec, self.n_places)
         self._n_search = self.n_before + self.n_done
         self.n_total = self._n_search + n_finalists  # trials without budget are not run
         self._speed.restart()
