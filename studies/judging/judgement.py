@@ -15,9 +15,14 @@ from studies.judging.ranking import Candidate, Ranked, rank, within
 from studies.judging.robust_choice import PrunedEstimate, recommended
 from studies.judging.search_history import SearchHistory, TrialResult
 from studies.statistics.bounds import NO_BOUNDS, Bounds
+from studies.statistics.values import usual_range
 
 DEFEATED = 0.05
 """Share of another trial's probability of being the best, below which a confirmed finalist counts as defeated by it."""
+
+CLEARLY = 0.05
+"""Share of the range of all trials by which a pick is better than the baseline, where single seeds show no spread. With
+smaller gains, the baseline remains the pick (benchmarks/results/baselines.md)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +230,7 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
     ranked = rank(together, direction)
     if finalists_alone:  # neighbours in the search say less than further runs
         held_out = ranked
-        best = next((each for each in ranked if not math.isnan(each.value)), None)
+        best = _best_or_baseline(history, ranked, left)
     else:
         # Among all others, whose spread informs its own.
         alone = [replace(each, seed_values=further.get(each.number, each.seed_values)) for each in sound]
@@ -251,6 +256,21 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
         pick=shown, tuning=tuning, ranked=ranked, left=left, confirmed=confirmed, refuted=refuted, rate=rate,
         finalists_alone=finalists_alone, beside=beside,
     )  # fmt: skip
+
+
+def _best_or_baseline(
+    history: SearchHistory, ranked: Sequence[Ranked], left: Sequence[PrunedEstimate]
+) -> Ranked | None:
+    """Return the best finalist, or the baseline if no finalist is better by `CLEARLY` on a single further seed each."""
+    known = [each for each in ranked if not math.isnan(each.value)]
+    trial = history.baseline_trial
+    own = next((each for each in known if trial is not None and each.number == trial.number), None)
+    if own is None or max(each.n_seeds for each in known) > 1:
+        return known[0] if known else None
+    sign = 1.0 if history.direction == "maximize" else -1.0
+    values = [each.value for each in known] + [each.value for each in left if not math.isnan(each.value)]
+    span = usual_range([sign * value for value in values])
+    return known[0] if sign * (known[0].value - own.value) > CLEARLY * span else own
 
 
 def _confirmed(

@@ -69,3 +69,33 @@ def test_nothing_is_compared_without_a_baseline_that_has_ended() -> None:
     assert compared(*TRIALS, TrialResult(number=7, params={"x": 7}, state="open"), baseline=7) is None
     history = SearchHistory(trials=TRIALS, n_finalists=2, further_seeds=FURTHER)
     assert compared_with_baseline(history, judge(history)) is None
+
+
+@pytest.mark.parametrize(
+    ("direction", "best", "pick"),
+    [("maximize", 10.49, 0), ("maximize", 10.55, 1), ("minimize", 9.51, 0), ("minimize", 9.45, 1)],
+)
+def test_baseline_remains_unless_a_finalist_is_clearly_better_on_one_further_seed(
+    direction: Any, best: float, pick: int
+) -> None:
+    sign = 1.0 if direction == "maximize" else -1.0
+    # Values from 0 to about 10: a twentieth of the range is 0.5. The baseline is 10 on the further seed.
+    trials = [
+        TrialResult(number=k, params={"x": k}, state="complete", value=v, seed_values={0: v})
+        for k, v in enumerate([10.0, best, 10.0 - sign * 10.0])
+    ]
+    runs = [replace(trials[k], number=10 + k, confirms=k, seed_values={1: v}) for k, v in enumerate([10.0, best])]
+    history = SearchHistory(
+        trials=trials, confirmations=runs, n_finalists=2, further_seeds=(1,), baseline={"x": 0}, direction=direction,
+        env_steps=1_000, confirm_env_steps=4_000,
+    )  # fmt: skip
+    verdict = judge(history)
+    assert verdict.pick is not None
+    assert (verdict.pick.number, verdict.ranked[0].number, verdict.confirmed[0].number) == (pick, 1, pick)
+    without = judge(replace(history, baseline=None))
+    assert without.pick is not None
+    assert without.pick.number == 1
+    two = [replace(run, seed_values={1: v, 2: v}) for run in runs for v in run.seed_values.values()]
+    of_two = judge(replace(history, confirmations=two, further_seeds=(1, 2)))
+    assert of_two.pick is not None
+    assert of_two.pick.number == 1
