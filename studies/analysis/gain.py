@@ -20,7 +20,7 @@ def gain_line(compared: BaselineComparison) -> str:
         where = " on further seeds" if compared.confirmed else ""
         return f"{OWN} (#{compared.trial}) {ended}{where}{at}{there if known else ''}"
     if compared.is_pick:
-        return f"these are {OWN}: none was shown to be better"
+        return f"these are {OWN}: no other trial was shown to be better"
     if math.isnan(compared.low):
         between = ""
     else:
