@@ -108,7 +108,7 @@ def finalists(history: SearchHistory) -> list[Ranked]:
     The baseline is confirmed beside them if it was completed, so that the pick can be compared with it. There are none
     if no other trial was complete, pruned or diverged: then there was nothing to choose.
     """
-    ranked = [each for each in rank(_candidates(history), history.direction) if not math.isnan(each.value)]
+    ranked = _known(rank(_candidates(history), history.direction))
     left = pruned_estimates(history)
     first = _recommended(history, ranked, left)
     if first is None or len(ranked) + len(left) < 2:
@@ -171,7 +171,7 @@ def _recommended(
     """Return the trial to use; see `recommended`. Where parameters changed during training, it is the best one."""
     if history.constant_params:
         return recommended(ranked, history.direction, left, among=among)
-    allowed = [each for each in ranked if (among is None or each.number in among) and not math.isnan(each.value)]
+    allowed = [each for each in _known(ranked) if among is None or each.number in among]
     return allowed[0] if allowed else None
 
 
@@ -249,6 +249,7 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
             ranked, left, best, direction,
             env_steps=history.confirm_budget if finalists_alone else history.env_steps, horizon=history.horizon,
             drift_known=history.of(best.number).drift_known, finalists_alone=finalists_alone,
+            chosen_by_value=not finalists_alone or best is _known(ranked)[0],
         )  # fmt: skip
     tuning, ranked = within(tuning, bounds), within(ranked, confirming_bounds if finalists_alone else bounds)
     shown = None if pick is None else next(each for each in tuning if each.number == pick.number)
@@ -262,7 +263,7 @@ def _best_or_baseline(
     history: SearchHistory, ranked: Sequence[Ranked], left: Sequence[PrunedEstimate]
 ) -> Ranked | None:
     """Return the best finalist, or the baseline if no finalist is better by `CLEARLY` on a single further seed each."""
-    known = [each for each in ranked if not math.isnan(each.value)]
+    known = _known(ranked)
     trial = history.baseline_trial
     own = next((each for each in known if trial is not None and each.number == trial.number), None)
     if own is None or max(each.n_seeds for each in known) > 1:
@@ -271,6 +272,10 @@ def _best_or_baseline(
     values = [each.value for each in known] + [each.value for each in left if not math.isnan(each.value)]
     span = usual_range([sign * value for value in values])
     return known[0] if sign * (known[0].value - own.value) > CLEARLY * span else own
+
+
+def _known(ranked: Sequence[Ranked]) -> list[Ranked]:
+    return [each for each in ranked if not math.isnan(each.value)]
 
 
 def _confirmed(

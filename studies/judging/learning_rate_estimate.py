@@ -42,7 +42,8 @@ class LearningRateEstimate:
 
     Attributes:
         name: Parameter: `learning_rate`, or that of one optimizer such as `actor.learning_rate`.
-        suggested: Rate to use: `tested`, corrected for the length of the long run.
+        suggested: Rate to use: `tested`, corrected for the length of the long run unless it was chosen for another
+            reason than its value.
         tested: Rate of the recommended trial.
         low: Lower end of the 95% interval of the best rate.
         high: Upper end of that interval.
@@ -102,6 +103,7 @@ def estimate_learning_rate(
     horizon: int | None = None,
     drift_known: bool = True,
     finalists_alone: bool = False,
+    chosen_by_value: bool = True,
 ) -> LearningRateEstimate | None:
     """Return the estimate of the best learning rate, with all other parameters as in the pick.
 
@@ -116,6 +118,8 @@ def estimate_learning_rate(
         finalists_alone: Whether `ranked` are finalists alone, which are too few for a curve: then the interval contains
             the rates of all that are tied with the pick, and estimates of the others may distinguish rates. Defaults to
             `False`.
+        chosen_by_value: Whether the pick was chosen for its value, so that short runs have favoured high rates. Without
+            that, its rate is not corrected. Defaults to `True`.
 
     Returns:
         None if no learning rate was searched, or only one was tried.
@@ -156,8 +160,9 @@ def estimate_learning_rate(
         drift_error = error / abs(math.log10(horizon / env_steps))
         below = math.hypot(math.log10(tested / low), 1.96 * error)
         above = math.hypot(math.log10(high / tested), 1.96 * error)
-        suggested = float(f"{tested * 10**shift:.3g}")
-        low, high = suggested * 10**-below, suggested * 10**above
+        moved = float(f"{tested * 10**shift:.3g}")
+        suggested = moved if chosen_by_value else tested
+        low, high = min(moved * 10**-below, suggested), max(moved * 10**above, suggested)
         longer = "Train further"
         if horizon < env_steps:
             longer = "Train as long as that"
