@@ -115,5 +115,6 @@ def test_rate_of_a_baseline_that_remains_is_not_corrected(best: float, suggested
             env_steps=1_000, confirm_env_steps=4_000, horizon=40_000,
         )
     )  # fmt: skip
-    assert verdict.pick is not None and verdict.rate is not None
+    assert verdict.pick is not None
+    assert verdict.rate is not None
     assert (verdict.pick.number, verdict.rate.suggested) == (0, suggested)
