@@ -21,7 +21,7 @@ MOST_FURTHER = 4
 """Largest multiple of the further seeds of a confirmation for which spare budget is used."""
 
 _FILLED = 0.97
-"""Share of the remaining budget that a confirmation with shorter runs than planned is to take."""
+"""Share of the remaining budget that a confirmation with shorter or longer runs than planned is to take."""
 
 
 class BudgetSpent(KeyboardInterrupt):
@@ -40,8 +40,8 @@ class Limit:
         meter: What is spent, and what trials will cost.
         together: Whether trials are trained in batches that reach rungs together.
         adjusts_seeds: Whether the number of further seeds of the confirmation may change. Defaults to True.
-        adjusts_length: Whether its runs may become shorter, down to the length of those of the search. Defaults to
-            False.
+        adjusts_length: Whether its runs may become shorter, down to the length of those of the search, or longer, up to
+            that of the long run. Defaults to False.
         chooses_trials: Whether the budget determines the number of trials: there may be fewer than planned, and further
             ones when all have ended. Defaults to False.
         chooses_finalists: Whether there are more finalists with further trials. Defaults to False.
@@ -208,7 +208,7 @@ class Limit:
         left = [number for number in counted_trials if number in values and number not in pruned]
         if not self.prunes or len(left) < 2 or self._spec.env_steps == env_steps:
             return set()
-        room = self._meter.limit - self._meter.spent() - self.reserve
+        room = self._room - self.reserve
         n_unknown = len(self._running) - len(pruned & self._running.keys()) - len(left)
         keep = len(left)
         while keep > 1 and self._rest(keep + n_unknown, n_seeds, env_steps) > room:
@@ -220,55 +220,57 @@ class Limit:
         others = [number for number in worst_first if number not in kept]
         return set(others[: min(len(left) - keep, len(others) - 1)])
 
-    def confirm_seeds(self, n_trials: int, *, are_others_confirmed: bool = False) -> int:
-        """Return on how many further seeds so many finalists can be confirmed: 0 if there is no budget for it.
+    def plan_confirmation(self, n_trials: int, *, are_others_confirmed: bool = False) -> StudySpec | None:
+        """Set the further seeds of so many finalists, and the steps of their runs, for which there is budget.
+
+        Runs become longer, up to the long run, before there are more seeds, and shorter where there is no budget for
+        one further seed.
 
         Args:
             n_trials: The finalists, >= 1.
-            are_others_confirmed: Whether others are confirmed already, which would lack further seeds if there were
-                more than planned. Defaults to False.
-        """
-        self._confirming = True
-        wanted = self._seeds or self._spec.confirm_seeds
-        adjusts = self._adjusts_seeds and self._seeds is None
-        least = 1 if adjusts else wanted
-        most = min(MOST_FURTHER * wanted, MOST_SEEDS) if adjusts and not are_others_confirmed else wanted
-        room = self._meter.limit - self._meter.spent()
-        fits = 0
-        for n_seeds in range(least, most + 1):
-            if self._confirmation(n_trials, n_seeds) > (room if n_seeds <= wanted else self._meter.sure_share * room):
-                break
-            fits = n_seeds
-        self._seeds = fits or self._seeds
-        return fits
-
-    def shorten_confirmation(self, n_trials: int) -> tuple[int, int] | None:
-        """Plan a confirmation with shorter runs, for which there is budget.
-
-        Finalists have one further seed each, unless the number of further seeds may not change.
-
-        Args:
-            n_trials: The finalists, >= 1.
+            are_others_confirmed: Whether others are confirmed already, whose runs have another length or lack further
+                seeds if these are changed. Defaults to False.
 
         Returns:
-            Further seeds, and environment steps of each run: fewer than planned, as many as in the search or more. None
-            if there is no budget for that, or the length may not change.
+            The study with these numbers; None if there is no budget for a confirmation.
         """
-        if not self._adjusts_length or self._seeds is not None:
+        self._confirming = True
+        is_begun = self._seeds is not None
+        if self._adjusts_length and not is_begun and not are_others_confirmed:
+            self._set_length(n_trials)
+        wanted = self._seeds or self._spec.confirm_seeds
+        adjusts = self._adjusts_seeds and not is_begun
+        least = 1 if adjusts else wanted
+        most = min(MOST_FURTHER * wanted, MOST_SEEDS) if adjusts and not are_others_confirmed else wanted
+        fits = 0
+        for n_seeds in range(least, most + 1):
+            share = 1.0 if n_seeds <= wanted else self._meter.sure_share
+            if self._confirmation(n_trials, n_seeds) > share * self._room:
+                break
+            fits = n_seeds
+        if not fits:
             return None
-        n_seeds = 1 if self._adjusts_seeds else self._spec.confirm_seeds
-        room = _FILLED * (self._meter.limit - self._meter.spent())
-        env_steps = largest_within(
-            lambda steps: self._confirmation(n_trials, n_seeds, steps),
-            room,
-            self._spec.budget,
-            self._spec.confirm_budget,
-        )
-        if env_steps is None:
-            return None
-        self._confirming, self._seeds = True, n_seeds
-        self._spec = self._spec.model_copy(update={"confirm_env_steps": env_steps, "confirm_seeds": n_seeds})
-        return n_seeds, env_steps
+        self._seeds = fits
+        return self._spec.model_copy(update={"confirm_seeds": fits})
+
+    def _set_length(self, n_trials: int) -> None:
+        """Set the steps of the runs that confirm, at least as many as those of the search."""
+        spec, room = self._spec, _FILLED * self._room
+        least = 1 if self._adjusts_seeds else spec.confirm_seeds
+        planned, longest = spec.confirm_budget, max(spec.confirm_budget, spec.horizon or 0)
+
+        def most(n_seeds: int, low: int, high: int) -> int | None:
+            return largest_within(lambda steps: self._confirmation(n_trials, n_seeds, steps), room, low, high)
+
+        env_steps = most(spec.confirm_seeds, planned, longest)
+        if env_steps is None and self._confirmation(n_trials, least) > self._room:
+            env_steps = most(least, spec.budget, planned)
+        if env_steps is not None:
+            self._spec = spec.model_copy(update={"confirm_env_steps": env_steps})
+
+    @property
+    def _room(self) -> float:
+        return self._meter.limit - self._meter.spent()
 
     def _confirmation(self, n_trials: int, n_seeds: int, env_steps: int | None = None) -> float:
         steps = self._spec.confirm_budget if env_steps is None else env_steps

@@ -199,19 +199,17 @@ class Search:
         return True
 
     def _set_confirmation(self, limit: Limit, n: int) -> bool:
-        """Set the further seeds of so many finalists, and if need be the steps, for which there is budget."""
+        """Set the further seeds of so many finalists, and the steps of their runs, for which there is budget."""
         others = any(
             trial.state == TrialState.COMPLETE and is_as_long_as_now(self.spec, trial)
             for trial in self.study.confirmation_trials()
         )
-        if n_seeds := limit.confirm_seeds(n, are_others_confirmed=others):
-            if n_seeds != self.spec.confirm_seeds:
-                self._set_counts(confirm_seeds=n_seeds)
-            return True
-        shorter = None if others else limit.shorten_confirmation(n)
-        if shorter is not None:
-            self._set_counts(confirm_seeds=shorter[0], confirm_env_steps=shorter[1])
-        return shorter is not None
+        planned = limit.plan_confirmation(n, are_others_confirmed=others)
+        if planned is None:
+            return False
+        if planned.confirm_seeds != self.spec.confirm_seeds or planned.confirm_env_steps != self.spec.confirm_env_steps:
+            self._set_counts(confirm_seeds=planned.confirm_seeds, confirm_env_steps=planned.confirm_env_steps)
+        return True
 
     def _choose_finalists(self) -> None:
         """Set the number of finalists for the trials that were run, if the budget chooses it: there may be fewer."""
@@ -219,7 +217,7 @@ class Search:
         if confirm not in (None, self.spec.confirm):
             self._set_counts(confirm=confirm)
 
-    def _set_counts(self, **counts: int) -> None:
+    def _set_counts(self, **counts: int | None) -> None:
         """Set numbers of the study that its budget has chosen."""
         with_counts(self.study, **counts)
         self.study = self.recorder.refresh()

@@ -178,36 +178,51 @@ def test_the_worst_are_pruned_if_the_search_is_slower_than_estimated() -> None:
     assert pruned == {1, 2, 3, 4}
 
 
+def planned(limit: Limit, n_trials: int) -> tuple[int, int]:
+    """Return the further seeds and environment steps of each run that confirms."""
+    own = limit.plan_confirmation(n_trials)
+    assert own is not None
+    return own.confirm_seeds, own.confirm_budget
+
+
 def test_spare_budget_goes_to_further_seeds() -> None:
     own = spec(confirm=2, confirm_seeds=3)
-    assert Limit(own, StepMeter(8_999), together=True).confirm_seeds(2) == 4
-    assert Limit(own, StepMeter(100_000), together=True).confirm_seeds(2) == 12  # four times as many at most
-    assert Limit(own, StepMeter(100_000), together=True, adjusts_seeds=False).confirm_seeds(2) == 3
+    assert planned(Limit(own, StepMeter(8_999), together=True), 2)[0] == 4
+    assert planned(Limit(own, StepMeter(100_000), together=True), 2)[0] == 12  # four times as many at most
+    assert planned(Limit(own, StepMeter(100_000), together=True, adjusts_seeds=False), 2)[0] == 3
 
 
 def test_more_seeds_than_planned_leave_a_fifth_of_the_minutes() -> None:
     own, clock = spec(confirm=2, confirm_seeds=3), Clock()
     costs = time_meter(100.0, clock).confirmation(1_000, 2, 1)
-    assert Limit(own, time_meter(10 * costs, clock), together=True).confirm_seeds(2) == 8
-    assert Limit(own, time_meter(3.1 * costs, clock), together=True).confirm_seeds(2) == 3
+    assert planned(Limit(own, time_meter(10 * costs, clock), together=True), 2)[0] == 8
+    assert planned(Limit(own, time_meter(3.1 * costs, clock), together=True), 2)[0] == 3
 
 
 def test_a_short_rest_gives_fewer_seeds_or_none() -> None:
     own = spec(confirm=2, confirm_seeds=3)
-    assert Limit(own, StepMeter(5_000), together=True).confirm_seeds(2) == 2
-    assert Limit(own, StepMeter(1_999), together=True).confirm_seeds(2) == 0
-    assert Limit(own, StepMeter(5_000), together=True, adjusts_seeds=False).confirm_seeds(2) == 0
+    assert planned(Limit(own, StepMeter(5_000), together=True), 2)[0] == 2
+    assert Limit(own, StepMeter(1_999), together=True).plan_confirmation(2) is None
+    assert Limit(own, StepMeter(5_000), together=True, adjusts_seeds=False).plan_confirmation(2) is None
 
 
 def test_a_rest_that_is_too_short_for_one_seed_shortens_the_runs_that_confirm() -> None:
     own = spec(confirm=2, confirm_seeds=3, confirm_env_steps=4_000)
     limit = Limit(own, StepMeter(5_000), together=True, adjusts_length=True)
-    assert limit.confirm_seeds(2) == 0
-    assert limit.shorten_confirmation(2) == (1, pytest.approx(2_425, rel=0.002))  # 97% of 2,500
-    assert limit.confirm_seeds(1) == 1  # for a finalist that replaces another
+    assert planned(limit, 2) == (1, pytest.approx(2_425, rel=0.002))  # 97% of 2,500
+    assert planned(limit, 1)[0] == 1  # for a finalist that replaces another
     limit = Limit(own, StepMeter(13_000), together=True, adjusts_length=True, adjusts_seeds=False)
-    assert limit.confirm_seeds(2) == 0
-    assert limit.shorten_confirmation(2) == (3, pytest.approx(2_101, rel=0.002))  # 97% of 13,000 / 6: 3 were given
+    assert planned(limit, 2) == (3, pytest.approx(2_101, rel=0.002))  # 97% of 13,000 / 6: 3 were given
+
+
+def test_spare_budget_goes_to_longer_runs_before_further_seeds() -> None:
+    own = spec(confirm=2, confirm_seeds=1, confirm_env_steps=4_000, horizon=6_000)
+    for budget, expected in {8_100: (1, 4_000), 10_000: (1, 4_850), 14_000: (1, 6_000), 25_000: (2, 6_000)}.items():
+        limit = Limit(own, StepMeter(budget), together=True, adjusts_length=True)
+        assert planned(limit, 2) == (expected[0], pytest.approx(expected[1], rel=0.002))
+    assert planned(Limit(own, StepMeter(25_000), together=True), 2) == (3, 4_000)  # their length was given
+    no_horizon = own.model_copy(update={"horizon": None})
+    assert planned(Limit(no_horizon, StepMeter(25_000), together=True, adjusts_length=True), 2) == (3, 4_000)
 
 
 def test_greedy_episodes_of_shorter_runs_take_as_long_as_planned() -> None:
@@ -221,17 +236,15 @@ def test_greedy_episodes_of_shorter_runs_take_as_long_as_planned() -> None:
     meter = TimeMeter(10.0, costs, clock=clock)
     assert meter.confirmation(4_000, 2, 1) == pytest.approx(2 * (4 + 2))
     limit = Limit(own, meter, together=True, adjusts_length=True)
-    assert limit.confirm_seeds(2) == 0
-    assert limit.shorten_confirmation(2) == (1, pytest.approx(1_000 * (9.7 / 2 - 2), rel=0.002))
+    assert planned(limit, 2) == (1, pytest.approx(1_000 * (9.7 / 2 - 2), rel=0.002))
 
 
 def test_runs_that_confirm_are_not_shortened_below_those_of_the_search_nor_against_what_was_given() -> None:
     own = spec(confirm=2, confirm_seeds=3, confirm_env_steps=4_000)
-    assert Limit(own, StepMeter(2_000), together=True, adjusts_length=True).shorten_confirmation(2) is None
-    assert Limit(own, StepMeter(5_000), together=True).shorten_confirmation(2) is None
-    confirming = Limit(own, StepMeter(100_000), together=True, adjusts_length=True)
-    assert confirming.confirm_seeds(2) == 12
-    assert confirming.shorten_confirmation(1) is None  # the others have runs of this length
+    assert Limit(own, StepMeter(1_999), together=True, adjusts_length=True).plan_confirmation(2) is None
+    assert Limit(own, StepMeter(5_000), together=True).plan_confirmation(2) is None
+    confirming = Limit(own, StepMeter(5_000), together=True, adjusts_length=True)
+    assert confirming.plan_confirmation(2, are_others_confirmed=True) is None  # whose runs have this length
 
 
 def test_slow_finalists_have_a_larger_reserve() -> None:
@@ -279,8 +292,8 @@ def test_steps_do_not_depend_on_the_speed_of_finalists() -> None:
 
 def test_a_further_round_of_confirmation_has_the_same_seeds() -> None:
     limit = Limit(spec(confirm=2, confirm_seeds=3), StepMeter(100_000), together=True)
-    assert limit.confirm_seeds(2) == 12
-    assert limit.confirm_seeds(1) == 12
+    assert planned(limit, 2)[0] == 12
+    assert planned(limit, 1)[0] == 12
 
 
 def test_a_plan_grows_by_what_fits() -> None:
