@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from finder.budgets.meters import Meter
 from finder.budgets.resolution import largest_within, with_n_trials
@@ -75,6 +75,7 @@ class Limit:
         self._is_spent = False
         self._seeds: int | None = None  # further seeds of the confirmation that has begun
         self._values: dict[int, float] = {}  # of completed trials of the search
+        self._baselines: set[int] = set()  # trials with the parameters of the baseline
         self._relative: dict[int, tuple[float, int]] = {}  # trial -> relative time, and environment steps of its seeds
         self._courses: dict[int, Course] = {}
 
@@ -100,6 +101,9 @@ class Limit:
 
     def _reserve_of(self, spec: StudySpec) -> float:
         n = n_finalists(spec, n_trials_of(spec))
+        best = self._best(spec.confirm)
+        if n > spec.confirm == len(best) and self._baselines.intersection(best):
+            n -= 1  # the baseline is not confirmed beside them
         return self._confirmation(n, spec.confirm_seeds) if n else 0.0
 
     def check(self) -> None:
@@ -152,8 +156,18 @@ class Limit:
         n_trials = n_trials_of(self._spec) + n_added
         return with_n_trials(self._spec, n_trials, chooses=self.chooses_finalists)
 
-    def begun(self, number: int, n_seeds: int, counted: int = 0) -> None:
-        """Record that a trial with so many seeds has begun, or continues after so many recorded environment steps."""
+    def begun(self, number: int, n_seeds: int, counted: int = 0, *, is_baseline: bool = False) -> None:
+        """Record that a trial has begun, or continues.
+
+        Args:
+            number: The trial.
+            n_seeds: Its seeds.
+            counted: Environment steps that are recorded already. Defaults to 0.
+            is_baseline: Whether it has the parameters of the baseline, so that it is not pruned to keep the budget.
+                Defaults to False.
+        """
+        if is_baseline:
+            self._baselines.add(number)
         self._counted[number] = counted
         self._n_of_batch = self._n_of_batch + 1 if self._running else 1
         self._running[number] = n_seeds
@@ -181,20 +195,13 @@ class Limit:
             reached = min(env_steps, budget)
             self._meter.ended(max(0, reached - self._counted.get(number, 0)), n_seeds)
 
-    def rung(
-        self,
-        env_steps: int,
-        values: Mapping[int, Mapping[int, float]],
-        pruned: set[int],
-        kept: Container[int] = (),
-    ) -> set[int]:
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]], pruned: set[int]) -> set[int]:
         """Return the further trials to prune at a rung, so that the others can reach their end.
 
         Args:
             env_steps: Environment steps of each run.
             values: Trial -> seed -> value.
             pruned: The trials that are pruned there already.
-            kept: Trials that are not pruned. Defaults to none.
         """
         n_seeds = len(next(iter(values.values()), ())) or 1
         if not self._together or self._confirming:
@@ -217,7 +224,7 @@ class Limit:
         worst_first = sorted(
             left, key=lambda number: (sign * float(mean_of_seeds(list(values[number].values()))), -number)
         )
-        others = [number for number in worst_first if number not in kept]
+        others = [number for number in worst_first if number not in self._baselines]
         return set(others[: min(len(left) - keep, len(others) - 1)])
 
     def plan_confirmation(self, n_trials: int, *, are_others_confirmed: bool = False) -> StudySpec | None:
@@ -277,17 +284,24 @@ class Limit:
         return self._meter.confirmation(steps, n_trials, n_seeds, self._relative_times(n_trials))
 
     def _relative_times(self, n: int) -> list[float]:
-        """Return the time of a training step of the best trials that ended here, as multiples of the mean of all.
+        """Return the time of a training step of so many finalists, as multiples of the mean of all trials.
 
-        Empty if there are fewer whose time is known.
+        They are the best trials that ended here, with the baseline among or beside them. Empty if there are fewer whose
+        time is known.
         """
-        sign = 1.0 if self._spec.direction == "maximize" else -1.0
-        best = sorted(self._values.keys() & self._relative.keys(), key=lambda number: -sign * self._values[number])[:n]
-        if len(best) < n:
+        numbers = self._best(n)
+        if beside := self._baselines & self._values.keys() - set(numbers):
+            numbers = [*numbers[: n - 1], min(beside)]
+        if len(numbers) < n or not self._relative.keys() >= set(numbers):
             return []
         known = self._relative.values()
         mean = sum(relative * steps for relative, steps in known) / sum(steps for _, steps in known)
-        return [self._relative[number][0] / mean for number in best]
+        return [self._relative[number][0] / mean for number in numbers]
+
+    def _best(self, n: int) -> list[int]:
+        """Return the best of the trials that ended here, at most so many."""
+        sign = 1.0 if self._spec.direction == "maximize" else -1.0
+        return sorted(self._values, key=lambda number: -sign * self._values[number])[:n]
 
     def _course(self, n_trials: int) -> Course:
         """Return the expected course of a batch of so many trials."""

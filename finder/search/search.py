@@ -95,7 +95,6 @@ class Search:
         self._stored = time.monotonic()
         self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the running trials
         self._seconds_before: dict[int, float] = {}  # of promoted trials, before their pauses
-        self._baselines: set[int] = set()  # trials with the parameters of the baseline
         self._checkpoints = SearchCheckpoints(study)
 
     @property
@@ -296,10 +295,9 @@ class Search:
                 only_modules=restriction(),
             )
             self._seconds_before[trial.number] = ask.wall_seconds
-            if ask.params == self.spec.baseline:
-                self._baselines.add(ask.number)
             if self._limit is not None:
-                self._limit.begun(trial.number, len(trial.seeds), trial.promoted_from or 0)
+                is_baseline = ask.params == self.spec.baseline
+                self._limit.begun(trial.number, len(trial.seeds), trial.promoted_from or 0, is_baseline=is_baseline)
             self._observer.trial_started(trial, shown_params(ask.params, weights))
             return trial
         return None
@@ -342,7 +340,7 @@ class Search:
         if self._limit is None:
             return reasons
         self._limit.check()
-        behind = self._limit.rung(env_steps, values, set(reasons), self._baselines)
+        behind = self._limit.rung(env_steps, values, set(reasons))
         return reasons | dict.fromkeys(behind, FELL_BEHIND)
 
     def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:

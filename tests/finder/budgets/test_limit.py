@@ -87,14 +87,37 @@ def test_the_worst_are_pruned_at_a_rung_where_the_rest_does_not_fit() -> None:
     assert limit.rung(100, values(8), set()) == {0, 1, 2, 3, 4}
 
 
-def test_trials_that_are_kept_are_not_pruned_in_place_of_the_best_one() -> None:
+def test_the_baseline_is_not_pruned_in_place_of_the_best_trial() -> None:
     meter = StepMeter(5_200)
     limit = Limit(spec(), meter, together=True)
     begun(limit, 8)
+    limit.begun(1, 1, is_baseline=True)
     meter.limit = 4_000
-    assert limit.rung(100, values(8), set(), {1}) == {0, 2, 3, 4, 5}
+    assert limit.rung(100, values(8), set()) == {0, 2, 3, 4, 5}
     meter.limit = 801
-    assert limit.rung(100, values(8), {0}, {1}) == {2, 3, 4, 5, 6}
+    assert limit.rung(100, values(8), {0}) == {2, 3, 4, 5, 6}
+
+
+def test_budget_is_reserved_for_the_baseline_unless_it_is_one_of_the_best() -> None:
+    limit = Limit(spec(confirm=2, confirm_seeds=3, baseline={"learning_rate": 0.1}), StepMeter(20_000), together=True)
+    assert limit.reserve == 9_000
+    limit.begun(0, 1, is_baseline=True)
+    limit.ended(0, 1_000, 5.0)
+    assert limit.reserve == 9_000  # it may yet be the worst of all
+    limit.ended(1, 1_000, 6.0)
+    assert limit.reserve == 6_000
+    limit.ended(2, 1_000, 7.0)
+    assert limit.reserve == 9_000
+
+
+def test_a_slow_baseline_has_a_larger_reserve() -> None:
+    clock = Clock()
+    own = spec(confirm=1, confirm_seeds=5, baseline={"learning_rate": 0.1})
+    limit = Limit(own, time_meter(100.0, clock), together=True)
+    limit.begun(0, 1, is_baseline=True)
+    for number, (value, seconds) in enumerate([(5.0, 4.0), (6.0, 1.0), (7.0, 1.0)]):
+        limit.ended(number, 1_000, value, Work(seconds, 1_000, 1_000))
+    assert limit.reserve == pytest.approx(10.0 * (4 + 1) / 2 / 2)  # two finalists; 2 are usual
 
 
 def test_losses_are_better_if_they_are_lower() -> None:
