@@ -6,11 +6,12 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agents.config.optimizers import OptimizerSpec
 from agents.contract.spec import AgentSpec
 from agents.errors import ConfigurationError, unknown_name
 from studies.errors import StudyError
 from studies.spaces.conditions import existing
-from studies.spaces.spaces import FloatRange, IntRange, Space, settle
+from studies.spaces.spaces import Choice, FloatRange, IntRange, Space, settle
 from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec
 from studies.words import counted
@@ -120,12 +121,20 @@ def _is_present(current: Mapping[str, Any], agent: AgentSpec, spaces: Mapping[st
     """
 
     def is_same(name: str, space: Space) -> bool:
-        value = agent.config.value_of(name)
+        value = _present(name, space, agent)
         if isinstance(space, FloatRange) and value == 0 and 0 < space.low <= NEGLIGIBLE:
             value = space.low
         return name in current and current[name] == value
 
     return all(is_same(name, spaces[name]) for name in existing({**dict.fromkeys(spaces), **current}, spaces))
+
+
+def _present(name: str, space: Space, agent: AgentSpec) -> Any:
+    """Return the value of a hyperparameter of an agent; an optimizer as a choice writes it, such as with 1e-5."""
+    value = agent.config.value_of(name)
+    if name != "optimizer" or not isinstance(space, Choice):
+        return value
+    return next((choice for choice in space.values if OptimizerSpec.of(choice).label == value), value)
 
 
 def current_params(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, Any]:
@@ -136,7 +145,7 @@ def current_params(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, A
     """
     row = {}
     for name, space in spaces.items():
-        value = agent.config.value_of(name)
+        value = _present(name, space, agent)
         if isinstance(space, FloatRange | IntRange):
             if not isinstance(value, int | float) or isinstance(value, bool) or space.step is not None:
                 continue

@@ -83,3 +83,6 @@ def test_present_values_are_the_baseline_if_the_space_contains_them() -> None:
         assert baseline("ppo", {"learning_rate": "1e-5:1e-1:log"}, first=first, n_trials=n_trials) == expected
     conditional = {"optimizer": "adam,sgd", "optimizer.momentum": "0.5:0.9@optimizer=sgd"}
     assert baseline("sac", conditional) == {"optimizer": "adam"}
+    for own in ("adam(epsilon=1e-5)", "Adam( epsilon=0.00001 )"):  # as it was written
+        assert baseline("ppo", {"optimizer": f"{own},sgd"}) == {"optimizer": own}
+    assert baseline("ppo", {"optimizer": "adam,sgd"}) is None
