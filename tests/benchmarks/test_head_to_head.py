@@ -121,6 +121,12 @@ def test_report_counts_cells() -> None:
     assert "never" in text
 
 
+def test_report_has_the_runs_that_an_interquartile_mean_leaves_out() -> None:
+    text = reports.report(rows({"finder": [-80.0, -80.0, -80.0, -500.0]}))
+    assert "| Finder | 4 | -80 (" in text
+    assert "| -185 | -500 |" in text
+
+
 def test_cells_and_options() -> None:
     assert CELLS["ppo-acrobot"].marks[-1] == CELLS["ppo-acrobot"].env_steps
     assert CELLS["ppo-tanks"].env_id == "Tanks-v0"
