@@ -159,8 +159,8 @@ def report(rows: Sequence[Row]) -> str:
         "",
         "Made by `python -m benchmarks.head_to_head.compare --table` from `results/head-to-head.jsonl`; how it is "
         "measured is in the script. Interquartile means of greedy returns at the ends of the long runs, over all "
-        f"searches and seeds, with 95% intervals (bootstrap over searches and seeds, {N_BOOTSTRAP:,} draws). They leave "
-        "out a quarter of the runs at each end; *mean* has all of them, and *worst* is the worst one. *steps* are "
+        f"searches and seeds, with 95% intervals (bootstrap over searches and seeds, {N_BOOTSTRAP:,} draws). They "
+        "leave out a quarter of the runs at each end; *mean* has all of them, and *worst* is the worst one. *steps* are "
         "environment steps until the threshold, on average; a run that does not reach it counts a tenth more than it "
         "has. *difference* is Finder's interquartile mean minus that of the side, then that of `--first none`. "
         "*overtakes* is the time in minutes, search and one long run together, after which the side is as "
@@ -191,7 +191,8 @@ def _section(rows: Sequence[Row], library: str) -> list[str]:
                 difference = "; ".join(differences)
                 lines.append(
                     f"| {cell} | {minutes:g} | {NAMES[side]} | {len(own.runs)} | {own.iqm:.4g} ({low:.4g} to "
-                    f"{high:.4g}) | {own.mean:.4g} | {min(own.finals):.4g} | {own.mean_steps:,.0f} | {difference} | {_overtaking(side, sides)} |"
+                    f"{high:.4g}) | {own.mean:.4g} | {min(own.finals):.4g} | {own.mean_steps:,.0f} | "
+                    f"{difference} | {_overtaking(side, sides)} |"
                 )
     if not lines:
         return []

@@ -137,7 +137,7 @@ class Costs:
         # The seeds of finalists of one structure are divided evenly among populations (`finder.executors.batches`).
         divides = self.together and self.n_structures == 1
         costs = replace(self, evaluation_interval=env_steps / self.n_evaluations if self.n_evaluations else 0.0)
-        slower = self._busiest(relative, divides=divides) if relative else 1.0
+        slower = self._busiest(relative, divides=divides) if relative else None
         return costs._stage_seconds(0, env_steps, n_trials, n_seeds, divides=divides, slower=slower) * (1 + RECORDING)
 
     def _busiest(self, relative: Sequence[float], *, divides: bool) -> float:
@@ -155,7 +155,7 @@ class Costs:
         return max(loads) / math.ceil(len(relative) / len(loads))
 
     def _stage_seconds(
-        self, first: int, last: int, n_trials: int, n_seeds: int, *, divides: bool = False, slower: float = 1.0
+        self, first: int, last: int, n_trials: int, n_seeds: int, *, divides: bool = False, slower: float | None = None
     ) -> float:
         """Return the seconds of the environment steps from `first` to `last` of each run."""
         if last <= first or not n_trials:
@@ -174,9 +174,11 @@ class Costs:
                 each = math.ceil(n_trials / busy) * speed.step_seconds(n_seeds)
             n_evaluations = self._n_evaluations(last) - self._n_evaluations(first)
             evaluating = n_evaluations * n_runs * speed.evaluation_seconds
-            per_label.append(slower * steps * each + evaluating)
-        # Agents in processes of their own end when the slowest does; in a population they are trained in turns.
-        return shared * (sum(per_label) / len(per_label) if self.together else max(per_label))
+            per_label.append((slower or 1.0) * steps * each + evaluating)
+        # Agents in processes of their own end when the slowest does; in a population they are trained in turns. Own
+        # times of trials are multiples of the mean.
+        takes_mean = self.together or slower is not None
+        return shared * (sum(per_label) / len(per_label) if takes_mean else max(per_label))
 
     def _n_evaluations(self, env_steps: int) -> int:
         """Return the evaluations of a run up to an environment step."""

@@ -11,7 +11,7 @@ from studies.spec.attributes import is_paused, seed_values
 from studies.spec.compatibility import differences
 from studies.spec.spec import StudySpec, default_name
 from studies.storage.storage import StudyStorage, open_storage
-from studies.study.confirmed_budget import has_chosen_finalists
+from studies.study.confirmed_budget import has_chosen_finalists, is_confirming
 from studies.study.study import OpenStudy, load_study, study_id_of
 from studies.study.time_spent import read_seconds
 
@@ -27,6 +27,7 @@ class EarlierStudy:
         seconds: Seconds that it has taken; 0 if it had no budget in minutes.
         env_steps: Environment steps of all runs of its ended trials, confirmations included.
         has_chosen_finalists: Whether its budget has chosen the number of its finalists.
+        is_confirming: Whether its confirmation has begun.
     """
 
     spec: StudySpec
@@ -35,6 +36,7 @@ class EarlierStudy:
     seconds: float
     env_steps: int
     has_chosen_finalists: bool
+    is_confirming: bool
 
 
 def earlier_study(
@@ -120,4 +122,5 @@ def _earlier(study: OpenStudy) -> EarlierStudy:
         seconds=read_seconds(study),
         env_steps=steps,
         has_chosen_finalists=has_chosen_finalists(study),
+        is_confirming=is_confirming(study),
     )

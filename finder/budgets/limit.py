@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from finder.budgets.meters import Meter
 from finder.budgets.resolution import largest_within, with_n_trials
@@ -20,8 +20,9 @@ from studies.statistics.values import mean_of_seeds
 MOST_FURTHER = 4
 """Largest multiple of the further seeds of a confirmation for which spare budget is used."""
 
-_FILLED = 0.97
-"""Share of the remaining budget that a confirmation with shorter or longer runs than planned is to take."""
+_LENGTHENED, _SHORTENED = 0.9, 0.97
+"""Shares of the remaining budget that a confirmation may take whose runs are longer or shorter than planned. Without
+longer runs there is a confirmation, so less is risked for them."""
 
 
 class BudgetSpent(KeyboardInterrupt):
@@ -41,7 +42,7 @@ class Limit:
         together: Whether trials are trained in batches that reach rungs together.
         adjusts_seeds: Whether the number of further seeds of the confirmation may change. Defaults to True.
         adjusts_length: Whether its runs may become shorter, down to the length of those of the search, or longer, up to
-            that of the long run. Defaults to False.
+            the horizon of the study, if it has one. Defaults to False.
         chooses_trials: Whether the budget determines the number of trials: there may be fewer than planned, and further
             ones when all have ended. Defaults to False.
         chooses_finalists: Whether there are more finalists with further trials. Defaults to False.
@@ -101,10 +102,9 @@ class Limit:
 
     def _reserve_of(self, spec: StudySpec) -> float:
         n = n_finalists(spec, n_trials_of(spec))
-        best = self._best(spec.confirm)
-        if n > spec.confirm == len(best) and self._baselines.intersection(best):
-            n -= 1  # the baseline is not confirmed beside them
-        return self._confirmation(n, spec.confirm_seeds) if n else 0.0
+        best = sorted(self._values, key=lambda number: self._values[number], reverse=spec.direction == "maximize")
+        expected = dict.fromkeys([*best[: spec.confirm], *sorted(self._baselines & self._values.keys())[:1]])
+        return self._confirmation(list(expected)[:n], spec.confirm_seeds, n=n) if n else 0.0
 
     def check(self) -> None:
         """Raise `BudgetSpent` if the budget is spent; only once, as running trials report while they are stopped."""
@@ -227,14 +227,14 @@ class Limit:
         others = [number for number in worst_first if number not in self._baselines]
         return set(others[: min(len(left) - keep, len(others) - 1)])
 
-    def plan_confirmation(self, n_trials: int, *, are_others_confirmed: bool = False) -> StudySpec | None:
-        """Set the further seeds of so many finalists, and the steps of their runs, for which there is budget.
+    def plan_confirmation(self, finalists: Sequence[int], *, are_others_confirmed: bool = False) -> StudySpec | None:
+        """Set the further seeds of finalists, and the steps of their runs, for which there is budget.
 
-        Runs become longer, up to the long run, before there are more seeds, and shorter where there is no budget for
+        Runs become longer, up to the horizon, before there are more seeds, and shorter where there is no budget for
         one further seed.
 
         Args:
-            n_trials: The finalists, >= 1.
+            finalists: Numbers of the trials, at least one.
             are_others_confirmed: Whether others are confirmed already, whose runs have another length or lack further
                 seeds if these are changed. Defaults to False.
 
@@ -244,7 +244,7 @@ class Limit:
         self._confirming = True
         is_begun = self._seeds is not None
         if self._adjusts_length and not is_begun and not are_others_confirmed:
-            self._set_length(n_trials)
+            self._set_length(finalists)
         wanted = self._seeds or self._spec.confirm_seeds
         adjusts = self._adjusts_seeds and not is_begun
         least = 1 if adjusts else wanted
@@ -252,7 +252,7 @@ class Limit:
         fits = 0
         for n_seeds in range(least, most + 1):
             share = 1.0 if n_seeds <= wanted else self._meter.sure_share
-            if self._confirmation(n_trials, n_seeds) > share * self._room:
+            if self._confirmation(finalists, n_seeds) > share * self._room:
                 break
             fits = n_seeds
         if not fits:
@@ -260,18 +260,18 @@ class Limit:
         self._seeds = fits
         return self._spec.model_copy(update={"confirm_seeds": fits})
 
-    def _set_length(self, n_trials: int) -> None:
+    def _set_length(self, finalists: Sequence[int]) -> None:
         """Set the steps of the runs that confirm, at least as many as those of the search."""
-        spec, room = self._spec, _FILLED * self._room
+        spec, room = self._spec, self._room
         least = 1 if self._adjusts_seeds else spec.confirm_seeds
         planned, longest = spec.confirm_budget, max(spec.confirm_budget, spec.horizon or 0)
 
-        def most(n_seeds: int, low: int, high: int) -> int | None:
-            return largest_within(lambda steps: self._confirmation(n_trials, n_seeds, steps), room, low, high)
+        def most(n_seeds: int, share: float, low: int, high: int) -> int | None:
+            return largest_within(lambda steps: self._confirmation(finalists, n_seeds, steps), share * room, low, high)
 
-        env_steps = most(spec.confirm_seeds, planned, longest)
-        if env_steps is None and self._confirmation(n_trials, least) > self._room:
-            env_steps = most(least, spec.budget, planned)
+        env_steps = most(spec.confirm_seeds, _LENGTHENED, planned, longest)
+        if env_steps is None and self._confirmation(finalists, least) > room:
+            env_steps = most(least, _SHORTENED, spec.budget, planned)
         if env_steps is not None:
             self._spec = spec.model_copy(update={"confirm_env_steps": env_steps})
 
@@ -279,29 +279,33 @@ class Limit:
     def _room(self) -> float:
         return self._meter.limit - self._meter.spent()
 
-    def _confirmation(self, n_trials: int, n_seeds: int, env_steps: int | None = None) -> float:
-        steps = self._spec.confirm_budget if env_steps is None else env_steps
-        return self._meter.confirmation(steps, n_trials, n_seeds, self._relative_times(n_trials))
+    def _confirmation(
+        self, finalists: Sequence[int], n_seeds: int, env_steps: int | None = None, *, n: int | None = None
+    ) -> float:
+        """Return the cost of a confirmation.
 
-    def _relative_times(self, n: int) -> list[float]:
-        """Return the time of a training step of so many finalists, as multiples of the mean of all trials.
-
-        They are the best trials that ended here, with the baseline among or beside them. Empty if there are fewer whose
-        time is known.
+        Args:
+            finalists: Numbers of the trials, as far as they are known.
+            n_seeds: Further seeds of each.
+            env_steps: Environment steps of each run. Defaults to those that are planned.
+            n: Their number. Defaults to that of `finalists`.
         """
-        numbers = self._best(n)
-        if beside := self._baselines & self._values.keys() - set(numbers):
-            numbers = [*numbers[: n - 1], min(beside)]
-        if len(numbers) < n or not self._relative.keys() >= set(numbers):
-            return []
-        known = self._relative.values()
-        mean = sum(relative * steps for relative, steps in known) / sum(steps for _, steps in known)
-        return [self._relative[number][0] / mean for number in numbers]
+        steps = self._spec.confirm_budget if env_steps is None else env_steps
+        n = len(finalists) if n is None else n
+        return self._meter.confirmation(steps, n, n_seeds, self._relative_times(finalists, n))
 
-    def _best(self, n: int) -> list[int]:
-        """Return the best of the trials that ended here, at most so many."""
-        sign = 1.0 if self._spec.direction == "maximize" else -1.0
-        return sorted(self._values, key=lambda number: -sign * self._values[number])[:n]
+    def _relative_times(self, finalists: Sequence[int], n: int) -> list[float]:
+        """Return the time of a training step of each finalist, as a multiple of the mean of all trials that ended here.
+
+        It is 1 for those that did not, and for finalists that are not known yet.
+        """
+        known = self._relative.values()
+        n_steps = sum(steps for _, steps in known)
+        if not n_steps:
+            return []
+        mean = sum(relative * steps for relative, steps in known) / n_steps
+        own = [self._relative[number][0] / mean if number in self._relative else 1.0 for number in finalists]
+        return own + [1.0] * (n - len(own))
 
     def _course(self, n_trials: int) -> Course:
         """Return the expected course of a batch of so many trials."""

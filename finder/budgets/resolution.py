@@ -320,7 +320,7 @@ def _smaller_designs(first: _Design, asked: StudySpec) -> Iterator[tuple[float, 
     chooses = several and "confirm_env_steps" not in given and not is_population_based(spec.pruner)
     for part, design in _SMALLER_DESIGNS if chooses else _OF_ONE_LENGTH:
         if design.get("confirm_seeds") == 1 and (spec.plan() or "confirm_seeds" in given):
-            continue  # planned rates have intervals, which take two seeds
+            continue  # a plan of rates needs two seeds for its intervals, and a number that was given remains
         own: dict[str, Any] = {name: n for name, n in design.items() if name not in {*given, "factor"}}
         if "seeds" in own:
             own["seeds"] = spec.seeds[: own["seeds"]]
@@ -369,7 +369,7 @@ def _seeds(spec: StudySpec) -> str:
 def largest_within(cost: Callable[[int], float], amount: float, low: int, high: int) -> int | None:
     """Return the largest number whose cost, which grows with it, is within an amount; None if `low` costs more.
 
-    It is exact to a thousandth.
+    The result may be too small by a thousandth.
     """
     if cost(low) > amount:
         return None

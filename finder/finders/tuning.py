@@ -368,7 +368,7 @@ def _read(path: str | Path, overrides: Mapping[str, Any]) -> StudySpec:
 
 def _with_metric(spec: StudySpec) -> StudySpec:
     """Return the study of a file with the default metric of its agents, if none is given."""
-    if {"metric", "metrics"} & spec.model_fields_set:
+    if {"metric", "metrics"} & spec.model_fields_set or spec.kind == "range-test":
         return spec
     resolver = ObjectResolver.of(spec)
     metric = default_metric(list(resolver.agents.values()), resolver.callbacks, spec.total_env_steps)

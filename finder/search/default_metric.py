@@ -20,8 +20,8 @@ def default_metric(
 ) -> str:
     """Return the metric of a study where none is given: ``"return"``, or ``"greedy-return"`` if an agent asks for it.
 
-    An agent with `Agent.judged_greedily` explores with noise that its policy is without. Hyperparameters that explore
-    less then have better returns in training, without a better policy.
+    The exploration of an agent with `Agent.judged_greedily` adds noise that its greedy policy does not have.
+    Hyperparameters that explore less then have better returns in training, without a better policy.
 
     Args:
         agents: The agents of the study, in one environment.

@@ -186,24 +186,24 @@ class Search:
             return self._wait()  # the leading process may extend the search
         if begins:
             self._choose_finalists()
-        n = self.recorder.n_to_confirm()
-        if n and self._limit is not None and not self._set_confirmation(self._limit, n):
+        finalists = self.recorder.to_confirm()
+        if finalists and self._limit is not None and not self._set_confirmation(self._limit, finalists):
             return False
         if begins:
             store_confirmed_budget(self.study)
-        if not n:
+        if not finalists:
             return bool(self.recorder.n_elsewhere) and self._wait()
-        self._observer.confirmation_begins(n)
+        self._observer.confirmation_begins(len(finalists))
         self._executor.run(lambda: self._next(self.recorder.ask_confirmation), self)
         return True
 
-    def _set_confirmation(self, limit: Limit, n: int) -> bool:
-        """Set the further seeds of so many finalists, and the steps of their runs, for which there is budget."""
+    def _set_confirmation(self, limit: Limit, finalists: Sequence[int]) -> bool:
+        """Set the further seeds of finalists, and the steps of their runs, for which there is budget."""
         others = any(
             trial.state == TrialState.COMPLETE and is_as_long_as_now(self.spec, trial)
             for trial in self.study.confirmation_trials()
         )
-        planned = limit.plan_confirmation(n, are_others_confirmed=others)
+        planned = limit.plan_confirmation(finalists, are_others_confirmed=others)
         if planned is None:
             return False
         if planned.confirm_seeds != self.spec.confirm_seeds or planned.confirm_env_steps != self.spec.confirm_env_steps:
@@ -296,7 +296,8 @@ class Search:
             )
             self._seconds_before[trial.number] = ask.wall_seconds
             if self._limit is not None:
-                is_baseline = ask.params == self.spec.baseline
+                baseline = self.spec.baseline
+                is_baseline = baseline is not None and ask.params == self.spec.fixed | baseline
                 self._limit.begun(trial.number, len(trial.seeds), trial.promoted_from or 0, is_baseline=is_baseline)
             self._observer.trial_started(trial, shown_params(ask.params, weights))
             return trial

@@ -203,10 +203,12 @@ def _pick_line(study: OpenStudy, pick: Recommendation) -> str:
     if rate is None:
         return pick.settings_text if pick.schedule else settings
     between = f"the best rate lies between {rate_text(rate.low)} and {rate_text(rate.high)} (95%)"
-    if rate.corrected and rate.horizon is not None:
-        longer = f"for {rate.horizon:,} environment steps {rate.name} {rate_text(rate.suggested)}"
-        return f"{settings}; {longer}: {between} there"
-    return f"{settings}; {between}"
+    if rate.horizon is None or not rate.is_of_horizon:
+        return f"{settings}; {between}"
+    steps = f"for {rate.horizon:,} environment steps"
+    if rate.corrected:
+        return f"{settings}; {steps} {rate.name} {rate_text(rate.suggested)}: {between} there"
+    return f"{settings}; {steps} {between}"
 
 
 def value_line(study: OpenStudy, pick: Recommendation) -> str:

@@ -249,7 +249,7 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
             ranked, left, best, direction,
             env_steps=history.confirm_budget if finalists_alone else history.env_steps, horizon=history.horizon,
             drift_known=history.of(best.number).drift_known, finalists_alone=finalists_alone,
-            chosen_by_value=not finalists_alone or best is _known(ranked)[0],
+            keeps_rate=finalists_alone and best is _baseline_beside_luck(history, _known(ranked)),
         )  # fmt: skip
     tuning, ranked = within(tuning, bounds), within(ranked, confirming_bounds if finalists_alone else bounds)
     shown = None if pick is None else next(each for each in tuning if each.number == pick.number)
@@ -262,16 +262,22 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
 def _best_or_baseline(
     history: SearchHistory, ranked: Sequence[Ranked], left: Sequence[PrunedEstimate]
 ) -> Ranked | None:
-    """Return the best finalist, or the baseline if no finalist is better by `CLEARLY` on a single further seed each."""
+    """Return the best finalist, or the baseline if that is not `CLEARLY` worse and one of both has a single seed."""
     known = _known(ranked)
-    trial = history.baseline_trial
-    own = next((each for each in known if trial is not None and each.number == trial.number), None)
-    if own is None or max(each.n_seeds for each in known) > 1:
+    own = _baseline_beside_luck(history, known)
+    if own is None:
         return known[0] if known else None
     sign = 1.0 if history.direction == "maximize" else -1.0
     values = [each.value for each in known] + [each.value for each in left if not math.isnan(each.value)]
     span = usual_range([sign * value for value in values])
     return known[0] if sign * (known[0].value - own.value) > CLEARLY * span else own
+
+
+def _baseline_beside_luck(history: SearchHistory, known: Sequence[Ranked]) -> Ranked | None:
+    """Return the baseline if it is a finalist, and it or the best finalist has a single further seed."""
+    trial = history.baseline_trial
+    own = next((each for each in known if trial is not None and each.number == trial.number), None)
+    return None if own is None or min(own.n_seeds, known[0].n_seeds) > 1 else own
 
 
 def _known(ranked: Sequence[Ranked]) -> list[Ranked]:

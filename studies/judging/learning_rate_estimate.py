@@ -3,8 +3,8 @@
 The best rate lies where the smoothed curve of values over rates may have its peak (`studies.statistics.rate_curve`).
 The width of this interval, in decades, is the precision of the estimate.
 
-A short run favours rates that are too high. If the long run is longer than the runs of the study, the suggested rate is
-lowered (`studies.statistics.drift`), and the interval is widened by the variation of this drift between tasks.
+A short run often favours rates that are too high. If the long run is longer than the runs of the study, the suggested
+rate is lowered (`studies.statistics.drift`), and the interval is widened by the variation of this drift between tasks.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class LearningRateEstimate:
 
     Attributes:
         name: Parameter: `learning_rate`, or that of one optimizer such as `actor.learning_rate`.
-        suggested: Rate to use: `tested`, corrected for the length of the long run unless it was chosen for another
-            reason than its value.
+        suggested: Rate to use: `tested`, corrected for the length of the long run. That of present values that remain
+            the pick on a single further seed is not corrected.
         tested: Rate of the recommended trial.
         low: Lower end of the 95% interval of the best rate.
         high: Upper end of that interval.
@@ -83,6 +83,11 @@ class LearningRateEstimate:
         return math.log10(self.high / self.low)
 
     @property
+    def is_of_horizon(self) -> bool:
+        """Return whether the interval is that for a long run of another length than the runs of the study."""
+        return self.drift_error > 0
+
+    @property
     def corrected(self) -> bool:
         """Return whether the suggested rate differs from the tested one, because the long run has another length."""
         return self.suggested != self.tested
@@ -103,7 +108,7 @@ def estimate_learning_rate(
     horizon: int | None = None,
     drift_known: bool = True,
     finalists_alone: bool = False,
-    chosen_by_value: bool = True,
+    keeps_rate: bool = False,
 ) -> LearningRateEstimate | None:
     """Return the estimate of the best learning rate, with all other parameters as in the pick.
 
@@ -118,8 +123,7 @@ def estimate_learning_rate(
         finalists_alone: Whether `ranked` are finalists alone, which are too few for a curve: then the interval contains
             the rates of all that are tied with the pick, and estimates of the others may distinguish rates. Defaults to
             `False`.
-        chosen_by_value: Whether the pick was chosen for its value, so that short runs have favoured high rates. Without
-            that, its rate is not corrected. Defaults to `True`.
+        keeps_rate: Whether the rate of the pick is not corrected for the horizon. Defaults to `False`.
 
     Returns:
         None if no learning rate was searched, or only one was tried.
@@ -161,7 +165,7 @@ def estimate_learning_rate(
         below = math.hypot(math.log10(tested / low), 1.96 * error)
         above = math.hypot(math.log10(high / tested), 1.96 * error)
         moved = float(f"{tested * 10**shift:.3g}")
-        suggested = moved if chosen_by_value else tested
+        suggested = tested if keeps_rate else moved
         low, high = min(moved * 10**-below, suggested), max(moved * 10**above, suggested)
         longer = "Train further"
         if horizon < env_steps:

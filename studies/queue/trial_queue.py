@@ -214,9 +214,9 @@ class TrialQueue:
             end_paused(self._study.study, trial, self._study.spec.pruner)
         return bool(paused)
 
-    def n_to_confirm(self) -> int:
-        """Return the number of confirmations that are still to be started."""
-        return len(self._planned(self._confirmations.pending))
+    def to_confirm(self) -> list[int]:
+        """Return the finalists whose confirmations are still to be started."""
+        return [finalist.number for finalist, _ in self._planned(self._confirmations.pending)]
 
     def extend_plan(self, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
         """Add trials to the plan, and return the extended study; failed trials are not retried."""

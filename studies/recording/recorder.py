@@ -39,10 +39,10 @@ class Recorder(RunningStudy):
         with self._exclusive():
             return self._start(lambda: self._queue.take(self._trials.busy))
 
-    def n_to_confirm(self) -> int:
-        """Return the number of confirmations that are still to be started; see `ask_confirmation`."""
+    def to_confirm(self) -> list[int]:
+        """Return the finalists whose confirmations are still to be started; see `ask_confirmation`."""
         with self._exclusive():
-            return self._queue.n_to_confirm()
+            return self._queue.to_confirm()
 
     def ask_confirmation(self) -> Ask | None:
         """Return the next finalist to run on further seeds; None if there is none.

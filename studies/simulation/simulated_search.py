@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from studies.judging.judgement import Verdict, judge, unconfirmed
+from studies.errors import StudyError
+from studies.judging.judgement import Verdict, finalists, judge, unconfirmed
 from studies.judging.search_history import SearchHistory, TrialResult
 from studies.schedulers.scheduler import Action, Scheduler
 from studies.simulation.design import SearchDesign
@@ -112,7 +113,12 @@ def simulate(
             configuration are left out. Defaults to None.
         longer: Longer runs of the same configurations and seeds, which confirm the finalists. Defaults to None: those
             of `table`.
+
+    Raises:
+        StudyError: If the table has no runs of the baseline.
     """
+    if design.baseline is not None and design.baseline not in table.params:
+        raise StudyError(f"baseline is {design.baseline}, of which the table has no runs: leave it out.")
     search = _Simulation(table, proposals, design, budget, longer)
     search.run_all()
     while extend_plan is not None and search.extend(extend_plan):
@@ -259,10 +265,8 @@ class _Simulation:
         """Run the finalists on further seeds, and then candidates that are better than the remaining finalists."""
         if not self._is_over or not self._design.n_finalists or self._verdict().pick is None:
             return
-        n_complete = sum(trial.state == "complete" for trial in self._trials)
-        has_baseline = self._design.baseline is not None
-        n_finalists = min(self._design.n_finalists + has_baseline, n_complete)
-        affordable = self._left / (n_finalists * self._cost_of_confirming) + 1e-9
+        n_finalists = len(finalists(self._history()))
+        affordable = self._left / (max(1, n_finalists) * self._cost_of_confirming) + 1e-9
         self._n_further = min(self._design.n_further, int(min(affordable, len(self._table.seeds))))
         while self._is_over and self._n_further and (missing := self._missing()):
             for number, seeds in missing:

@@ -104,7 +104,9 @@ def continuation_error(
     """
     before, after = (list(dict.fromkeys(pair[side] for pair in pairs)) for side in (0, 1))
     metric = before[0].removeprefix(_METRIC) if before[0].startswith(_METRIC) and len(before) == 1 else ""
-    choice = f"Continue it with --metric {metric} (metric={metric!r}), give" if metric else "Give"
+    choice = (
+        f"Continue it with --metric {metric} (in Python and in files metric = {metric!r}), give" if metric else "Give"
+    )
     several = len(after) > 1 or after[0].startswith(_PLURALS) or after[0].endswith(_PLURALS)
     free = free_name(name, taken)
     return StudyError(

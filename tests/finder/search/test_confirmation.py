@@ -320,9 +320,9 @@ def test_interrupted_confirmations_are_repeated_and_diverged_ones_are_not():
         assert third is not None
         recorder.failed(second.number, "its process was killed (signal 9)")
         recorder.failed(third.number, "the loss became NaN", diverged=True)
-        assert recorder.n_to_confirm() == 0, "the next run must retry failed trials"
+        assert len(recorder.to_confirm()) == 0, "the next run must retry failed trials"
         recorder.interrupted(first.number)
-        assert recorder.n_to_confirm() == 1
+        assert len(recorder.to_confirm()) == 1
     assert set(verdict(study).refuted) == {third.confirms}
     asked = [number for number, _ in confirm(study, {1: 18.0, 2: 21.0, 3: 26.0})]
     assert set(asked) == {first.confirms, second.confirms}
@@ -440,7 +440,7 @@ def test_finalist_without_rival_is_not_safe(given: Any, tried: list[int], text: 
     study = searched(spec_of(**{"confirm_seeds": 3, "seeds": (0, 1, 2), **given}))
     asked = []
     with Recorder(study) as recorder:
-        while recorder.n_to_confirm():  # the next best replace those that diverge
+        while recorder.to_confirm():  # the next best replace those that diverge
             ask = recorder.ask_confirmation()
             assert ask is not None
             asked.append(ask.confirms)

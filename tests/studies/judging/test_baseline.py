@@ -95,23 +95,33 @@ def test_baseline_remains_unless_a_finalist_is_clearly_better_on_one_further_see
     without = judge(replace(history, baseline=None))
     assert without.pick is not None
     assert without.pick.number == 1
+    worse = replace(trials[2], number=12, confirms=2, seed_values={1: trials[2].value, 2: trials[2].value})
+    mixed = judge(replace(history, confirmations=[*runs, worse], n_finalists=3, further_seeds=(1, 2)))
+    assert mixed.pick is not None
+    assert mixed.pick.number == pick  # a finalist with further seeds says nothing about the luck of others
     two = [replace(run, seed_values={1: v, 2: v}) for run in runs for v in run.seed_values.values()]
     of_two = judge(replace(history, confirmations=two, further_seeds=(1, 2)))
     assert of_two.pick is not None
     assert of_two.pick.number == 1
 
 
-@pytest.mark.parametrize(("best", "suggested"), [(10.3, 1e-3), (9.0, 1.78e-4)])
-def test_rate_of_a_baseline_that_remains_is_not_corrected(best: float, suggested: float) -> None:
+@pytest.mark.parametrize(("best", "further", "suggested"), [(10.3, 1, 1e-3), (9.0, 1, 1e-3), (9.0, 2, 1.78e-4)])
+def test_rate_of_a_baseline_that_remains_on_one_seed_is_not_corrected(
+    best: float, further: int, suggested: float
+) -> None:
     # The long run has ten times the steps of the finalists: the best rate is 0.75 decades lower there.
     trials = [
         TrialResult(number=k, params={"learning_rate": rate}, state="complete", value=v, seed_values={0: v})
         for k, (rate, v) in enumerate([(1e-3, 10.0), (3e-3, best), (1e-4, 0.0)])
     ]
-    runs = [replace(trials[k], number=10 + k, confirms=k, seed_values={1: v}) for k, v in enumerate([10.0, best])]
+    seeds = tuple(range(1, 1 + further))
+    runs = [
+        replace(trials[k], number=10 + k, confirms=k, seed_values=dict.fromkeys(seeds, v))
+        for k, v in enumerate([10.0, best])
+    ]
     verdict = judge(
         SearchHistory(
-            trials=trials, confirmations=runs, n_finalists=2, further_seeds=(1,), baseline={"learning_rate": 1e-3},
+            trials=trials, confirmations=runs, n_finalists=2, further_seeds=seeds, baseline={"learning_rate": 1e-3},
             env_steps=1_000, confirm_env_steps=4_000, horizon=40_000,
         )
     )  # fmt: skip

@@ -149,9 +149,9 @@ def test_longer_horizon_lowers_the_rate_and_widens_the_interval() -> None:
     assert finding.why_unsafe == ""
 
 
-def test_rate_that_was_not_chosen_for_its_value_is_not_corrected() -> None:
+def test_rate_that_is_kept_is_not_corrected() -> None:
     centers, more = [0.0, 10.0, 100.0, 20.0, 0.0], {"env_steps": 50_000, "horizon": 5_000_000}
-    moved, kept = estimated(centers, **more), estimated(centers, **more, chosen_by_value=False)
+    moved, kept = estimated(centers, **more), estimated(centers, **more, keeps_rate=True)
     assert moved is not None
     assert kept is not None
     assert (kept.suggested, kept.corrected, kept.low, kept.cause) == (1e-3, False, moved.low, "short runs")

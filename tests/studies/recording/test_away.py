@@ -126,7 +126,7 @@ class TestLostTrialIsReturned:
         with Recorder(study) as recorder:
             for value in (1.0, 2.0):
                 recorder.completed(recorder.ask().number, value, {0: value})  # type: ignore[union-attr]
-            assert recorder.n_to_confirm() == 1
+            assert len(recorder.to_confirm()) == 1
             first = recorder.ask_confirmation()
             assert first is not None
             take_by_another(study, first.number)
@@ -134,10 +134,10 @@ class TestLostTrialIsReturned:
             stop_by_another(study, first.number)
             assert recorder.ask_confirmation() is None
             recorder.interrupted(first.number)
-            assert recorder.n_to_confirm() == 1
+            assert len(recorder.to_confirm()) == 1
             assert recorder.ask_confirmation() == first
             recorder.completed(first.number, 2.0, dict.fromkeys(first.seeds, 2.0))
-            assert recorder.n_to_confirm() == 0
+            assert len(recorder.to_confirm()) == 0
         assert study_status(study).complete
 
 
@@ -211,7 +211,7 @@ class TestPlanningByAnotherProcess:
             for value in (1.0, 2.0):
                 recorder.completed(recorder.ask().number, value, {0: value})  # type: ignore[union-attr]
             lose_planning_lease_once(study, monkeypatch, recorder._queue._confirmations, "pending")
-            assert recorder.n_to_confirm() == 1
+            assert len(recorder.to_confirm()) == 1
             lose_planning_lease_once(study, monkeypatch, storage.optuna, "get_study_user_attrs")
             assert recorder.refresh().spec == study.spec
 

@@ -141,7 +141,7 @@ class TestKeeper:
             while (ask := recorder.ask()) is not None:
                 recorder.completed(ask.number, float(ask.number), {0: float(ask.number)})
             assert keeper.update() == [study.name]
-            assert recorder.n_to_confirm() == 1
+            assert len(recorder.to_confirm()) == 1
             further = recorder.ask_confirmation()
             assert further is not None
             assert keeper.update() == []

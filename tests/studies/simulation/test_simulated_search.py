@@ -184,6 +184,12 @@ def test_baseline_is_trained_to_its_end_and_confirmed_beside_the_best():
     )
     assert (ends(without), without.finalists, without.pick) == ([20] * 5 + [0], [5], 5)
     assert (ends(beside), beside.finalists, beside.pick) == ([0, *[20] * 4, 0], [5, 0], 5)
+    # The searches cost 2 + 4 * 0.2 and 1 + 5 * 0.2 runs. Of 6, 3.2 are left for two finalists, and 4 for a single one.
+    for baseline, further in ((table.params[0], {0: 1, 5: 1}), (table.params[5], {5: 2})):
+        few = simulate(table, PlannedProposals(table, range(6), 1), SearchDesign(**own, baseline=baseline), budget=6.0)
+        assert {run.confirms: len(run.seeds) for run in few.confirmations} == further
+    with pytest.raises(StudyError, match="of which the table has no runs"):
+        simulate(table, PlannedProposals(table, range(6), 1), SearchDesign(**own, baseline={"gamma": 0.5}))
 
 
 def test_study_that_cannot_be_simulated_raises(make_spec: Callable[..., StudySpec]):

@@ -79,7 +79,7 @@ class TestEveryStorage:
             assert confirmation.confirms == asks[1].number
             assert confirmation.params == asks[1].params
             recorder.completed(confirmation.number, 2.0, dict.fromkeys(confirmation.seeds, 2.0))
-            assert recorder.n_to_confirm() == 0
+            assert len(recorder.to_confirm()) == 0
         assert [trial.number for trial in study.trials()] == [ask.number for ask in asks]
         assert list_studies(storage)[0].best_value == 2.0
         message = "it has the parameter momentum, which is not searched here (searched: learning_rate)"
