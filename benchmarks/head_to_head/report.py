@@ -160,7 +160,7 @@ def report(rows: Sequence[Row]) -> str:
         "Made by `python -m benchmarks.head_to_head.compare --table` from `results/head-to-head.jsonl`; how it is "
         "measured is in the script. Interquartile means of greedy returns at the ends of the long runs, over all "
         f"searches and seeds, with 95% intervals (bootstrap over searches and seeds, {N_BOOTSTRAP:,} draws). They "
-        "leave out a quarter of the runs at each end; *mean* has all of them, and *worst* is the worst one. *steps* are "
+        "leave out a quarter of the runs at each end; *mean* has all of them, and *worst* is the worst. *steps* are "
         "environment steps until the threshold, on average; a run that does not reach it counts a tenth more than it "
         "has. *difference* is Finder's interquartile mean minus that of the side, then that of `--first none`. "
         "*overtakes* is the time in minutes, search and one long run together, after which the side is as "
