@@ -20,6 +20,7 @@ from studies.analysis.conclusion import conclusion
 from studies.analysis.status import study_status
 from studies.errors import StudyError
 from studies.judging.confirmation import finalists, verdict
+from studies.spec.attributes import CONFIRM_STEPS_ATTR
 from studies.study.confirmed_budget import has_chosen_finalists
 
 ENV = "fakes:TwoStep-v0"
@@ -184,10 +185,47 @@ def test_given_number_of_further_seeds_is_kept(speed: list[float], spent: list[f
 def test_confirmation_is_left_out_without_time(
     speed: list[float], spent: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Limit, "confirm_seeds", lambda self, n_trials, **_: 0)  # see `test_limit.py`
+    monkeypatch.setattr(Limit, "plan_confirmation", lambda self, finalists, **_: None)  # see `test_limit.py`
     with grid(None, minutes=2, confirm=1, confirm_seeds=2).study as study:
         assert study.confirmation_trials() == []
         assert "not confirmed on further seeds yet" in conclusion(study).certainty
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("spent_before", "left"), [(0.0, None), (95.0, 25.0)])
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_runs_that_confirm_are_as_long_as_there_is_time(
+    storage: str, speed: list[float], spent: list[float], monkeypatch: pytest.MonkeyPatch, *, spent_before: float,
+    left: float | None, is_interrupted: bool,
+) -> None:  # fmt: skip
+    """The plan has 12 trials of 235 steps, and two finalists in 940 steps, beside the present values."""
+    speed[0] = 0.02
+    plan, interruptions = Limit.plan_confirmation, [KeyboardInterrupt()] if is_interrupted else []
+
+    def planned(self: Limit, finalists: Any, **more: Any) -> Any:
+        if interruptions:
+            raise interruptions.pop()
+        spent[:] = [spent_before]
+        return plan(self, finalists, **more)
+
+    monkeypatch.setattr(Limit, "plan_confirmation", planned)
+    monkeypatch.setattr(Limit, "n_added", lambda self, at_once: 0)
+    given = {**QUICK, "storage": storage, "executor": "inline", "minutes": 2, "horizon": 1_000}
+
+    def search() -> Any:
+        return tune("ppo", ENV, {"learning_rate": "1e-4:1e-2:log"}, **given).study
+
+    if is_interrupted:
+        with pytest.raises(KeyboardInterrupt):
+            search()
+        spent[:] = [0.0]
+    with search() as study, load_study(study.name, storage) as stored:
+        runs, spec = stored.confirmation_trials(), stored.spec
+        expected = 1_000 if left is None else 0.97 * left / speed[0] / len(runs)
+        assert (spec.n_trials, spec.env_steps) == (12, 235)
+        assert spec.confirm_env_steps == study.spec.confirm_env_steps == pytest.approx(expected, rel=0.01)
+        assert {run.user_attrs[CONFIRM_STEPS_ATTR] for run in runs} == {spec.confirm_env_steps}
+        assert study_status(study).complete
 
 
 @pytest.mark.slow
