@@ -7,12 +7,12 @@ import agents
 from finder import LRFinder, OptFinder
 
 rates = LRFinder("ppo", "CartPole-v1").grid(1e-5, 1e-1, env_steps=20_000)
-print(rates)  # the conclusion in three lines, below; rates.best is the pick as a value
+print(rates)  # the conclusion, below; rates.best is the pick as a value
 rates.plot().write_html("rates.html")
 
 optimizers = OptFinder("ppo", ["adam", "adamw", "sgd(momentum=0.9)"], "CartPole-v1")
 optimizers.find(env_steps=20_000)
 print(optimizers.best_opt, "at", optimizers.best_learning_rate)
 
-agent = agents.make("ppo", "CartPole-v1", optimizer=optimizers.best_optimizer())  # ready for the long run
-agents.Trainer(agent, callbacks=[agents.Progress()]).train(env_steps=500_000)
+agent = agents.make("ppo", "CartPole-v1", optimizer=optimizers.best_optimizer())
+agents.Trainer(agent, callbacks=[agents.Progress()]).train(env_steps=20_000)  # a longer run: horizon=... in both searches

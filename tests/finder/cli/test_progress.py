@@ -24,7 +24,7 @@ from finder.trials.trial import Outcome, TrialSpec
 from studies.database.records import EpisodeRecord
 from studies.recording.opening import open_study
 from studies.spec.spec import StudySpec
-from studies.study.study import OpenStudy
+from studies.study.study import OpenStudy, store_spec
 
 
 class Clock:
@@ -146,7 +146,9 @@ def test_time_left_of_parallel_trials_uses_their_own_speeds(study: OpenStudy, cl
 def together(study: OpenStudy, **fields: Any) -> OpenStudy:
     """Return a study whose trials are trained together, without a confirmation unless one is given."""
     given = {"trials": (), "params": {"learning_rate": "1e-4:1e-1:log"}, "confirm": 0, "pruner": "none", **fields}
-    return replace(study, spec=StudySpec.from_json_dict({**study.spec.to_json_dict(), **given}))
+    changed = replace(study, spec=StudySpec.from_json_dict({**study.spec.to_json_dict(), **given}))
+    store_spec(changed)
+    return changed
 
 
 def advance(tracker: Tracker, clock: Clock, numbers: Iterable[int], env_steps: int, seconds: float) -> None:

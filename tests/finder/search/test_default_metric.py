@@ -84,7 +84,10 @@ def test_a_study_from_before_is_continued_with_its_metric(tmp_path: Path) -> Non
     )
     error = continuation_error("s", differences(old, new), ["s"], "finder delete s")
     assert "was made with the metric return; now the metric greedy-return is requested" in str(error)
-    assert "Continue it with --metric return (metric='return'), give the new study another name" in str(error)
+    advice = (
+        "Continue it with --metric return (in Python and in files metric = 'return'), give the new study another name"
+    )
+    assert advice in str(error)
 
 
 @pytest.mark.slow
