@@ -15,4 +15,5 @@ optimizers.find(env_steps=20_000)
 print(optimizers.best_opt, "at", optimizers.best_learning_rate)
 
 agent = agents.make("ppo", "CartPole-v1", optimizer=optimizers.best_optimizer())
-agents.Trainer(agent, callbacks=[agents.Progress()]).train(env_steps=20_000)  # a longer run: horizon=... in both searches
+# For a longer run, both searches take its length: horizon=500_000.
+agents.Trainer(agent, callbacks=[agents.Progress()]).train(env_steps=20_000)
