@@ -76,7 +76,7 @@ def test_replacements_change_numbers_only() -> None:
     for number, smaller in NUMBERS.items():
         assert re.sub(r"[\d_]", "", number) == re.sub(r"[\d_]", "", smaller)
         assert number in shown, f"{number!r} is nowhere any more"
-    assert shortened("train(env_steps=500_000)") == "train(env_steps=512)"
+    assert shortened("train(env_steps=1_000_000)") == "train(env_steps=512)"
 
 
 def test_commands_are_split_as_by_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
