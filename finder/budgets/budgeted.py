@@ -94,7 +94,7 @@ class BudgetedSearch:
         earlier, asked = self.earlier, self.asked
         # The number of finalists of a study that exists may have been given when it was begun.
         chosen = earlier is None or earlier.has_chosen_finalists
-        is_new = earlier is None or (earlier.has_chosen_finalists and not earlier.is_confirming)
+        is_confirming = earlier is not None and earlier.is_confirming
         meter: Meter
         if spec.total_env_steps is not None:
             meter = StepMeter(spec.total_env_steps, 0 if earlier is None else earlier.env_steps)
@@ -110,7 +110,10 @@ class BudgetedSearch:
             meter,
             together=together,
             adjusts_seeds="confirm_seeds" not in asked.model_fields_set,
-            adjusts_length=is_new and spec.confirms_longer and "confirm_env_steps" not in asked.model_fields_set,
+            adjusts_length=chosen
+            and not is_confirming
+            and spec.confirms_longer
+            and "confirm_env_steps" not in asked.model_fields_set,
             chooses_trials=chooses_trials(asked),
             chooses_finalists=chooses_finalists(asked) and chosen,
         )

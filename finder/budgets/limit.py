@@ -103,8 +103,8 @@ class Limit:
     def _reserve_of(self, spec: StudySpec) -> float:
         n = n_finalists(spec, n_trials_of(spec))
         best = sorted(self._values, key=lambda number: self._values[number], reverse=spec.direction == "maximize")
-        expected = dict.fromkeys([*best[: spec.confirm], *sorted(self._baselines & self._values.keys())[:1]])
-        return self._confirmation(list(expected)[:n], spec.confirm_seeds, n=n) if n else 0.0
+        known = list(dict.fromkeys([*best[: spec.confirm], *sorted(self._baselines & self._values.keys())[:1]]))[:n]
+        return self._confirmation([*known, *[None] * (n - len(known))], spec.confirm_seeds) if n else 0.0
 
     def check(self) -> None:
         """Raise `BudgetSpent` if the budget is spent; only once, as running trials report while they are stopped."""
@@ -279,22 +279,18 @@ class Limit:
     def _room(self) -> float:
         return self._meter.limit - self._meter.spent()
 
-    def _confirmation(
-        self, finalists: Sequence[int], n_seeds: int, env_steps: int | None = None, *, n: int | None = None
-    ) -> float:
+    def _confirmation(self, finalists: Sequence[int | None], n_seeds: int, env_steps: int | None = None) -> float:
         """Return the cost of a confirmation.
 
         Args:
-            finalists: Numbers of the trials, as far as they are known.
+            finalists: Numbers of the trials; None for those that are not known yet.
             n_seeds: Further seeds of each.
             env_steps: Environment steps of each run. Defaults to those that are planned.
-            n: Their number. Defaults to that of `finalists`.
         """
         steps = self._spec.confirm_budget if env_steps is None else env_steps
-        n = len(finalists) if n is None else n
-        return self._meter.confirmation(steps, n, n_seeds, self._relative_times(finalists, n))
+        return self._meter.confirmation(steps, len(finalists), n_seeds, self._relative_times(finalists))
 
-    def _relative_times(self, finalists: Sequence[int], n: int) -> list[float]:
+    def _relative_times(self, finalists: Sequence[int | None]) -> list[float]:
         """Return the time of a training step of each finalist, as a multiple of the mean of all trials that ended here.
 
         It is 1 for those that did not, and for finalists that are not known yet.
@@ -304,8 +300,8 @@ class Limit:
         if not n_steps:
             return []
         mean = sum(relative * steps for relative, steps in known) / n_steps
-        own = [self._relative[number][0] / mean if number in self._relative else 1.0 for number in finalists]
-        return own + [1.0] * (n - len(own))
+        relative = {number: each / mean for number, (each, _) in self._relative.items()}
+        return [1.0 if number is None else relative.get(number, 1.0) for number in finalists]
 
     def _course(self, n_trials: int) -> Course:
         """Return the expected course of a batch of so many trials."""

@@ -296,9 +296,8 @@ class Search:
             )
             self._seconds_before[trial.number] = ask.wall_seconds
             if self._limit is not None:
-                baseline = self.spec.baseline
-                is_baseline = baseline is not None and ask.params == self.spec.fixed | baseline
-                self._limit.begun(trial.number, len(trial.seeds), trial.promoted_from or 0, is_baseline=is_baseline)
+                before = trial.promoted_from or 0
+                self._limit.begun(trial.number, len(trial.seeds), before, is_baseline=ask.is_baseline)
             self._observer.trial_started(trial, shown_params(ask.params, weights))
             return trial
         return None

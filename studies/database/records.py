@@ -43,6 +43,7 @@ class Ask:
         resumed: Whether the trial was trained before, and continues.
         promoted_from: Environment steps after which it was paused until now; None if it was not.
         wall_seconds: Seconds that it was trained before its pauses.
+        is_baseline: Whether it has the parameters of the baseline of the study.
     """
 
     number: int
@@ -53,3 +54,4 @@ class Ask:
     resumed: bool = field(default=False, compare=False)
     promoted_from: int | None = field(default=None, compare=False)
     wall_seconds: float = field(default=0.0, compare=False)
+    is_baseline: bool = field(default=False, compare=False)

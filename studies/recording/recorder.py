@@ -69,6 +69,7 @@ class Recorder(RunningStudy):
         return Ask(
             number, params, taken.seeds, taken.confirms, epoch,
             resumed=resumed, promoted_from=taken.promoted_from, wall_seconds=before,
+            is_baseline=self._is_baseline(taken.trial.params),
         )  # fmt: skip
 
     def started(self, number: int, configuration: Mapping[str, Json]) -> None:
