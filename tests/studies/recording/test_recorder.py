@@ -266,6 +266,16 @@ def test_median_pruner_stops_a_trial_that_falls_behind(storage: StudyStorage, ma
         assert verdicts == [False] * 4 + [True] * 6
 
 
+def test_ask_says_whether_it_is_the_baseline_also_beside_fixed_parameters(
+    storage: StudyStorage, make_spec: Make
+) -> None:
+    trials = [{"learning_rate": rate} for rate in RATES[:3]]
+    spec = make_spec(trials=trials, params={}, fixed={"gamma": 0.9}, baseline=trials[1])
+    with Recorder(open_study(spec, storage)) as recorder:
+        asks = [recorder.ask() for _ in trials]
+        assert [ask is not None and ask.is_baseline for ask in asks] == [False, True, False]
+
+
 @pytest.mark.parametrize("pruner", ["median", "asha", "percentile"])
 def test_baseline_is_never_pruned(storage: StudyStorage, make_spec: Make, pruner: str) -> None:
     trials: Any = [{"learning_rate": rate} for rate in (1e-3, 1e-2, 1e-1, 1e-4, 1e-5, 2e-5)]
