@@ -10,7 +10,8 @@ from finder.progress.search_progress import seconds_text
 from studies.adapters.expected_pruning import Stage
 from studies.judging.search_history import finalists_text
 from studies.spaces.space_notation import space_text, spaces_text
-from studies.spec.objectives import greedy_episodes_of
+from studies.spec.metrics import metric_of
+from studies.spec.objectives import greedy_episodes_of, names_of
 from studies.spec.spec import StudySpec
 from studies.words import counted
 
@@ -123,6 +124,7 @@ class SearchPlan:
             "seeds": self.n_seeds,
             "env_steps": self.env_steps,
             "episodes": spec.episodes,
+            "metrics": list(names_of(spec)),
             "sampler": None if spec.plan() else spec.sampler,
             "pruner": spec.pruner,
             "rungs": [{"env_steps": stage.until, "trials_that_continue": stage.n_trials} for stage in self.rungs],
@@ -178,6 +180,7 @@ def _lines(plan: SearchPlan) -> list[tuple[str, str]]:
         *([] if spec.plan() else [("Search space", spaces_text(spec.search_space()))]),
         ("Trials", _trials(plan)),
         ("Each run", _run(plan)),
+        ("Judged by", _judged_by(spec)),
         ("Pruning", _pruning(plan)),
         ("Confirmation", _confirmation(plan)),
         ("In total", _total(plan)),
@@ -208,7 +211,11 @@ def _evaluations(spec: StudySpec) -> str:
     if not (n_episodes := greedy_episodes_of(spec)):
         return ""
     how_often = f"each of {counted(len(spec.report_marks), 'report')}" if spec.env_steps is not None else "each report"
-    return f", and {counted(n_episodes, 'greedy episode')} at {how_often} (their steps are not counted, their time is)"
+    return f", {counted(n_episodes, 'greedy episode')} at {how_often} (their steps are not counted, their time is)"
+
+
+def _judged_by(spec: StudySpec) -> str:
+    return "; ".join(f"{name}: {metric_of(name).description}" for name in names_of(spec))
 
 
 def _pruning(plan: SearchPlan) -> str:

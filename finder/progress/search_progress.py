@@ -13,12 +13,13 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from finder.progress.console import budget_of, display, errors
+from finder.progress.console import display, errors
 from finder.progress.guarded_live import GuardedLive
+from finder.progress.plan_lines import longer_text, plan_lines
 from finder.progress.running_trial import RunningTrial
 from finder.progress.text_layout import DOT, HangingIndent, join_parts, truncate_words
 from finder.progress.tracker import Best, Tracker, spread_of
-from studies.words import are, counted, failure_word, params_text, rate_text, spread_text
+from studies.words import counted, failure_word, params_text, rate_text, spread_text
 
 if TYPE_CHECKING:
     from finder.executors.executor import Executor
@@ -118,7 +119,7 @@ class PlainProgress(Progress):
             now = reloaded(self.study)  # its budget may have changed their seeds and steps
             seeds, n_seeds = ", ".join(map(str, held_out_seeds(now.spec))), now.spec.confirm_seeds
             text = f"{counted(n_finalists, 'finalist')} on {counted(n_seeds, 'further seed')} ({seeds})"
-            self.console.print(Text.assemble(("Confirming ", "bold"), text, _longer_text(now)))
+            self.console.print(Text.assemble(("Confirming ", "bold"), text, longer_text(now)))
 
     def others_run(self, n_trials: int) -> None:
         super().others_run(n_trials)
@@ -249,65 +250,6 @@ def make_progress(quiet: bool) -> Progress:
     return LiveProgress(display()) if console.is_terminal and not console.is_dumb_terminal else PlainProgress(console)
 
 
-def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_again: int = 0) -> list[RenderableType]:
-    """Return the description of a search: its study, trials, seeds, budget, and earlier progress."""
-    from studies.analysis.status import study_status
-    from studies.spaces.space_notation import spaces_text
-    from studies.spec.attributes import is_interrupted
-
-    spec = study.spec
-    runs = f"{counted(len(spec.seeds), 'seed')} ({', '.join(map(str, spec.seeds))})"
-    where = "memory only" if study.storage.url == "memory" else study.storage.label
-    plan = f"{counted(spec.n_trials, 'trial')} × {runs} × {budget_of(spec)}{_confirmation_text(study)}"
-    how = f"{' and '.join(spec.agents)} on {spec.env}, {_means(study, where_run)}"
-    lines: list[RenderableType] = [
-        Text.assemble(("Study ", "dim"), (study.name, "bold"), (f" in {where}", "dim")),
-        HangingIndent(Text("Plan  ", "dim"), Text(plan)),
-        HangingIndent(Text("      "), Text(how, "dim")),
-        *([] if spec.plan() else [HangingIndent(Text("Space ", "dim"), Text(spaces_text(spec.search_space()), "dim"))]),
-        *(Text(note) for note in study.notes),
-    ]
-    now = study_status(study)
-    if n_left == 0 and now.complete:
-        lines.append(Text("All trials have ended; this is the result."))
-    elif n_left == 0 and now.n_paused and not now.n_running:
-        lines.append(Text(f"No trials are left to start; {counted(now.n_paused, 'paused trial')} will end."))
-    elif n_left == 0 and not now.all_ended:
-        lines.append(Text(f"No trials are left to start; other processes run {counted(now.n_running, 'trial')}."))
-    elif n_left == 0:
-        lines.append(Text("All trials are done; the best are still to be confirmed."))
-    elif n_before:
-        lines.append(
-            Text(
-                f"Resuming: {counted(n_before, 'trial')} {are(n_before)} done, "
-                f"{f'{now.n_paused} {are(now.n_paused)} paused, ' if now.n_paused else ''}{n_left} left."
-            )
-        )
-    elif n_resumed := sum(map(is_interrupted, study.trials())):
-        were = "was interrupted and continues" if n_resumed == 1 else "were interrupted and continue"
-        lines.append(Text(f"Resuming: {counted(n_resumed, 'trial')} {were}."))
-    elif now.n_paused:
-        lines.append(Text(f"Resuming: {counted(now.n_paused, 'trial')} {are(now.n_paused)} paused, {n_left} left."))
-    if n_again:
-        lines.append(Text(f"Retrying {counted(n_again, 'failed trial')}."))
-    return lines
-
-
-def _confirmation_text(study: OpenStudy) -> str:
-    """Return the description of the confirmation."""
-    from studies.judging.search_history import finalists_text
-
-    spec = study.spec
-    if not (again := finalists_text(spec, spec.n_trials)):
-        return ""
-    return f", then {again} again on {counted(spec.confirm_seeds, 'further seed')}{_longer_text(study)}"
-
-
-def _longer_text(study: OpenStudy) -> str:
-    """Return the environment steps of the runs that confirm, if these are longer; empty otherwise."""
-    return f" × {study.spec.confirm_budget:,} environment steps" if study.spec.confirms_longer else ""
-
-
 def end_line(number: int, trial: RunningTrial | None, outcome: Outcome, width: int, *, shorten: bool = False) -> Text:
     """Return the outcome of a trial as text that begins with its value, with a truncated reason.
 
@@ -376,12 +318,6 @@ def _trial_words(trial: RunningTrial, narrow: bool = False) -> tuple[str, str]:
     steps = f"{trial.mean_steps:,} of {counted(trial.budget, 'step')}" if trial.by_steps else done
     so_far = f"{trial.share:.0%}" if narrow else steps
     return so_far, f"lately {_value(trial.latest)}" if trial.latest is not None else ""
-
-
-def _means(study: OpenStudy, where_run: str) -> str:
-    spec = study.spec
-    sampler = "" if spec.plan() else f"sampler {spec.sampler} (seed {spec.seed}), "
-    return f"{sampler}pruner {spec.pruner}, {where_run}"
 
 
 def _params(params: Mapping[str, Any]) -> str:

@@ -314,7 +314,7 @@ def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[S
             [f"The study {name} with {_settings_text(pairs)} had nothing to show: a new one takes its place."],
             False,
         )
-    raise continuation_error(name, pairs, optuna.get_all_study_names(backend), delete_command(name, storage.label))
+    raise continuation_error(old, pairs, optuna.get_all_study_names(backend), delete_command(name, storage.label))
 
 
 def _refuse_foreign(storage: StudyStorage, study_id: int, spec: StudySpec) -> None:

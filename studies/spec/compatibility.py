@@ -92,25 +92,24 @@ def clashes(old: StudySpec, new: StudySpec, trials: Sequence[FrozenTrial]) -> li
 
 
 def continuation_error(
-    name: str, pairs: Sequence[tuple[str, str]], taken: Collection[str], delete_command: str
+    old: StudySpec, pairs: Sequence[tuple[str, str]], taken: Collection[str], delete_command: str
 ) -> StudyError:
     """Return the error for a study that cannot be continued: the differences, and what to do.
 
     Args:
-        name: Name of the study.
+        old: Spec as it is stored.
         pairs: Result of `differences` or `clashes`.
         taken: Names of all studies in the storage.
         delete_command: Command that deletes the study.
     """
     before, after = (list(dict.fromkeys(pair[side] for pair in pairs)) for side in (0, 1))
-    metric = before[0].removeprefix(_METRIC) if before[0].startswith(_METRIC) and len(before) == 1 else ""
-    choice = (
-        f"Continue it with --metric {metric} (in Python and in files metric = {metric!r}), give" if metric else "Give"
-    )
+    choice = "Give"
+    if before == [_setting_text("metric", old.metric)]:
+        choice = f"Continue it with --metric {old.metric} (in Python and in files metric = {old.metric!r}), give"
     several = len(after) > 1 or after[0].startswith(_PLURALS) or after[0].endswith(_PLURALS)
-    free = free_name(name, taken)
+    free = free_name(old.name, taken)
     return StudyError(
-        f"the study {name!r} was made with {' and '.join(before)}; now {' and '.join(after)} "
+        f"the study {old.name!r} was made with {' and '.join(before)}; now {' and '.join(after)} "
         f"{'are' if several else 'is'} requested. {choice} the new study another name (--study-name "
         f"{shlex.quote(free)}; in Python study_name={free!r}), or remove the old one first "
         f"({delete_command})."
@@ -192,8 +191,6 @@ _ENTRIES = {
     "agent_weights": ("the weights {1} of {0}", "new weights of {}"),
 }
 """Field that is a table -> text of an entry, and text of a missing entry."""
-
-_METRIC = "the metric "
 
 _PLURALS = ("seeds", "agents", "steps", "episodes")
 

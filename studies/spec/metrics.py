@@ -74,6 +74,21 @@ class Metric:
         return texts.get(self.kind, self.kind)
 
     @property
+    def description(self) -> str:
+        """What the value of a run is, such as "mean return of the episodes in the last fifth of training"."""
+        when = "in the last fifth of training"
+        texts = {
+            "return": f"mean return of the episodes {when}",
+            "greedy-return": f"mean return of greedy episodes, {self.n_episodes} at each report {when}",
+            "auc": "mean return over the whole training",
+            "steps-to": f"{self.text}, fewer are better",
+            "success-rate": f"share of successful episodes {when}",
+            "custom": f"mean of {self.name} over the episodes {when}{', lower is better' if self.minimize else ''}",
+            "loss": f"mean loss of the updates {when}, lower is better",
+        }
+        return texts[self.kind]
+
+    @property
     def of_last_part(self) -> bool:
         """Return whether only the last part of training counts."""
         return self.kind not in ("auc", "steps-to")

@@ -36,6 +36,7 @@ def test_plan_has_a_line_for_each_part() -> None:
         ("", "Which learning rate of ppo on CartPole-v1?"),
         ("Trials", "8 planned, 3 seeds each; more if the best rate is at the edge of the range"),
         ("Each run", "1,000 environment steps"),
+        ("Judged by", "return: mean return of the episodes in the last fifth of training"),
         ("Pruning", "race: about 7 after 200, 4 after 500 steps continue"),
         ("Confirmation", "the best 3 again on 5 further seeds"),
         ("In total", "39,000 environment steps at most, about 30,600 with pruning"),
@@ -73,6 +74,7 @@ def test_total_steps_name_what_was_chosen() -> None:
 
 def test_plan_is_json() -> None:
     found = plan().to_json()
+    assert found["metrics"] == ["return"]
     assert found["total_env_steps"] == {"most": 39_000, "expected": 30_600}
     assert found["rungs"][0] == {"env_steps": 200, "trials_that_continue": 7}
     assert found["seconds"]["total_seconds"] == 89.4

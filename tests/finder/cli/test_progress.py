@@ -238,7 +238,7 @@ def test_plain_progress_prints_lines(study: OpenStudy, clock: Clock) -> None:
     assert out.getvalue().splitlines() == [
         "Study a study in memory only",
         "Plan  2 trials × 2 seeds (0, 1) × 1,000 environment steps, then the best 2 again on 5 further seeds",
-        "      ppo on CartPole-v1, pruner median, inline",
+        "      ppo on CartPole-v1, metric return, pruner median, inline",
         "▸ #0 learning_rate 1e-3 started",
         "✓ #0  20.0 ± 2.8  1:01 min  learning_rate 1e-3",
         "best so far 20.0 ± 2.8 with learning_rate 1e-3 (#0)",

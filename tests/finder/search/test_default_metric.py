@@ -82,7 +82,7 @@ def test_a_study_from_before_is_continued_with_its_metric(tmp_path: Path) -> Non
         StudySpec(name="s", agents="sac", env="Pendulum-v1", env_steps=1_000, metric=metric)  # type: ignore[arg-type]
         for metric in ("return", "greedy-return")
     )
-    error = continuation_error("s", differences(old, new), ["s"], "finder delete s")
+    error = continuation_error(old, differences(old, new), ["s"], "finder delete s")
     assert "was made with the metric return; now the metric greedy-return is requested" in str(error)
     advice = (
         "Continue it with --metric return (in Python and in files metric = 'return'), give the new study another name"

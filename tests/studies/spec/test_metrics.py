@@ -55,6 +55,23 @@ def test_what_is_not_understood_is_refused(name: str, message: str) -> None:
         StudySpec(name="n", agents="ppo", env="CartPole-v1", env_steps=100, metric=name)
 
 
+@pytest.mark.parametrize(
+    ("name", "description"),
+    [
+        ("return", "mean return of the episodes in the last fifth of training"),
+        ("greedy-return:25", "mean return of greedy episodes, 25 at each report in the last fifth of training"),
+        ("auc", "mean return over the whole training"),
+        ("steps-to:475", "environment steps to a return of 475, fewer are better"),
+        ("success-rate", "share of successful episodes in the last fifth of training"),
+        ("custom:coverage", "mean of coverage over the episodes in the last fifth of training"),
+        ("custom:energy:minimize", "mean of energy over the episodes in the last fifth of training, lower is better"),
+        ("loss", "mean loss of the updates in the last fifth of training, lower is better"),
+    ],
+)
+def test_descriptions(name: str, description: str) -> None:
+    assert metric_of(name).description == description
+
+
 def test_only_whole_curve_metrics_look_beyond_the_last_part() -> None:
     assert not metric_of("auc").of_last_part
     assert not metric_of("steps-to:1").of_last_part
