@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from studies.analysis.status import study_status
 from studies.errors import StudyError
-from studies.spec.attributes import is_paused, seed_values
+from studies.spec.attributes import is_confirmation, is_paused, seed_values
 from studies.spec.compatibility import differences
 from studies.spec.spec import StudySpec, default_name
 from studies.storage.storage import StudyStorage, open_storage
 from studies.study.confirmed_budget import has_chosen_finalists, is_confirming
 from studies.study.study import OpenStudy, load_study, study_id_of
 from studies.study.time_spent import read_seconds
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +92,18 @@ def with_choices_of(spec: StudySpec, earlier: StudySpec) -> StudySpec:
     return spec.model_copy(update=chosen)
 
 
+def counted_steps(spec: StudySpec, trial: FrozenTrial) -> int:
+    """Return the environment steps of all runs of a trial, as they are counted while a search runs.
+
+    Those of failed runs count, and those of a last rollout beyond the budget of a run do not.
+    """
+    reached = int(trial.user_attrs.get("env_steps", 0))
+    if spec.env_steps is not None:
+        reached = min(reached, spec.confirm_budget if is_confirmation(trial) else spec.env_steps)
+    seeds = trial.user_attrs.get("configuration", {}).get("seeds") or seed_values(trial)
+    return reached * max(1, len(seeds))
+
+
 def _found(spec: StudySpec, opened: StudyStorage, is_named: bool) -> EarlierStudy | None:
     default = default_name(spec.kind, spec.agents, spec.env)
     name, number = spec.name, 1
@@ -111,7 +126,7 @@ def _is_same(old: StudySpec, new: StudySpec, is_named: bool) -> bool:
 def _earlier(study: OpenStudy) -> EarlierStudy:
     status = study_status(study)
     steps = sum(
-        int(trial.user_attrs.get("env_steps", 0)) * max(1, len(seed_values(trial)))
+        counted_steps(study.spec, trial)
         for trial in study.all_trials()
         if trial.state.is_finished() or is_paused(trial)  # others are counted whole when they end
     )

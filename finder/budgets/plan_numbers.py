@@ -14,8 +14,9 @@ from studies.spec.spec import StudySpec
 
 
 def most_steps(spec: StudySpec, env_steps: int, n_trials: int) -> int:
-    """Return the environment steps of all runs if nothing is pruned."""
-    return env_steps * n_trials * len(spec.seeds) + confirming_steps(spec, n_trials)
+    """Return the environment steps of all runs if nothing is pruned; no more than the budget of the search has."""
+    unpruned = env_steps * n_trials * len(spec.seeds) + confirming_steps(spec, n_trials)
+    return unpruned if spec.total_env_steps is None else min(unpruned, spec.total_env_steps)
 
 
 def confirming_steps(spec: StudySpec, n_trials: int) -> int:

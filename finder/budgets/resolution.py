@@ -226,12 +226,13 @@ def within_steps(spec: StudySpec, at_once: int | None, agents: Mapping[str, Agen
 def _resolved(asked: StudySpec, budget: _Budget, least: int) -> StudySpec:
     spec, chooses = with_finalists(asked), chooses_finalists(asked)
     if spec.env_steps is not None:
-        most = _with_most_trials(spec, budget, 1, asked, chooses=chooses)
-        if most is None:
-            one = budget.cost(spec.model_copy(update={"n_trials": 1}))
-            what = f"1 trial of {counted(spec.env_steps, 'environment step')} with {counted(len(spec.seeds), 'seed')}"
-            raise _too_little(budget, one, what)
-        return most
+        n_first = max(1, len(spec.first))  # none of them is left out
+        for _, design in [(1, given := _Design(spec, spec.env_steps, spec.env_steps)), *_smaller_designs(given, asked)]:
+            if most := _with_most_trials(design.spec, budget, n_first, asked, chooses=chooses):
+                return most
+        smallest = with_n_trials(design.spec, n_first, chooses=chooses)
+        what = f"{counted(n_first, 'trial')} of {counted(spec.env_steps, 'environment step')} with {_seeds(smallest)}"
+        raise _too_little(budget, budget.cost(smallest), what)
     longest = LARGEST if spec.horizon is None else max(least, spec.horizon)
     if spec.confirm_env_steps is not None:
         if spec.confirm_env_steps < least:
@@ -317,7 +318,8 @@ def _smaller_designs(first: _Design, asked: StudySpec) -> Iterator[tuple[float, 
     given = {*asked.model_fields_set, *(["n_trials"] if spec.plan() else []), *([] if spec.confirm else ["seeds"])}
     given.discard("baseline")  # set by the search itself
     several = min(spec.confirm, n_trials_of(spec)) > 1  # a single one is chosen already
-    chooses = several and "confirm_env_steps" not in given and not is_population_based(spec.pruner)
+    is_open = first.least < first.longest and "confirm_env_steps" not in given
+    chooses = several and is_open and not is_population_based(spec.pruner)
     for part, design in _SMALLER_DESIGNS if chooses else _OF_ONE_LENGTH:
         if design.get("confirm_seeds") == 1 and (spec.plan() or "confirm_seeds" in given):
             continue  # a plan of rates needs two seeds for its intervals, and a number that was given remains

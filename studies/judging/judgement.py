@@ -105,11 +105,13 @@ class Verdict:
 def finalists(history: SearchHistory) -> list[Ranked]:
     """Return the trials that are to be confirmed, the recommended one first, then the best of the others.
 
-    The baseline is confirmed beside them if it was completed, so that the pick can be compared with it. There are none
-    if no other trial was complete, pruned or diverged: then there was nothing to choose.
+    A trial that never learned is none of them, unless no trial learned. The baseline is confirmed beside them if it was
+    completed, so that the pick can be compared with it. There are none if no other trial was complete, pruned or
+    diverged: then there was nothing to choose.
     """
-    ranked = _known(rank(_candidates(history), history.direction))
-    left = pruned_estimates(history)
+    sound, failed = _sound(history)
+    ranked = _known(rank(sound, history.direction))
+    left = pruned_estimates(history) + failed
     first = _recommended(history, ranked, left)
     if first is None or len(ranked) + len(left) < 2:
         return []
@@ -201,24 +203,19 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
     """
     direction = history.direction
     runs, refuted = _confirmations(history)
-    candidates = _candidates(history)
-    untrained = {trial.number for trial in history.in_state("complete") if not trial.learned}
+    candidates = [candidate(each) for each in history.in_state("complete")]
     further = {
         number: tuple(value for run in own for value in run.seed_values.values()) for number, own in runs.items()
     }
     tuning = rank(candidates, direction)
-    # A trial that never learned, or failed on further seeds, counts as failed, unless all of them did.
-    without = untrained | set(refuted)
-    sound = [each for each in candidates if each.number not in without] or candidates
-    unsound = [each for each in candidates if each.number in without] if len(sound) < len(candidates) else []
-    failed = [PrunedEstimate(params=each.params, value=math.nan) for each in unsound]
+    sound, failed = _sound(history, refuted)
     among = {each.number for each in sound} & set(further)
     finalists_alone = history.finalists_decide and bool(among)
     beside = frozenset[int]()
     if further and history.baseline is not None:
         beside = frozenset(each.number for each in finalists(history)[history.n_finalists :])
     if finalists_alone:
-        others = {each.number for each in unsound}
+        others = {each.number for each in candidates} - {each.number for each in sound}
         if history.confirms_longer:  # the search was the first rung of these runs
             left = pruned_estimates(with_search_as_rung(history, further, others)) + failed
         else:
@@ -315,8 +312,12 @@ def _confirmations(history: SearchHistory) -> tuple[dict[int, list[TrialResult]]
     return runs, refuted
 
 
-def _candidates(history: SearchHistory) -> list[Candidate]:
-    return [candidate(each) for each in history.in_state("complete")]
+def _sound(history: SearchHistory, refuted: Collection[int] = ()) -> tuple[list[Candidate], list[PrunedEstimate]]:
+    """Return the complete trials that learned and were not refuted, and the others as failed; all if there are none."""
+    trials = history.in_state("complete")
+    sound = [trial for trial in trials if trial.learned and trial.number not in refuted] or trials
+    failed = [PrunedEstimate(params=trial.params, value=math.nan) for trial in trials if trial not in sound]
+    return [candidate(trial) for trial in sound], failed
 
 
 def candidate(trial: TrialResult) -> Candidate:

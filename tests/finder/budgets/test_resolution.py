@@ -222,6 +222,20 @@ def test_too_few_total_steps_are_refused() -> None:
     assert within_steps(planned(total_env_steps=1_000), None, AGENTS).env_steps == 500
 
 
+def test_all_first_trials_are_run_or_the_budget_is_refused() -> None:
+    rates = [{"learning_rate": 10.0**-k} for k in range(1, 6)]
+    asked = {
+        "name": "s", "agents": ["ppo"], "env": "CartPole-v1", "env_steps": 10_000, "first": rates,
+        "baseline": rates[-1], "params": {"learning_rate": "1e-6:0.1:log"}, "pruner": "none",
+    }  # fmt: skip
+    chosen = within_steps(StudySpec(**asked, total_env_steps=200_000), None, AGENTS)  # type: ignore[arg-type]
+    # 5 trials, and 3 finalists with the present values: of three seeds each, and five further ones, 2 trials would fit.
+    assert (chosen.n_trials, len(chosen.seeds), chosen.confirm, chosen.confirm_seeds) == (8, 1, 3, 3)
+    least = "5 trials of 10,000 environment steps with 1 seed each would take about 110000 "
+    with pytest.raises(StudyError, match=least):
+        within_steps(StudySpec(**asked, total_env_steps=90_000), None, AGENTS)  # type: ignore[arg-type]
+
+
 def test_contradictions_are_refused_with_what_to_do() -> None:
     with pytest.raises(
         StudyError, match=r"minutes was given with env_steps 600 and 2 planned trials, .* \(--env-steps\)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from finder.budgets.plan_numbers import most_steps
 from finder.budgets.search_plan import SearchPlan, TimeEstimate, chosen_text
 from studies.adapters.expected_pruning import Stage
 from studies.spec.spec import StudySpec
@@ -70,6 +71,12 @@ def test_plan_in_minutes_names_them() -> None:
 def test_total_steps_name_what_was_chosen() -> None:
     text = chosen_text(spec(total_env_steps=39_000), None)
     assert text == "39,000 environment steps in total: 8 trials of 3 seeds, 1,000 environment steps each"
+
+
+def test_a_search_takes_at_most_its_total_steps() -> None:
+    assert most_steps(spec(), 1_000, n_trials=8) == 39_000  # 8 trials of 3 seeds, 3 finalists on 5
+    assert most_steps(spec(total_env_steps=32_000), 1_000, n_trials=8) == 32_000
+    assert most_steps(spec(total_env_steps=50_000), 1_000, n_trials=8) == 39_000
 
 
 def test_plan_is_json() -> None:

@@ -24,6 +24,13 @@ def test_finalists_are_the_best_of_the_complete_trials(direction: Any, numbers: 
     assert finalists(history_of(TRIALS[0])) == []  # there was nothing to choose
 
 
+def test_trials_that_never_learned_are_no_finalists():
+    lucky = [complete(k, 99.0, 99.0, 99.0, learned=False) for k in (3, 4)]
+    assert [each.number for each in finalists(history_of(*TRIALS, *lucky))] == [1, 2]
+    assert [each.number for each in finalists(history_of(TRIALS[0], *lucky))] == [0]
+    assert [each.number for each in finalists(history_of(*lucky))] == [3, 4]
+
+
 def test_baseline_is_a_finalist_beside_the_best_if_it_was_completed():
     def numbers(*trials: TrialResult, **fields: Any) -> list[int]:
         return [each.number for each in finalists(history_of(*trials, **fields))]
