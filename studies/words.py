@@ -32,6 +32,14 @@ def rate_text(value: float) -> str:
     return f"{short}e{int(exponent)}" if int(exponent) else short
 
 
+def exact_text(value: float) -> str:
+    """Return the shortest text of a number that reads back as the same: `475`, `0.5`, `1234567`."""
+    short = f"{value:g}"
+    if float(short) == value:
+        return short
+    return str(int(value)) if float(value).is_integer() else repr(value)
+
+
 def number_text(value: float) -> str:
     """Return a value with four significant digits: `478.2`, `12,345`, `0.001235`."""
     if math.isnan(value):

@@ -25,7 +25,8 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
     spec = study.spec
     runs = f"{counted(len(spec.seeds), 'seed')} ({', '.join(map(str, spec.seeds))})"
     where = "memory only" if study.storage.url == "memory" else study.storage.label
-    plan = f"{counted(spec.n_trials, 'trial')} × {runs} × {budget_of(spec)}{_confirmation_text(study)}"
+    of_grid = f" of the {n_grid} of its grid" if (n_grid := len(spec.grid())) > spec.n_trials else ""
+    plan = f"{counted(spec.n_trials, 'trial')}{of_grid} × {runs} × {budget_of(spec)}{_confirmation_text(study)}"
     how = f"{' and '.join(spec.agents)} on {spec.env}, {_means(study, where_run)}"
     lines: list[RenderableType] = [
         Text.assemble(("Study ", "dim"), (study.name, "bold"), (f" in {where}", "dim")),

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator
 from studies.errors import StudyError, nearest
 from studies.spaces.conditions import condition_text, value_text
 from studies.spaces.spaces import Choice, Fixed, FloatRange, IntRange, Json, Space, is_finite
+from studies.words import exact_text
 
 _CONDITION = re.compile(r"@\s*([^@=\s,:]+)\s*=")
 
@@ -84,8 +85,7 @@ def spaces_text(spaces: Mapping[str, Space]) -> str:
 def _end_text(number: float) -> str:
     if isinstance(number, int):
         return str(number)
-    short = f"{number:g}" if float(f"{number:g}") == number else repr(number)
-    return re.sub(r"e([+-])0+", r"e\1", short)  # 1e-5, not 1e-05
+    return re.sub(r"e([+-])0+", r"e\1", exact_text(number))  # 1e-5, not 1e-05
 
 
 def split_conditions(text: str) -> tuple[str, dict[str, tuple[Json, ...]]]:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from studies.errors import StudyError, nearest
+from studies.words import exact_text
 
 Kind = Literal["return", "greedy-return", "loss", "auc", "steps-to", "success-rate", "custom"]
 
@@ -70,7 +71,7 @@ class Metric:
             "greedy-return": "greedy return",
         }
         if self.kind == "steps-to":
-            return f"environment steps to a return of {self.threshold:g}"
+            return f"environment steps to a return of {exact_text(self.threshold)}"
         return texts.get(self.kind, self.kind)
 
     @property
@@ -134,7 +135,7 @@ def check_metric(name: Any) -> Any:
     compact = "".join(name.split())
     metric = metric_of(compact)
     if metric.kind == "steps-to":
-        return f"steps-to:{metric.threshold:g}"
+        return f"steps-to:{exact_text(metric.threshold)}"
     if metric.kind == "greedy-return":
         return metric.kind if metric.n_episodes == GREEDY_EPISODES else f"greedy-return:{metric.n_episodes}"
     if metric.kind == "custom":

@@ -102,8 +102,8 @@ class StudySpec(CheckedModel):
             their trial, which is not pruned, and confirmed too (`studies.judging.baseline`). Defaults to none.
         warm_start: Finished trials of another study that inform the sampler (`studies.analysis.warm_start`). Excludes a
             plan or a grid. Defaults to none.
-        n_trials: Total number of trials, at least 1, existing ones included. With a plan it is the length of the plan.
-            Defaults to `20`.
+        n_trials: Total number of trials, at least 1, existing ones included. With a plan it is the length of the plan,
+            and with a grid at most its size, which is the default. Defaults to `20` otherwise.
         seeds: Seeds with which every trial is trained; distinct, from 0. A number is a count, up to 10,000. Defaults to
             `(0, 1, 2)`.
         env_steps: Budget of each seed of a trial in environment steps, at least 1. Give this or `episodes`.
@@ -223,9 +223,7 @@ class StudySpec(CheckedModel):
         for field in ("agent_params", "agent_weights"):
             strange = sorted(set(getattr(self, field)) - set(self.agents))
             if strange:
-                raise StudyError(
-                    f"{field} has {strange[0]!r}, which is not an agent of the study: {list(self.agents)}."
-                )
+                raise StudyError(f"{field} has {strange[0]!r}, which is none of the agents {list(self.agents)}.")
         for field in ("agent_params", "env_kwargs", "fixed", "sampler_kwargs", "pruner_kwargs"):
             for key, value in getattr(self, field).items():
                 try:
@@ -240,15 +238,15 @@ class StudySpec(CheckedModel):
         # The values of conditions have the types of the spaces that they refer to.
         checked = checked_conditions(self.search_space(), self.fixed)
         object.__setattr__(self, "params", {name: checked[name] for name in self.params})
-        # The plan is kept with the spaces' own types (1 becomes 1.0 in a FloatRange), so that a row read back from
-        # a storage equals the row that was planned. The model is frozen, hence object.__setattr__.
+        # Rows have the types of their spaces (1 becomes 1.0 in a FloatRange), as those that are read from a storage.
         object.__setattr__(self, "trials", settled_rows(self.trials, self.search_space()))
         if self.trials and self.n_trials != len(self.trials):
             raise StudyError(f"n_trials is {self.n_trials} with a plan of {len(self.trials)} trials: leave it out.")
         self._check_first()
         check_population_based(self)
-        if canonical_sampler_name(self.sampler) in GRID_SAMPLERS:
-            self.plan()  # an impossible grid is refused here, where it was written
+        if grid := self.grid():  # an impossible one is refused here, where it was written
+            asked = self.n_trials if "n_trials" in self.model_fields_set else len(grid)
+            object.__setattr__(self, "n_trials", min(asked, len(grid)))
         return self
 
     @property
@@ -262,7 +260,7 @@ class StudySpec(CheckedModel):
         return self.has_limit and self.env_steps is None and self.episodes is None
 
     def _check_first(self) -> None:
-        if self.trials or canonical_sampler_name(self.sampler) in GRID_SAMPLERS:
+        if self.plan():
             for name in ("first", "warm_start"):
                 if getattr(self, name):
                     raise StudyError(f"{name} is for samplers, and this study has a plan: leave it out.")
@@ -362,9 +360,12 @@ class StudySpec(CheckedModel):
 
     def plan(self) -> tuple[dict[str, Json], ...]:
         """Return the parameter sets to run in order: the explicit plan or a grid; empty for any other sampler."""
-        if self.trials or canonical_sampler_name(self.sampler) not in GRID_SAMPLERS:
-            return self.trials
-        return grid_rows(self.search_space(), self.sampler_kwargs, self.seed)[: self.n_trials]
+        return self.trials or self.grid()[: self.n_trials]
+
+    def grid(self) -> tuple[dict[str, Json], ...]:
+        """Return all combinations of a grid, in the order in which they are run; empty for any other sampler."""
+        is_grid = not self.trials and canonical_sampler_name(self.sampler) in GRID_SAMPLERS
+        return grid_rows(self.search_space(), self.sampler_kwargs, self.seed) if is_grid else ()
 
     def with_trials(self, trials: Sequence[Mapping[str, Json]]) -> StudySpec:
         """Return the spec with another explicit plan.

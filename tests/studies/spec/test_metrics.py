@@ -19,6 +19,8 @@ from studies.spec.metrics import check_metric, metric_of
         ("auc", "auc", "maximize", "return over the whole training"),
         ("steps-to: 475.0", "steps-to:475", "minimize", "environment steps to a return of 475"),
         ("steps-to:-90", "steps-to:-90", "minimize", "environment steps to a return of -90"),
+        ("steps-to:1234567", "steps-to:1234567", "minimize", "environment steps to a return of 1234567"),
+        ("steps-to:-1234.5678", "steps-to:-1234.5678", "minimize", "environment steps to a return of -1234.5678"),
         ("success-rate", "success-rate", "maximize", "success rate"),
         ("custom:coverage", "custom:coverage", "maximize", "coverage"),
         ("custom:energy:minimize", "custom:energy:minimize", "minimize", "energy"),

@@ -249,3 +249,14 @@ def test_baseline_is_one_of_the_first_trials_or_of_the_plan(make_spec: Make) -> 
     own = {"first": [{"learning_rate": 0.1}], "baseline": {"learning_rate": 0.1}}
     assert [n_finalists(make_spec(**own, confirm=n), 20) for n in (2, 0)] == [3, 0]
     assert finalists_text(make_spec(**own, confirm=2), 20) == "the best 2 and the present values"
+
+
+def test_grid_has_all_its_combinations_unless_fewer_trials_are_given() -> None:
+    space = {name: [0.9, 0.95, 0.99] for name in ("gamma", "gae_lambda", "clip_range")}
+    fields = {"name": "s", "agents": "ppo", "env": "CartPole-v1", "env_steps": 100, "params": space, "sampler": "grid"}
+    whole = StudySpec(**fields)  # type: ignore[arg-type]
+    assert (whole.n_trials, len(whole.plan())) == (27, 27)
+    assert StudySpec.from_json_dict(whole.to_json_dict()) == whole
+    for asked, n in ((20, 20), (30, 27)):
+        part = StudySpec(**fields, n_trials=asked)  # type: ignore[arg-type]
+        assert (part.n_trials, part.plan(), len(part.grid())) == (n, whole.plan()[:n], 27)
