@@ -146,6 +146,7 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
                 episodes=options.episodes,
                 metric=metric,
                 seeds=seeds,
+                strategy=options.strategy,
                 study_name=options.study_name,
                 storage=None if storage == "memory" else storage,
                 progress=False,

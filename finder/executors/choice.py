@@ -80,12 +80,19 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone:
         why_alone: Why no run can be a member of a population, whatever the agent; empty if runs can.
 
     Raises:
-        ConfigurationError: The executor does not support the number of processes.
+        ConfigurationError: The executor does not support the number of processes, or has no populations.
     """
     name, notes = spec.executor, []
     if is_population_based(spec.pruner):
         (agent,) = agents.values()
         return population_based_executor(spec, agent, why_alone, POPULATION, SHARE_OF_MEMORY)
+    strategy = StrategySpec.of(spec.strategy)
+    if spec.population is not None and (name not in ("auto", "population") or not strategy.is_none):
+        alone = f"executor {name!r}" if strategy.is_none else f"strategy {spec.strategy!r}"
+        raise ConfigurationError(
+            f"population is {spec.population}, but with the {alone} each run is trained by itself: leave one of the "
+            "two out."
+        )
     if name == "inline":
         return make_executor(name, spec.n_jobs or 1)
     if name == "ray":
@@ -93,7 +100,6 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone:
 
         memory = None if spec.trial_memory_gb is None else int(spec.trial_memory_gb * 1e9)
         return RayExecutor(spec.n_jobs, cpus=spec.trial_cpus or 1.0, memory=memory)
-    strategy = StrategySpec.of(spec.strategy)
     if not strategy.is_none:
         n_jobs = spec.n_jobs or max(1, min(cores() // strategy.replicas, n_trials_of(spec)))
         executor = make_executor("process", n_jobs)

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 DEFAULT_OPTIMIZERS = ("adam", "adamw", "adamax", "rmsprop", "sgd")
 
+_N_RATES = 5
+"""Default number of rates of each optimizer."""
+
 Rates = Literal["search", "own"] | Sequence[float] | Mapping[str, Sequence[float]]
 
 
@@ -95,7 +98,7 @@ class OptFinder:
         env_steps: int | None = None,
         metric: str | None = None,
         learning_rates: Rates = "search",
-        n_rates: int = 5,
+        n_rates: int | None = None,
         extend: bool = True,
         **options: Unpack[StudyOptions],
     ) -> OptimizerResult:
@@ -112,7 +115,7 @@ class OptFinder:
                 rate of each optimizer itself. A list: these rates for all. A mapping: label -> rates. Defaults to
                 ``"search"``.
             n_rates: Number of rates of each optimizer for ``"search"``, >= 1, evenly spaced on a log axis including
-                both ends of the range; one or two rates lie inside of it. Defaults to 5.
+                both ends of the range; one or two rates lie inside of it. Defaults to None: 5.
             extend: Whether the range of an optimizer is extended by up to two decades if its best rate is at the edge
                 (`studies.judging.range_extension`); only for ``"search"``. Defaults to True.
             **options: See `StudyOptions`.
@@ -241,7 +244,11 @@ def with_variations(optimizers: Sequence[Any], vary: Mapping[str, Sequence[float
     return result
 
 
-def _rates(label: str, optimizer: OptimizerSpec, wanted: Rates, n_rates: int) -> list[float | None]:
+def _rates(label: str, optimizer: OptimizerSpec, wanted: Rates, n_rates: int | None) -> list[float | None]:
+    if wanted != "search" and n_rates is not None:
+        raise ConfigurationError(
+            f"n_rates is {n_rates}, but the rates are given (learning_rates, --rates): leave one of the two out."
+        )
     if isinstance(optimizer.learning_rate, Mapping):
         return [None]  # a schedule has no single rate to search
     if wanted == "own":
@@ -254,6 +261,7 @@ def _rates(label: str, optimizer: OptimizerSpec, wanted: Rates, n_rates: int) ->
         return [float(rate) for rate in wanted]
     if wanted != "search":
         raise ConfigurationError(f"learning_rates must be 'search', 'own', a list or a mapping, got {wanted!r}.")
+    n_rates = _N_RATES if n_rates is None else n_rates
     if not 1 <= n_rates <= MOST_RATES:
         raise ConfigurationError(f"n_rates must be >= 1 and <= {MOST_RATES}, got {n_rates}.")
     low, high = np.log10(optimizer.typical_rates)

@@ -119,10 +119,11 @@ class ParallelFinder:
             **options,
             "pruner": scheduler_of(options) or "none",
         }
-        if chosen.get("executor", "process") != "process":
-            raise ConfigurationError(
-                f"executor is {chosen['executor']!r}, but agents are compared in a process each: leave it out."
-            )
+        for name, given in (("executor", options.get("executor")), ("population", options.get("population"))):
+            if given not in (None, "process"):
+                raise ConfigurationError(
+                    f"{name} is {given!r}, but agents are compared in a process each: leave it out."
+                )
         spec = make_spec(
             "agents",
             list(self.agents.values()),

@@ -9,7 +9,6 @@ import typer
 
 from agents.errors import ConfigurationError
 from finder.cli.options import values
-from finder.cli.options.budget_options import refuse_in_range_test
 from finder.cli.options.early_checks import check_early, check_names
 from finder.cli.options.parameter_sets import parameter_sets
 from finder.cli.options.parameters import (
@@ -19,6 +18,7 @@ from finder.cli.options.parameters import (
     drop_none,
     with_search_options,
 )
+from finder.cli.options.range_test_options import refuse_in_range_test
 from finder.cli.options.scheduler_options import PerturbSteps
 from finder.cli.options.start_options import First, WarmStart, WarmStartStorage, WarmStartTrials
 from finder.cli.session import probably_forks, run_range_test, run_search
@@ -96,18 +96,7 @@ def lr(
         check_early(options, agent)
     ends = drop_none(start_lr=start_lr, end_lr=end_lr, optimizer=optimizer_name)
     if range_test:
-        refuse_in_range_test(
-            dry_run=options.dry_run,
-            minutes=options.minutes,
-            total_env_steps=options.total_env_steps,
-            confirm_env_steps=options.confirm_env_steps,
-        )
-        without = {"--rates": rates, "--n-jobs": options.n_jobs, "--horizon": options.horizon}
-        for flag, given in {**without, "--callback": options.callback}.items():
-            if given is not None:
-                raise ConfigurationError(
-                    f"{flag} is {given!r}, but in a range test the rate grows while one agent trains: leave it out."
-                )
+        refuse_in_range_test(options.context)
         return _range_test(agent, options, {**ends, **drop_none(N=n_rates)})
     if rates is not None and (start_lr, end_lr, n_rates) != (None, None, None):
         raise ConfigurationError("Give either --rates, or --start-lr, --end-lr and --n-rates.")

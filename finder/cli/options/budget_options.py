@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from agents.errors import ConfigurationError
-
 _BUDGET, _OUTPUT = "Budget", "Output"
 
 
@@ -48,23 +46,6 @@ DryRun = Annotated[
         rich_help_panel=_OUTPUT,
     ),
 ]
-
-
-def refuse_in_range_test(
-    *, dry_run: bool, minutes: float | None, total_env_steps: int | None, confirm_env_steps: int | None
-) -> None:
-    """Raise `ConfigurationError` for flags that a range test does not take."""
-    given = {
-        "--dry-run": dry_run or None, "--minutes": minutes, "--total-env-steps": total_env_steps,
-        "--confirm-env-steps": confirm_env_steps,
-    }  # fmt: skip
-    for flag, value in given.items():
-        if value is not None:
-            shown = flag if value is True else f"{flag} {value:g}"
-            raise ConfigurationError(
-                f"{shown} is for searches of several trials, but a range test trains one agent a seed: leave it out, "
-                "and limit the test by --env-steps or --episodes."
-            )
 
 
 Confirm = Annotated[

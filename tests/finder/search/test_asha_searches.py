@@ -96,7 +96,7 @@ def test_promoted_trials_have_the_results_of_trials_that_were_never_paused(
 ) -> None:
     observer = Jobs()
     # Three trials a population, so that trials of several batches meet.
-    spec = make_spec(storage=storage, executor=executor, n_jobs=n_jobs, population=6)
+    spec = make_spec(storage=storage, executor=executor, n_jobs=n_jobs)
     where = make_executor(executor, n_jobs, population=6 // n_jobs) if executor == "population" else None
     study, stopped = run_search(spec, executor=where, observer=observer)
     with study, never_paused() as whole:

@@ -70,6 +70,19 @@ MISTAKES = {
     "a range test's rates": (("lr", *PPO, "--range-test", "--start-lr", "1", "--end-lr", "0.1"), "start_lr must be"),
     "a range test's horizon": (("lr", *PPO, "--range-test", "--horizon", "3000"), "--horizon"),
     "a range test's executor": (("lr", *PPO, "--range-test", "--n-jobs", "2"), "--n-jobs"),
+    **{
+        f"a range test's {option}": (("lr", *PPO, "--range-test", *option.split()), f"{option} is for searches of")
+        for option in (
+            "--rates 1e-3,1e-2",
+            "--confirm 0",
+            "--scheduler race",
+            "--population 4",
+            "--no-extend",
+            "--hang-seconds 5",
+            "--checkpoint-seconds 0",
+            "--callback mine:Own",
+        )
+    },
     "a horizon of episodes": (("lr", *PPO, "--horizon", "3000", "--episodes", "9"), "the budget is in episodes"),
     "a varied argument without values": (("opt", *PPO, "--vary", "momentum="), "write name=0,0.9"),
     "an argument that none takes": (
@@ -77,6 +90,22 @@ MISTAKES = {
         "'momentum'",
     ),
     "rates twice": (("lr", *PPO, "--rates", "1e-3", "--n-rates", "3"), "either --rates"),
+    "rates of optimizers twice": (
+        ("opt", *PPO, "--rates", "1e-3", "--n-rates", "3"),
+        "n_rates is 3, but the rates are given",
+    ),
+    "a population of single runs": (
+        ("lr", *PPO, "--executor", "process", "--population", "4"),
+        "population is 4, but with the executor 'process' each run is trained by itself",
+    ),
+    "a population of agents": (
+        ("agents", "ppo", "dqn", "--env", "CartPole-v1", "--population", "4"),
+        "population is 4, but agents are",
+    ),
+    "a population with a strategy": (
+        ("lr", *PPO, "--strategy", "one-device", "--population", "4"),
+        "with the strategy 'one-device' each run",
+    ),
     "no rates": (("lr", *PPO, "--n-rates", "0"), "n_rates must be >= 2"),
     "no steps": (("lr", *PPO, "--env-steps", "0"), "'--env-steps': it should be greater than or equal to 1"),
     "negative steps": (("opt", *PPO, "--env-steps", "-5"), "'--env-steps': it should be greater than or equal to 1"),
