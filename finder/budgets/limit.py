@@ -68,6 +68,7 @@ class Limit:
         self._together, self._adjusts_seeds, self._adjusts_length = together, adjusts_seeds, adjusts_length
         self._running: dict[int, int] = {}  # trial -> number of its seeds
         self._counted: dict[int, int] = {}  # trial -> environment steps that are recorded already
+        self._resumed: dict[int, int] = {}  # interrupted trial -> environment steps that are not trained again
         self._n_begun = 0
         self._confirming = False
         self._refused = False
@@ -112,16 +113,22 @@ class Limit:
             self._is_spent = True
             raise BudgetSpent
 
-    def allows_trial(self, counted: int = 0) -> bool:
+    def allows_trial(self, counted: int = 0, resumed: int = 0) -> bool:
         """Return whether one more trial can begin now and end within the budget, beside those that begin with it.
 
         Args:
             counted: Environment steps after which it was paused. Defaults to 0: it was not.
+            resumed: Environment steps of the last report before it was interrupted. Defaults to 0: it was not.
         """
         beside = list(self._running) if self._together or self._meter.adds_up else []
         n_promoted = self._n_promoted(beside) + bool(counted)
-        n_new, n_seeds = len(beside) + 1 - n_promoted, len(self._spec.seeds)
-        cost = self._meter.batch(self._course(n_new), n_seeds, starts=not self._n_begun) if n_new else 0.0
+        left = [steps for steps in (self._left_out(resumed), *map(self._resumed.get, beside)) if steps]
+        n_new, n_seeds = len(beside) + 1 - n_promoted - len(left), len(self._spec.seeds)
+        starts = self._n_begun == len(beside)  # nothing has been trained by this process
+        cost = self._meter.batch(self._course(n_new) if n_new else (), n_seeds, starts=starts)
+        if left:
+            course = at_most(self._course(max(len(left), n_trials_of(self._spec))), len(left))
+            cost += self._meter.rest(course, n_seeds, min(left))
         if n_promoted:
             earliest = min(filter(None, [counted, *(self._counted.get(number, 0) for number in beside)]))
             cost += self._meter.rest(self._to_the_end(n_promoted), n_seeds, earliest)
@@ -156,19 +163,31 @@ class Limit:
         n_trials = n_trials_of(self._spec) + n_added
         return with_n_trials(self._spec, n_trials, chooses=self.chooses_finalists)
 
-    def begun(self, number: int, n_seeds: int, counted: int = 0, *, is_baseline: bool = False) -> None:
+    def _left_out(self, resumed: int) -> int:
+        """Return how many environment steps of an interrupted trial cost nothing any more.
+
+        Its time is spent already; its steps are counted when it ends.
+        """
+        return 0 if self._meter.adds_up else resumed
+
+    def begun(
+        self, number: int, n_seeds: int, counted: int = 0, resumed: int = 0, *, is_baseline: bool = False
+    ) -> None:
         """Record that a trial has begun, or continues.
 
         Args:
             number: The trial.
             n_seeds: Its seeds.
             counted: Environment steps that are recorded already. Defaults to 0.
+            resumed: Environment steps of its last report before it was interrupted. Defaults to 0.
             is_baseline: Whether it has the parameters of the baseline, so that it is not pruned to keep the budget.
                 Defaults to False.
         """
         if is_baseline:
             self._baselines.add(number)
         self._counted[number] = counted
+        if left_out := self._left_out(resumed):
+            self._resumed[number] = left_out
         self._n_of_batch = self._n_of_batch + 1 if self._running else 1
         self._running[number] = n_seeds
         self._n_begun += 1
@@ -206,13 +225,16 @@ class Limit:
         n_seeds = len(next(iter(values.values()), ())) or 1
         if not self._together or self._confirming:
             return set()
-        # Promoted trials have made their first steps before.
-        counted_trials = [number for number in self._running if self._counted.get(number, 0) < env_steps]
-        before = sum(self._counted.get(number, 0) for number in counted_trials)
-        self._meter.advanced(self._reached, env_steps, len(counted_trials), n_seeds, before)
-        self._reached = env_steps
-        # Promoted trials are beyond the rungs that they have passed before.
-        left = [number for number in counted_trials if number in values and number not in pruned]
+        # Promoted and interrupted trials have made their first steps before, and passed the rungs there.
+        trained = [
+            number
+            for number in self._running
+            if max(self._counted.get(number, 0), self._resumed.get(number, 0)) < env_steps
+        ]
+        before = sum(self._counted.get(number, 0) for number in trained)
+        self._meter.advanced(self._reached, env_steps, len(trained), n_seeds, before)
+        self._reached = env_steps if trained else 0
+        left = [number for number in trained if number in values and number not in pruned]
         if not self.prunes or len(left) < 2 or self._spec.env_steps == env_steps:
             return set()
         room = self._room - self.reserve
@@ -227,7 +249,9 @@ class Limit:
         others = [number for number in worst_first if number not in self._baselines]
         return set(others[: min(len(left) - keep, len(others) - 1)])
 
-    def plan_confirmation(self, finalists: Sequence[int], *, are_others_confirmed: bool = False) -> StudySpec | None:
+    def plan_confirmation(
+        self, finalists: Sequence[int], *, resumed: int = 0, are_others_confirmed: bool = False
+    ) -> StudySpec | None:
         """Set the further seeds of finalists, and the steps of their runs, for which there is budget.
 
         Runs become longer, up to the horizon, before there are more seeds, and shorter where there is no budget for
@@ -235,6 +259,8 @@ class Limit:
 
         Args:
             finalists: Numbers of the trials, at least one.
+            resumed: Environment steps that the runs of all of them had made before they were interrupted; their length
+                and their seeds remain where there is budget for the rest. Defaults to 0.
             are_others_confirmed: Whether others are confirmed already, whose runs have another length or lack further
                 seeds if these are changed. Defaults to False.
 
@@ -242,17 +268,18 @@ class Limit:
             The study with these numbers; None if there is no budget for a confirmation.
         """
         self._confirming = True
-        is_begun = self._seeds is not None
-        if self._adjusts_length and not is_begun and not are_others_confirmed:
+        is_begun, left_out = self._seeds is not None, self._left_out(resumed)
+        if self._adjusts_length and not is_begun and not are_others_confirmed and not left_out:
             self._set_length(finalists)
         wanted = self._seeds or self._spec.confirm_seeds
         adjusts = self._adjusts_seeds and not is_begun
         least = 1 if adjusts else wanted
-        most = min(MOST_FURTHER * wanted, MOST_SEEDS) if adjusts and not are_others_confirmed else wanted
-        fits = 0
+        grows = adjusts and not are_others_confirmed and not left_out
+        most = min(MOST_FURTHER * wanted, MOST_SEEDS) if grows else wanted
+        steps, fits = self._spec.confirm_budget - left_out, 0
         for n_seeds in range(least, most + 1):
             share = 1.0 if n_seeds <= wanted else self._meter.sure_share
-            if self._confirmation(finalists, n_seeds) > share * self._room:
+            if self._confirmation(finalists, n_seeds, steps) > share * self._room:
                 break
             fits = n_seeds
         if not fits:

@@ -24,7 +24,7 @@ from finder.search.interruption_messages import interrupt_message, outage_messag
 from finder.search.object_resolver import ObjectResolver
 from finder.search.observer import GuardedObserver, Observer
 from finder.search.search_checkpoints import SearchCheckpoints
-from finder.trials.trial import FELL_BEHIND, PAUSED, Outcome, TrialSpec, outcome_attrs
+from finder.trials.trial import FELL_BEHIND, FOR_BUDGET, PAUSED, Outcome, TrialSpec, outcome_attrs
 from studies.analysis.schedules import lineage_of, repeated, shown_params
 from studies.analysis.status import study_status
 from studies.database.fencing import LeaseLostError
@@ -35,6 +35,7 @@ from studies.judging.search_history import is_as_long_as_now
 from studies.population_based.exchange import Perturbation
 from studies.recording.recorder import Recorder
 from studies.schedulers.scheduler import Action
+from studies.spec.attributes import CONFIRMS_ATTR
 from studies.spec.population_rules import exchange_marks, value_steps
 from studies.spec.scheduler_names import canonical_pruner_name, is_population_based, pauses_trials
 from studies.spec.spec import StudySpec
@@ -140,7 +141,10 @@ class Search:
         """Run the next phase of the study or wait for other processes; return whether there was a phase."""
         self.study = self.recorder.refresh()
         if self._limit is not None and self._limit.ended_search:
-            return not self.recorder.n_elsewhere and (self._end_paused(is_over=True) or self._confirm())
+            if self.recorder.n_elsewhere:  # the confirmation needs the trials of workers, which do not know the budget
+                self._limit.check()
+                return self._wait()
+            return self._end_paused(is_over=True) or self._confirm()
         if self.recorder.n_left:
             self._executor.run(self._next_trial, self)
             return True
@@ -199,11 +203,11 @@ class Search:
 
     def _set_confirmation(self, limit: Limit, finalists: Sequence[int]) -> bool:
         """Set the further seeds of finalists, and the steps of their runs, for which there is budget."""
-        others = any(
-            trial.state == TrialState.COMPLETE and is_as_long_as_now(self.spec, trial)
-            for trial in self.study.confirmation_trials()
-        )
-        planned = limit.plan_confirmation(finalists, are_others_confirmed=others)
+        runs = self.study.confirmation_trials()
+        others = any(run.state == TrialState.COMPLETE and is_as_long_as_now(self.spec, run) for run in runs)
+        reached = {run.user_attrs[CONFIRMS_ATTR]: run.last_step or 0 for run in runs if run.state == TrialState.WAITING}
+        least = min(reached.get(number, 0) for number in finalists)
+        planned = limit.plan_confirmation(finalists, resumed=least, are_others_confirmed=others)
         if planned is None:
             return False
         if planned.confirm_seeds != self.spec.confirm_seeds or planned.confirm_env_steps != self.spec.confirm_env_steps:
@@ -251,13 +255,15 @@ class Search:
                 store_seconds(self.study, self._limit.spent)
 
     def _next_trial(self) -> TrialSpec | None:
-        if self._limit is not None and not (
-            self.recorder.n_left and self._limit.allows_trial(self.recorder.next_promotion or 0)
-        ):
-            return None
-        return self._next(self.recorder.ask)
+        resumed = 0
+        if self._limit is not None:
+            resumed = self.recorder.next_resumed
+            promoted = self.recorder.next_promotion or 0
+            if not (self.recorder.n_left and self._limit.allows_trial(promoted, resumed)):
+                return None
+        return self._next(self.recorder.ask, resumed)
 
-    def _next(self, next_ask: Callable[[], Ask | None]) -> TrialSpec | None:
+    def _next(self, next_ask: Callable[[], Ask | None], resumed: int = 0) -> TrialSpec | None:
         while (ask := next_ask()) is not None:
             weights = None if ask.confirms is None else lineage_of(self.study, ask.confirms)
             params, schedule = repeated(ask.params, weights)
@@ -296,8 +302,8 @@ class Search:
             )
             self._seconds_before[trial.number] = ask.wall_seconds
             if self._limit is not None:
-                before = trial.promoted_from or 0
-                self._limit.begun(trial.number, len(trial.seeds), before, is_baseline=ask.is_baseline)
+                before, n_seeds = trial.promoted_from or 0, len(trial.seeds)
+                self._limit.begun(trial.number, n_seeds, before, resumed, is_baseline=ask.is_baseline)
             self._observer.trial_started(trial, shown_params(ask.params, weights))
             return trial
         return None
@@ -341,7 +347,7 @@ class Search:
             return reasons
         self._limit.check()
         behind = self._limit.rung(env_steps, values, set(reasons))
-        return reasons | dict.fromkeys(behind, FELL_BEHIND)
+        return reasons | dict.fromkeys(behind, FOR_BUDGET)
 
     def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:
         return self.recorder.exchange(env_steps, values)
@@ -358,7 +364,8 @@ class Search:
         if outcome.state == "complete":
             self.recorder.completed(number, value, outcome.seed_values, extra)
         elif outcome.state == "pruned":
-            self.recorder.pruned(number, outcome.env_steps, value, outcome.seed_values, extra)
+            by_budget = outcome.reason == FOR_BUDGET
+            self.recorder.pruned(number, outcome.env_steps, value, outcome.seed_values, extra, by_budget=by_budget)
         elif outcome.state == "paused":
             self.recorder.paused(number, outcome.env_steps, outcome.seed_values, extra)
         elif outcome.state == "failed":

@@ -191,7 +191,9 @@ class Group(Callback):
             self.error = error
 
     def add_work(self, seconds: float, steps: int) -> None:
-        """Record the time in which each run has made so many environment steps."""
+        """Record the time in which each run has made so many environment steps, if it has; the first time compiles."""
+        if not steps:
+            return  # a report before its checkpoint
         n_runs = max(1, len(self.trainer.present))
         self.work = Work() if self.work is None else self.work.plus(Work(seconds, steps, steps * n_runs))
 

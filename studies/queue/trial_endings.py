@@ -21,6 +21,10 @@ REASON_CHARACTERS = 1_000
 """Maximum length of a stored reason in characters."""
 
 
+BUDGET = "budget"
+"""Takes the place of the pruner of trials that were pruned to keep the budget of the search."""
+
+
 class TrialEnding(NamedTuple):
     """Ending of a trial.
 
@@ -58,6 +62,13 @@ def pruning(
     extra: Mapping[str, Json] | None = None,
 ) -> TrialEnding:
     """Return the ending of a trial that was pruned after this many environment steps, with this value.
+
+    Args:
+        pruner: Name of the pruner, or `BUDGET`.
+        env_steps: Environment steps of each of its seeds.
+        value: Its value there.
+        seed_values: Value of each seed.
+        extra: Further attributes.
 
     Raises:
         StudyError: If `extra` is not JSON.
@@ -101,7 +112,10 @@ def failure(
 def pruning_reason(pruner: str, env_steps: int, value: float) -> str:
     """Return the reason of a trial that was pruned after this many environment steps, with this value."""
     at = f" with {value:.4g}" if math.isfinite(value) else ""
-    when = f"{at} after {env_steps:,} environment steps (pruner {pruner})"
+    after = f"{at} after {env_steps:,} environment steps"
+    if pruner == BUDGET:
+        return f"there was no budget for all trials, and it was one of the worst{after} (budget)"
+    when = f"{after} (pruner {pruner})"
     if canonical_pruner_name(pruner) == "race":  # it also judges by neighbouring rates, and by their expected drift
         return f"others were expected to end better; it was stopped{when}"
     if pauses_trials(pruner):
@@ -114,7 +128,7 @@ def short_reason(trial: FrozenTrial) -> str:
     if trial.state != TrialState.PRUNED:
         return ""
     reason = str(trial.user_attrs.get(REASON_ATTR, ""))
-    return re.sub(r"(; it was stopped)?( with \S+)? after [\d,]+ environment steps(?= \(pruner)", "", reason)
+    return re.sub(r"(; it was stopped)?( with \S+)? after [\d,]+ environment steps(?= \((?:pruner|budget))", "", reason)
 
 
 def end_of(traceback: str) -> str:

@@ -115,6 +115,11 @@ class TrialQueue:
         return self._source.next_promotion
 
     @property
+    def next_resumed(self) -> int:
+        """Environment steps of the last report of the interrupted trial that `take` returns next; 0 if it is none."""
+        return self._source.next_resumed
+
+    @property
     def is_led_elsewhere(self) -> bool:
         """Return whether another process leads the study."""
         return STUDY in self._leases.leases_of_others()

@@ -80,6 +80,12 @@ class TrialSource:
         return steps[0] if steps else None
 
     @property
+    def next_resumed(self) -> int:
+        """Environment steps of the last report of the interrupted trial that `take` returns next; 0 if it is none."""
+        waiting = self._waiting(self._refresh(self._study.trials()))
+        return next((trial.last_step or 0 for trial in waiting if self._is_interrupted(trial)), 0)
+
+    @property
     def paused(self) -> list[FrozenTrial]:
         """The trials that are paused now."""
         return [trial for trial in self._refresh(self._study.trials()) if self._is_paused(trial)]

@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from studies.database.fencing import LeaseLostError
 from studies.database.records import Ask, EpisodeRecord
 from studies.population_based.exchange import Perturbation
-from studies.queue.trial_endings import TrialEnding, completion, failure, pause, pruning
+from studies.queue.trial_endings import BUDGET, TrialEnding, completion, failure, pause, pruning
 from studies.queue.trial_queue import TakenTrial
 from studies.queue.trial_states import requeue
 from studies.recording.running_study import RunningStudy
@@ -177,6 +177,8 @@ class Recorder(RunningStudy):
         value: float,
         seed_values: Mapping[int, float] | None = None,
         extra: Mapping[str, Json] | None = None,
+        *,
+        by_budget: bool = False,
     ) -> None:
         """Record the end of a pruned trial.
 
@@ -186,6 +188,8 @@ class Recorder(RunningStudy):
             value: Value when it was stopped; recorded as the last intermediate value if it is finite.
             seed_values: Value of each seed at that time; those that are not finite are left out.
             extra: Small JSON attributes.
+            by_budget: Whether it was stopped so that others can end within the budget of the search, not by the pruner.
+                Defaults to False.
 
         Raises:
             StudyError: If the trial is not running or `extra` is not JSON.
@@ -197,7 +201,8 @@ class Recorder(RunningStudy):
                     with self._trials.unless_lost(trial):
                         self._writer.last_report(trial, env_steps, value)
             finally:
-                self._end(number, pruning(self._study.spec.pruner, env_steps, value, seed_values, extra))
+                pruner = BUDGET if by_budget else self._study.spec.pruner
+                self._end(number, pruning(pruner, env_steps, value, seed_values, extra))
 
     def paused(
         self,

@@ -140,3 +140,8 @@ class RunningStudy:
     def next_promotion(self) -> int | None:
         """Environment steps after which the trial was paused that `ask` returns next; None if it is no paused one."""
         return self._queue.next_promotion
+
+    @property
+    def next_resumed(self) -> int:
+        """Environment steps of the last report of the interrupted trial that `ask` returns next; 0 if it is none."""
+        return self._queue.next_resumed

@@ -95,7 +95,8 @@ class RungScheduler(Scheduler):
     A trial reaches a rung with its first report at or after it. It is compared with every trial that has reported at
     that rung and did not fail, including ended ones. Where trials advance together, as in a population, the comparison
     is synchronous whatever the order of calls; where they advance independently, the first ones meet few others and
-    later ones are judged more strictly. A trial whose value is NaN never continues.
+    later ones are judged more strictly. Live searches report finite values only: a trial without one is compared at its
+    next report. A value of NaN never continues.
     """
 
     @abstractmethod

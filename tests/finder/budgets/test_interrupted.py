@@ -1,0 +1,92 @@
+"""Tests of the limit of a search whose interrupted trials continue: what they have trained costs nothing any more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from finder.budgets.cost import RECORDING, Costs
+from finder.budgets.limit import Limit
+from finder.budgets.meters import StepMeter, TimeMeter
+from finder.trials.speed import Speed
+from studies.spec.spec import StudySpec
+
+SPEED = Speed(n_runs=1, start_seconds=2.0, shared_seconds=0.0, run_seconds=0.001 / (1 + RECORDING))
+
+
+def spec(**fields: Any) -> StudySpec:
+    rows = [{"learning_rate": 10.0**-k} for k in range(1, 9)]
+    given: dict[str, Any] = {
+        "name": "s", "agents": ["ppo"], "env": "CartPole-v1", "trials": rows, "env_steps": 1_000, "n_reports": 10,
+        "seeds": [0], "pruner": "race", "confirm": 0,
+    }  # fmt: skip
+    return StudySpec(**{**given, **fields})
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def time_meter(seconds: float, clock: Clock) -> TimeMeter:
+    """Return a meter of runs whose steps take 1 ms each, after 2 s of compilation."""
+    costs = Costs(speeds={"ppo": SPEED}, n_processes=1, n_cores=1, together=True, own_processes=False)
+    return TimeMeter(seconds, costs, clock=clock)
+
+
+def n_begun(limit: Limit, resumed: int) -> int:
+    """Begin up to four trials, and return how many fitted."""
+    for number in range(4):
+        if not limit.allows_trial(resumed=resumed):
+            return number
+        limit.begun(number, 1, resumed=resumed)
+    return 4
+
+
+@pytest.mark.parametrize(("seconds", "n"), [(3.75, 4), (3.65, 3), (3.4, 2), (2.45, 0)])
+def test_trials_that_continue_are_priced_from_their_last_report(seconds: float, n: int) -> None:
+    # 2 s of compilation. Of eight trials, four train from step 500 to 700, and three of them to 1,000.
+    assert n_begun(Limit(spec(), time_meter(seconds, Clock()), together=True), resumed=500) == n
+
+
+def test_steps_of_trials_that_continue_are_counted_when_they_end() -> None:
+    assert n_begun(Limit(spec(), StepMeter(4_000), together=True), resumed=500) == 4
+    assert n_begun(Limit(spec(), StepMeter(1_700), together=True), resumed=500) == 1
+
+
+def test_reports_before_the_checkpoint_say_nothing_about_the_speed() -> None:
+    clock = Clock()
+    meter = time_meter(60.0, clock)
+    limit = Limit(spec(), meter, together=True)
+    assert n_begun(limit, resumed=500) == 4
+    values = {number: {0: float(number)} for number in range(4)}
+    for mark in (100, 200, 300, 400, 500):  # at once, from the checkpoint
+        assert limit.rung(mark, values, set()) == set()
+    clock.now += 5.0
+    limit.rung(700, values, set())  # contains the compilation
+    assert meter.correction == 1.0
+    clock.now += 0.8
+    limit.rung(800, values, set())  # 4 trials of 100 steps were expected to take 0.4 s
+    assert meter.correction == pytest.approx((2.0 + 0.8) / (2.0 + 0.4))
+
+
+@pytest.mark.parametrize(("resumed", "n_seeds"), [(0, 1), (600, 2), (700, 3), (900, 3)])
+def test_confirmation_keeps_the_further_seeds_that_can_be_trained_to_the_end(resumed: int, n_seeds: int) -> None:
+    # Two finalists on three seeds: 6 s from the beginning, 1.8 s from step 700 on.
+    limit = Limit(spec(confirm=2, confirm_seeds=3), time_meter(2.0, Clock()), together=True)
+    planned = limit.plan_confirmation([3, 4], resumed=resumed)
+    assert planned is not None
+    assert planned.confirm_seeds == n_seeds
+
+
+def test_confirmation_in_steps_counts_its_runs_whole() -> None:
+    limit = Limit(spec(confirm=2, confirm_seeds=3), StepMeter(2_000), together=True)
+    planned = limit.plan_confirmation([3, 4], resumed=900)
+    assert planned is not None
+    assert planned.confirm_seeds == 1
