@@ -149,7 +149,7 @@ class BudgetedSearch:
         ]
         fewer = [f"{counted(now, word)} instead of {before}" for now, before, word in pairs if now < before]
         if asked.baseline is not None and spec.baseline is None:
-            fewer.append("no comparison with the present values")
+            fewer.append("no baseline")
         if not fewer:
             return ""
         assert spec.env_steps is not None

@@ -45,7 +45,7 @@ whole long run; the last one for those that are too small for any runs of the ot
 cost these lead to the best picks: at equal length of runs three seeds are hardly better than one, and finalists in runs
 of twice the length are as good as a whole search of this length (benchmarks/results/designs.md). Where the budget is
 not enough for that, one further seed in the whole long run is better than two in a half of it: what learns fast leads
-in short runs. Beside good present values, picks of the latter are worse than these by more than 2% of the range in 14%
+in short runs. Beside a good baseline, picks of the latter are worse than these by more than 2% of the range in 14%
 of the searches, those of the former in 0.5% (benchmarks/results/baselines.md)."""
 
 _OF_ONE_LENGTH: tuple[tuple[float, dict[str, Any]], ...] = (

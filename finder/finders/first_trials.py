@@ -95,7 +95,7 @@ def _searched(
 
 
 def with_current_params(study: StudySpec, current: Mapping[str, Any], agent: AgentSpec) -> StudySpec:
-    """Return a study whose last first trial has the present values of the agent, unless they are among the others.
+    """Return a study whose last first trial has the values of the agent itself, unless they are among the others.
 
     If the search space contains these values, and they are certainly tried, they are the baseline of the study.
 
@@ -115,7 +115,7 @@ def with_current_params(study: StudySpec, current: Mapping[str, Any], agent: Age
 
 
 def _is_present(current: Mapping[str, Any], agent: AgentSpec, spaces: Mapping[str, Space]) -> bool:
-    """Return whether a result of `current_params` has all present values of an agent unchanged.
+    """Return whether a result of `current_params` has all values of an agent unchanged.
 
     A range on a log axis cannot contain 0, for which its lower end stands if it is `NEGLIGIBLE`.
     """

@@ -145,7 +145,7 @@ def tuned_trial(agent: AgentSpec, spaces: Mapping[str, Space], current: Mapping[
     Args:
         agent: The agent, with the fixed hyperparameters of the study.
         spaces: Search space.
-        current: Its present values, for searched hyperparameters that were not tuned (`current_params`).
+        current: Its own values, for searched hyperparameters that were not tuned (`current_params`).
 
     Raises:
         ConfigurationError: There are no tuned values, or none of them is searched.

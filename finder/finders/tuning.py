@@ -128,7 +128,7 @@ def tune(
         sampler_kwargs: Arguments of the sampler.
         first: Parameter sets that are tried before the sampler proposes any, in this order; the sampler completes those
             that lack a parameter. ``"zoo"`` stands for the values that rl-baselines3-zoo tuned for the agent and the
-            environment, completed by those of the agent. The agent with its present values is tried after all first
+            environment, completed by those of the agent. The agent with its own values is tried after all first
             trials, to the end, and the pick is compared with it. Defaults to ``"zoo"`` where there are such values and
             the space is the default one, without a warm start, a plan or population-based training. Such a space is
             widened by the tuned values, whatever is tried first (`finder.finders.tuned_values.widened`); ``()`` is for

@@ -79,7 +79,7 @@ class StudyOptions(TypedDict, total=False):
         pruner_kwargs: Arguments of the pruner.
         n_reports: Number of intermediate values of a trial.
         confirm: Number of the best trials that are repeated on further seeds after the search. Defaults to 3, within a
-            budget of the whole search to 2 to 16. `tune` confirms the present values of the agent beside them.
+            budget of the whole search to 2 to 16. `tune` confirms the baseline beside them.
         confirm_seeds: Number of further seeds. Defaults to 5.
         confirm_env_steps: Environment steps of each of these runs. If they are longer than those of the search, they
             choose the pick alone, and its value is that of the longer runs. Defaults to as many as in the search.

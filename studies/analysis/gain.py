@@ -1,4 +1,4 @@
-"""The gain of a pick over the present values of the agent, as a line of text."""
+"""The gain of a pick over the baseline, which has the agent's own settings, as a line of text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from studies.judging.baseline import BaselineComparison
 from studies.words import interval_text, number_text
 
-OWN = "the present values of the agent"
+OWN = "the agent's own settings"
 
 
 def gain_line(compared: BaselineComparison) -> str:
@@ -16,15 +16,15 @@ def gain_line(compared: BaselineComparison) -> str:
         at = "" if compared.left_at is None else f" at {compared.left_at:,} environment steps"
         there = f", with {number_text(compared.value)} where the pick had {number_text(compared.pick_value)}"
         known = at and math.isfinite(compared.value) and math.isfinite(compared.pick_value)
-        ended = "were pruned" if compared.state == "pruned" else "failed"
+        ended = "was pruned" if compared.state == "pruned" else "failed"
         where = " on further seeds" if compared.confirmed else ""
-        return f"{OWN} (#{compared.trial}) {ended}{where}{at}{there if known else ''}"
+        return f"the baseline (#{compared.trial}, {OWN}) {ended}{where}{at}{there if known else ''}"
     if compared.is_pick:
-        return f"these are {OWN}: no other trial was shown to be better"
+        return f"this is the baseline, {OWN}: no other trial was shown to be better"
     if math.isnan(compared.low):
         between = ""
     else:
         may_be_none = ", so there may be none" if compared.low <= 0 else ""
         between = f"; expected {interval_text(compared.low, compared.high)} (95%){may_be_none}"
     where = "" if compared.confirmed else " in the search"
-    return f"gain over {OWN} (#{compared.trial}){where}: {number_text(compared.gain)}{between}"
+    return f"gain over the baseline (#{compared.trial}, {OWN}){where}: {number_text(compared.gain)}{between}"

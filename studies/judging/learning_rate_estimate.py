@@ -42,7 +42,7 @@ class LearningRateEstimate:
 
     Attributes:
         name: Parameter: `learning_rate`, or that of one optimizer such as `actor.learning_rate`.
-        suggested: Rate to use: `tested`, corrected for the length of the long run. That of present values that remain
+        suggested: Rate to use: `tested`, corrected for the length of the long run. That of a baseline that remains
             the pick on a single further seed is not corrected.
         tested: Rate of the recommended trial.
         low: Lower end of the 95% interval of the best rate.

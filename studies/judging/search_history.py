@@ -148,11 +148,11 @@ def n_finalists(spec: StudySpec, n_trials: int) -> int:
 
 
 def finalists_text(spec: StudySpec, n_trials: int) -> str:
-    """Return what is confirmed as text: `the best 3`, or `the best 3 and the present values`; "" if nothing is."""
+    """Return what is confirmed as text: `the best 3`, or `the best 3 and the baseline`; "" if nothing is."""
     n = n_finalists(spec, n_trials)
     if spec.baseline is None or not n:
         return the_best(n) if n else ""
-    return f"{the_best(n - 1)} and the present values"
+    return f"{the_best(n - 1)} and the baseline"
 
 
 def is_as_long_as_now(spec: StudySpec, confirmation: FrozenTrial) -> bool:

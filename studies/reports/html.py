@@ -158,9 +158,9 @@ def _comparison(entry: Ranked, pick: Ranked | None, direction: Direction) -> str
 
 
 def _params(study: OpenStudy, entry: Ranked) -> str:
-    """Return the parameters of a trial, and whether they are the present values of the agent."""
+    """Return the parameters of a trial, and whether they are those of the baseline."""
     text = _text(params_text(dict(entry.params)))
-    return f"{text} <em>(present values)</em>" if entry.params == study.spec.baseline else text
+    return f"{text} <em>(baseline)</em>" if entry.params == study.spec.baseline else text
 
 
 def _best_probability(entry: Ranked) -> str:

@@ -17,6 +17,7 @@ from studies.simulation.proposals import PlannedProposals, SampledProposals
 from studies.simulation.run_table import RunTable
 from studies.simulation.simulated_search import Proposals, SimulatedSearch, simulate
 from studies.spaces.spaces import Json
+from studies.spec.scheduler_names import canonical_pruner_name
 
 SEARCH_PART = 0.7
 """Part of a budget that is spent before the finalists are run again, if it does not pay for all wanted runs."""
@@ -151,11 +152,14 @@ POLICIES: Mapping[str, SearchPolicy] = {
 
 
 def make_policy(name: str) -> SearchPolicy:
-    """Return the policy with a name.
+    """Return the policy with a name, which may be any name of its pruner: `halving`, `successive-halving` and `sha`.
 
     Raises:
         StudyError: If there is none; names the nearest.
     """
-    if name not in POLICIES:
+    pruner = canonical_pruner_name(name)
+    same = [own for own, each in POLICIES.items() if each.pruner == pruner != "none"]
+    known = name if name in POLICIES else next(iter(same), None)
+    if known is None:
         raise StudyError(f"there is no search policy {name!r}. {nearest(name, POLICIES)}")
-    return POLICIES[name]
+    return POLICIES[known]

@@ -98,7 +98,7 @@ class StudySpec(CheckedModel):
         callbacks: Factories of the callbacks of each run, as `module:Class` or `file.py:Class`. Defaults to none.
         first: Parameter sets that are tried before the sampler proposes any; the sampler completes partial ones.
             Excludes a plan or a grid. Defaults to none.
-        baseline: The present values of the agent, as one of `first` or of the plan. The recommendation is compared with
+        baseline: The values of the agent itself, as one of `first` or of the plan. The recommendation is compared with
             their trial, which is not pruned, and confirmed too (`studies.judging.baseline`). Defaults to none.
         warm_start: Finished trials of another study that inform the sampler (`studies.analysis.warm_start`). Excludes a
             plan or a grid. Defaults to none.

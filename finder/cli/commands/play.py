@@ -57,7 +57,7 @@ def play(  # noqa: PLR0917 - a command's flags
         int | None,
         typer.Option(
             min=1,
-            help="Cut episodes off after so many steps (default: the environment's time limit; without one ten times "
+            help="Truncate episodes after so many steps (default: the environment's time limit; without one ten times "
             "the mean episode of training, at least 1,000).",
             show_default=False,
         ),

@@ -32,7 +32,7 @@ def replay(  # noqa: PLR0917 - a command's flags
         list[str] | None,
         typer.Option(
             help="race, default, sequential-test, keep-top, halving, hyperband, asha, median, percentile, tpe-median, "
-            "grid or random; may be repeated."
+            "grid or random; may be repeated (default race)."
         ),
     ] = None,
     budget: Annotated[

@@ -185,7 +185,7 @@ def dashboard(
     tls_key: TlsKey = None,
     insecure: Insecure = False,
 ) -> int:
-    """Open the studies in optuna-dashboard, with Finder's figures, until Ctrl-C."""
+    """Serve optuna-dashboard with Finder's figures, and print its address, until Ctrl-C."""
     from studies.servers.dashboard import serve
     from studies.storage.access import Access
 

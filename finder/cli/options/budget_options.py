@@ -21,9 +21,9 @@ Minutes = Annotated[
     typer.Option(
         metavar="MINUTES",
         callback=_finite,
-        help="Time of the whole search, confirmation included. The steps of each run are chosen to fit; with "
-        "--env-steps, the number of a sampler's trials is. Seeds, trials and confirmations are reduced before runs "
-        "become too short, and finalists get longer runs.",
+        help="Time of the whole search, confirmation included. The steps of each run are chosen to fit, and in place "
+        "of those of a file; with --env-steps, the number of a sampler's trials is. Seeds, trials and confirmations "
+        "are reduced before runs become too short, and finalists get longer runs.",
         show_default=False,
         rich_help_panel=_BUDGET,
     ),
@@ -52,8 +52,8 @@ Confirm = Annotated[
     int | None,
     typer.Option(
         min=0,
-        help="How many of the best are run again on further seeds at the end; tune: beside the present values of the "
-        "agent (default 3; with --minutes 2 to 16; agents: 0).",
+        help="Number of best trials that are run again on further seeds (default 3; with --minutes 2 to 16; agents: "
+        "0). tune confirms the baseline, the agent's own settings, beside them.",
         show_default=False,
         rich_help_panel=_BUDGET,
     ),

@@ -217,8 +217,8 @@ class SearchOptions:
         typer.Option(
             min=1,
             metavar="STEPS",
-            help="Environment steps of the long run that the pick is for. Up to 100,000, runs are as long by default; "
-            "beyond, runs are shorter and the learning rate is corrected.",
+            help="Environment steps of the long run that the pick is for. Runs are as long by default up to 100,000; "
+            "beyond, they are shorter. A learning rate that is searched alone (lr, opt) is corrected for it.",
             show_default=False,
             rich_help_panel=_BUDGET,
         ),

@@ -85,14 +85,14 @@ def test_clear_winner_is_safe() -> None:
 @pytest.mark.parametrize(
     ("values", "options", "line"),
     [
-        ((15.0, 10.0, 100.0, 20.0, 18.0), {}, r"gain over .*\(#1\): 90; expected 8[89]\.?\d* to 91\.?\d* \(95%\)$"),
-        ((0.0, 10.0, 100.0, 20.0, 0.0), {"confirm": 0}, r"gain over .*\(#1\) in the search: 90; expected "),
+        ((15.0, 10.0, 100.0, 20.0, 18.0), {}, r"gain over .*\(#1, .*\): 90; expected 8[89]\.?\d* to 91\.?\d* \(95%\)$"),
+        ((0.0, 10.0, 100.0, 20.0, 0.0), {"confirm": 0}, r"gain over .*\(#1, .*\) in the search: 90; expected "),
         ((0.0, 99.0, 100.0, 20.0, 0.0), {"spread": 9.0}, r": 1; expected -\d.* to \d.* \(95%\), so there may be none$"),
-        ((0.0, 100.0, 10.0, 20.0, 0.0), {}, r"^these are the present values of the agent: no other trial was"),
-        ((0.0, None, 10.0, 20.0, 0.0), {}, r"^the present values of the agent \(#1\) failed$"),
+        ((0.0, 100.0, 10.0, 20.0, 0.0), {}, r"^this is the baseline, the agent's own settings: no other trial was"),
+        ((0.0, None, 10.0, 20.0, 0.0), {}, r"^the baseline \(#1, the agent's own settings\) failed$"),
     ],
 )
-def test_gain_over_the_present_values_has_a_line(values: Values, options: Any, line: str) -> None:
+def test_gain_over_the_baseline_has_a_line(values: Values, options: Any, line: str) -> None:
     spread = options.pop("spread", 1.0)
     found = conclusion(finished_study(spec_of(baseline={"learning_rate": 1e-4}, **options), values, spread=spread))
     assert re.search(line, found.gain), found.gain
@@ -100,7 +100,7 @@ def test_gain_over_the_present_values_has_a_line(values: Values, options: Any, l
     assert found.to_json()["baseline"]["trial"] == 1
 
 
-def test_present_values_that_were_pruned_have_the_value_of_the_pick_beside_theirs() -> None:
+def test_a_baseline_that_was_pruned_has_the_value_of_the_pick_beside_its_own() -> None:
     study = open_study(spec_of(baseline={"learning_rate": 1e-5}, confirm=0, pruner="race"))
     with Recorder(study) as recorder:
         for value in (10.0, 480.0, 490.0, 485.0, 20.0):
@@ -112,9 +112,8 @@ def test_present_values_that_were_pruned_have_the_value_of_the_pick_beside_their
                 recorder.pruned(ask.number, 500, value, seeds)
             else:
                 recorder.completed(ask.number, value + 9.0, seeds)
-    expected = (
-        "the present values of the agent (#0) were pruned at 500 environment steps, with 10 where the pick had 490"
-    )
+    own = "the baseline (#0, the agent's own settings)"
+    expected = f"{own} was pruned at 500 environment steps, with 10 where the pick had 490"
     assert conclusion(study).gain == expected
 
 

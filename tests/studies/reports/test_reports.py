@@ -430,9 +430,11 @@ class TestHtml:
                 recorder.completed(recorder.ask().number, value, {0: value, 1: value + 1})  # type: ignore[union-attr]
         text = report_html(opened)
         assert f"<p>{html.escape(conclusion(opened).gain)}</p>" in text
-        assert conclusion(opened).gain.startswith("gain over the present values of the agent (#0) in the search: 8; ")
-        assert "learning_rate 1e-3 <em>(present values)</em></td>" in text
-        assert text.count("<em>(present values)</em>") == 1
+        assert conclusion(opened).gain.startswith(
+            "gain over the baseline (#0, the agent's own settings) in the search: 8; "
+        )
+        assert "learning_rate 1e-3 <em>(baseline)</em></td>" in text
+        assert text.count("<em>(baseline)</em>") == 1
 
     @pytest.mark.slow
     def test_configuration_is_included_as_json(self, study: OpenStudy) -> None:

@@ -229,3 +229,14 @@ def test_race_beats_random_search_under_noise():
 def test_unknown_policy_suggests_the_nearest_name():
     with pytest.raises(StudyError, match="race"):
         make_policy("rase")
+
+
+@pytest.mark.parametrize("name", ["successive-halving", "sha", "SuccessiveHalvingPruner"])
+def test_policy_has_the_names_of_its_pruner(name: str) -> None:
+    assert make_policy(name) is make_policy("halving")
+
+
+@pytest.mark.parametrize("name", ["none", "nop", "halvin"])
+def test_other_names_are_no_policies(name: str) -> None:
+    with pytest.raises(StudyError, match="there is no search policy"):
+        make_policy(name)

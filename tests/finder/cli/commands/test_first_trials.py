@@ -42,7 +42,7 @@ def test_given_sets_are_the_first_trials_and_the_sampler_completes_them(trains: 
     assert two == {"learning_rate": 0.05, "gain": 2.0, "kind": "b"}
     assert three == {"learning_rate": 1e-2, "gain": 1.0, "kind": "a"}, "the agent with its present values"
     assert four not in (one, two, three)
-    assert "\ngain over the present values of the agent (#2) in the search: 1.04" in ran.out
+    assert "\ngain over the baseline (#2, the agent's own settings) in the search: 1.04" in ran.out
     again = trains(*words, *first, "--first", "gain=0.25", "--n-trials", "6")
     assert again.code == 0, again.err
     more = params_of(trains, "s")
