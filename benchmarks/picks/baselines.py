@@ -1,8 +1,8 @@
-"""Is the pick of a small budget better than the present values of the agent? Designs of a search beside a baseline.
+"""Is the pick of a small budget better than the baseline? Designs of a search beside a baseline.
 
     python -m benchmarks.picks.baselines  # results/baselines.md, from the tables of 40 seeds; five minutes
 
-A search of few minutes pays for a few long runs only. It compares its best trials with the present values of the agent,
+A search of few minutes pays for a few long runs only. It compares its best trials with the baseline, the agent's own settings,
 the baseline, in longer runs than those of the search. Each design is replayed as in `designs.py`; one of its trials is
 the baseline, which is a good rate of Adam (3.2e-4, near the default of the agents) or a bad one (3.2e-5). Judged on 25
 unseen seeds, in runs of the longest length.
@@ -135,7 +135,7 @@ def main() -> None:
     arguments = parser.parse_args()
     tables = {name: [RunTable.read(path) for path in files(name)] for name in available()}
     lines = [
-        "# Picks beside the present values",
+        "# Picks beside a baseline",
         "",
         f"Made by `python -m benchmarks.picks.baselines` over {', '.join(tables)}; {arguments.replays} replays of "
         "each. Trials have one seed and race; the finalists, and the baseline beside them, run longer on further "
