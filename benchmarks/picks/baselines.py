@@ -2,8 +2,8 @@
 
     python -m benchmarks.picks.baselines  # results/baselines.md, from the tables of 40 seeds; five minutes
 
-A search of few minutes pays for a few long runs only. It compares its best trials with the baseline, the agent's own settings,
-the baseline, in longer runs than those of the search. Each design is replayed as in `designs.py`; one of its trials is
+A search of few minutes pays for a few long runs only. It compares its best trials with the baseline, the agent's own
+settings, in longer runs than those of the search. Each design is replayed as in `designs.py`; one of its trials is
 the baseline, which is a good rate of Adam (3.2e-4, near the default of the agents) or a bad one (3.2e-5). Judged on 25
 unseen seeds, in runs of the longest length.
 
