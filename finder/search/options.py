@@ -179,6 +179,11 @@ def make_spec(
         raise ConfigurationError(f"{chosen['pruner']} changes numbers during training: use it with tune, not {kind}.")
     if "strategy" in chosen:
         chosen["strategy"] = str(StrategySpec.of(chosen["strategy"]))
+    if fields.get("trials") and "seed" in options:
+        raise ConfigurationError(
+            f"seed is {options['seed']}, but the trials of this search are planned, so that no sampler has a seed: "
+            "leave it out, and choose the seeds of runs by seeds (--seeds 10,11,12)."
+        )
     varied = {
         *(name for name, space in fields.get("params", {}).items() if not space.when),
         *(options.get("fixed") or {}),

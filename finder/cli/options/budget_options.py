@@ -52,8 +52,7 @@ Confirm = Annotated[
     int | None,
     typer.Option(
         min=0,
-        help="Number of best trials that are run again on further seeds (default 3; with --minutes 2 to 16; agents: "
-        "0). tune confirms the baseline, the agent's own settings, beside them.",
+        help="Number of best trials that are run again on further seeds.",
         show_default=False,
         rich_help_panel=_BUDGET,
     ),

@@ -14,6 +14,7 @@ import typer
 
 from finder.cli.options import values
 from finder.cli.options.budget_options import Confirm, ConfirmEnvSteps, ConfirmSeeds, DryRun, Minutes, TotalEnvSteps
+from finder.cli.options.command_help import has_option, with_own_help
 from finder.cli.options.expert_options import Expert, Pretrain, Reward, from_expert
 from finder.cli.options.scheduler_options import Scheduler, SchedulerKwargs
 from studies.defaults import DEFAULT_STORAGE
@@ -194,9 +195,7 @@ class SearchOptions:
         list[str] | None,
         typer.Option(
             metavar="METRIC",
-            help="What runs are compared by: return, greedy-return (the default of sac, td3 and ddpg), auc, "
-            "steps-to:RETURN, success-rate, custom:NAME, or loss (default for a range test of a built-in agent). Up to "
-            "three give a Pareto front (tune and agents only).",
+            help="What runs are compared by.",
             show_default=False,
             rich_help_panel=_WHAT,
         ),
@@ -205,7 +204,7 @@ class SearchOptions:
         int | None,
         typer.Option(
             min=1,
-            help="Environment steps of each run (default 50,000; opt 30,000).",
+            help="Environment steps of each run.",
             show_default=False,
             rich_help_panel=_BUDGET,
         ),
@@ -231,7 +230,7 @@ class SearchOptions:
         str | None,
         typer.Option(
             metavar="N or LIST",
-            help="Seeds of each trial: how many (default 3; --minutes: 1 to 3; pbt or pb2: 1), or which: 0,1,2.",
+            help="Seeds of each trial: how many, or which: 0,1,2.",
             show_default=False,
             rich_help_panel=_BUDGET,
         ),
@@ -245,7 +244,7 @@ class SearchOptions:
         int | None,
         typer.Option(
             min=0,
-            help="Seed of the sampler, or first seed of a range test (default 0).",
+            help="Seed of the search (default 0).",
             show_default=False,
             rich_help_panel=_STUDY,
         ),
@@ -356,16 +355,18 @@ def drop_none(**given: Any) -> dict[str, Any]:
 
 
 def with_search_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the flags of `SearchOptions` to a command, which receives them as its argument `options`."""
+    """Add the flags of `SearchOptions` that a command has to it, which receives them as its argument `options`."""
+    name = command.__name__
     hints = get_type_hints(SearchOptions, include_extras=True)
     shared = [
         inspect.Parameter(
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
-            annotation=hints[field.name],
+            annotation=with_own_help(name, field.name, hints[field.name]),
         )
         for field in dataclasses.fields(SearchOptions)
+        if has_option(name, field.name)
     ]
     own = [
         parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)

@@ -14,8 +14,7 @@ Scheduler = Annotated[
         "--scheduler",
         "--pruner",
         metavar="NAME",
-        help="Stops trials that perform worse: race (lr, opt), median (tune), hyperband, ..., none (agents); asha "
-        "pauses and promotes them; pbt, pb2 (tune): population-based training.",
+        help="Stops trials that perform worse.",
         show_default=False,
         rich_help_panel=_STUDY,
     ),

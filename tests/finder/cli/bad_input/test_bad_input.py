@@ -94,6 +94,8 @@ MISTAKES = {
         ("opt", *PPO, "--rates", "1e-3", "--n-rates", "3"),
         "n_rates is 3, but the rates are given",
     ),
+    "a seed of no sampler": (("lr", *PPO, "--seed", "3"), "no sampler has a seed"),
+    "a seed of optimizers": (("opt", *PPO, "--seed", "3"), "No such option: --seed"),
     "a population of single runs": (
         ("lr", *PPO, "--executor", "process", "--population", "4"),
         "population is 4, but with the executor 'process' each run is trained by itself",
