@@ -25,6 +25,10 @@ _LENGTHENED, _SHORTENED = 0.9, 0.97
 longer runs there is a confirmation, so less is risked for them."""
 
 
+_FASTEST = 0.5
+"""Least cost of further seeds, as a multiple of the estimate."""
+
+
 class BudgetSpent(KeyboardInterrupt):
     """The budget of the whole search is spent: running trials stop, and wait in the study."""
 
@@ -76,6 +80,7 @@ class Limit:
         self._n_of_batch = 0
         self._is_spent = False
         self._seeds: int | None = None  # further seeds of the confirmation that has begun
+        self._confirmation_began = (0.0, 0.0)  # what was spent when its newest runs began, and their estimated cost
         self._values: dict[int, float] = {}  # of completed trials of the search
         self._baselines: set[int] = set()  # trials with the parameters of the baseline
         self._relative: dict[int, tuple[float, int]] = {}  # trial -> relative time, and environment steps of its seeds
@@ -285,7 +290,32 @@ class Limit:
         if not fits:
             return None
         self._seeds = fits
+        self._confirmation_began = (self._meter.spent(), self._confirmation(finalists, fits, steps))
         return self._spec.model_copy(update={"confirm_seeds": fits})
+
+    def further_seeds(self, finalists: Sequence[int]) -> StudySpec | None:
+        """Add further seeds for which there is still budget when the confirmation has ended.
+
+        They are priced by what the runs before them have cost.
+
+        Args:
+            finalists: Numbers of the confirmed trials, at least one.
+
+        Returns:
+            The study with the new number of further seeds; None if there is no budget for another one.
+        """
+        if self._seeds is None or not self._adjusts_seeds:
+            return None
+        began, estimated = self._confirmation_began
+        factor = max(_FASTEST, (self._meter.spent() - began) / estimated)
+        room = self._meter.sure_share * self._room
+        most = min(MOST_FURTHER * self._spec.confirm_seeds, MOST_SEEDS) - self._seeds
+        n = largest_within(lambda n: factor * self._confirmation(finalists, n), room, 1, most) if most > 0 else None
+        if n is None:
+            return None
+        self._seeds += n
+        self._confirmation_began = (self._meter.spent(), self._confirmation(finalists, n))
+        return self._spec.model_copy(update={"confirm_seeds": self._seeds})
 
     def _set_length(self, finalists: Sequence[int]) -> None:
         """Set the steps of the runs that confirm, at least as many as those of the search."""

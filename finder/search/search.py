@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 
 from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import restriction
@@ -190,8 +190,8 @@ class Search:
             return self._wait()  # the leading process may extend the search
         if begins:
             self._choose_finalists()
-        finalists = self.recorder.to_confirm()
-        if finalists and self._limit is not None and not self._set_confirmation(self._limit, finalists):
+        finalists = self._to_confirm()
+        if finalists is None:
             return False
         if begins:
             store_confirmed_budget(self.study)
@@ -201,13 +201,30 @@ class Search:
         self._executor.run(lambda: self._next(self.recorder.ask_confirmation), self)
         return True
 
-    def _set_confirmation(self, limit: Limit, finalists: Sequence[int]) -> bool:
-        """Set the further seeds of finalists, and the steps of their runs, for which there is budget."""
+    def _to_confirm(self) -> Sequence[int] | None:
+        """Return the finalists to run now, whose seeds and steps are set for the budget; None if there is none left."""
+        finalists, limit = self.recorder.to_confirm(), self._limit
+        if limit is None:
+            return finalists
         runs = self.study.confirmation_trials()
-        others = any(run.state == TrialState.COMPLETE and is_as_long_as_now(self.spec, run) for run in runs)
+        done = [run for run in runs if run.state == TrialState.COMPLETE and is_as_long_as_now(self.spec, run)]
+        if finalists:
+            return (
+                finalists if self._set_confirmation(limit, finalists, runs, are_others_confirmed=bool(done)) else None
+            )
+        if done and not self.recorder.n_elsewhere:
+            planned = limit.further_seeds(sorted({run.user_attrs[CONFIRMS_ATTR] for run in done}))
+            if planned is not None:
+                self._set_counts(confirm_seeds=planned.confirm_seeds)
+        return self.recorder.to_confirm()
+
+    def _set_confirmation(
+        self, limit: Limit, finalists: Sequence[int], runs: Sequence[FrozenTrial], *, are_others_confirmed: bool
+    ) -> bool:
+        """Set the further seeds of finalists, and the steps of their runs, for which there is budget."""
         reached = {run.user_attrs[CONFIRMS_ATTR]: run.last_step or 0 for run in runs if run.state == TrialState.WAITING}
         least = min(reached.get(number, 0) for number in finalists)
-        planned = limit.plan_confirmation(finalists, resumed=least, are_others_confirmed=others)
+        planned = limit.plan_confirmation(finalists, resumed=least, are_others_confirmed=are_others_confirmed)
         if planned is None:
             return False
         if planned.confirm_seeds != self.spec.confirm_seeds or planned.confirm_env_steps != self.spec.confirm_env_steps:

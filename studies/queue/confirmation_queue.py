@@ -53,12 +53,15 @@ class ConfirmationQueue:
         The results of confirmed finalists may add another one: call this again when they have ended. Requires the
         planning lease: waiting confirmations that are not needed any more are ended.
         """
+        runs = self._study.confirmation_trials()
         running = {
             trial.user_attrs[CONFIRMS_ATTR]
-            for trial in self._study.confirmation_trials()
+            for trial in runs
             if trial.state == TrialState.RUNNING and is_as_long_as_now(self._study.spec, trial)
         }
-        started = {*running, *self._started.values()}
+        # Confirmations that failed here are not retried; those that were completed may get more seeds.
+        complete = {trial.number for trial in runs if trial.state == TrialState.COMPLETE}
+        started = {*running, *(own for number, own in self._started.items() if number not in complete)}
         asked = unconfirmed(self._study)
         finalists = {finalist.number for finalist, _ in asked}
         for trial in self._waiting():

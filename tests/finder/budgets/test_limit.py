@@ -408,3 +408,40 @@ def test_fewer_finalists_than_suit_a_plan_grow_with_further_trials_too() -> None
     fewest = spec(pruner="none", n_trials=8, confirm=2, confirm_seeds=1, env_steps=100, **space)
     few = Limit(fewest, StepMeter(100_000), together=True, chooses_trials=True, chooses_finalists=True)
     assert [few.n_finalists(n) for n in (8, 23, 24, 40)] == [2, 2, 3, 5]
+
+
+class TestFurtherSeeds:
+    """Budget that is left when a confirmation has ended goes to more seeds."""
+
+    def limit(self, clock: Clock, seconds: float, **fields: Any) -> Limit:
+        # Two finalists of 1,000 steps: 2 s for each further seed; more of them than planned take 80% of what is left.
+        return Limit(spec(confirm=2, confirm_seeds=3), time_meter(seconds, clock), together=True, **fields)
+
+    @pytest.mark.parametrize(("took", "n_seeds"), [(8.0, 5), (4.0, 9), (12.0, None)])
+    def test_they_are_priced_by_the_runs_before(self, took: float, n_seeds: int | None) -> None:
+        clock = Clock()
+        limit = self.limit(clock, 11.0)
+        planned = limit.plan_confirmation([0, 1])
+        assert planned is not None
+        assert planned.confirm_seeds == 4, "8 s are within 80% of 11 s"
+        clock.now += took
+        more = limit.further_seeds([0, 1])
+        assert (None if more is None else more.confirm_seeds) == n_seeds
+
+    def test_there_are_at_most_four_times_as_many_as_planned(self) -> None:
+        clock = Clock()
+        limit = self.limit(clock, 1_000.0)
+        planned = limit.plan_confirmation([0, 1])
+        assert planned is not None
+        assert planned.confirm_seeds == 12
+        clock.now += 24.0
+        assert limit.further_seeds([0, 1]) is None
+
+    def test_a_number_that_was_given_remains(self) -> None:
+        clock = Clock()
+        limit = self.limit(clock, 1_000.0, adjusts_seeds=False)
+        assert limit.plan_confirmation([0, 1]) is not None
+        assert limit.further_seeds([0, 1]) is None
+
+    def test_a_search_that_is_complete_already_gets_none(self) -> None:
+        assert self.limit(Clock(), 1_000.0).further_seeds([0, 1]) is None

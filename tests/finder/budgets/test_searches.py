@@ -210,6 +210,7 @@ def test_runs_that_confirm_are_as_long_as_there_is_time(
         return plan(self, finalists, **more)
 
     monkeypatch.setattr(Limit, "plan_confirmation", planned)
+    monkeypatch.setattr(Limit, "further_seeds", lambda self, finalists: None)  # the time stands still
     monkeypatch.setattr(Limit, "n_added", lambda self, at_once: 0)
     given = {**QUICK, "storage": storage, "executor": "inline", "minutes": 2, "horizon": 1_000}
 
@@ -304,7 +305,7 @@ class TestLargerBudgets:
     ) -> None:
         options = {**QUICK, "storage": storage, "executor": "inline", "study_name": "s", "env_steps": 250}
         allowed = [True] * 21
-        monkeypatch.setattr(Limit, "allows_trial", lambda self, counted=0: bool(allowed) and allowed.pop())
+        monkeypatch.setattr(Limit, "allows_trial", lambda self, counted=0, resumed=0: bool(allowed) and allowed.pop())
         monkeypatch.setattr(Limit, "ended_search", property(lambda self: not allowed))
         with tune("ppo", ENV, {"learning_rate": "1e-4:1e-2:log"}, total_env_steps=40_000, **options).study as study:
             assert (len(study.trials()), study.spec.n_trials, study.spec.confirm) == (21, 21, 5)
