@@ -25,10 +25,6 @@ _LENGTHENED, _SHORTENED = 0.9, 0.97
 longer runs there is a confirmation, so less is risked for them."""
 
 
-_FASTEST = 0.5
-"""Least cost of further seeds, as a multiple of the estimate."""
-
-
 class BudgetSpent(KeyboardInterrupt):
     """The budget of the whole search is spent: running trials stop, and wait in the study."""
 
@@ -72,7 +68,7 @@ class Limit:
         self._together, self._adjusts_seeds, self._adjusts_length = together, adjusts_seeds, adjusts_length
         self._running: dict[int, int] = {}  # trial -> number of its seeds
         self._counted: dict[int, int] = {}  # trial -> environment steps that are recorded already
-        self._resumed: dict[int, int] = {}  # interrupted trial -> environment steps that are not trained again
+        self._resumed: dict[int, int] = {}  # interrupted trial -> environment steps of its last report
         self._n_begun = 0
         self._confirming = False
         self._refused = False
@@ -230,7 +226,8 @@ class Limit:
         n_seeds = len(next(iter(values.values()), ())) or 1
         if not self._together or self._confirming:
             return set()
-        # Promoted and interrupted trials have made their first steps before, and passed the rungs there.
+        # Promoted and interrupted trials have made their first steps before, and passed the rungs there. (A checkpoint
+        # may be older than the last report: what is trained again until there is neither measured nor pruned.)
         trained = [
             number
             for number in self._running
@@ -255,7 +252,7 @@ class Limit:
         return set(others[: min(len(left) - keep, len(others) - 1)])
 
     def plan_confirmation(
-        self, finalists: Sequence[int], *, resumed: int = 0, are_others_confirmed: bool = False
+        self, finalists: Sequence[int], *, known: int = 0, resumed: int = 0, are_others_confirmed: bool = False
     ) -> StudySpec | None:
         """Set the further seeds of finalists, and the steps of their runs, for which there is budget.
 
@@ -264,6 +261,7 @@ class Limit:
 
         Args:
             finalists: Numbers of the trials, at least one.
+            known: Further seeds that each of them has already. Defaults to 0.
             resumed: Environment steps that the runs of all of them had made before they were interrupted; their length
                 and their seeds remain where there is budget for the rest. Defaults to 0.
             are_others_confirmed: Whether others are confirmed already, whose runs have another length or lack further
@@ -278,25 +276,26 @@ class Limit:
             self._set_length(finalists)
         wanted = self._seeds or self._spec.confirm_seeds
         adjusts = self._adjusts_seeds and not is_begun
-        least = 1 if adjusts else wanted
+        known = min(known, wanted - 1)
+        least = known + 1 if adjusts else wanted
         grows = adjusts and not are_others_confirmed and not left_out
         most = min(MOST_FURTHER * wanted, MOST_SEEDS) if grows else wanted
         steps, fits = self._spec.confirm_budget - left_out, 0
         for n_seeds in range(least, most + 1):
             share = 1.0 if n_seeds <= wanted else self._meter.sure_share
-            if self._confirmation(finalists, n_seeds, steps) > share * self._room:
+            if self._confirmation(finalists, n_seeds - known, steps) > share * self._room:
                 break
             fits = n_seeds
         if not fits:
             return None
         self._seeds = fits
-        self._confirmation_began = (self._meter.spent(), self._confirmation(finalists, fits, steps))
+        self._confirmation_began = (self._meter.spent(), self._confirmation(finalists, fits - known, steps))
         return self._spec.model_copy(update={"confirm_seeds": fits})
 
     def further_seeds(self, finalists: Sequence[int]) -> StudySpec | None:
         """Add further seeds for which there is still budget when the confirmation has ended.
 
-        They are priced by what the runs before them have cost.
+        They are priced by the estimate, or by what the runs before them have cost where that was more.
 
         Args:
             finalists: Numbers of the confirmed trials, at least one.
@@ -307,7 +306,8 @@ class Limit:
         if self._seeds is None or not self._adjusts_seeds:
             return None
         began, estimated = self._confirmation_began
-        factor = max(_FASTEST, (self._meter.spent() - began) / estimated)
+        # Runs that diverged, or were resumed, make the others look cheap.
+        factor = max(1.0, (self._meter.spent() - began) / estimated) if estimated > 0 else 1.0
         room = self._meter.sure_share * self._room
         most = min(MOST_FURTHER * self._spec.confirm_seeds, MOST_SEEDS) - self._seeds
         n = largest_within(lambda n: factor * self._confirmation(finalists, n), room, 1, most) if most > 0 else None

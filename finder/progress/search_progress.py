@@ -19,7 +19,7 @@ from finder.progress.plan_lines import longer_text, plan_lines
 from finder.progress.running_trial import RunningTrial
 from finder.progress.text_layout import DOT, HangingIndent, join_parts, truncate_words
 from finder.progress.tracker import Best, Tracker, spread_of
-from studies.words import counted, failure_word, params_text, rate_text, spread_text
+from studies.words import counted, failure_word, params_text, plural, rate_text, spread_text
 
 if TYPE_CHECKING:
     from finder.executors.executor import Executor
@@ -113,12 +113,16 @@ class PlainProgress(Progress):
     def confirmation_begins(self, n_finalists: int) -> None:
         super().confirmation_begins(n_finalists)
         if self.study is not None:
-            from studies.judging.confirmation import held_out_seeds
+            from studies.judging.confirmation import held_out_seeds, seeds_without_results
             from studies.study.study import reloaded
 
             now = reloaded(self.study)  # its budget may have changed their seeds and steps
-            seeds, n_seeds = ", ".join(map(str, held_out_seeds(now.spec))), now.spec.confirm_seeds
-            text = f"{counted(n_finalists, 'finalist')} on {counted(n_seeds, 'further seed')} ({seeds})"
+            seeds = held_out_seeds(now.spec)
+            more = seeds_without_results(now)
+            which = f"{counted(len(seeds), 'further seed')} ({', '.join(map(str, seeds))})"
+            if 0 < len(more) < len(seeds):  # there was budget for them when the others had ended
+                which = f"{len(more)} more {plural('seed', len(more))} ({', '.join(map(str, more))})"
+            text = f"{counted(n_finalists, 'finalist')} on {which}"
             self.console.print(Text.assemble(("Confirming ", "bold"), text, longer_text(now)))
 
     def others_run(self, n_trials: int) -> None:

@@ -13,13 +13,12 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from optuna.trial import FrozenTrial, TrialState
-
 from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import restriction
 from finder.budgets.limit import BudgetSpent, Limit
 from finder.executors.executor import Executor
 from finder.search.changed_defaults import changed_defaults
+from finder.search.confirmation_progress import confirmed_trials, known_seeds, reached_steps
 from finder.search.interruption_messages import interrupt_message, outage_message
 from finder.search.object_resolver import ObjectResolver
 from finder.search.observer import GuardedObserver, Observer
@@ -31,11 +30,9 @@ from studies.database.fencing import LeaseLostError
 from studies.database.records import Ask, EpisodeRecord
 from studies.database.retries import StorageAwayError
 from studies.judging.missing_pick import why_no_pick
-from studies.judging.search_history import is_as_long_as_now
 from studies.population_based.exchange import Perturbation
 from studies.recording.recorder import Recorder
 from studies.schedulers.scheduler import Action
-from studies.spec.attributes import CONFIRMS_ATTR
 from studies.spec.population_rules import exchange_marks, value_steps
 from studies.spec.scheduler_names import canonical_pruner_name, is_population_based, pauses_trials
 from studies.spec.spec import StudySpec
@@ -96,6 +93,7 @@ class Search:
         self._stored = time.monotonic()
         self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the running trials
         self._seconds_before: dict[int, float] = {}  # of promoted trials, before their pauses
+        self._sure_seeds: int | None = None  # further seeds before those for which there was budget left
         self._checkpoints = SearchCheckpoints(study)
 
     @property
@@ -118,8 +116,10 @@ class Search:
             self._executor.run(self._next_trial, self)
             while self.recorder.stop_reason is None and self._continue():
                 pass
+            self._leave_out_seeds()
             self._report_limit()
         except BudgetSpent:
+            self._leave_out_seeds()
             self._report_limit()
         except StorageAwayError as error:
             self.recorder.close()
@@ -141,10 +141,7 @@ class Search:
         """Run the next phase of the study or wait for other processes; return whether there was a phase."""
         self.study = self.recorder.refresh()
         if self._limit is not None and self._limit.ended_search:
-            if self.recorder.n_elsewhere:  # the confirmation needs the trials of workers, which do not know the budget
-                self._limit.check()
-                return self._wait()
-            return self._end_paused(is_over=True) or self._confirm()
+            return not self.recorder.n_elsewhere and (self._end_paused(is_over=True) or self._confirm())
         if self.recorder.n_left:
             self._executor.run(self._next_trial, self)
             return True
@@ -206,30 +203,32 @@ class Search:
         finalists, limit = self.recorder.to_confirm(), self._limit
         if limit is None:
             return finalists
-        runs = self.study.confirmation_trials()
-        done = [run for run in runs if run.state == TrialState.COMPLETE and is_as_long_as_now(self.spec, run)]
+        confirmed = confirmed_trials(self.study)
         if finalists:
-            return (
-                finalists if self._set_confirmation(limit, finalists, runs, are_others_confirmed=bool(done)) else None
+            planned = limit.plan_confirmation(
+                finalists,
+                known=known_seeds(self.study, finalists),
+                resumed=reached_steps(self.study, finalists) if self._checkpoints.folder is not None else 0,
+                are_others_confirmed=bool(confirmed),
             )
-        if done and not self.recorder.n_elsewhere:
-            planned = limit.further_seeds(sorted({run.user_attrs[CONFIRMS_ATTR] for run in done}))
-            if planned is not None:
-                self._set_counts(confirm_seeds=planned.confirm_seeds)
+            if planned is None:
+                return None
+        elif confirmed and not self.recorder.n_elsewhere and study_status(self.study).complete:
+            planned = limit.further_seeds(confirmed)
+            if planned is None:
+                return []
+            self._sure_seeds = self.spec.confirm_seeds
+        else:
+            return []
+        counts = {"confirm_seeds": planned.confirm_seeds, "confirm_env_steps": planned.confirm_env_steps}
+        if any(getattr(self.spec, name) != count for name, count in counts.items()):
+            self._set_counts(**counts)
         return self.recorder.to_confirm()
 
-    def _set_confirmation(
-        self, limit: Limit, finalists: Sequence[int], runs: Sequence[FrozenTrial], *, are_others_confirmed: bool
-    ) -> bool:
-        """Set the further seeds of finalists, and the steps of their runs, for which there is budget."""
-        reached = {run.user_attrs[CONFIRMS_ATTR]: run.last_step or 0 for run in runs if run.state == TrialState.WAITING}
-        least = min(reached.get(number, 0) for number in finalists)
-        planned = limit.plan_confirmation(finalists, resumed=least, are_others_confirmed=are_others_confirmed)
-        if planned is None:
-            return False
-        if planned.confirm_seeds != self.spec.confirm_seeds or planned.confirm_env_steps != self.spec.confirm_env_steps:
-            self._set_counts(confirm_seeds=planned.confirm_seeds, confirm_env_steps=planned.confirm_env_steps)
-        return True
+    def _leave_out_seeds(self) -> None:
+        """Leave out further seeds for which there was budget left, but that not all finalists could be run on."""
+        if self._sure_seeds is not None and not study_status(self.study).complete:
+            self._set_counts(confirm_seeds=self._sure_seeds)
 
     def _choose_finalists(self) -> None:
         """Set the number of finalists for the trials that were run, if the budget chooses it: there may be fewer."""
@@ -274,7 +273,7 @@ class Search:
     def _next_trial(self) -> TrialSpec | None:
         resumed = 0
         if self._limit is not None:
-            resumed = self.recorder.next_resumed
+            resumed = self.recorder.next_resumed if self._checkpoints.folder is not None else 0
             promoted = self.recorder.next_promotion or 0
             if not (self.recorder.n_left and self._limit.allows_trial(promoted, resumed)):
                 return None
@@ -320,7 +319,8 @@ class Search:
             self._seconds_before[trial.number] = ask.wall_seconds
             if self._limit is not None:
                 before, n_seeds = trial.promoted_from or 0, len(trial.seeds)
-                self._limit.begun(trial.number, n_seeds, before, resumed, is_baseline=ask.is_baseline)
+                reached = resumed if ask.resumed and not before else 0  # another process may have taken that trial
+                self._limit.begun(trial.number, n_seeds, before, reached, is_baseline=ask.is_baseline)
             self._observer.trial_started(trial, shown_params(ask.params, weights))
             return trial
         return None

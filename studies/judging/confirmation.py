@@ -29,7 +29,10 @@ from studies.judging.search_history import held_out_seeds, history_of, result_of
 if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
-__all__ = ["Verdict", "candidate", "finalists", "held_out_seeds", "pruned_estimates", "unconfirmed", "verdict"]
+__all__ = [
+    "Verdict", "candidate", "finalists", "held_out_seeds", "pruned_estimates", "seeds_without_results", "unconfirmed",
+    "verdict",
+]  # fmt: skip
 
 
 def finalists(study: OpenStudy) -> list[Ranked]:
@@ -42,6 +45,13 @@ def unconfirmed(study: OpenStudy) -> list[tuple[FrozenTrial, tuple[int, ...]]]:
     missing = judgement.unconfirmed(history_of(study), lambda: verdict(study))
     by_number = {trial.number: trial for trial in study.trials()} if missing else {}
     return [(by_number[number], seeds) for number, seeds in missing]
+
+
+def seeds_without_results(study: OpenStudy) -> list[int]:
+    """Return the further seeds on which no finalist has a result yet."""
+    runs = [run for run in history_of(study).confirmations if run.state == "complete"]
+    known = {seed for run in runs for seed in run.seed_values}
+    return [seed for seed in held_out_seeds(study.spec) if seed not in known]
 
 
 _VERDICTS: WeakKeyDictionary[optuna.Study, tuple[object, Verdict]] = WeakKeyDictionary()

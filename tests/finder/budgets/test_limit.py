@@ -391,8 +391,8 @@ class TestFurtherSeeds:
         # Two finalists of 1,000 steps: 2 s for each further seed; more of them than planned take 80% of what is left.
         return Limit(spec(confirm=2, confirm_seeds=3), time_meter(seconds, clock), together=True, **fields)
 
-    @pytest.mark.parametrize(("took", "n_seeds"), [(8.0, 5), (4.0, 9), (12.0, None)])
-    def test_they_are_priced_by_the_runs_before(self, took: float, n_seeds: int | None) -> None:
+    @pytest.mark.parametrize(("took", "n_seeds"), [(8.0, 5), (4.0, 6), (9.0, None), (12.0, None)])
+    def test_they_are_priced_by_the_estimate_or_by_slower_runs_before(self, took: float, n_seeds: int | None) -> None:
         clock = Clock()
         limit = self.limit(clock, 11.0)
         planned = limit.plan_confirmation([0, 1])
@@ -410,6 +410,38 @@ class TestFurtherSeeds:
         assert planned.confirm_seeds == 12
         clock.now += 24.0
         assert limit.further_seeds([0, 1]) is None
+
+    def test_runs_that_were_resumed_at_their_ends_say_nothing_about_costs(self) -> None:
+        limit = self.limit(Clock(), 11.0)
+        assert limit.plan_confirmation([0, 1], resumed=1_000) is not None
+        more = limit.further_seeds([0, 1])
+        assert more is not None
+        assert more.confirm_seeds == 3 + 4
+
+    def test_finalists_that_diverged_do_not_make_others_cheap(self) -> None:
+        limit = Limit(spec(confirm=3, confirm_seeds=5), StepMeter(17_000), together=True)
+        planned = limit.plan_confirmation([0, 1, 2])
+        assert planned is not None
+        assert planned.confirm_seeds == 5
+        for number, env_steps in ((10, 1_000), (11, 1_000), (12, 50)):
+            limit.begun(number, 5)
+            limit.ended(number, env_steps)
+        more = limit.further_seeds([0, 1])
+        assert more is not None
+        assert more.confirm_seeds == 5 + 3, "6,750 steps are left"
+
+    def test_a_round_that_was_interrupted_keeps_its_seeds(self) -> None:
+        # Two finalists have 5 of 9 seeds: 4 more cost 8 s.
+        limit = Limit(spec(confirm=2, confirm_seeds=9), time_meter(8.5, Clock()), together=True)
+        planned = limit.plan_confirmation([0, 1], known=5, are_others_confirmed=True)
+        assert planned is not None
+        assert planned.confirm_seeds == 9
+        limit = Limit(spec(confirm=2, confirm_seeds=9), time_meter(5.0, Clock()), together=True)
+        planned = limit.plan_confirmation([0, 1], known=5, are_others_confirmed=True)
+        assert planned is not None
+        assert planned.confirm_seeds == 7
+        limit = Limit(spec(confirm=2, confirm_seeds=9), time_meter(1.0, Clock()), together=True)
+        assert limit.plan_confirmation([0, 1], known=5, are_others_confirmed=True) is None
 
     def test_a_number_that_was_given_remains(self) -> None:
         clock = Clock()
