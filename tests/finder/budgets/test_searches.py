@@ -11,7 +11,7 @@ from fakes import SMALL_PPO
 import finder
 from finder import LRFinder, tune
 from finder.budgets import estimating, meters
-from finder.budgets.limit import Limit
+from finder.budgets.limit import BudgetSpent, Limit
 from finder.budgets.resolution import finalists_of
 from finder.trials import speed_measurement as speeds
 from finder.trials.speed import Speed
@@ -22,6 +22,7 @@ from studies.errors import StudyError
 from studies.judging.confirmation import finalists, verdict
 from studies.spec.attributes import CONFIRM_STEPS_ATTR
 from studies.study.confirmed_budget import has_chosen_finalists
+from studies.study.study import OpenStudy
 
 ENV = "fakes:TwoStep-v0"
 QUICK: dict[str, Any] = {"fixed": SMALL_PPO, "seeds": 1, "n_jobs": 1, "progress": False, "pruner": "none"}
@@ -435,3 +436,60 @@ def grid_of_broken() -> Any:
 
     broken = EnvironmentSpec(ENV, kwargs={"fail_after": 20})
     return LRFinder("ppo", broken).grid(rates=RATES, storage=None, env_steps=400, **{**QUICK, "confirm": 0})
+
+
+class TestFurtherRounds:
+    """Budget that is left when a confirmation has ended: a second round, of as many further seeds as the first one."""
+
+    def search(self, storage: str) -> Any:
+        options = {**QUICK, "confirm": 2, "n_trials": 4, "storage": storage, "executor": "inline", "study_name": "s"}
+        space = {"learning_rate": "1e-4:1e-2:log"}
+        return tune("ppo", ENV, space, total_env_steps=40_000, horizon=250, **options).study
+
+    @pytest.fixture(autouse=True)
+    def rounds(self, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+        """Yield what the second round does at its first episode: an exception, or nothing."""
+        events: list[Any] = []
+        further, check = Limit.further_seeds, Limit.check
+
+        def second(limit: Limit, finalists: Any) -> Any:
+            monkeypatch.setattr("finder.budgets.limit.MOST_FURTHER", 2)
+            planned = further(limit, finalists)
+            if events:
+                monkeypatch.setattr(Limit, "check", fail)
+            return planned
+
+        def fail(limit: Limit) -> None:
+            monkeypatch.setattr(Limit, "check", check)
+            raise events.pop()
+
+        monkeypatch.setattr("finder.budgets.limit.MOST_FURTHER", 1)
+        monkeypatch.setattr(Limit, "further_seeds", second)
+        return events
+
+    def assert_confirmed(self, study: OpenStudy, n_seeds: int) -> None:
+        assert study_status(study).complete
+        assert study.spec.confirm_seeds == n_seeds
+        seeds: dict[int, list[int]] = {}
+        for run in study.confirmation_trials():
+            seeds.setdefault(run.user_attrs["confirms"], []).extend(map(int, run.user_attrs.get("seed_values", {})))
+        assert {tuple(sorted(own)) for own in seeds.values()} == {tuple(range(1, n_seeds + 1))}
+
+    @pytest.mark.slow
+    def test_all_finalists_get_them(self, storage: str) -> None:
+        with self.search(storage) as study:
+            self.assert_confirmed(study, 10)
+
+    @pytest.mark.slow
+    def test_they_are_left_out_where_the_budget_ends_before(self, storage: str, rounds: list[Any]) -> None:
+        rounds.append(BudgetSpent())
+        with self.search(storage) as study:
+            self.assert_confirmed(study, 5)
+
+    @pytest.mark.slow
+    def test_they_go_on_after_an_interruption(self, storage: str, rounds: list[Any]) -> None:
+        rounds.append(KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            self.search(storage)
+        with self.search(storage) as study:
+            self.assert_confirmed(study, 20)  # the second round, and a third one of the new process
