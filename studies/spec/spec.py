@@ -260,7 +260,7 @@ class StudySpec(CheckedModel):
         return self.has_limit and self.env_steps is None and self.episodes is None
 
     def _check_first(self) -> None:
-        if self.plan():
+        if self.trials or canonical_sampler_name(self.sampler) in GRID_SAMPLERS:
             for name in ("first", "warm_start"):
                 if getattr(self, name):
                     raise StudyError(f"{name} is for samplers, and this study has a plan: leave it out.")
