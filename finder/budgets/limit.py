@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from finder.budgets.meters import Meter
 from finder.budgets.resolution import largest_within, with_n_trials
-from finder.budgets.search_plan import counted_minutes
+from finder.budgets.search_plan import unfinished_text
 from finder.executors.preparation import n_trials_of
 from finder.trials.trial import Work
 from studies.adapters.expected_pruning import Course, Stage, at_most, expected_courses
@@ -122,10 +121,14 @@ class Limit:
             resumed: Environment steps of the last report before it was interrupted. Defaults to 0: it was not.
         """
         beside = list(self._running) if self._together or self._meter.adds_up else []
+        starts = self._n_begun == len(beside)  # nothing has been trained by this process
+        if self.prunes and (reached := self._left_out(resumed)):  # the worst are pruned at the next rung if it must be
+            cost = self._meter.batch((), len(self._spec.seeds), starts=starts)
+            cost += self._meter.rest(self._to_the_end(1), len(self._spec.seeds), reached)
+            return self._fits(cost)
         n_promoted = self._n_promoted(beside) + bool(counted)
         left = [steps for steps in (self._left_out(resumed), *map(self._resumed.get, beside)) if steps]
         n_new, n_seeds = len(beside) + 1 - n_promoted - len(left), len(self._spec.seeds)
-        starts = self._n_begun == len(beside)  # nothing has been trained by this process
         cost = self._meter.batch(self._course(n_new) if n_new else (), n_seeds, starts=starts)
         if left:
             course = at_most(self._course(max(len(left), n_trials_of(self._spec))), len(left))
@@ -133,9 +136,13 @@ class Limit:
         if n_promoted:
             earliest = min(filter(None, [counted, *(self._counted.get(number, 0) for number in beside)]))
             cost += self._meter.rest(self._to_the_end(n_promoted), n_seeds, earliest)
-        allowed = self._meter.spent() + cost + self.reserve <= self._meter.limit
-        self._refused = self._refused or not allowed
-        return allowed
+        return self._fits(cost + self.reserve)
+
+    def _fits(self, cost: float) -> bool:
+        """Return whether there is budget for this, and remember where there was none."""
+        fits = cost <= self._room
+        self._refused = self._refused or not fits
+        return fits
 
     def n_further(self, n_rows: int) -> int:
         """Return how many of the rows of an extended plan can still be run."""
@@ -384,14 +391,4 @@ class Limit:
 
     def text(self, n_left: int) -> str:
         """Return a sentence about trials that were not run, or not to their end, because of the budget."""
-        spec = self._spec
-        if spec.minutes is not None:
-            budget, flag, more = counted_minutes(spec.minutes), "minutes", f"{math.ceil(2 * spec.minutes)}"
-        else:
-            steps = spec.total_env_steps or 0
-            budget, flag, more = f"{steps:,} environment steps", "total-env-steps", f"{2 * steps}"
-        trials = "1 trial was" if n_left == 1 else f"{n_left} trials were"
-        return (
-            f"{trials} not run to the end within the budget of {budget}. To go on: the same search with --study-name "
-            f"{spec.name} --{flag} {more} (study_name={spec.name!r}, {flag.replace('-', '_')}={more})."
-        )
+        return unfinished_text(self._spec, n_left)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -169,6 +170,20 @@ def chosen_text(spec: StudySpec, time: TimeEstimate | None) -> str:
     return (
         f"{limit}: {counted(n_trials, 'trial')} of {counted(len(spec.seeds), 'seed')}, "
         f"{spec.env_steps:,} environment steps each{longest}{again}{about}"
+    )
+
+
+def unfinished_text(spec: StudySpec, n_left: int) -> str:
+    """Return a sentence about trials that were not run, or not to their end, because of the budget."""
+    if spec.minutes is not None:
+        budget, flag, more = counted_minutes(spec.minutes), "minutes", f"{math.ceil(2 * spec.minutes)}"
+    else:
+        steps = spec.total_env_steps or 0
+        budget, flag, more = f"{steps:,} environment steps", "total-env-steps", f"{2 * steps}"
+    trials = "1 trial was" if n_left == 1 else f"{n_left} trials were"
+    return (
+        f"{trials} not run to the end within the budget of {budget}. To go on: the same search with --study-name "
+        f"{spec.name} --{flag} {more} (study_name={spec.name!r}, {flag.replace('-', '_')}={more})."
     )
 
 

@@ -18,10 +18,17 @@ def n_begun(limit: Limit, resumed: int) -> int:
     return 4
 
 
-@pytest.mark.parametrize(("seconds", "n"), [(3.75, 4), (3.65, 3), (3.4, 2), (2.45, 0)])
+@pytest.mark.parametrize(("seconds", "n"), [(4.05, 4), (3.95, 3), (3.45, 2), (2.45, 0)])
 def test_trials_that_continue_are_priced_from_their_last_report(seconds: float, n: int) -> None:
-    # 2 s of compilation. Of eight trials, four train from step 500 to 700, and three of them to 1,000.
-    assert n_begun(Limit(spec(), time_meter(seconds, Clock()), together=True), resumed=500) == n
+    # 2 s of compilation, and 0.5 s from step 500 to 1,000 for each.
+    limit = Limit(spec(pruner="none"), time_meter(seconds, Clock()), together=True)
+    assert n_begun(limit, resumed=500) == n
+
+
+@pytest.mark.parametrize(("seconds", "n"), [(2.55, 4), (2.45, 0)])
+def test_all_trials_continue_where_the_worst_can_be_pruned_at_a_rung(seconds: float, n: int) -> None:
+    own = spec(confirm=2, confirm_seeds=3)  # for which 6 s would be reserved
+    assert n_begun(Limit(own, time_meter(seconds, Clock()), together=True), resumed=500) == n
 
 
 def test_steps_of_trials_that_continue_are_counted_when_they_end() -> None:
