@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from finder.budgets.meters import Meter
 from finder.budgets.resolution import largest_within, with_n_trials
-from finder.budgets.search_plan import unfinished_text
 from finder.executors.preparation import n_trials_of
 from finder.trials.trial import Work
 from studies.adapters.expected_pruning import Course, Stage, at_most, expected_courses
@@ -22,6 +21,10 @@ MOST_FURTHER = 4
 _LENGTHENED, _SHORTENED = 0.9, 0.97
 """Shares of the remaining budget that a confirmation may take whose runs are longer or shorter than planned. Without
 longer runs there is a confirmation, so less is risked for them."""
+
+
+_FEWEST_SEEDS = 2
+"""Further seeds for which trials are pruned until fewer are left than there are finalists."""
 
 
 class BudgetSpent(KeyboardInterrupt):
@@ -101,11 +104,12 @@ class Limit:
         """The part of the budget that is kept for the confirmation."""
         return self._reserve_of(self._spec)
 
-    def _reserve_of(self, spec: StudySpec) -> float:
+    def _reserve_of(self, spec: StudySpec, most_seeds: int = MOST_SEEDS) -> float:
         n = n_finalists(spec, n_trials_of(spec))
         best = sorted(self._values, key=lambda number: self._values[number], reverse=spec.direction == "maximize")
         known = list(dict.fromkeys([*best[: spec.confirm], *sorted(self._baselines & self._values.keys())[:1]]))[:n]
-        return self._confirmation([*known, *[None] * (n - len(known))], spec.confirm_seeds) if n else 0.0
+        n_seeds = min(most_seeds, spec.confirm_seeds)
+        return self._confirmation([*known, *[None] * (n - len(known))], n_seeds) if n else 0.0
 
     def check(self) -> None:
         """Raise `BudgetSpent` if the budget is spent; only once, as running trials report while they are stopped."""
@@ -246,10 +250,15 @@ class Limit:
         left = [number for number in trained if number in values and number not in pruned]
         if not self.prunes or len(left) < 2 or self._spec.env_steps == env_steps:
             return set()
-        room = self._room - self.reserve
+        least_reserve = self._reserve_of(self._spec, _FEWEST_SEEDS) if self._adjusts_seeds else self.reserve
+        room, least_room = self._room - self.reserve, self._room - least_reserve
+        n_finalists = self._spec.confirm if self._spec.confirm > 1 else 0
         n_unknown = len(self._running) - len(pruned & self._running.keys()) - len(left)
         keep = len(left)
-        while keep > 1 and self._rest(keep + n_unknown, n_seeds, env_steps) > room:
+        # Finalists to compare are worth more than their further seeds, of which there may be fewer.
+        while keep > 1 and self._rest(keep + n_unknown, n_seeds, env_steps) > (
+            room if keep > n_finalists else least_room
+        ):
             keep -= 1
         sign = 1.0 if self._spec.direction == "maximize" else -1.0
         worst_first = sorted(
@@ -388,7 +397,3 @@ class Limit:
         """Return the course of trials none of which is pruned."""
         assert self._spec.env_steps is not None
         return (Stage(self._spec.env_steps, n_trials),)
-
-    def text(self, n_left: int) -> str:
-        """Return a sentence about trials that were not run, or not to their end, because of the budget."""
-        return unfinished_text(self._spec, n_left)

@@ -16,6 +16,7 @@ from typing import Any, cast
 from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import restriction
 from finder.budgets.limit import BudgetSpent, Limit
+from finder.budgets.search_plan import unfinished_text
 from finder.executors.executor import Executor
 from finder.search.changed_defaults import changed_defaults
 from finder.search.confirmation_progress import confirmed_trials, known_seeds, reached_steps
@@ -261,7 +262,7 @@ class Search:
         if self._limit.chooses_trials and status.n_ended and not status.n_running and not self.recorder.n_to_resume:
             self.study = with_counts(self.study, n_trials=status.n_ended)  # there was time for fewer than estimated
         else:
-            self._observer.budget_spent(self._limit.text(n_left))
+            self._observer.budget_spent(unfinished_text(self.spec, n_left))
 
     def _store_seconds(self) -> None:
         """Store the time that the study has taken, if it has a budget in minutes."""

@@ -11,6 +11,7 @@ from limits import Clock, spec, time_meter
 from finder.budgets.cost import RECORDING, Costs
 from finder.budgets.limit import BudgetSpent, Limit
 from finder.budgets.meters import LATE, StepMeter, TimeMeter
+from finder.budgets.search_plan import unfinished_text
 from finder.trials.speed import Speed
 from finder.trials.trial import Work
 
@@ -59,6 +60,21 @@ def test_the_worst_are_pruned_at_a_rung_where_the_rest_does_not_fit() -> None:
     begun(limit, 8)
     meter.limit = 4_000  # 3,200 are left after 800; three trials need 2,700, four 3,300
     assert limit.rung(100, values(8), set()) == {0, 1, 2, 3, 4}
+
+
+def test_further_seeds_are_given_up_before_finalists() -> None:
+    meter = StepMeter(100_000)
+    limit = Limit(spec(confirm=3, confirm_seeds=5), meter, together=True)  # 15,000 steps are reserved
+    begun(limit, 8)
+    meter.limit = 800 + 2_700 + 6_000  # three trials to their end, and two further seeds of each
+    assert limit.rung(100, values(8), set()) == {0, 1, 2, 3, 4}
+    meter.limit -= 1
+    assert limit.rung(100, values(8), set()) == {0, 1, 2, 3, 4, 5}
+    given = Limit(spec(confirm=3, confirm_seeds=5), meter, together=True, adjusts_seeds=False)
+    meter.limit = 100_000
+    begun(given, 8)
+    meter.limit = 800 + 2_700 + 6_000
+    assert given.rung(100, values(8), set()) == {0, 1, 2, 3, 4, 5, 6}
 
 
 def test_the_baseline_is_not_pruned_in_place_of_the_best_trial() -> None:
@@ -322,11 +338,11 @@ def test_further_trials_of_many_structures_are_compiled() -> None:
 
 
 def test_text_names_the_budget_and_how_to_go_on() -> None:
-    clock = Clock()
-    text = Limit(spec(minutes=1.5), time_meter(90.0, clock), together=True).text(3)
+    Clock()
+    text = unfinished_text(spec(minutes=1.5), 3)
     assert text.startswith("3 trials were not run to the end within the budget of 1.5 minutes. To go on")
     assert "--study-name s --minutes 3 (study_name='s', minutes=3)" in text
-    text = Limit(spec(total_env_steps=5_200), StepMeter(5_200), together=True).text(1)
+    text = unfinished_text(spec(total_env_steps=5_200), 1)
     assert text.startswith("1 trial was not run to the end within the budget of 5,200 environment steps.")
     assert "--total-env-steps 10400" in text
 
