@@ -22,7 +22,6 @@ _LENGTHENED, _SHORTENED = 0.9, 0.97
 """Shares of the remaining budget that a confirmation may take whose runs are longer or shorter than planned. Without
 longer runs there is a confirmation, so less is risked for them."""
 
-
 _FEWEST_SEEDS = 2
 """Further seeds for which trials are pruned until fewer are left than there are finalists."""
 

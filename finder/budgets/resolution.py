@@ -227,10 +227,12 @@ def _resolved(asked: StudySpec, budget: _Budget, least: int) -> StudySpec:
     spec, chooses = with_finalists(asked), chooses_finalists(asked)
     if spec.env_steps is not None:
         n_first = max(1, len(spec.first))  # none of them is left out
-        for _, design in [(1, given := _Design(spec, spec.env_steps, spec.env_steps)), *_smaller_designs(given, asked)]:
-            if most := _with_most_trials(design.spec, budget, n_first, asked, chooses=chooses):
+        given = _Design(spec, spec.env_steps, spec.env_steps)
+        designs = [spec, *(smaller.spec for _, smaller in _smaller_designs(given, asked))]
+        for own in designs:
+            if most := _with_most_trials(own, budget, n_first, asked, chooses=chooses):
                 return most
-        smallest = with_n_trials(design.spec, n_first, chooses=chooses)
+        smallest = with_n_trials(designs[-1], n_first, chooses=chooses)
         what = f"{counted(n_first, 'trial')} of {counted(spec.env_steps, 'environment step')} with {_seeds(smallest)}"
         raise _too_little(budget, budget.cost(smallest), what)
     longest = LARGEST if spec.horizon is None else max(least, spec.horizon)

@@ -124,10 +124,15 @@ class OptFinder:
             ConfigurationError: A name is unknown, or a value is invalid.
             StudyError: The storage cannot be opened, or has another study of this name.
         """
+        if n_rates is not None and learning_rates != "search":
+            raise ConfigurationError(
+                f"n_rates is {n_rates}, but the rates are given (learning_rates, --rates): leave one of the two out."
+            )
+        n_each = _N_RATES if n_rates is None else n_rates
         plan = [
             {"optimizer": label, "learning_rate": rate} if rate is not None else {"optimizer": label}
             for label, optimizer in self.optimizers.items()
-            for rate in spread_order(_rates(label, optimizer, learning_rates, n_rates))
+            for rate in spread_order(_rates(label, optimizer, learning_rates, n_each))
         ]
         if metric is None:
             metric = default_metric([self.spec], options.get("callbacks"), options.get("total_env_steps"))
@@ -244,11 +249,7 @@ def with_variations(optimizers: Sequence[Any], vary: Mapping[str, Sequence[float
     return result
 
 
-def _rates(label: str, optimizer: OptimizerSpec, wanted: Rates, n_rates: int | None) -> list[float | None]:
-    if wanted != "search" and n_rates is not None:
-        raise ConfigurationError(
-            f"n_rates is {n_rates}, but the rates are given (learning_rates, --rates): leave one of the two out."
-        )
+def _rates(label: str, optimizer: OptimizerSpec, wanted: Rates, n_rates: int) -> list[float | None]:
     if isinstance(optimizer.learning_rate, Mapping):
         return [None]  # a schedule has no single rate to search
     if wanted == "own":
@@ -261,7 +262,6 @@ def _rates(label: str, optimizer: OptimizerSpec, wanted: Rates, n_rates: int | N
         return [float(rate) for rate in wanted]
     if wanted != "search":
         raise ConfigurationError(f"learning_rates must be 'search', 'own', a list or a mapping, got {wanted!r}.")
-    n_rates = _N_RATES if n_rates is None else n_rates
     if not 1 <= n_rates <= MOST_RATES:
         raise ConfigurationError(f"n_rates must be >= 1 and <= {MOST_RATES}, got {n_rates}.")
     low, high = np.log10(optimizer.typical_rates)

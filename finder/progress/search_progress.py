@@ -113,12 +113,12 @@ class PlainProgress(Progress):
     def confirmation_begins(self, n_finalists: int) -> None:
         super().confirmation_begins(n_finalists)
         if self.study is not None:
-            from studies.judging.confirmation import held_out_seeds, seeds_without_results
+            from studies.judging.confirmation import confirmed_seeds, held_out_seeds
             from studies.study.study import reloaded
 
             now = reloaded(self.study)  # its budget may have changed their seeds and steps
             seeds = held_out_seeds(now.spec)
-            more = seeds_without_results(now)
+            more = [seed for seed in seeds if seed not in set().union(*confirmed_seeds(now).values())]
             which = f"{counted(len(seeds), 'further seed')} ({', '.join(map(str, seeds))})"
             if 0 < len(more) < len(seeds):  # there was budget for them when the others had ended
                 which = f"{len(more)} more {plural('seed', len(more))} ({', '.join(map(str, more))})"

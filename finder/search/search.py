@@ -19,7 +19,6 @@ from finder.budgets.limit import BudgetSpent, Limit
 from finder.budgets.search_plan import unfinished_text
 from finder.executors.executor import Executor
 from finder.search.changed_defaults import changed_defaults
-from finder.search.confirmation_progress import confirmed_trials, known_seeds, reached_steps
 from finder.search.interruption_messages import interrupt_message, outage_message
 from finder.search.object_resolver import ObjectResolver
 from finder.search.observer import GuardedObserver, Observer
@@ -30,6 +29,7 @@ from studies.analysis.status import study_status
 from studies.database.fencing import LeaseLostError
 from studies.database.records import Ask, EpisodeRecord
 from studies.database.retries import StorageAwayError
+from studies.judging.confirmation import confirmed_seeds, interrupted_steps
 from studies.judging.missing_pick import why_no_pick
 from studies.population_based.exchange import Perturbation
 from studies.recording.recorder import Recorder
@@ -204,18 +204,19 @@ class Search:
         finalists, limit = self.recorder.to_confirm(), self._limit
         if limit is None:
             return finalists
-        confirmed = confirmed_trials(self.study)
+        confirmed = confirmed_seeds(self.study)
         if finalists:
+            reached = {} if self._checkpoints.folder is None else interrupted_steps(self.study)
             planned = limit.plan_confirmation(
                 finalists,
-                known=known_seeds(self.study, finalists),
-                resumed=reached_steps(self.study, finalists) if self._checkpoints.folder is not None else 0,
+                known=min(len(confirmed.get(number, ())) for number in finalists),
+                resumed=min(reached.get(number, 0) for number in finalists),
                 are_others_confirmed=bool(confirmed),
             )
             if planned is None:
                 return None
         elif confirmed and not self.recorder.n_elsewhere and study_status(self.study).complete:
-            planned = limit.further_seeds(confirmed)
+            planned = limit.further_seeds(sorted(confirmed))
             if planned is None:
                 return []
             self._sure_seeds = self.spec.confirm_seeds
@@ -224,7 +225,8 @@ class Search:
         counts = {"confirm_seeds": planned.confirm_seeds, "confirm_env_steps": planned.confirm_env_steps}
         if any(getattr(self.spec, name) != count for name, count in counts.items()):
             self._set_counts(**counts)
-        return self.recorder.to_confirm()
+            finalists = self.recorder.to_confirm()
+        return finalists
 
     def _leave_out_seeds(self) -> None:
         """Leave out further seeds for which there was budget left, but that not all finalists could be run on."""

@@ -17,21 +17,22 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import optuna
-from optuna.trial import FrozenTrial
+from optuna.trial import FrozenTrial, TrialState
 
 from studies.judging import estimates, judgement
 from studies.judging.judgement import Verdict
 from studies.judging.ranking import Candidate, Ranked
 from studies.judging.return_bounds import return_bounds
 from studies.judging.robust_choice import PrunedEstimate
-from studies.judging.search_history import held_out_seeds, history_of, result_of
+from studies.judging.search_history import held_out_seeds, history_of, is_as_long_as_now, result_of
+from studies.spec.attributes import CONFIRMS_ATTR, seed_values
 
 if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 __all__ = [
-    "Verdict", "candidate", "finalists", "held_out_seeds", "pruned_estimates", "seeds_without_results", "unconfirmed",
-    "verdict",
+    "Verdict", "candidate", "confirmed_seeds", "finalists", "held_out_seeds", "interrupted_steps", "pruned_estimates",
+    "unconfirmed", "verdict",
 ]  # fmt: skip
 
 
@@ -47,11 +48,22 @@ def unconfirmed(study: OpenStudy) -> list[tuple[FrozenTrial, tuple[int, ...]]]:
     return [(by_number[number], seeds) for number, seeds in missing]
 
 
-def seeds_without_results(study: OpenStudy) -> list[int]:
-    """Return the further seeds on which no finalist has a result yet."""
-    runs = [run for run in history_of(study).confirmations if run.state == "complete"]
-    known = {seed for run in runs for seed in run.seed_values}
-    return [seed for seed in held_out_seeds(study.spec) if seed not in known]
+def confirmed_seeds(study: OpenStudy) -> dict[int, set[int]]:
+    """Return the further seeds on which trials have results, in runs of the length that these have now."""
+    seeds: dict[int, set[int]] = {}
+    for run in study.confirmation_trials():
+        if run.state == TrialState.COMPLETE and is_as_long_as_now(study.spec, run):
+            seeds.setdefault(run.user_attrs[CONFIRMS_ATTR], set()).update(seed_values(run))
+    return seeds
+
+
+def interrupted_steps(study: OpenStudy) -> dict[int, int]:
+    """Return the environment steps that the interrupted confirmations of trials have reported."""
+    return {
+        run.user_attrs[CONFIRMS_ATTR]: run.last_step or 0
+        for run in study.confirmation_trials()
+        if run.state == TrialState.WAITING
+    }
 
 
 _VERDICTS: WeakKeyDictionary[optuna.Study, tuple[object, Verdict]] = WeakKeyDictionary()

@@ -109,9 +109,9 @@ def finalists(history: SearchHistory) -> list[Ranked]:
     completed, so that the pick can be compared with it. There are none if no other trial was complete, pruned or
     diverged: then there was nothing to choose.
     """
-    sound, failed = _sound(history)
+    sound, unsound = _sound(history)
     ranked = _known(rank(sound, history.direction))
-    left = pruned_estimates(history) + failed
+    left = pruned_estimates(history) + _failed(unsound)
     first = _recommended(history, ranked, left)
     if first is None or len(ranked) + len(left) < 2:
         return []
@@ -203,19 +203,19 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
     """
     direction = history.direction
     runs, refuted = _confirmations(history)
-    candidates = [candidate(each) for each in history.in_state("complete")]
     further = {
         number: tuple(value for run in own for value in run.seed_values.values()) for number, own in runs.items()
     }
-    tuning = rank(candidates, direction)
-    sound, failed = _sound(history, refuted)
+    tuning = rank(_candidates(history), direction)
+    sound, unsound = _sound(history, refuted)
+    failed = _failed(unsound)
     among = {each.number for each in sound} & set(further)
     finalists_alone = history.finalists_decide and bool(among)
     beside = frozenset[int]()
     if further and history.baseline is not None:
         beside = frozenset(each.number for each in finalists(history)[history.n_finalists :])
     if finalists_alone:
-        others = {each.number for each in candidates} - {each.number for each in sound}
+        others = {each.number for each in unsound}
         if history.confirms_longer:  # the search was the first rung of these runs
             left = pruned_estimates(with_search_as_rung(history, further, others)) + failed
         else:
@@ -312,12 +312,21 @@ def _confirmations(history: SearchHistory) -> tuple[dict[int, list[TrialResult]]
     return runs, refuted
 
 
-def _sound(history: SearchHistory, refuted: Collection[int] = ()) -> tuple[list[Candidate], list[PrunedEstimate]]:
-    """Return the complete trials that learned and were not refuted, and the others as failed; all if there are none."""
-    trials = history.in_state("complete")
-    sound = [trial for trial in trials if trial.learned and trial.number not in refuted] or trials
-    failed = [PrunedEstimate(params=trial.params, value=math.nan) for trial in trials if trial not in sound]
-    return [candidate(trial) for trial in sound], failed
+def _candidates(history: SearchHistory) -> list[Candidate]:
+    return [candidate(each) for each in history.in_state("complete")]
+
+
+def _sound(history: SearchHistory, refuted: Collection[int] = ()) -> tuple[list[Candidate], list[Candidate]]:
+    """Return the complete trials that learned and were not refuted, and the others; all and none if all are others."""
+    without = {trial.number for trial in history.in_state("complete") if not trial.learned} | set(refuted)
+    candidates = _candidates(history)
+    sound = [each for each in candidates if each.number not in without]
+    return (sound, [each for each in candidates if each.number in without]) if sound else (candidates, [])
+
+
+def _failed(candidates: Sequence[Candidate]) -> list[PrunedEstimate]:
+    """Return trials that never learned, or were refuted, as failed ones."""
+    return [PrunedEstimate(params=each.params, value=math.nan) for each in candidates]
 
 
 def candidate(trial: TrialResult) -> Candidate:

@@ -20,7 +20,6 @@ TRACEBACK_BYTES = 8_192
 REASON_CHARACTERS = 1_000
 """Maximum length of a stored reason in characters."""
 
-
 BUDGET = "budget"
 """Takes the place of the pruner of trials that were pruned to keep the budget of the search."""
 

@@ -76,7 +76,7 @@ class Metric:
 
     @property
     def description(self) -> str:
-        """What the value of a run is, such as "mean return of the episodes in the last fifth of training"."""
+        """Description of the value of a run, such as "mean return of the episodes in the last fifth of training"."""
         when = "in the last fifth of training"
         texts = {
             "return": f"mean return of the episodes {when}",

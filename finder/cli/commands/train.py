@@ -274,7 +274,7 @@ def train(
     if set_deprecated:
         print_note("-p of finder train is deprecated and will be removed in the next version: use --set.")
         set_ = [*(set_ or ()), *set_deprecated]
-    given = {name for name in context.params if _is_given(context, name)}
+    given = {name for name in context.params if values.is_given(context, name)}
     budget = {"env_steps": env_steps, "episodes": episodes, "target_reward": target_reward}
     if resume is not None:
         _refuse(given - _WITH_RESUME, "a run resumes with its settings, and only its budget can be changed")
@@ -334,11 +334,6 @@ def _interval(text: str | None, flag: str) -> str | None:
         return str(Every.of(text))
     except ConfigurationError as error:
         raise ConfigurationError(f"{flag}: {error}") from None
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name not in ("DEFAULT", "DEFAULT_MAP", "ENVIRONMENT")
 
 
 def _refuse(flags: set[str], reason: str) -> None:

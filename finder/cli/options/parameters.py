@@ -311,8 +311,7 @@ class SearchOptions:
 
     def given(self, name: str) -> bool:
         """Return whether a flag was given explicitly."""
-        source = self.context.get_parameter_source(name)
-        return source is not None and source.name != "DEFAULT"
+        return values.is_given(self.context, name)
 
     @property
     def output(self) -> Output:
@@ -355,7 +354,7 @@ def drop_none(**given: Any) -> dict[str, Any]:
 
 
 def with_search_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the flags of `SearchOptions` that a command has to it, which receives them as its argument `options`."""
+    """Add the flags of `SearchOptions` to a command that has them; it receives them as its argument `options`."""
     name = command.__name__
     hints = get_type_hints(SearchOptions, include_extras=True)
     shared = [

@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from agents.errors import ConfigurationError
+from finder.cli.options.values import is_given
 
 _TAKEN = {
     "agent", "env", "env_kwargs", "wrapper", "max_episode_steps", "set_", "expert", "reward", "pretrain", "metric",
@@ -23,8 +24,7 @@ def refuse_in_range_test(context: typer.Context) -> None:
     """
     for parameter in context.command.params:
         name = parameter.name or ""
-        source = context.get_parameter_source(name)
-        if name not in _TAKEN and source is not None and source.name != "DEFAULT":
+        if name not in _TAKEN and is_given(context, name):
             raise ConfigurationError(
                 f"{_as_given(parameter, context.params[name])} is for searches of several trials, but a range test "
                 "trains one agent a seed while its learning rate grows: leave it out, and limit the test by "

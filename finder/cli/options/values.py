@@ -1,4 +1,4 @@
-"""Parses the values of flags: JSON, lists of numbers, ``name=value``."""
+"""Parses the values of flags: whether they were given, JSON, lists of numbers, ``name=value``."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ import json
 import math
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agents.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    import typer
+
 _NAME = re.compile(r"([^=@]*)([=@]?)(.*)", re.DOTALL)
 """A name, what follows it, and the rest."""
+
+
+def is_given(context: typer.Context, name: str) -> bool:
+    """Return whether a parameter was given on the command line, not by its default or the environment."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name not in ("DEFAULT", "DEFAULT_MAP", "ENVIRONMENT")
 
 
 def json_object(text: str | None, flag: str) -> dict[str, Any]:
