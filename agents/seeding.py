@@ -73,6 +73,19 @@ class MemberStreams:
 
 
 @contextlib.contextmanager
+def restored_on_error(*streams: np.random.Generator | MemberStreams) -> Iterator[None]:
+    """Undo the draws of the block if it raises an error, so that it can be repeated with the same numbers."""
+    each = [own for stream in streams for own in (stream.generators if isinstance(stream, MemberStreams) else [stream])]
+    before = [generator.bit_generator.state for generator in each]
+    try:
+        yield
+    except BaseException:
+        for generator, state in zip(each, before, strict=True):
+            generator.bit_generator.state = state
+        raise
+
+
+@contextlib.contextmanager
 def seeded_initializers(seed: int) -> Iterator[None]:
     """Make Keras draw unseeded initial weights from `seed` inside the block.
 

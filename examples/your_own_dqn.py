@@ -52,10 +52,10 @@ class QLearner(OffPolicyAgent):
         errors = values - self.bootstrapped(batch, best)  # no gradient goes through the target
         return {"default": self.mean(batch, ops.square(errors)), **self.priorities(ops.abs(errors))}
 
-    def extra_state(self):
+    def running_state(self):
         return {"policy": self.policy.get_state()}
 
-    def set_extra_state(self, state):
+    def set_running_state(self, state):
         self.policy.set_state(state["policy"])
 
 

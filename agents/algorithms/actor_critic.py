@@ -252,6 +252,20 @@ class ActorCritic(PolicyAgent):
         parts = {"default": policy + value} if "default" in self.optimizers else {"actor": policy, "critic": value}
         return {**parts, "policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
 
+    # State ----------------------------------------------------------------------------------------------------
+
+    def restart(self, environments: Array | None) -> None:
+        super().restart(environments)
+        if environments is None and self.scaler is not None:
+            self.scaler.sums = np.zeros(0)
+
+    def running_state(self) -> dict[str, Any]:
+        return {} if self.scaler is None else {"reward_sums": self.scaler.sums.copy()}
+
+    def set_running_state(self, state: Mapping[str, Any]) -> None:
+        if self.scaler is not None and "reward_sums" in state:  # those of earlier versions are in that of the scaler
+            self.scaler.sums = np.array(state["reward_sums"])
+
     def _scales(self) -> dict[str, RunningNormalizer | RewardScaler]:
         """Return the scalers of observations and rewards, if any."""
         return {**super()._scales(), **({} if self.scaler is None else {"scaler": self.scaler})}

@@ -144,10 +144,10 @@ class ContinuousAgent(OffPolicyAgent):
                 f"noise='gaussian', or train without a pool."
             )
 
-    def extra_state(self) -> dict[str, Any]:
+    def running_state(self) -> dict[str, Any]:
         return {} if self.noise is None else {"noise": self.noise.get_state()}
 
-    def set_extra_state(self, state: Mapping[str, Any]) -> None:
+    def set_running_state(self, state: Mapping[str, Any]) -> None:
         if self.noise is not None and "noise" in state:  # the state of an agent without noise has none
             self.noise.set_state(state["noise"])
 

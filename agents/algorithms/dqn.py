@@ -17,6 +17,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from gymnasium import spaces
 
+from agents import seeding
 from agents.algorithms.off_policy import OffPolicyAgent, OffPolicyConfig
 from agents.backend.tensorflow import keras, ops
 from agents.buffers import SequenceReplay, UniformReplay
@@ -228,12 +229,16 @@ class DQN(OffPolicyAgent):
         )
 
     def act(self, observations: Array, explore: bool = False) -> Array:
-        noise = draw_noise(self.rng, len(observations), self.n_noise) if explore and self.config.noisy else None
-        outputs = self.infer("q", observations, noise)
+        outputs = self._noisy_outputs(observations) if explore and self.config.noisy else self.infer("q", observations)
         if self.memory_size:
             outputs, self.memory = np.split(outputs, [-self.memory_size], axis=1)
         values = self.values.expected(outputs, self.number)  # [N, A]
         return self.policy.select(values, self.rng) if explore else greedy(values)
+
+    def _noisy_outputs(self, observations: Array) -> Array:
+        """Return the outputs of the noisy network; the noise is not drawn if the network of a member has diverged."""
+        with seeding.restored_on_error(self.rng):
+            return self.infer("q", observations, draw_noise(self.rng, len(observations), self.n_noise))
 
     def check_poolable(self) -> None:
         if not self.policy.rowwise:
@@ -334,8 +339,8 @@ class DQN(OffPolicyAgent):
         best = ops.max(values + MARGIN * (1.0 - chosen), axis=1)
         return ops.mean(best - ops.sum(values * chosen, axis=1))
 
-    def extra_state(self) -> dict[str, Any]:
+    def running_state(self) -> dict[str, Any]:
         return {"policy": self.policy.get_state()}
 
-    def set_extra_state(self, state: Mapping[str, Any]) -> None:
+    def set_running_state(self, state: Mapping[str, Any]) -> None:
         self.policy.set_state(state["policy"])

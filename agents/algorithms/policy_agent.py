@@ -119,9 +119,10 @@ class PolicyAgent(KerasAgent):
         super().set_acting_state(state)
 
     def extra_state(self) -> dict[str, Any]:
-        return {name: part.get_state() for name, part in self._scales().items()}
+        return {**super().extra_state(), **{name: part.get_state() for name, part in self._scales().items()}}
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
+        super().set_extra_state(state)
         for name, part in self._scales().items():
             part.set_state(state[name])
 

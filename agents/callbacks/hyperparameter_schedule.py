@@ -61,8 +61,7 @@ class HyperparameterSchedule(Callback):
             due |= self.changes[self.n_applied][1]
             self.n_applied += 1
         if self.member is None or self.member in trainer.present:
-            for name, value in due.items():
-                trainer.set_hyperparameter(name, value, self.member)
+            trainer.set_hyperparameters(due, self.member)
 
     def on_rollout_end(self, trainer: Trainer) -> None:
         self._in_rollout = not trainer.buffer.ready

@@ -31,7 +31,7 @@ class AgentConfig(Config):
 
     learning_rate: float | Mapping[str, Any] = hyperparameter(
         3e-4,
-        "Step size of the optimizer; or a serialised Keras schedule over gradient steps.",
+        "Step size of the optimizer; or a serialised Keras schedule over the optimizer's steps.",
         above=0.0,
         live=True,
         search=(1e-5, 1e-1),
@@ -170,6 +170,10 @@ class AgentConfig(Config):
             "optimizer": spec.structure(),
             "optimizers": {name: structure for name, structure in own.items() if structure != spec.structure()},
         }
+
+    def follows_learning_rate(self, optimizer: str) -> bool:
+        """Return whether a change of `learning_rate` while an agent trains changes that of an optimizer."""
+        return True
 
     def optimizer_spec(self, name: str = "default") -> OptimizerSpec:
         """Return the specification of the optimizer `name`, with its overrides in `optimizers`."""

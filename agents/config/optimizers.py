@@ -217,6 +217,7 @@ class OptimizerSpec:
             for argument in self.arguments:
                 if argument not in known:
                     raise unknown_name(f"argument of the optimizer {self.name!r}", argument, known)
+            self._refuse_without_effect()
         rate = self.learning_rate
         try:
             if isinstance(rate, Mapping):
@@ -226,6 +227,21 @@ class OptimizerSpec:
         except (TypeError, ValueError) as error:
             given = f"learning_rate {self.learning_rate!r} and arguments {dict(self.arguments)!r}"
             raise ConfigurationError(f"Optimizer {self.name!r} cannot be built with {given}: {error}") from error
+
+    def _refuse_without_effect(self) -> None:
+        """Refuse arguments for what only Keras's own training loop does."""
+        factor, frequency = self.arguments.get("loss_scale_factor"), self.arguments.get("ema_overwrite_frequency")
+        if factor is not None:
+            raise ConfigurationError(
+                f"loss_scale_factor={factor!r} would only divide the gradients, as no loss is multiplied by it here: "
+                f"leave it out."
+            )
+        if self.arguments.get("use_ema") and not frequency:
+            raise ConfigurationError(
+                "use_ema=True without ema_overwrite_frequency averages weights that nothing uses: set "
+                "ema_overwrite_frequency to the optimizer steps after which the averages replace the weights, or leave "
+                "out use_ema."
+            )
 
     def takes(self) -> set[str]:
         """Return the names of the optimizer's arguments, except for the learning rate."""

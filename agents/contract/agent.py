@@ -311,12 +311,19 @@ class Agent(ABC):
         Training and evaluation call this first; call it before `act` after you have changed weights yourself.
         """
 
+    def restart_optimizers(self) -> None:  # noqa: B027 - most optimizers do not depend on weights
+        """Set the optimizers to the states of new ones for the present weights."""
+
     def advance(self, env_steps: int) -> None:
         """Count `env_steps` further environment steps and advance schedules."""
         self.env_steps += env_steps
 
     def restart(self, environments: Array | None) -> None:  # noqa: B027 - most agents have no state of an episode
-        """Reset the exploration of environments where episodes begin: [N] bool, or None for all, however many."""
+        """Reset what belongs to single episodes (noise, sums of rewards), in environments where new ones begin.
+
+        Args:
+            environments: [N] bool; or None for all, however many.
+        """
 
     def acting_state(self) -> list[Array]:
         """Return the mutable state of acting (weights, normalizers), for copies of the agent in collector processes.
@@ -347,7 +354,7 @@ class Agent(ABC):
 
     @abstractmethod
     def set_learning_rate(self, learning_rate: float, optimizer: str | None = None) -> None:
-        """Set the learning rate of one optimizer, or of all."""
+        """Set the learning rate of one optimizer, or of all; the reward networks of GAIL and AIRL keep theirs then."""
 
     @abstractmethod
     def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:

@@ -170,13 +170,6 @@ class KerasAgent(MutableAgent):
         """Return optimizer name -> names of its networks. Defaults to one optimizer for all but the target networks."""
         return {"default": [name for name in self.networks if name not in self.target_networks]}
 
-    def extra_state(self) -> dict[str, Any]:
-        """Return state that `start` made and that training changes; it is part of `get_state`."""
-        return {}
-
-    def set_extra_state(self, state: Mapping[str, Any]) -> None:
-        """Restore a state of `extra_state`."""
-
     # Acting ---------------------------------------------------------------------------------------------------
 
     def infer(self, name: str, observations: Array, noise: Array | None = None) -> Array:

@@ -41,7 +41,8 @@ class MutableAgent(Agent):
         return float(keras.ops.convert_to_numpy(self._named_optimizer(optimizer).learning_rate))
 
     def set_learning_rate(self, learning_rate: float, optimizer: str | None = None) -> None:
-        for name in self._optimizers if optimizer is None else [optimizer]:
+        following = [name for name in self._optimizers if self.config.follows_learning_rate(name)]
+        for name in following if optimizer is None else [optimizer]:
             named = self._named_optimizer(name)
             self._check_rate_is_a_number(name)
             named.learning_rate = self.optimizer_spec(name).with_rate(learning_rate).learning_rate
@@ -49,9 +50,9 @@ class MutableAgent(Agent):
     def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
         owner, _, argument = name.rpartition(".")
         changes = {name: value}
-        if name == "learning_rate":  # of all optimizers, also of those with a rate of their own
+        if name in ("learning_rate", "optimizer.learning_rate"):  # of all that follow it, also with a rate of their own
             own = [key for key, override in self.config.optimizers.items() if "learning_rate" in override]
-            changes |= {f"{key}.learning_rate": value for key in own}
+            changes |= {f"{key}.learning_rate": value for key in own if self.config.follows_learning_rate(key)}
         elif owner not in ("", "optimizer"):
             self._named_optimizer(owner)
         if name not in self._changeable(owner):
@@ -100,8 +101,35 @@ class MutableAgent(Agent):
         for name, bound in self._bound.items():
             bound.numbers.assign(self.optimizer_spec(name))
 
+    def restart_optimizers(self) -> None:
+        """Set the optimizers to the states of new ones for the present weights.
+
+        The states of some (schedule-free AdamW) contain the weights that they began with.
+        """
+        for name, bound in self._bound.items():
+            weights = [keras.Variable(keras.ops.convert_to_numpy(weight)) for weight in bound.weights]
+            bound.reset(self.optimizer_spec(name), weights)
+
     def start(self) -> None:
         """Make all other parts of the agent (exploration policy, normalizer), when it is built and at each reset."""
+
+    def extra_state(self) -> dict[str, Any]:
+        """Return state that `start` made and that training changes; it is part of `get_state`."""
+        return self.running_state()
+
+    def set_extra_state(self, state: Mapping[str, Any]) -> None:
+        """Restore a state of `extra_state`."""
+        self.set_running_state(state)
+
+    def running_state(self) -> dict[str, Any]:
+        """Return the part of `extra_state` that is not learned: that of exploration and of running episodes.
+
+        A member of a population that becomes a copy of another one keeps its own. `act` changes no other part.
+        """
+        return {}
+
+    def set_running_state(self, state: Mapping[str, Any]) -> None:
+        """Restore a state of `running_state`; other entries are ignored."""
 
     def renumber(self, config: AgentConfig) -> None:
         """Set the mutable hyperparameters, learning rates and exploration of a config of the same structure.

@@ -30,6 +30,8 @@ def start_from(agent: Agent, state: Mapping[str, Any]) -> None:
             f"The {type(agent).__name__} cannot start from the given weights, because they were trained with another "
             f"algorithm, environment or other hyperparameters ({reason}): use the same ones, or start from new weights."
         ) from error
+    agent.restart_optimizers()
+    agent.restart(None)  # running episodes were those of the other agent
 
 
 def _difference(stored: Mapping[str, Sequence[Any]], present: Mapping[str, Sequence[Any]]) -> str:

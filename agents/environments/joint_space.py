@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +62,12 @@ class JointSpace(spaces.Box):
     def central_size(self) -> int:
         """Length of the state that a central critic sees: the global state, or all observations."""
         return self.state_size or self.n_agents * self.n_features
+
+    @cached_property
+    def existing(self) -> Array:
+        """Return 1 for each action, or dimension of actions, that an agent has, and 0 for padding: [A, n] float32."""
+        sizes = np.array(self.action_sizes)[:, None]
+        return (np.arange(self.n_actions) < sizes).astype(np.float32)
 
     def view(self, vectors: Any) -> JointView:
         """Return the parts of joint observations [..., W]: NumPy arrays, or tensors [B, W]."""

@@ -164,6 +164,9 @@ def _zero_if_impossible(probs: Any, values: Any) -> Any:
 class DiagonalGaussian:
     """Independent normal distributions. Parameters are [N, 2 D]: means, then logarithms of standard deviations."""
 
+    NO_ENTROPY = -0.5 - _LOG_SQRT_2PI
+    """Logarithm of the standard deviation with which a dimension has an entropy of 0."""
+
     @staticmethod
     def sample(parameters: Array, rng: np.random.Generator) -> Array:
         """Return [N, D] float32."""

@@ -99,6 +99,7 @@ def one_member(agent: KerasAgent, spec: MemberSpec, extra: Mapping[str, Any] | N
     member.start()
     if extra is not None:
         member.set_extra_state(extra)
+        member.restart(None)
     return member
 
 

@@ -8,7 +8,7 @@ as a single agent with its seed and hyperparameters.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -26,7 +26,7 @@ from agents.contract.restoring import restoring
 from agents.contract.spec import AgentSpec
 from agents.contract.weights import start_from
 from agents.environments import EnvironmentSpec
-from agents.errors import ConfigurationError, MembersFailedError, NotMappableError
+from agents.errors import ConfigurationError, NotMappableError
 from agents.population.members import (
     MemberSpec,
     RowNumbers,
@@ -36,6 +36,7 @@ from agents.population.members import (
     member_of,
     one_member,
 )
+from agents.population.one_by_one import one_by_one
 from agents.population.probes import action_at, agreement, probe_observations
 from agents.population.saved_values import loaded_values, saved_values
 from agents.population.stacks import Values, copy_position
@@ -165,7 +166,12 @@ class Population:
         if self._all is not None:
             return self._all.act(observations, explore)
         rows = np.split(observations, len(self.actors))
-        actions = self._one_by_one(lambda i: self.actors[i].act(rows[i], explore))
+        actions = one_by_one(
+            self.actors,
+            lambda i: self.actors[i].act(rows[i], explore),
+            lambda actor: actor.running_state(),
+            lambda actor, state: actor.set_running_state(state),
+        )
         return np.concatenate(actions)
 
     def new_buffer(self, n_envs: int, seeds: Sequence[int]) -> Buffer:
@@ -179,19 +185,19 @@ class Population:
             return data
         axis = self._member_axis
         if self._all is not None:
-            if axis == 1:  # [T, P * N]: the rows of acting
-                return self._all.preprocess_batch(data)
-            with self.rows_of_members(len(next(iter(data.values()))) // len(self._members)):
-                return self._all.preprocess_batch(data)
+            with seeding.restored_on_error(self._all.rng):  # without members that fail, the others repeat the call
+                if axis == 1:  # [T, P * N]: the rows of acting
+                    return self._all.preprocess_batch(data)
+                with self.rows_of_members(len(next(iter(data.values()))) // len(self._members)):
+                    return self._all.preprocess_batch(data)
         parts = split(data, len(self.actors), axis)
-        before = [(copy.deepcopy(actor.extra_state()), actor.rng.bit_generator.state) for actor in self.actors]
-        try:
-            return concatenate(self._one_by_one(lambda i: self.actors[i].preprocess_batch(parts[i])), axis)
-        except MembersFailedError:  # the remaining members preprocess the same data again
-            for actor, (extra, stream) in zip(self.actors, before, strict=True):
-                actor.set_extra_state(extra)
-                actor.rng.bit_generator.state = stream
-            raise
+        prepared = one_by_one(
+            self.actors,
+            lambda i: self.actors[i].preprocess_batch(parts[i]),
+            lambda actor: copy.deepcopy(actor.extra_state()),
+            lambda actor, state: actor.set_extra_state(state),
+        )
+        return concatenate(prepared, axis)
 
     def update(self, batches: Batches) -> UpdateMetrics:
         """Make the gradient steps of all members."""
@@ -247,12 +253,17 @@ class Population:
         self._update_actors()
 
     def copy_member(self, source: int, target: int) -> None:
-        """Give the member at `target` the state and numbers of the one at `source`, except for its random streams."""
-        state = self._values()
+        """Give the member at `target` what the one at `source` has learned, and its mutable hyperparameters.
+
+        The random streams stay, and so do exploration, its hyperparameters, and the state of running episodes.
+        """
+        state, own = self._values(), self._members[target]
         copy_position(self._template.stacks.variables, state, source, target)
-        self._members[target] = self._members[target]._replace(config=self._members[source].config)
+        config = self._members[source].config.replace(own.config.acting_values())
+        self._members[target] = own._replace(config=config)
         if self._all is None:  # the actor of all members has no state that differs between members
-            self.actors[target].set_extra_state(copy.deepcopy(self.actors[source].extra_state()))
+            actor = self.actors[target]
+            actor.set_extra_state({**copy.deepcopy(self.actors[source].extra_state()), **actor.running_state()})
         self._set_values(state)
         self._update_actors()
 
@@ -363,24 +374,6 @@ class Population:
             streams: Any = self._all.rng
             return list(streams.generators)
         return [actor.rng for actor in self.actors]
-
-    def _one_by_one(self, call: Callable[[int], Any]) -> list[Any]:
-        """Return the result of a call for each member.
-
-        Raises:
-            MembersFailedError: The call raised an error for some members.
-        """
-        results, errors = [], {}
-        for position in range(len(self.actors)):
-            try:
-                results.append(call(position))
-            except NotMappableError:
-                raise
-            except Exception as error:  # noqa: BLE001 - any error of a user's agent is a failure of that member
-                errors[position] = error
-        if errors:
-            raise MembersFailedError(errors)
-        return results
 
     def _check_acting(self, probes: Array, expected: list[list[Array | None]]) -> None:
         """Compare actions of members with those of equal single agents, before the training."""

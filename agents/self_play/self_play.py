@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 class EarlierAgent:
-    """An agent as it was at one moment of its training. It is built when it first acts.
+    """An agent as it was at one moment of its training. It is built when it first acts; all environments share it.
 
     Args:
         recipe: The agent's spec and interface, pickled.
@@ -32,6 +32,7 @@ class EarlierAgent:
     def __init__(self, recipe: bytes, env_steps: int, state: Sequence[Array]) -> None:
         self.recipe, self.env_steps, self.state = recipe, env_steps, [np.array(each) for each in state]
         self._agent: Agent | None = None
+        self.rng: np.random.Generator | None = None
 
     def begin(self) -> None:
         """Do nothing: it does not change."""
@@ -45,10 +46,10 @@ class EarlierAgent:
             agent.set_acting_state(self.state)
             agent.advance(self.env_steps)
             self._agent = agent
-        return self._agent.interface.convert_actions(self._agent.act(vectors, explore=True))
+        return _drawn(self._agent, vectors, self.rng)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_agent": None}
+        return {**vars(self), "_agent": None, "rng": None}
 
 
 class PublishedAgent:
@@ -61,6 +62,7 @@ class PublishedAgent:
     def __init__(self, name: str) -> None:
         self.name = name
         self._agent: NamedAgent | None = None
+        self.rng: np.random.Generator | None = None
 
     def begin(self) -> None:
         """Load the newest weights."""
@@ -70,12 +72,19 @@ class PublishedAgent:
 
     def act(self, vectors: Array) -> Array:
         """Draw actions as in training."""
+        if self._agent is None:  # a copy in the middle of an episode
+            self.begin()
         assert self._agent is not None
-        agent = self._agent.agent
-        return agent.interface.convert_actions(agent.act(vectors, explore=True))
+        return _drawn(self._agent.agent, vectors, self.rng)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"name": self.name, "_agent": None}
+        return {**vars(self), "_agent": None, "rng": None}
+
+
+def _drawn(agent: Agent, vectors: Array, rng: np.random.Generator | None) -> Array:
+    """Return actions as in training, drawn from a generator; None: that of the agent."""
+    agent.rng = rng or agent.rng
+    return agent.interface.convert_actions(agent.act(vectors, explore=True))
 
 
 class SelfPlay(Callback):

@@ -58,14 +58,14 @@ def evaluate(
         n_episodes: Number of episodes, >= 1; rounded up to a multiple of `n_envs`.
         seed: Seed of the environments; training does not use the default.
         explore: Whether actions are drawn as in training.
-        n_envs: Number of environments stepped in parallel, at most `n_episodes`.
+        n_envs: Number of environments stepped in parallel, >= 1; no more than `n_episodes` are made.
         max_steps: Steps after which an episode is truncated, >= 1. Defaults to None: no limit.
 
     Returns:
         [n_episodes] float64, or a few more after rounding up.
 
     Raises:
-        ConfigurationError: No environment, or no episodes.
+        ConfigurationError: No environment, or a number below 1.
     """
     played = play_episodes(
         agent, environment, n_episodes=n_episodes, seed=seed, explore=explore, n_envs=n_envs, max_steps=max_steps
@@ -98,7 +98,7 @@ def play_episodes(
         abandoned: Called after every step; True abandons the evaluation.
 
     Raises:
-        ConfigurationError: No environment, or no episodes.
+        ConfigurationError: No environment, or a number below 1.
     """
     require_built(agent, "evaluate()")
     spec = agent.environment if environment is None else EnvironmentSpec.of(environment)
@@ -106,7 +106,7 @@ def play_episodes(
         raise ConfigurationError(
             "An evaluation needs an environment: the agent was made without one. Pass environment."
         )
-    check_at_least(1, n_episodes=n_episodes, max_steps=max_steps)
+    check_at_least(1, n_episodes=n_episodes, n_envs=n_envs, max_steps=max_steps)
     n_envs = min(n_envs, n_episodes)
     wanted = -(-n_episodes // n_envs)
     agent.refresh()

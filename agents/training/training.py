@@ -182,12 +182,20 @@ class Training:
         self.agent.set_hyperparameter(name, value, position)
         self.buffer.set_hyperparameter(name, value, position)
 
+    def set_hyperparameters(self, values: Mapping[str, float], member: int | None = None) -> None:
+        """Change several mutable hyperparameters; see `set_hyperparameter`.
+
+        ``learning_rate``, which is that of all optimizers, comes before those of single ones.
+        """
+        for name in sorted(values, key=lambda name: name not in ("learning_rate", "optimizer.learning_rate")):
+            self.set_hyperparameter(name, values[name], member)
+
     def copy_member(self, source: int, target: int) -> None:
         """Give a member of a population the state of another one. Call it between two steps of the loop.
 
         The state is what an agent has learned: weights, optimizer slots, learning rates and all other mutable
         hyperparameters, target networks, normalisation statistics. The member keeps its random generators, its
-        environments with their running episodes, its replay and its history. Nothing is compiled.
+        exploration, its environments with their running episodes, its replay and its history. Nothing is compiled.
 
         Args:
             source: The member that is copied.
@@ -199,7 +207,10 @@ class Training:
         """
         if isinstance(self.agent, Agent):
             raise ConfigurationError("Members are copied within a population, and this trainer has a single agent.")
-        self.agent.copy_member(self.position(source), self.position(target))
+        position = self.position(target)
+        self.agent.copy_member(self.position(source), position)
+        for name, value in self.agent.members[position].config.live_values().items():
+            self.buffer.set_hyperparameter(name, value, position)
 
     def fail(self, error: Exception, member: int) -> None:
         """Report the failure of a member. It leaves a population; the error of a single agent is raised."""

@@ -34,8 +34,8 @@ class OptimizerStep:
         optimizers: Names of the optimizers.
         loss: minibatch -> {name: scalar}; one scalar for each optimizer, any others are metrics; optionally
             `PRIORITIES`.
-        every: Gradient steps between two steps of the optimizers; losses are computed at every gradient step. Defaults
-            to 1.
+        every: Gradient steps between two steps of the optimizers; losses are computed at every gradient step, and
+            learning-rate schedules count the steps of the optimizers. Defaults to 1.
         after: minibatch -> {name: scalar}, computed with the weights after the step: metrics that need no gradients,
             such as the change of a policy. NaN at gradient steps without an optimizer step. Defaults to none.
     """

@@ -66,12 +66,15 @@ class RewardScaler:
 
     Args:
         clip: Scaled rewards are clipped to [-clip, clip]. Defaults to 10.
+
+    Attributes:
+        sums: Discounted sums of the running episodes, [N]; [0] before the first rollout. Not part of the state.
     """
 
     def __init__(self, clip: float = 10.0) -> None:
         self.clip = clip
         self._seen = RunningNormalizer(())
-        self._sums: Array | None = None  # [N] discounted sums of the unfinished episodes
+        self.sums: Array = np.zeros(0)
 
     def __call__(self, rewards: Array, ended: Array, gamma: float | Array) -> Array:
         """Update the statistics with a rollout, and scale its rewards.
@@ -84,22 +87,22 @@ class RewardScaler:
         Returns:
             [T, N] float32.
         """
-        sums = np.zeros(rewards.shape[1]) if self._sums is None else self._sums
+        sums = self.sums if len(self.sums) else np.zeros(rewards.shape[1])
         seen = np.empty(rewards.shape, np.float64)
         for t in range(len(rewards)):
             seen[t] = rewards[t] + gamma * sums
             sums = np.where(ended[t], 0.0, seen[t])
-        self._sums = sums
+        self.sums = sums
         self._seen.update(seen.ravel())
         scaled = rewards / np.sqrt(self._seen.variance + 1e-8)
         return np.clip(scaled, -self.clip, self.clip).astype(np.float32)
 
     def get_state(self) -> dict[str, Any]:
-        """Return the statistics, and the discounted sums of the unfinished episodes."""
-        return {**self._seen.get_state(), "sums": np.zeros(0) if self._sums is None else self._sums.copy()}
+        """Return the statistics."""
+        return self._seen.get_state()
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restore a state of `get_state`."""
+        """Restore a state of `get_state`; those of earlier versions have the sums too."""
         self._seen.set_state(state)
-        sums = np.array(state["sums"])
-        self._sums = sums if len(sums) else None
+        if "sums" in state:
+            self.sums = np.array(state["sums"])

@@ -11,7 +11,7 @@ from studies.spec.attributes import is_confirmation, is_paused, seed_values
 from studies.spec.compatibility import differences
 from studies.spec.spec import StudySpec, default_name
 from studies.storage.storage import StudyStorage, open_storage
-from studies.study.confirmed_budget import has_chosen_finalists, is_confirming
+from studies.study.budget_attributes import has_chosen_finalists, is_confirming
 from studies.study.study import OpenStudy, load_study, study_id_of
 from studies.study.time_spent import read_seconds
 

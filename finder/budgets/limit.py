@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from finder.budgets.meters import Meter
+from finder.budgets.meters import Meter, RelativeTimes
 from finder.budgets.resolution import largest_within, with_n_trials
 from finder.executors.preparation import n_trials_of
 from finder.trials.trial import Work
@@ -80,7 +80,7 @@ class Limit:
         self._confirmation_began = (0.0, 0.0)  # what was spent when its newest runs began, and their estimated cost
         self._values: dict[int, float] = {}  # of completed trials of the search
         self._baselines: set[int] = set()  # trials with the parameters of the baseline
-        self._relative: dict[int, tuple[float, int]] = {}  # trial -> relative time, and environment steps of its seeds
+        self._relative = RelativeTimes()
         self._courses: dict[int, Course] = {}
 
     @property
@@ -140,6 +140,19 @@ class Limit:
             earliest = min(filter(None, [counted, *(self._counted.get(number, 0) for number in beside)]))
             cost += self._meter.rest(self._to_the_end(n_promoted), n_seeds, earliest)
         return self._fits(cost + self.reserve)
+
+    @property
+    def has_spare(self) -> bool:
+        """True if there is budget for more than the confirmation, by the present estimate."""
+        return self.reserve <= self._room
+
+    def allows_waiting(self, seconds: float) -> bool:
+        """Return whether the confirmation may wait so long for other processes; if not, the search has ended."""
+        return self._fits(self.reserve + self._meter.waiting(seconds))
+
+    def counted(self, env_steps: int) -> None:
+        """Record the environment steps of all trials that have ended, or are run by other processes."""
+        self._meter.counted(env_steps)
 
     def _fits(self, cost: float) -> bool:
         """Return whether there is budget for this, and remember where there was none."""
@@ -218,7 +231,7 @@ class Limit:
             if value is not None:
                 self._values[number] = value
             if work is not None and (relative := self._meter.relative_time(work)):
-                self._relative[number] = (relative, env_steps * max(1, n_seeds))
+                self._relative.add(number, relative, env_steps * max(1, n_seeds))
         if n_seeds:
             # A run may end its last rollout beyond its budget.
             budget = self._spec.confirm_budget if self._confirming else self._spec.budget
@@ -360,20 +373,7 @@ class Limit:
             env_steps: Environment steps of each run. Defaults to those that are planned.
         """
         steps = self._spec.confirm_budget if env_steps is None else env_steps
-        return self._meter.confirmation(steps, len(finalists), n_seeds, self._relative_times(finalists))
-
-    def _relative_times(self, finalists: Sequence[int | None]) -> list[float]:
-        """Return the time of a training step of each finalist, as a multiple of the mean of all trials that ended here.
-
-        It is 1 for those that did not, and for finalists that are not known yet.
-        """
-        known = self._relative.values()
-        n_steps = sum(steps for _, steps in known)
-        if not n_steps:
-            return []
-        mean = sum(relative * steps for relative, steps in known) / n_steps
-        relative = {number: each / mean for number, (each, _) in self._relative.items()}
-        return [1.0 if number is None else relative.get(number, 1.0) for number in finalists]
+        return self._meter.confirmation(steps, len(finalists), n_seeds, self._relative.of(finalists))
 
     def _course(self, n_trials: int) -> Course:
         """Return the expected course of a batch of so many trials."""

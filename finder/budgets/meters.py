@@ -97,6 +97,14 @@ class Meter(ABC):
     def ended(self, env_steps: int, n_seeds: int) -> None:
         """Record that a trial has ended, with its environment steps for each seed."""
 
+    def counted(self, env_steps: int) -> None:
+        """Record the environment steps of all trials that do not run here. Defaults to nothing."""
+        return
+
+    def waiting(self, seconds: float) -> float:
+        """Return the cost of waiting. Defaults to none."""
+        return 0.0
+
 
 class TimeMeter(Meter):
     """Meter of seconds. Costs are corrected by the speed of the search so far.
@@ -168,6 +176,9 @@ class TimeMeter(Meter):
     def ended(self, env_steps: int, n_seeds: int) -> None:
         """Record nothing: time does not depend on trials."""
 
+    def waiting(self, seconds: float) -> float:
+        return seconds
+
 
 class StepMeter(Meter):
     """Meter of environment steps over all runs.
@@ -202,3 +213,26 @@ class StepMeter(Meter):
     def ended(self, env_steps: int, n_seeds: int) -> None:
         self._ended += env_steps * n_seeds
         self._running = max(0, self._running - env_steps * n_seeds)
+
+    def counted(self, env_steps: int) -> None:
+        self._ended = env_steps
+
+
+class RelativeTimes:
+    """Times of a training step of trials, as multiples of the mean of all trials that ended here."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[float, int]] = {}  # trial -> relative time, and environment steps of its seeds
+
+    def add(self, number: int, relative: float, env_steps: int) -> None:
+        """Record the time of a trial as a multiple of its estimate, and the environment steps of all of its seeds."""
+        self._known[number] = (relative, env_steps)
+
+    def of(self, numbers: Sequence[int | None]) -> list[float]:
+        """Return the times of trials; 1 for those that did not end here or are not known yet, and none if none is."""
+        n_steps = sum(steps for _, steps in self._known.values())
+        if not n_steps:
+            return []
+        mean = sum(relative * steps for relative, steps in self._known.values()) / n_steps
+        times = {number: relative / mean for number, (relative, _) in self._known.items()}
+        return [1.0 if number is None else times.get(number, 1.0) for number in numbers]

@@ -15,6 +15,7 @@ from typer.exceptions import TyperException
 from agents.errors import ConfigurationError
 from agents.trust.loading import ended_by
 from finder.cli.commands import machines, searches, studies
+from finder.cli.commands import params as params_command
 from finder.cli.commands import play as play_command
 from finder.cli.commands import plot as plot_command
 from finder.cli.commands import replay as replay_command
@@ -48,6 +49,7 @@ app.command("plot", rich_help_panel=_TRAIN)(plot_command.plot)
 app.command("submit", rich_help_panel=_MACHINES)(machines.submit)
 app.command("worker", rich_help_panel=_MACHINES)(machines.worker)
 app.command("serve", rich_help_panel=_MACHINES)(machines.serve)
+app.command("params", rich_help_panel=_LOOK)(params_command.params)
 app.command("studies", rich_help_panel=_LOOK)(studies.studies)
 app.command("show", rich_help_panel=_LOOK)(show_command.show)
 app.command("best", rich_help_panel=_LOOK)(studies.best)

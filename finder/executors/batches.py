@@ -65,9 +65,11 @@ class Batching:
     def _is_resumed_batch(self, trials: list[TrialSpec], listener: StudyListener) -> bool:
         """Return whether these trials are an interrupted batch, to which no new trials are added.
 
-        New trials would be compared with it and proposed before its results are known, unlike without the interruption.
+        New trials would be compared with it and proposed before its results are known, unlike without the interruption;
+        or they would be further members of a population whose members copy each other.
         """
-        matters = self.members is not None and (self.trials is not None or listener.prunes)
+        exchanges = any(trial.exchanges for trial in trials)
+        matters = self.members is not None and (self.trials is not None or listener.prunes or exchanges)
         interrupted = any(trial.resumed and trial.promoted_from is None for trial in trials)
         return matters and interrupted and not listener.n_to_resume
 

@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 
 EXECUTORS = ("population", "process", "inline")
 
+_TAKEN_BY = {
+    "population": ("auto", "population"),
+    "n_jobs": ("auto", "population", "process", "ray"),
+    "trial_cpus": ("ray",),
+    "trial_memory_gb": ("ray",),
+}
+"""Setting of a study -> the executors that have it."""
+
 POPULATION = 64
 """Default limit of the members of a population: larger populations are not faster."""
 
@@ -71,6 +79,11 @@ def make_executor(
     raise unknown_name("executor", name, EXECUTORS)
 
 
+def settings_of_others(executor: str) -> list[str]:
+    """Return the settings of a study that an executor does not have."""
+    return [setting for setting, executors in _TAKEN_BY.items() if executor not in executors]
+
+
 def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone: str = "") -> Executor:
     """Return the executor that a study names, or the best one for it; `Executor.notes` has the reasons.
 
@@ -87,7 +100,7 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone:
         (agent,) = agents.values()
         return population_based_executor(spec, agent, why_alone, POPULATION, SHARE_OF_MEMORY)
     strategy = StrategySpec.of(spec.strategy)
-    if spec.population is not None and (name not in ("auto", "population") or not strategy.is_none):
+    if spec.population is not None and (name not in _TAKEN_BY["population"] or not strategy.is_none):
         alone = f"executor {name!r}" if strategy.is_none else f"strategy {spec.strategy!r}"
         raise ConfigurationError(
             f"population is {spec.population}, but with the {alone} each run is trained by itself: leave one of the "

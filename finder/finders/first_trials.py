@@ -97,7 +97,8 @@ def _searched(
 def with_current_params(study: StudySpec, current: Mapping[str, Any], agent: AgentSpec) -> StudySpec:
     """Return a study whose last first trial has the values of the agent itself, unless they are among the others.
 
-    If the search space contains these values, and they are certainly tried, they are the baseline of the study.
+    If the search space contains these values, and they are certainly tried, they are the baseline of the study. A study
+    with several metrics has none: its baseline would be compared with a pick.
 
     Args:
         study: The study.
@@ -108,8 +109,9 @@ def with_current_params(study: StudySpec, current: Mapping[str, Any], agent: Age
         return study
     first = study.first if current in study.first else (*study.first, dict(current))
     changes: dict[str, Any] = {"first": first}
+    is_compared = not study.metrics and not is_population_based(study.pruner)
     is_tried = first.index(current) < study.n_trials
-    if is_tried and not is_population_based(study.pruner) and _is_present(current, agent, study.params):
+    if is_tried and is_compared and _is_present(current, agent, study.params):
         changes["baseline"] = dict(current)
     return study.model_copy(update=changes)
 

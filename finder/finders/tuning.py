@@ -340,7 +340,8 @@ def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
         The study, and the number of remaining trials.
 
     Raises:
-        StudyError: The file cannot be read or has mistakes; the message lists every mistake with its line.
+        StudyError: The file cannot be read or has mistakes; the message lists every mistake with its line. Or the study
+            cannot be left to workers: it is population-based training, or has a budget of the whole search.
         ConfigurationError: An agent or a value cannot be built.
     """
     spec = _read(path, overrides)
@@ -348,6 +349,14 @@ def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
         raise StudyError(
             f"the study of {str(path)!r} is population-based training ({spec.pruner}), whose members are trained in "
             f"one process, so that workers cannot share it: run it with finder run {shlex.quote(str(path))}."
+        )
+    if spec.has_limit:
+        field = "minutes" if spec.minutes is not None else "total_env_steps"
+        chosen = " and env_steps is still to be chosen for it" if spec.chooses_budget else ""
+        raise StudyError(
+            f"{field} is {getattr(spec, field):g}{chosen}, but workers do not keep a budget of the whole search: give "
+            f"env_steps and n_trials instead, or run the search with finder run {shlex.quote(str(path))} and start "
+            "workers beside it."
         )
     check_plan(spec, ObjectResolver.of(spec))
     with started_by(StudyOrigin("file", ("run", str(path)))):

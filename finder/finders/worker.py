@@ -11,12 +11,12 @@ from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import places_in
-from finder.executors.choice import choose_executor
+from finder.executors.choice import choose_executor, settings_of_others
 from finder.finders.optimizer import optimizers_by_label
 from finder.results.search_result import SearchResult
 from finder.search.display import open_display, uses_builtin_display
 from finder.search.object_resolver import ObjectResolver, check_plan
-from finder.search.options import non_default_params, weights_digest
+from finder.search.options import non_default_params, set_by_trials, weights_digest
 from finder.search.search import Search
 from finder.search.trusted_code import trusted_code_only
 from studies.defaults import DEFAULT_STORAGE
@@ -58,7 +58,8 @@ def work(
         optimizers: The optimizers of the study, likewise.
         environment: The environment of the study, if it is more than a Gymnasium id. Another environment is refused.
         callbacks: Factories of the callbacks of the study, if they are defined in a script: all of them, in order.
-        executor: The executor of this worker. Defaults to the one of the study.
+        executor: The executor of this worker; settings of the study that it does not have, such as `population`, are
+            left out. Defaults to the one of the study.
         n_jobs: Number of processes of this worker. Defaults to the one of the study.
         population: Runs that a process of this worker trains at the same time. Defaults to the number of the study.
         observer: See `StudyOptions`.
@@ -85,7 +86,10 @@ def work(
         check_plan(spec, resolver)
         given_options = {"executor": executor, "n_jobs": n_jobs, "population": population}
         changes = {name: value for name, value in given_options.items() if value is not None}
-        here = StudySpec.from_json_dict({**spec.to_json_dict(), **changes})
+        inherited = spec.to_json_dict()
+        if executor is not None:
+            inherited |= dict.fromkeys(settings_of_others(executor))
+        here = StudySpec.from_json_dict({**inherited, **changes})
         known = {label: resolver.agents[label] for label in spec.agents}
         with open_display(progress, observer) as display:
             where, alone = choose_executor(here, known, resolver.why_alone), uses_builtin_display(progress, observer)
@@ -127,8 +131,8 @@ def _resolver(
 
 def _check_same(spec: StudySpec, label: str, agent: AgentSpec) -> None:
     """Raise `ConfigurationError` if an agent differs from the one of the study."""
-    varied = {*spec.params, *spec.fixed, *(name for row in spec.trials for name in row)}
-    own, theirs = non_default_params(agent, varied), spec.agent_params.get(label, {})
+    own = non_default_params(agent, set_by_trials(spec.params, spec.fixed, spec.trials))
+    theirs = spec.agent_params.get(label, {})
     if own != theirs:
         raise ConfigurationError(f"The study's {label} has {theirs or 'no settings of its own'}, this one {own}.")
     if weights_digest(agent) != spec.agent_weights.get(label):

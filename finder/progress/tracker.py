@@ -211,10 +211,10 @@ class Tracker:
         self._count_elsewhere()
 
     def _count_elsewhere(self) -> None:
-        """Count the trials of other processes."""
+        """Count the trials of other processes, until the confirmation begins."""
         from studies.analysis.status import status_of
 
-        if self.study is not None and self.study.storage.shared:
+        if self.study is not None and self.study.storage.shared and self._n_search is None:
             now = status_of(self.study.spec, self.study.trials())
             self.n_before, self.n_total = max(0, now.n_ended - self.n_done), now.n_total
             self.n_paused = now.n_paused

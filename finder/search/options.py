@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, TypeVar
 
 from agents.contract.spec import AgentSpec, FunctionSpec
@@ -15,7 +15,7 @@ from finder.search.observer import Observer, RunOptions
 from finder.trials.metric import study_metrics
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
-from studies.spaces.spaces import check_json
+from studies.spaces.spaces import Space, check_json
 from studies.spec.converters import MOST_SEEDS
 from studies.spec.metrics import metric_of
 from studies.spec.run_length import USUAL_STEPS, least_useful_steps
@@ -184,11 +184,7 @@ def make_spec(
             f"seed is {options['seed']}, but the trials of this search are planned, so that no sampler has a seed: "
             "leave it out, and choose the seeds of runs by seeds (--seeds 10,11,12)."
         )
-    varied = {
-        *(name for name, space in fields.get("params", {}).items() if not space.when),
-        *(options.get("fixed") or {}),
-        *(k for row in fields.get("trials", ()) for k in row),
-    }
+    varied = set_by_trials(fields.get("params", {}), options.get("fixed") or {}, fields.get("trials", ()))
     named, metrics = list(zip(labels, agents, strict=True)), study_metrics(metric)
     if any(metric_of("".join(name.split())).kind == "loss" for name in metrics):
         _refuse_adversarial_losses(named, options.get("fixed") or {})
@@ -274,11 +270,23 @@ def _steps(options: StudyOptions, default: int) -> int | None:
     return default if horizon is None else default_steps_for(horizon)
 
 
+def set_by_trials(params: Mapping[str, Space], fixed: Collection[str], trials: Iterable[Collection[str]]) -> set[str]:
+    """Return the hyperparameters that the trials of a study set, so that those of its agents do not matter.
+
+    A conditional parameter is not among them: trials without it have the value of the agent.
+    """
+    return {
+        *(name for name, space in params.items() if not space.when),
+        *fixed,
+        *(name for row in trials for name in row),
+    }
+
+
 def non_default_params(agent: AgentSpec, varied: set[str]) -> dict[str, Any]:
     """Return the hyperparameters of an agent that differ from the defaults of its class.
 
     They identify a study: a study of an agent with another discount is another study. Hyperparameters that trials set
-    (`varied`) and `jit_compile`, which depends on the machine, are left out.
+    (`set_by_trials`) and `jit_compile`, which depends on the machine, are left out.
     """
     ignored = varied | {"jit_compile"} | ({"optimizer_kwargs"} if "optimizer" in varied else set())
     own = agent.config.to_dict()

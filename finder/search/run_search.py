@@ -22,7 +22,7 @@ from finder.search.trusted_code import BY_ENVIRONMENT, trusted_code_only
 from studies.recording.opening import open_study
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
-from studies.study.confirmed_budget import keep_confirmed_budget, store_confirmed_budget
+from studies.study.budget_attributes import keep_confirmed_budget, store_confirmed_budget
 from studies.study.study import OpenStudy
 
 

@@ -13,11 +13,12 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agents.checkpoints.training_state import SECTIONS, sections_of, sections_of_before, state_of
+from agents.processes.interrupts import defer_interrupts
 from agents.state_files import state_file
 from agents.state_files.state_file import SUFFIX, write_with_environments
 from agents.training.trainer import Trainer
@@ -291,6 +292,51 @@ def _read_saved(path: Path) -> SavedGroup | None:
 
 def _epochs(group: Group) -> dict[str, int]:
     return {str(trial.spec.number): trial.spec.epoch for trial in group.trials}
+
+
+class SavedInterrupts:
+    """Interrupts of a training whose states are saved: they wait for the end of a step, whose state is whole.
+
+    Args:
+        checkpoints: The checkpoints; None if nothing is saved.
+        groups: Returns the groups of the training.
+    """
+
+    def __init__(self, checkpoints: Checkpoints | None, groups: Callable[[], Iterable[Group]]) -> None:
+        self._checkpoints, self._groups = checkpoints, groups
+        self.waiting: KeyboardInterrupt | None = None
+        """The interrupt that waits for the end of a step."""
+
+    @contextlib.contextmanager
+    def after_steps(self, saves: bool) -> Iterator[None]:
+        """Let Ctrl-C wait for the end of the block, if groups are saved; a second one does not wait."""
+        with self.saved(), defer_interrupts() if saves else contextlib.nullcontext():
+            yield
+        self.raise_waiting()
+
+    @contextlib.contextmanager
+    def saved(self) -> Iterator[None]:
+        """Save the groups if the block is interrupted. They are skipped in the middle of a step."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if self._checkpoints is not None:
+                self._checkpoints.save(self._groups())
+            raise
+
+    def delayed(self, call: Callable[[], str | None]) -> str | None:
+        """Return the result of a call during a step; an interrupt by it waits for the end of the step."""
+        try:
+            return call()
+        except KeyboardInterrupt as interrupt:
+            self.waiting = interrupt
+            return None
+
+    def raise_waiting(self) -> None:
+        """Raise the interrupt that waits, if any."""
+        if self.waiting is not None:
+            with self.saved():
+                raise self.waiting
 
 
 def _name(keys: Sequence[Key], epochs: Mapping[str, int], what: str = "") -> str:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from agents.trust.allowed_modules import restricted
-from finder.trials.checkpoints import CannotPauseError, Checkpoints, SavedGroup, load, remove
+from finder.trials.checkpoints import CannotPauseError, Checkpoints, SavedGroup, SavedInterrupts, load, remove
 from finder.trials.exchange import exchange
 from finder.trials.execution import KEY as EXECUTION
 from finder.trials.execution import execution_of
@@ -100,6 +100,7 @@ class _Cohort:
         self._flushed = time.monotonic()
         some = trials[0]
         self._checkpoints = None if some.checkpoints is None else Checkpoints(some.checkpoints, some.checkpoint_seconds)
+        self._interrupts = SavedInterrupts(self._checkpoints, lambda: self._groups)
 
     def run(self) -> None:
         try:
@@ -192,14 +193,16 @@ class _Cohort:
         groups = deque(self._groups)
         while groups:
             group = groups.popleft()
-            group.alive, group.alive_meanwhile = self._heartbeat, self._listener.alive
+            saves = self._checkpoints is not None and group.can_checkpoint
+            group.alive = (lambda: self._interrupts.delayed(self._heartbeat)) if saves else self._heartbeat
+            group.alive_meanwhile = self._listener.alive
             group.hangs = self._hangs
             before, began = group.trainer.env_steps, time.perf_counter()
             while group.is_before(mark):
-                group.step()
+                self._train(group, mark, saves=saves)
                 if self._checkpoints is not None and self._checkpoints.due:
                     self._checkpoints.save(self._groups)
-                if time.monotonic() - self._flushed > FLUSH_SECONDS and not self._flush():
+                if self._is_flush_due and not self._flush():
                     return
             group.add_work(time.perf_counter() - began, group.trainer.env_steps - before)
             group.evaluate(mark)
@@ -217,11 +220,23 @@ class _Cohort:
             if trial.finished:
                 self._complete(number, trial)
 
+    def _train(self, group: Group, mark: int, *, saves: bool) -> None:
+        """Train a group for at least one step: up to an environment step, or until its episodes are to be passed on."""
+        with self._interrupts.after_steps(saves):
+            group.step()
+            while group.is_before(mark) and not self._is_flush_due and not self._interrupts.waiting:
+                group.step()
+
+    @property
+    def _is_flush_due(self) -> bool:
+        return time.monotonic() - self._flushed > FLUSH_SECONDS
+
     def _judge(self, mark: int) -> None:
         """Report the values of all trials at an environment step, and stop and pause those that do not continue."""
         values = {number: trial.values_at(mark) for number, trial in self._running()}
         known = {number: own for number, own in values.items() if np.isfinite(list(own.values())).all()}
-        verdicts = self._listener.rung(mark, known) if known else {}
+        with self._interrupts.saved():
+            verdicts = self._listener.rung(mark, known) if known else {}
         # A finished trial cannot be pruned. One whose runs were stopped by a callback trains no more: it is not paused.
         verdicts = {
             number: reason
@@ -278,9 +293,11 @@ class _Cohort:
 
     def _flush(self) -> bool:
         """Pass new episodes to the listener; return False if all trials have to stop."""
+        self._interrupts.raise_waiting()
         self._flushed = time.monotonic()
         records = {number: trial.take_new_episodes() for number, trial in self._running()}
-        reason = self._listener.episodes({number: own for number, own in records.items() if own})
+        with self._interrupts.saved():
+            reason = self._listener.episodes({number: own for number, own in records.items() if own})
         if reason:
             if self._checkpoints is not None:
                 self._checkpoints.save(self._groups)
@@ -344,7 +361,7 @@ class _Cohort:
             value=value,
             env_steps=env_steps,
             seed_values=seed_values,
-            wall_seconds=time.perf_counter() - self._began,
+            wall_seconds=time.perf_counter() - self._began + trial.seconds_before,
             work=trial.work(),
             reason=reason,
             traceback=traceback,

@@ -126,7 +126,9 @@ class Group(Callback):
         self._before_step = self._passed = (
             0  # environment steps before the newest step of the loop, here and at loading
         )
-        self._ended = False
+        self._ended = self._is_stepping = False
+        self.seconds_before = 0.0
+        """Seconds of training in the checkpoint from which it resumes."""
         self.work: Work | None = None
         """Its training, but for the first part, which contains the compilation; None before the end of that."""
         self._described: dict[int, Agent | OwnTraining] = {}
@@ -186,7 +188,9 @@ class Group(Callback):
         try:
             self._before_step = self.trainer.env_steps
             with self._watchdog.watching():
+                self._is_stepping = True
                 self._ended = next(self._loop, None) is None
+                self._is_stepping = False
         except Exception as error:  # noqa: BLE001 - whatever a user's agent or environment raises is a trial's failure
             self.error = error
 
@@ -242,8 +246,8 @@ class Group(Callback):
 
     @property
     def can_checkpoint(self) -> bool:
-        """Return whether the group can resume from a checkpoint; a running training function cannot."""
-        return isinstance(self.trainer, Trainer)
+        """Return whether the group can resume from a checkpoint; not a running training function or an unended step."""
+        return isinstance(self.trainer, Trainer) and not self._is_stepping
 
     @property
     def not_mappable(self) -> bool:
@@ -266,8 +270,7 @@ class Group(Callback):
         self.trainer.copy_member(source, target)
         if self.evaluations is not None:
             self.evaluations.forget()
-        for name, value in values.items():
-            self.trainer.set_hyperparameter(name, value, target)
+        self.trainer.set_hyperparameters(values, target)
 
     def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
         self.runs[episode.member].add_episode(episode)
@@ -318,6 +321,7 @@ class Group(Callback):
         self._described = {member: self.describe(member) for member in self.runs}  # while all members are present
         self.trainer.set_state(state, members=self.runs)
         self.trainer.callbacks.set_state(state.get("callbacks", {}))
+        self.seconds_before = self.trainer.wall_seconds
         for member, run in self.runs.items():
             for episode in self.trainer.runs[member].history.episodes:
                 run.add_episode(episode)

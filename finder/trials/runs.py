@@ -74,6 +74,12 @@ class TrialRun:
             total = total.plus(group.work or Work())
         return total
 
+    @property
+    def seconds_before(self) -> float:
+        """Seconds of training before an interruption; those before a pause are recorded already."""
+        paused = self.spec.promoted_from is not None
+        return 0.0 if paused else max((run.group.seconds_before for run in self.runs), default=0.0)
+
     def check_metric(self) -> None:
         """Fail the trial if every run has ended many episodes, and none of them reported the metric of the study."""
         for name, metric in zip(names_of(self.spec), self.metrics, strict=True):
@@ -117,6 +123,7 @@ class RunGroup(Protocol):
     error: Exception | None
     exchanged_at: int
     work: Work | None
+    seconds_before: float
 
     @property
     def vectorization(self) -> str:

@@ -37,7 +37,8 @@ def make_sampler(name: str, kwargs: Mapping[str, Json], seed: int, spec: StudySp
         kwargs: Arguments of the sampler, as JSON values.
         seed: Seed of its random numbers, different for every trial (`studies.adapters.trial_sampler`).
         spec: Spec of the study. Low-discrepancy sequences (`qmc`) use its seed, since they store their position in the
-            storage and continue only under the same seed.
+            storage and continue only under the same seed; parameters outside of the sequence, such as conditional ones,
+            are drawn with `seed`.
 
     Returns:
         The sampler. Studies with a plan never call it, so they get a random one.
@@ -57,11 +58,14 @@ def make_sampler(name: str, kwargs: Mapping[str, Json], seed: int, spec: StudySp
             "pip install 'agentfinder[samplers]'."
         )
     sampler_class = getattr(samplers, _CLASSES[canonical])
-    check_arguments(sampler_class, kwargs, what=f"the sampler {name!r}", taken={"seed"})
+    own: dict[str, Any] = {"seed": seed}
+    if canonical == "qmc":
+        own = {"seed": spec.seed, "independent_sampler": samplers.RandomSampler(seed=seed)}
+    check_arguments(sampler_class, kwargs, what=f"the sampler {name!r}", taken=set(own))
     given = {**_for_conditions(sampler_class, kwargs, spec), **kwargs}
     try:
         with chosen_by_name():
-            sampler: BaseSampler = sampler_class(**given, seed=spec.seed if canonical == "qmc" else seed)
+            sampler: BaseSampler = sampler_class(**given, **own)
     except (TypeError, ValueError) as error:
         raise StudyError(f"the sampler {name!r} refused {dict(kwargs)!r}: {error}") from error
     return sampler

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 from optuna.trial import FrozenTrial, TrialState
 
+from studies.coordination.lease_manager import STUDY
 from studies.judging.confirmation import unconfirmed
 from studies.spaces.plan import pending_rows
 from studies.spaces.spaces import Json, encode
-from studies.spec.attributes import is_paused
+from studies.spec.attributes import has_diverged, is_paused
+from studies.spec.scheduler_names import is_population_based
 
 if TYPE_CHECKING:
+    from studies.coordination.lease_manager import LeaseManager
     from studies.spec.spec import StudySpec
     from studies.study.study import OpenStudy
 
@@ -28,7 +31,7 @@ class StudyStatus:
         n_total: Trials of the whole study.
         n_ended: Trials that were completed, pruned or failed.
         n_running: Trials that are running, or were running when their process died.
-        n_again: Planned trials that failed, which the next run retries.
+        n_again: Those of the ended trials that failed, and that the next run retries or replaces (`retryable`).
         n_unconfirmed: Finalists that are still to be confirmed; 0 before the search is done.
         n_paused: Trials that are paused at a rung.
     """
@@ -52,8 +55,10 @@ class StudyStatus:
 
 
 def study_status(study: OpenStudy) -> StudyStatus:
-    """Return the status of a study."""
+    """Return the status of a study. For a worker that retries no failures, `n_again` is 0."""
     search = status_of(study.spec, study.trials())
+    if study.leases is not None and not retries_failures(study.leases):
+        search = replace(search, n_again=0)
     return replace(search, n_unconfirmed=len(unconfirmed(study))) if search.complete else search
 
 
@@ -63,9 +68,12 @@ def status_of(spec: StudySpec, trials: Sequence[FrozenTrial]) -> StudyStatus:
     waiting = [trial for trial in trials if trial.state == TrialState.WAITING]
     n_paused = sum(map(is_paused, waiting))
     if not spec.plan():
-        n_ended = sum(trial.state.is_finished() for trial in trials)
-        n_total = max(spec.n_trials, n_ended + len(running) + len(waiting))
-        return StudyStatus(n_total=n_total, n_ended=n_ended, n_running=len(running), n_again=0, n_paused=n_paused)
+        n_failed = len(retryable(spec, trials))
+        n_others = len(trials) - n_failed
+        n_total = max(spec.n_trials, n_others)
+        n_again = min(n_failed, n_total - n_others)  # without those that were retried or replaced
+        n_ended = n_others - len(running) - len(waiting) + n_again
+        return StudyStatus(n_total=n_total, n_ended=n_ended, n_running=len(running), n_again=n_again, n_paused=n_paused)
     untried, again = rows_left(spec, trials)
     # Trials that a user queued in the dashboard are added to the plan.
     queued = len(pending_rows([planned_row(trial) for trial in waiting], _encoded_plan(spec)))
@@ -75,17 +83,32 @@ def status_of(spec: StudySpec, trials: Sequence[FrozenTrial]) -> StudyStatus:
     return StudyStatus(n_total=n_total, n_ended=n_ended, n_running=len(running), n_again=len(again), n_paused=n_paused)
 
 
+def retryable(spec: StudySpec, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """Return the failed trials that a later run of the study retries, or replaces by other proposals of its sampler.
+
+    Diverged trials would diverge again. A population is not joined by new members after its training.
+    """
+    if is_population_based(spec.pruner):
+        return []
+    return [trial for trial in trials if trial.state == TrialState.FAIL and not has_diverged(trial)]
+
+
+def retries_failures(leases: LeaseManager) -> bool:
+    """Return whether a process retries trials that failed before: it leads its study, or no other process runs it."""
+    return leases.holds(STUDY) or not leases.leases_of_others()
+
+
 def rows_left(spec: StudySpec, trials: Sequence[FrozenTrial]) -> tuple[list[Row], list[Row]]:
-    """Return the rows of a plan that are still to run, as Optuna stores them.
+    """Return the rows of a plan, or the first trials of a sampler, that are still to run, as Optuna stores them.
 
     Returns:
-        The rows that were never tried to their end, and the rows whose trials all failed; both in the order of the
-        plan. Rows that are running, or waiting in Optuna's queue, are in neither.
+        The rows that were never tried to their end, and the rows whose trials all failed and are retried; both in the
+        order of the plan. Rows that are running, or waiting in Optuna's queue, are in neither.
     """
-    plan = _encoded_plan(spec)
-    settled = [row for trial in trials if trial.state != TrialState.FAIL and (row := planned_row(trial))]
-    failed = [row for trial in trials if trial.state == TrialState.FAIL and (row := planned_row(trial))]
-    left = pending_rows(plan, settled)
+    again = {trial.number for trial in retryable(spec, trials)}
+    settled = [row for trial in trials if trial.number not in again and (row := planned_row(trial))]
+    failed = [row for trial in trials if trial.number in again and (row := planned_row(trial))]
+    left = pending_rows(_encoded_plan(spec) or _encoded(spec.first), settled)
     untried = pending_rows(left, failed)
     return untried, pending_rows(left, untried)
 
@@ -93,11 +116,6 @@ def rows_left(spec: StudySpec, trials: Sequence[FrozenTrial]) -> tuple[list[Row]
 def planned_row(trial: FrozenTrial) -> Row:
     """Return the parameters with which a trial was enqueued, {} if a sampler proposed them."""
     return dict(trial.system_attrs.get("fixed_params", {}))
-
-
-def remaining_first_trials(spec: StudySpec, trials: Sequence[FrozenTrial]) -> list[Row]:
-    """Return the parameter sets that are still to be tried before those of the sampler."""
-    return pending_rows(_encoded(spec.first), [row for trial in trials if (row := planned_row(trial))])
 
 
 def _encoded_plan(spec: StudySpec) -> list[Row]:

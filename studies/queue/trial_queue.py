@@ -13,10 +13,12 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from studies.coordination.lease_manager import STUDY, LeaseManager
 from studies.database.fencing import LeaseLostError
+from studies.errors import StudyError
 from studies.queue.confirmation_queue import ConfirmationQueue
 from studies.queue.trial_source import TrialSource
 from studies.queue.trial_states import StartedTrial, end_paused, requeue_abandoned, suggest_parameters
 from studies.spec.attributes import FAILURE_ATTR, REASON_ATTR, exclusion_reason
+from studies.study.budget_attributes import has_ended
 from studies.study.study import OpenStudy, reloaded, with_longer_plan
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ log = logging.getLogger(__name__)
 
 _CONFIRMING = ("confirm", "confirm_seeds", "confirm_env_steps", "minutes", "total_env_steps")
 """Settings of a confirmation, and of when it begins."""
+
+_POLICIES = ("pruner", "pruner_kwargs", "sampler", "sampler_kwargs")
+"""Settings that the process that leads a study may change, and that a worker takes when it joins."""
 
 _T = TypeVar("_T")
 
@@ -102,7 +107,12 @@ class TrialQueue:
     @property
     def n_left(self) -> int:
         """Number of trials of the search that are still to be started."""
-        return self._source.n_left
+        return 0 if self._is_over else self._source.n_left
+
+    @property
+    def _is_over(self) -> bool:
+        """Return whether the process that leads the study has no budget for further trials."""
+        return not self.leads and has_ended(self._study)
 
     @property
     def n_to_resume(self) -> int:
@@ -125,12 +135,17 @@ class TrialQueue:
         return STUDY in self._leases.leases_of_others()
 
     @property
+    def leads(self) -> bool:
+        """Return whether this process leads the study."""
+        return self._leases.holds(STUDY)
+
+    @property
     def share(self) -> int | None:
         """Maximum number of trials that a worker should take at a time; None for the leader.
 
         It is half of the worker's share of the remaining trials, so that later and faster workers get trials too.
         """
-        if self._leases.holds(STUDY):
+        if self.leads:
             return None
         n_workers = 1 + len(set(self._leases.leases_of_others().values()))
         return max(1, math.ceil(self.n_left / (2 * n_workers)))
@@ -149,7 +164,7 @@ class TrialQueue:
         Args:
             busy: Numbers of trials that must not be started here.
         """
-        return self._take(lambda trials: self._source.take(trials, busy))
+        return self._take(lambda trials: None if self._is_over else self._source.take(trials, busy))
 
     def take_confirmation(self) -> TakenTrial | None:
         """Return the next confirmation; None if there is none."""
@@ -238,8 +253,18 @@ class TrialQueue:
         return self._study
 
     def refresh(self) -> OpenStudy:
-        """Return the study with the plan and the confirmation that its storage holds now, and use them from now on."""
+        """Return the study with the plan and the confirmation that its storage holds now, and use them from now on.
+
+        Raises:
+            StudyError: The study was continued with another pruner or sampler than this worker has.
+        """
         found = self._planned(lambda: reloaded(self._study))
+        own, now = ([getattr(spec, name) for name in _POLICIES] for spec in (self._study.spec, found.spec))
+        if own != now and not self.leads:
+            raise StudyError(
+                f"the study {found.name!r} was continued with the pruner {found.spec.pruner} and the sampler "
+                f"{found.spec.sampler}, and this worker has others: start the worker again."
+            )
         confirming = [[getattr(spec, name) for name in _CONFIRMING] for spec in (found.spec, self._study.spec)]
         if confirming[0] != confirming[1]:
             kept = {name: getattr(self._study.spec, name) for name in ("trials", "n_trials")}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from studies.adapters.scheduler_pruner import pausing_pruner
-from studies.analysis.status import planned_row, remaining_first_trials, rows_left
+from studies.analysis.status import planned_row, retries_failures, retryable, rows_left
 from studies.queue.trial_states import StartedTrial, promote, resume, start_trial
 from studies.spaces.conditions import encoded_conditions, in_order
 from studies.spaces.plan import pending_rows
@@ -27,8 +27,9 @@ class TrialSource:
 
     Args:
         study: The study.
-        retry_failed: Whether planned trials that failed in an earlier run are retried, after those that were never
-            tried.
+        retry_failed: Whether trials that failed in an earlier run are retried, after those that were never tried, or
+            replaced by other proposals of the sampler. Diverged trials never are, and a worker that joins a study that
+            others run retries none.
     """
 
     def __init__(self, study: OpenStudy, *, retry_failed: bool) -> None:
@@ -40,11 +41,11 @@ class TrialSource:
         self._planned = bool(self._spec.plan())
         self._pruner = pausing_pruner(study.study)
         trials = study.trials()
-        if self._planned:
-            untried, again = rows_left(self._spec, trials)
-            self._pending = [*untried, *again] if retry_failed else untried
-        else:
-            self._pending = remaining_first_trials(self._spec, trials)
+        if study.leases is not None:
+            retry_failed = retry_failed and retries_failures(study.leases)
+        untried, again = rows_left(self._spec, trials)
+        self._pending = [*untried, *again] if retry_failed else untried
+        self._replaced = {trial.number for trial in retryable(self._spec, trials)} if retry_failed else set()
         self._started: set[int] = set()  # started by this source
         self._n_seen = self._next_number(trials)
 
@@ -56,7 +57,7 @@ class TrialSource:
         if self._planned:
             n_left = len(waiting) + len(self._pending)
         else:
-            n_left = max(sum(map(self._is_interrupted, waiting)), self._spec.n_trials - (len(trials) - len(waiting)))
+            n_left = max(sum(map(self._is_interrupted, waiting)), self._spec.n_trials - self._n_begun(trials, waiting))
         return n_left or len(self._promotable(trials, is_last=True))
 
     @property
@@ -112,7 +113,11 @@ class TrialSource:
         )
 
     def _is_full(self, trials: Sequence[FrozenTrial], waiting: Sequence[FrozenTrial]) -> bool:
-        return not self._planned and len(trials) - len(waiting) >= self._spec.n_trials
+        return not self._planned and self._n_begun(trials, waiting) >= self._spec.n_trials
+
+    def _n_begun(self, trials: Sequence[FrozenTrial], waiting: Sequence[FrozenTrial]) -> int:
+        """Return how many trials have begun, without the failed ones in whose place others begin."""
+        return len(trials) - len(waiting) - sum(trial.number in self._replaced for trial in trials)
 
     def _begins_others(
         self, trials: Sequence[FrozenTrial], waiting: Sequence[FrozenTrial], *, queued: bool = True

@@ -34,17 +34,24 @@ class IntermediateValues:
         pruner = study.study.pruner
         self._scheduler = pruner.scheduler if isinstance(pruner, SchedulerPruner) else None
         self._steps: dict[int, set[int]] = {}
+        self._passed: dict[int, int] = {}  # resumed trial -> environment steps of its last report before
 
     def start(self, trial: Trial) -> None:
         """Record the start of a trial; a resumed one reports its earlier values again."""
         self._steps[trial.number] = set()
+        before = trial._cached_frozen_trial.last_step or 0
+        self._passed[trial.number] = max(before, self._passed.get(trial.number, 0))
         own = copy.copy(trial._cached_frozen_trial)  # some storages return their own object
         own.intermediate_values = {}  # pruners consider only the reports of this run
         trial._cached_frozen_trial = own
 
     def end(self, number: int) -> None:
         """Record the end of a trial."""
-        del self._steps[number]
+        del self._steps[number], self._passed[number]
+
+    def has_passed(self, number: int, env_steps: int) -> bool:
+        """Return whether a resumed trial was let pass at this step before, where only later trials could stop it."""
+        return env_steps < self._passed[number]
 
     def record(self, env_steps: int, values: Sequence[tuple[Trial, float]], *, always: bool = False) -> list[Trial]:
         """Record values that are finite and due, all or none of them; return the trials whose values were recorded.

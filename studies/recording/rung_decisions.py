@@ -41,7 +41,11 @@ class RungDecisions:
         self._is_confirmation, self._is_baseline = is_confirmation, is_baseline
 
     def decide(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> dict[int, Action]:
-        """Record the values of trials at a step, and return the decision on each; see `Recorder.decide`."""
+        """Record the values of trials at a step, and return the decision on each; see `Recorder.decide`.
+
+        A resumed trial reports again what it has reported before, and is not judged again there: trials that came
+        later would stop it far behind the step that it has reached.
+        """
         if env_steps < 0:
             raise StudyError(f"env_steps is {env_steps}: a trial reports after 0 or more environment steps.")
         decided = {number: Action.STOP if self._trials.is_over(number) else Action.CONTINUE for number in values}
@@ -51,7 +55,8 @@ class RungDecisions:
         for trial in asked:
             with self._trials.unless_lost(trial):
                 self._writer.report_seeds(trial, env_steps, values[trial.number])
-        for trial in asked if self._prunes else ():
+        judged = [trial for trial in asked if self._prunes and not self._writer.has_passed(trial.number, env_steps)]
+        for trial in judged:
             with self._trials.unless_lost(trial):
                 decided[trial.number] = self._action(trial)
                 if decided[trial.number] == Action.PROMOTE:

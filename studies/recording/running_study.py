@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 
 from studies.coordination.running_trials import RunningTrials
 from studies.errors import StudyError
@@ -18,7 +18,7 @@ from studies.recording.failure_streak import FailureStreak
 from studies.recording.rung_decisions import RungDecisions
 from studies.recording.writer import Writer
 from studies.spaces.spaces import Json, decode_params
-from studies.spec.attributes import is_open, is_run_by_others
+from studies.spec.attributes import is_confirmation, is_open, is_run_by_others
 from studies.study.study import OpenStudy
 
 
@@ -91,6 +91,15 @@ class RunningStudy:
             return self._study
 
     @property
+    def study(self) -> OpenStudy:
+        """The study, as it was when it was opened or refreshed last."""
+        return self._study
+
+    def is_confirmation(self, number: int) -> bool:
+        """Return whether a trial that was handed out here is a confirmation."""
+        return self._queue.is_confirmation(number)
+
+    @property
     def stop_reason(self) -> str | None:
         """Reason to stop the study early: too many consecutive failures; None otherwise."""
         return self._failures.stop_reason
@@ -113,8 +122,21 @@ class RunningStudy:
     @property
     def n_elsewhere(self) -> int:
         """Number of trials that other processes run, or were running when they were killed."""
+        return len(self._elsewhere())
+
+    @property
+    def n_confirming_elsewhere(self) -> int:
+        """Number of confirmations among `n_elsewhere`."""
+        return sum(map(is_confirmation, self._elsewhere()))
+
+    def _elsewhere(self) -> list[FrozenTrial]:
         running = [trial for trial in self._study.all_trials() if trial.state == TrialState.RUNNING]
-        return sum(trial.number not in self._trials.running and not is_run_by_others(trial) for trial in running)
+        return [trial for trial in running if trial.number not in self._trials.running and not is_run_by_others(trial)]
+
+    @property
+    def leads(self) -> bool:
+        """Return whether this process leads the study."""
+        return self._queue.leads
 
     @property
     def is_led_elsewhere(self) -> bool:

@@ -155,6 +155,10 @@ class Writer:
             lambda: self._spool_report(trial.number, env_steps, _mean(seed_values), seed_values),
         )
 
+    def has_passed(self, number: int, env_steps: int) -> bool:
+        """Return whether a resumed trial has passed this step before it was interrupted."""
+        return self._intermediate.has_passed(number, env_steps)
+
     def attrs(self, trial: Trial, attrs: Mapping[str, Json]) -> None:
         """Store attributes of a running trial. During an outage nothing is stored: the end of the trial has them."""
 

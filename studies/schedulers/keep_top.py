@@ -15,7 +15,7 @@ class KeepTop(RungScheduler):
     2307.15422).
 
     Args:
-        at: Environment steps of the rung, >= 1.
+        at: Environment steps of the rung, >= 1. Trials are compared at their first report from there on.
         keep: Number of trials that continue, >= 1.
 
     Raises:
@@ -23,8 +23,12 @@ class KeepTop(RungScheduler):
     """
 
     def __init__(self, at: int, keep: int = 3) -> None:
-        if at < 1 or keep < 1:
-            raise ValueError(f"at is {at} and keep is {keep}: both must be at least 1.")
+        if at < 1:
+            raise ValueError(
+                f"at is {at}: give the environment steps of the rung, not a share of the budget; at least 1."
+            )
+        if keep < 1:
+            raise ValueError(f"keep is {keep}: give how many trials continue, at least 1.")
         self._at, self._keep = at, keep
 
     def rung_of(self, step: int) -> int | None:

@@ -36,14 +36,18 @@ def merge_plans(old: StudySpec, new: StudySpec) -> StudySpec:
 
 
 def merge_warm_starts(old: StudySpec, new: StudySpec) -> StudySpec:
-    """Return a spec that keeps the stored warm start, unless another study is asked for.
+    """Return a spec that keeps the stored warm start and its first trials, unless another study is asked for.
 
-    The trials of that study were copied when the study began, and remain the same while it is continued.
+    The trials of that study were copied when the study began, and remain the same while it is continued. Without a
+    warm start, the new spec may add first trials; with one, further ones come from trials that the other study has had
+    since.
     """
     before, after = old.warm_start, new.warm_start
     if before is None or new.plan() or (after is not None and after.source != before.source):
         return new
-    return new.model_copy(update={"warm_start": before})
+    baseline = [new.baseline] if new.baseline is not None else []
+    further = pending_rows(new.first if after is None else baseline, old.first)
+    return new.model_copy(update={"warm_start": before, "first": (*old.first, *further)})
 
 
 def keep_confirming_runs(old: StudySpec, new: StudySpec) -> StudySpec:

@@ -85,6 +85,15 @@ class LearnedRewardConfig(RewrittenRewardConfig, ExpertConfig):
     )
     spectral_norm: bool = hyperparameter(False, "Bound the reward network's layers by their spectral norm.")
 
+    def structure(self) -> dict[str, Any]:
+        """See `AgentConfig.structure`: the reward networks have their own optimizer, also where none is set."""
+        own = super().structure()
+        return own | {"optimizers": {**own["optimizers"], REWARD: self.optimizer_spec(REWARD).structure()}}
+
+    def follows_learning_rate(self, optimizer: str) -> bool:
+        """Return whether a change of `learning_rate` changes that of an optimizer; not that of the reward networks."""
+        return optimizer != REWARD and super().follows_learning_rate(optimizer)
+
     def optimizer_spec(self, name: str = "default") -> OptimizerSpec:
         """Return the specification of an optimizer; that of the reward networks does not follow the agent's."""
         if name != REWARD:

@@ -107,3 +107,16 @@ def mask(values: Any, view: JointView) -> Any:
 def mean_over_agents(values: Any, alive: Any) -> Any:
     """Return the mean of values [B, A] over the agents that are in the episode: a scalar."""
     return ops.sum(values * alive) / ops.maximum(ops.sum(alive), 1.0)
+
+
+def mean_in_part(values: Any, alive: Any, n_alive: Any) -> Any:
+    """Return the mean of values [B, A] over agents for a part of a minibatch: a scalar.
+
+    The mean of parts, weighted by their rows, is `mean_over_agents` of the minibatch, whichever agents left in a part.
+
+    Args:
+        values: Of the rows of the part.
+        alive: The same rows of the column.
+        n_alive: Agents in the episode for each row of the minibatch, on average, [B].
+    """
+    return ops.sum(values * alive) / ops.sum(n_alive)

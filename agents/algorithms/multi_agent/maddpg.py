@@ -166,15 +166,18 @@ class MADDPG(JointAgent, DDPG):
         is_own = ops.eye(n_agents, dtype="float32")[None, :, :, None]  # critic i takes action i from the policy
         together = is_own * own[:, None] + (1.0 - is_own) * batch["actions"][:, None]  # [B, A, A, n]
         values = self._values("critic", now, ops.reshape(together, (-1, n_agents, n_agents * self.space.n_actions)))
-        kept = ops.where(now.allowed > 0.0, outputs, 0.0) if self.space.discrete else outputs
+        kept = ops.where(now.allowed > 0.0, outputs, 0.0) if self.space.discrete else own
         size = ops.mean(ops.square(kept), axis=2)  # [B, A]
         losses = (self.hyperparameters.policy_regularization * size - values) * now.alive
         return {"actor": self.mean(batch, ops.sum(losses, axis=1))}
 
     def _relaxed(self, outputs: Any, view: JointView, batch: dict[str, Any], noise: str) -> Any:
-        """Return actions that gradients can pass: one-hot draws of discrete ones, [B, A, n]."""
+        """Return actions that gradients can pass: one-hot draws of discrete ones, [B, A, n].
+
+        Dimensions that an agent lacks are 0, as in the replay buffer: critics have never seen other values there.
+        """
         if not self.space.discrete:
-            return outputs
+            return outputs * self.space.existing
         soft = ops.softmax(mask(outputs + batch[noise], view) / self.hyperparameters.temperature)
         hard = ops.one_hot(ops.argmax(soft, axis=2), self.space.n_actions, dtype="float32")
         return ops.stop_gradient(hard - soft) + soft

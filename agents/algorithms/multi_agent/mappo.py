@@ -17,7 +17,14 @@ from typing import Any, cast
 import numpy as np
 
 from agents.algorithms.actor_critic import approximate_kl
-from agents.algorithms.multi_agent.joint import JointAgent, JointConfig, mask, mask_numpy, mean_over_agents
+from agents.algorithms.multi_agent.joint import (
+    JointAgent,
+    JointConfig,
+    mask,
+    mask_numpy,
+    mean_in_part,
+    mean_over_agents,
+)
 from agents.algorithms.ppo import PPO, PPOConfig
 from agents.backend.tensorflow import keras, ops
 from agents.buffers.sequences import in_sequences
@@ -31,6 +38,9 @@ from agents.networks.several_agents import LogDeviations, agents_sequence
 from agents.updates.normalization import RewardScaler, RunningNormalizer
 
 Array = np.ndarray[Any, Any]
+
+_FEWEST = 1e-8
+"""Lower bound of the agents for each row, where all have left."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,9 +130,23 @@ class MAPPO(JointAgent, PPO):
         units = self.config.memory_units
         both = self.infer("actor", np.concatenate([view.observations, memory[..., :units]], axis=2))  # [N, A, n + H]
         parameters, after = both[..., : both.shape[2] - units], both[..., both.shape[2] - units :]
-        if self.space.discrete:
-            parameters = mask_numpy(parameters, view)
+        parameters = mask_numpy(parameters, view) if self.space.discrete else self._of_existing(parameters, np)
         return parameters.reshape(-1, parameters.shape[-1]), after
+
+    def _of_existing(self, parameters: Any, library: Any) -> Any:
+        """Return Gaussian parameters [..., A, 2 D] with constants for the dimensions that an agent lacks.
+
+        These have no entropy then, and the same density of the 0 that pads actions: ratios do not depend on them.
+
+        Args:
+            parameters: Means, then logarithms of standard deviations.
+            library: NumPy, or `keras.ops` for tensors.
+        """
+        existing = self.space.existing
+        if existing.all():
+            return parameters
+        absent = np.concatenate([0.0 * existing, np.full_like(existing, DiagonalGaussian.NO_ENTROPY)], axis=1)
+        return library.where(np.concatenate([existing, existing], axis=1) > 0.0, parameters, absent)
 
     # Learning -------------------------------------------------------------------------------------------------
 
@@ -210,9 +234,11 @@ class MAPPO(JointAgent, PPO):
         return known(returns)
 
     def preprocess_minibatch(self, batch: dict[str, Any]) -> dict[str, Any]:
+        advantages, alive = batch["advantages"], batch["alive"]  # [B, A], or [B, L, A] of sequences
+        n_alive = ops.maximum(ops.mean(ops.sum(alive, axis=-1)), _FEWEST)
+        batch = {**batch, "n_alive": n_alive * ops.ones_like(alive[..., 0])}
         if not self.config.normalize_advantages:
             return batch
-        advantages, alive = batch["advantages"], batch["alive"]
         centred = advantages - mean_over_agents(advantages, alive)
         deviation = ops.sqrt(mean_over_agents(ops.square(centred), alive))
         return {**batch, "advantages": centred / (deviation + 1e-8)}
@@ -223,11 +249,16 @@ class MAPPO(JointAgent, PPO):
         alive = batch["alive"]  # [B, A]
         if self.space.discrete:
             parameters = mask(parameters, JointView(None, None, batch["allowed"], alive, None))
+        else:
+            parameters = self._of_existing(parameters, ops)
         parameters = ops.reshape(parameters, (-1, parameters.shape[2]))  # [B * A, n]
         actions = ops.reshape(batch["actions"], (-1,) if self.space.discrete else (-1, self.space.n_actions))
 
         def by_agent(values: Any) -> Any:
             return ops.reshape(values, (-1, self.space.n_agents))  # [B, A]
+
+        def mean(values: Any) -> Any:
+            return mean_in_part(values, alive, batch["n_alive"])
 
         log_ratio = by_agent(self.distribution.log_prob(parameters, actions)) - batch["log_probs"]
         log_ratio = log_ratio * alive
@@ -235,14 +266,14 @@ class MAPPO(JointAgent, PPO):
         clip = self.hyperparameters.clip_range
         clipped = ops.clip(ratio, 1.0 - clip, 1.0 + clip)
         gains = ops.minimum(ratio * batch["advantages"], clipped * batch["advantages"])
-        policy_loss = -mean_over_agents(gains, alive)
-        value_loss = mean_over_agents(ops.square(values - batch["returns"]), alive)
-        entropy = mean_over_agents(by_agent(self.distribution.entropy(parameters)), alive)
+        policy_loss = -mean(gains)
+        value_loss = mean(ops.square(values - batch["returns"]))
+        entropy = mean(by_agent(self.distribution.entropy(parameters)))
         return {
             **self.losses(policy_loss, value_loss, entropy),
-            "value_mean": mean_over_agents(values, alive),
+            "value_mean": mean(values),
             "approx_kl": approximate_kl(log_ratio),
-            "clip_fraction": mean_over_agents(ops.cast(ops.abs(ratio - 1.0) > clip, "float32"), alive),
+            "clip_fraction": mean(ops.cast(ops.abs(ratio - 1.0) > clip, "float32")),
         }
 
     def outputs(self, name: str, batch: dict[str, Any], *, training: bool = True) -> Any:

@@ -30,6 +30,9 @@ class JointEnv(gym.Env[Array, Array]):
     The reward is the sum of all agents' rewards; each agent's own is part of the next observation. An episode ends
     when all agents have left it. Its last `info` has ``agent_returns``, the sum of each agent's rewards.
 
+    An agent that is truncated while others stay counts as terminated: targets do not bootstrap from its last
+    observation, as they do where the whole episode is truncated.
+
     Actions are `MultiDiscrete` with one number per agent, or a `Box` with the dimensions of all agents one after the
     other. Actions of agents that have left are ignored.
 
@@ -66,9 +69,7 @@ class JointEnv(gym.Env[Array, Array]):
             state_size=self._state_size(),
         )
         self._alive = np.zeros(len(self.agent_names), np.float32)
-        sizes = np.asarray(self.observation_space.action_sizes)[:, None]
-        self._existing = (np.arange(self.observation_space.n_actions) < sizes).astype(np.float32)  # [A, n]
-        self._allowed = self._existing.copy()
+        self._allowed = self.observation_space.existing.copy()  # [A, n]
         self._returns = np.zeros(len(self.agent_names))
         self._done: set[str] = set()  # agents that left by `reward_done_func_ma`, and that the environment still has
         self.reward_done_func_ma: RewardDone | None = None
@@ -197,7 +198,7 @@ class JointEnv(gym.Env[Array, Array]):
         space = self.observation_space
         vector = np.zeros(space.shape, np.float32)
         view = space.view(vector)  # writes go through
-        self._allowed[:] = self._existing
+        self._allowed[:] = space.existing
         for agent, observation in observations.items():
             i = self._numbers[agent]
             if self._alive[i]:

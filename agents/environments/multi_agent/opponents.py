@@ -15,7 +15,14 @@ Array = np.ndarray[Any, Any]
 
 
 class Opponent(Protocol):
-    """Interface of opponents: they act on joint observations, as the learner does."""
+    """Interface of opponents: they act on joint observations, as the learner does.
+
+    Attributes:
+        rng: Generator of the environment that asks for actions, which sets it before each. Draws from it continue in a
+            copy of the environment, so that a resumed training plays the same games, and differ between environments.
+    """
+
+    rng: np.random.Generator | None
 
     def begin(self) -> None:
         """Prepare for an episode."""
@@ -81,7 +88,7 @@ class Opponents(gym.Wrapper[Array, Array, Array, Array]):
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Step with the opponent's actions for the other sides."""
-        others = self._random() if self._opponent is None else self._opponent.act(self._seen[None])[0]
+        others = self._random() if self._opponent is None else self._of_opponent(self._opponent)
         self._seen, _, terminated, truncated, info = self.env.step(self._mixed(np.asarray(action), others))
         reward = float(self._space.view(self._seen).rewards[self._own].sum())
         return self._of_learner(self._seen), reward, terminated, truncated, info
@@ -93,6 +100,11 @@ class Opponents(gym.Wrapper[Array, Array, Array, Array]):
             part = slice(i, i + 1) if self._space.discrete else slice(ends[i] - self._sizes[i], ends[i])
             mixed[part] = own[part]
         return mixed
+
+    def _of_opponent(self, opponent: Opponent) -> Array:
+        opponent.rng = self.np_random
+        actions: Array = opponent.act(self._seen[None])[0]
+        return actions
 
     def _random(self) -> Array:
         rng = self.np_random

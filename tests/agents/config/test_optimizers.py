@@ -16,6 +16,7 @@ from agents.errors import ConfigurationError
 
 EVERY = pytest.mark.parametrize("name", sorted(KERAS_OPTIMIZERS))
 SCHEDULE = keras.optimizers.schedules.ExponentialDecay(0.1, decay_steps=10, decay_rate=0.5)
+WRAPPED = {"use_ema": True, "ema_overwrite_frequency": 2, "gradient_accumulation_steps": 2}
 
 
 def test_all_keras_optimizers_are_known():
@@ -184,6 +185,14 @@ def test_learning_rates_out_of_range_are_refused(rate):
         ),
         (OptimizerSpec(name="adam", arguments={"clipnorm": 1.0, "clipvalue": 1.0}), "Only one of"),
         (
+            OptimizerSpec(name="adam", arguments={"loss_scale_factor": 8.0}),
+            r"loss_scale_factor=8\.0 would only divide the gradients, .* leave it out",
+        ),
+        (
+            OptimizerSpec(name="adam", arguments={"use_ema": True}),
+            "averages weights that nothing uses: set ema_overwrite_frequency .* or leave out use_ema",
+        ),
+        (
             OptimizerSpec(learning_rate={"class_name": "Wavy", "config": {}}),
             "cannot be built with learning_rate .*Wavy",
         ),
@@ -198,7 +207,7 @@ def test_arguments_refused_by_keras_are_configuration_errors(spec, message):
 
 
 @EVERY
-@pytest.mark.parametrize("extra", [{}, {"use_ema": True, "gradient_accumulation_steps": 2}], ids=["plain", "wrapped"])
+@pytest.mark.parametrize("extra", [{}, WRAPPED], ids=["plain", "wrapped"])
 def test_variables_of_contains_entire_optimizer_state(name, extra):
     """Two further steps must be equal after only these variables are restored."""
 

@@ -73,13 +73,14 @@ ARGUMENTS = {
     "rmsprop": {"optimizer.centered": True},
     "adam": {"optimizer.amsgrad": True},
 }
+WRAPPED = {"use_ema": True, "ema_overwrite_frequency": 2, "gradient_accumulation_steps": 3}
 EVERY = [*sorted(KERAS_OPTIMIZERS), "wrapped"]
 
 
 def dqn_with(optimizer, seed=0):
     extra = ARGUMENTS.get(optimizer, {})
     if optimizer == "wrapped":
-        optimizer, extra = "adam", {"optimizer.use_ema": True, "optimizer.gradient_accumulation_steps": 3}
+        optimizer, extra = "adam", {f"optimizer.{name}": value for name, value in WRAPPED.items()}
     params = {**SMALL, "optimizer": optimizer, "learning_rate": 0.05, "target_update_interval": 3, "tau": 0.5, **extra}
     return DQN(PLANE, TWO, DQNConfig.from_dict(params), seed=seed)
 

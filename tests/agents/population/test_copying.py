@@ -75,6 +75,60 @@ def test_a_copy_has_the_state_bit_for_bit_and_the_others_are_untouched(
     trainer.close()
 
 
+def test_a_copy_has_the_mutable_hyperparameters_of_its_source_also_in_the_replay() -> None:
+    spec = AgentSpec.of("dqn", "CartPole-v1", {**DQN, "replay": "prioritized", "n_step": 3})
+    numbers = {"gamma": 0.5, "priority_alpha": 0.9, "priority_beta": 0.7, "priority_eps": 0.1}
+    trainer = Trainer(Population(spec, [{"seed": 0, "learning_rate": 0.5, **numbers}, {"seed": 1}, {"seed": 2}]))
+    trainer.copy_member(0, 2)
+    assert trainer.buffer.gammas.tolist() == [0.5, 0.99, 0.5]
+    assert {name: values.tolist() for name, values in trainer.buffer._numbers.items()} == {
+        "alpha": [0.9, 0.6, 0.9],
+        "beta": [0.7, 0.4, 0.7],
+        "eps": [0.1, 1e-6, 0.1],
+    }
+    configs = [member.config for member in trainer.agent.members]
+    assert configs[2].live_values() == configs[0].live_values() != configs[1].live_values()
+    assert [config.learning_rate for config in configs] == [0.5, spec.config.learning_rate, 0.5]
+    trainer.close()
+
+
+def test_a_copy_explores_as_before() -> None:
+    """Hyperparameters of exploration do not change while an agent trains; what a policy counts is its own."""
+    spec = AgentSpec.of("dqn", "CartPole-v1", DQN)
+    counting = {"policy": "boltzmann-gumbel", "policy_kwargs": {"C": 2.0}}
+    members = [
+        {"seed": 0, **counting},
+        {"seed": 1, "exploration_final_eps": 0.3},
+        {"seed": 2, **counting, "gamma": 0.5},
+    ]
+    trainer = Trainer(Population(spec, members))
+    advance(trainer, 27)
+    actors, before = trainer.agent.actors, [actor.running_state() for actor in trainer.agent.actors]
+    assert before[0]["policy"]["counts"].tolist() != before[2]["policy"]["counts"].tolist()
+    for target in (0, 1):
+        trainer.copy_member(2, target)
+    assert [member.config.gamma for member in trainer.agent.members] == [0.5] * 3
+    assert [member.config.policy for member in trainer.agent.members] == ["boltzmann-gumbel", None, "boltzmann-gumbel"]
+    assert trainer.agent.members[1].config.exploration_final_eps == actors[1].config.exploration_final_eps == 0.3
+    for actor, own in zip(actors, before, strict=True):
+        np.testing.assert_equal(actor.running_state(), own)
+    advance(trainer, 50)
+    trainer.close()
+
+
+def test_a_copy_keeps_the_sums_of_rewards_of_its_running_episodes() -> None:
+    spec = AgentSpec.of("ppo", "CartPole-v1", {**PPO, "normalize_rewards": True})
+    trainer = Trainer(Population(spec, [{"seed": 0}, {"seed": 1, "gamma": 0.5}]))
+    advance(trainer, 32)
+    scalers = [actor.scaler for actor in trainer.agent.actors]
+    before = scalers[1].sums.copy()
+    assert not np.array_equal(scalers[0].sums, before)
+    trainer.copy_member(0, 1)
+    np.testing.assert_array_equal(scalers[1].sums, before)
+    assert scalers[1].get_state() == scalers[0].get_state()
+    trainer.close()
+
+
 def test_the_seeds_of_random_layers_stay() -> None:
     class Variable:
         def __init__(self, dtype: str) -> None:
@@ -156,6 +210,19 @@ def test_a_schedule_sets_numbers_between_updates() -> None:
     assert captured.seen == [(0, 0.1), (32, 0.1), (64, 0.01), (96, 0.01)]
     assert trainer.agent.config.ent_coef == 0.5
     assert float(trainer.agent.optimizers["default"].learning_rate) == pytest.approx(0.01)
+    trainer.close()
+
+
+def test_a_rate_of_one_optimizer_prevails_over_that_of_all_whatever_their_order() -> None:
+    agent = agents.make("ppo", "CartPole-v1", **PPO, **{"actor.learning_rate": 1e-3})
+    both = {"actor.learning_rate": 0.1, "learning_rate": 0.2}
+    trainer = Trainer(agent, callbacks=[HyperparameterSchedule([(0, both)])])
+    trainer.train(env_steps=32, progress=False)
+    assert [agent.get_learning_rate(name) for name in ("actor", "critic")] == pytest.approx([0.1, 0.2])
+    for name, rate in (("learning_rate", 0.4), ("optimizer.learning_rate", 0.5)):
+        trainer.set_hyperparameters({"critic.learning_rate": 0.3, name: rate})
+        assert [agent.get_learning_rate(each) for each in ("actor", "critic")] == pytest.approx([rate, 0.3])
+        assert [agent.optimizer_spec(each).learning_rate for each in ("actor", "critic")] == [rate, 0.3]
     trainer.close()
 
 

@@ -143,10 +143,11 @@ def test_population_trains_on_continuous_actions():
         assert_same_run(together, i, trained_alone(spec, member, 240))
 
 
+AVERAGES = {"optimizer.use_ema": True, "optimizer.ema_overwrite_frequency": 7}
 ARGUMENTS = {
     "sgd": {"optimizer.momentum": 0.9, "optimizer.nesterov": True},
     "rmsprop": {"optimizer.centered": True, "optimizer.momentum": 0.5},
-    "adam": {"optimizer.amsgrad": True, "optimizer.use_ema": True, "optimizer.clipvalue": 0.1},
+    "adam": {"optimizer.amsgrad": True, "optimizer.clipvalue": 0.1, **AVERAGES},
     "adamw": {"optimizer.clipnorm": 0.1},
     "nadam": {"optimizer.global_clipnorm": 0.1},
 }
@@ -510,17 +511,6 @@ def test_failing_environment_ends_only_its_member(
     for position, seed in enumerate((0, 2)):
         assert together.runs[seed].error is None
         assert_same_run(together, seed, trained_alone(spec, {"seed": seed}, 120), position)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
-def test_diverging_member_leaves_alone(algorithm: str):
-    spec = spec_of(algorithm, max_grad_norm=None)
-    members = [{"seed": 0, "learning_rate": 1e-3}, {"seed": 1, "learning_rate": 1e30}]
-    together = trained(spec, members, 160)
-    assert isinstance(together.runs[1].error, FloatingPointError)
-    assert together.runs[0].error is None
-    assert together.runs[0].history.returns == trained_alone(spec, members[0], 160).history.returns
 
 
 def test_members_of_different_structure_are_refused():

@@ -14,7 +14,7 @@ import agents
 from agents import AgentSpec, ConfigurationError, EnvironmentSpec, SelfPlay, Trainer
 from agents.environments.multi_agent.opponents import Opponents
 from agents.population import Population
-from agents.self_play.self_play import EarlierAgent
+from agents.self_play.self_play import EarlierAgent, PublishedAgent
 
 SMALL = {"hidden_sizes": (8,), "jit_compile": False, "n_envs": 2, "n_steps": 8, "batch_size": 8, "n_epochs": 1}
 WRAPPER = "agents.environments.multi_agent.opponents:Opponents"
@@ -94,16 +94,33 @@ def test_without_opponents_the_other_side_acts_at_random():
     assert abs(np.mean(rewards)) < 0.2
 
 
-def test_copy_of_the_environment_continues_with_its_opponent():
-    environment = spec().make()
-    agent = mappo()
-    environment.get_wrapper_attr("set_opponents")([_version_of(agent)])
+def games(environment: Any, n_steps: int) -> list[float]:
+    """Return the rewards of a learner that always bids 1, which show the bids of its opponent."""
+    return [float(environment.step(np.array([1, 1]))[1]) for _ in range(n_steps)]
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))])
+def test_copy_of_the_environment_continues_with_the_draws_of_its_opponent(copied: Any):
+    environment = spec(length=200).make()
+    environment.get_wrapper_attr("set_opponents")([_version_of(mappo())])
     environment.reset(seed=1)
-    other = copy.deepcopy(environment)
-    for _ in range(3):
-        ours, theirs = environment.step(np.array([1, 2])), other.step(np.array([1, 2]))
-        assert ours[0].shape == theirs[0].shape
+    before = games(environment, 20)
+    other = copied(environment)
+    ours, theirs = games(environment, 40), games(other, 40)
+    assert len(set(ours)) > 1
+    assert ours == theirs != [*before, *before]
     np.testing.assert_array_equal(environment.reset()[0], other.reset()[0])
+    assert games(environment, 40) == games(other, 40)
+
+
+def test_opponents_of_environments_draw_differently():
+    version, drawn = _version_of(mappo()), []
+    for seed in range(6):
+        environment = spec(length=200).make()
+        environment.get_wrapper_attr("set_opponents")([pickle.loads(pickle.dumps(version))])  # as in processes
+        environment.reset(seed=seed)
+        drawn.append(games(environment, 40))
+    assert all(one != other for i, one in enumerate(drawn) for other in drawn[:i])
 
 
 def _version_of(agent: agents.Agent) -> EarlierAgent:
@@ -175,6 +192,11 @@ def test_published_agents_are_opponents():
         with Trainer(learner, callbacks=[SelfPlay(names=["rival"])]) as trainer:
             trainer.train(env_steps=64, progress=False)
             assert trainer.history.returns
+        environment = spec(length=200).make()
+        environment.get_wrapper_attr("set_opponents")([PublishedAgent("rival")])
+        environment.reset(seed=1)
+        other = copy.deepcopy(environment)
+        assert games(environment, 40) == games(other, 40)
 
 
 @pytest.mark.slow

@@ -560,6 +560,8 @@ def test_evaluation_does_not_change_agent():
         evaluate(agent)
     with pytest.raises(ConfigurationError, match="n_episodes must be >= 1, got 0"):
         evaluate(agent, EnvironmentSpec(Steps), n_episodes=0)
+    with pytest.raises(ConfigurationError, match="n_envs must be >= 1, got 0"):
+        evaluate(agent, EnvironmentSpec(Steps), n_envs=0)
 
 
 def test_time_limits_of_environment_are_truncations():

@@ -21,7 +21,7 @@ from studies.analysis.status import study_status
 from studies.errors import StudyError
 from studies.judging.confirmation import finalists, verdict
 from studies.spec.attributes import CONFIRM_STEPS_ATTR
-from studies.study.confirmed_budget import has_chosen_finalists
+from studies.study.budget_attributes import has_chosen_finalists
 from studies.study.study import OpenStudy
 
 ENV = "fakes:TwoStep-v0"

@@ -195,6 +195,19 @@ def test_time_left_and_share_contain_the_confirmation_from_the_beginning(study: 
     assert tracker.seconds_left is None  # its processes start and compile again
 
 
+def test_confirmations_are_counted_by_themselves_where_other_processes_may_run(study: OpenStudy, clock: Clock) -> None:
+    study.storage.shared = True
+    tracker = Tracker(clock)
+    play(tracker, study, clock)
+    tracker.trial_ended(1, complete(5.0, 4.0, 6.0))
+    tracker.confirmation_begins(2)
+    tracker.trial_started(trial(2), {"learning_rate": 0.001})
+    tracker.trial_ended(2, complete(20.0, 18.0, 22.0))
+    assert tracker.counts == (1, 2)
+    tracker.others_run(1)
+    assert tracker.counts == (1, 2)
+
+
 def test_paused_trials_are_not_done(study: OpenStudy, clock: Clock) -> None:
     tracker = Tracker(clock)
     kwargs = {"min_resource": 200, "reduction_factor": 2}

@@ -75,6 +75,7 @@ def test_present_values_are_the_baseline_if_the_space_contains_them() -> None:
     assert baseline("ppo", {"learning_rate": "1e-5:1e-1:log"}) == present
     assert baseline("ppo", {"learning_rate": "1e-3:1e-1:log"}) is None  # its end is another rate
     assert baseline("ppo", {"learning_rate": "1e-5:1e-1:log"}, pruner="pbt") is None  # which changes while it trains
+    assert baseline("ppo", {"learning_rate": "1e-5:1e-1:log"}, metric=("return", "auc")) is None  # there is no pick
     assert baseline("ppo", {"learning_rate": "1e-5:1e-1:log", "n_steps": "7,9"}) is None
     assert baseline("ppo", {"ent_coef": "1e-8:0.1:log"}) == {"ent_coef": 1e-8}  # in place of 0
     assert baseline("ppo", {"ent_coef": "0.01:0.1:log"}) is None

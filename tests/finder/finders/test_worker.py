@@ -8,8 +8,11 @@ import gymnasium as gym
 import pytest
 from fakes import SMALL_PPO, TwoStep
 
-from agents import ConfigurationError, EnvironmentSpec
+from agents import AgentSpec, ConfigurationError, EnvironmentSpec
 from finder import work
+from finder.finders.tuning import parse_spaces
+from finder.finders.worker import _resolver
+from finder.search.options import make_spec
 from studies.recording.opening import open_study
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
@@ -66,6 +69,54 @@ def test_code_named_in_a_shared_storage_must_be_allowed(storage: str, monkeypatc
         work("theirs", storage)
     with pytest.raises(ConfigurationError, match="--allow-module os"):
         work("theirs", storage, allow_modules=["fakes"])
+
+
+def test_agent_with_a_value_of_its_own_for_a_conditional_parameter_is_accepted() -> None:
+    params = {"optimizer": "adam,sgd", "clip_range": "0.1:0.3@optimizer=adam"}
+
+    def agent(**own: float) -> AgentSpec:
+        return AgentSpec.of("ppo", "CartPole-v1", own)
+
+    mine = agent(clip_range=0.25, gamma=0.98)
+    spaces = parse_spaces(mine, params)
+    spec = make_spec("tune", [mine], {}, env_steps=160, episodes=None, metric="return", params=spaces)
+    assert spec.agent_params == {"ppo": {"clip_range": 0.25, "gamma": 0.98}}
+    assert _resolver(spec, [mine], (), None, ()).agents["ppo"] == mine
+    for other in (agent(gamma=0.98), agent(clip_range=0.25)):
+        with pytest.raises(ConfigurationError, match="The study's ppo has"):
+            _resolver(spec, [other], (), None, ())
+
+
+@pytest.mark.parametrize(
+    ("stored", "given", "expected"),
+    [
+        ({"executor": "population", "population": 8}, {"executor": "process"}, "a trial each in 1 process"),
+        ({"executor": "auto", "population": 8, "n_jobs": 2}, {"executor": "inline"}, "inline"),
+        ({"executor": "ray", "trial_cpus": 2.0}, {"executor": "process", "n_jobs": 1}, "a trial each in 1 process"),
+        ({"executor": "process"}, {"executor": "population", "population": 4}, "populations of up to 4 runs"),
+    ],
+)
+def test_another_executor_leaves_out_settings_that_it_does_not_have(
+    storage: str, monkeypatch: pytest.MonkeyPatch, stored: dict[str, Any], given: dict[str, Any], expected: str
+) -> None:
+    begin(storage, env="CartPole-v1", **{"n_jobs": 1, **stored})
+    seen = []
+
+    def search(study: Any, resolver: Any, executor: Any, *_: Any, **__: Any) -> None:
+        seen.append(executor.description)
+        executor.close()
+        raise RuntimeError("no search")
+
+    monkeypatch.setattr("finder.finders.worker.Search", search)
+    with pytest.raises(RuntimeError, match="no search"):
+        work("theirs", storage, **given)
+    assert seen == [expected]
+
+
+def test_population_and_an_executor_without_one_are_refused(storage: str) -> None:
+    begin(storage, env="CartPole-v1")
+    with pytest.raises(ConfigurationError, match="population is 8, but with the executor 'process'"):
+        work("theirs", storage, executor="process", population=8)
 
 
 def _shared(init: Any) -> Any:

@@ -200,6 +200,8 @@ def test_retried_trial_counts_with_its_last_outcome():
             recorder.failed(ask.number, "the disk was full", diverged=True)
             recorder._failures = FailureStreak()
     assert len(pruned_estimates(study)) == 4
+    for row in study.spec.trials:  # a user queues them again, as in the dashboard
+        study.study.enqueue_trial(row)
     with Recorder(study) as recorder:
         while (ask := recorder.ask()) is not None:
             recorder.completed(ask.number, 10.0, {0: 9.0, 1: 11.0})

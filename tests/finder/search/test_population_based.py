@@ -160,6 +160,19 @@ def test_a_search_that_was_interrupted_continues_as_if_it_had_not_been(
 
 
 @pytest.mark.slow
+def test_more_members_do_not_restart_an_interrupted_population(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("finder.trials.checkpoints.MAX_COST", 1e9)
+    Watch.interrupt_at = 256
+    with pytest.raises(KeyboardInterrupt):
+        search(tmp_path, confirm=0, callbacks=[Watch], checkpoint_seconds=1e-6)
+    SEEN.clear()
+    with searched(tmp_path, confirm=0, callbacks=[Watch], checkpoint_seconds=1e-6, n_trials=8) as resumed:
+        assert SEEN[0][:2] == (4, 256), "the population restarted"
+        assert (4, 0) in {seen[:2] for seen in SEEN}, "the others are a second population"
+        assert [trial.state.name for trial in resumed.study.trials()] == ["COMPLETE"] * 8
+
+
+@pytest.mark.slow
 def test_a_search_without_checkpoints_restarts_and_repeats_its_schedules(tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()
     (tmp_path / "parts").mkdir()

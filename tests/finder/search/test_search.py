@@ -300,7 +300,8 @@ def test_study_of_an_older_version_keeps_its_implicit_envpool(storage: str, monk
         first.study.close()
     again = tune("ppo", "Acrobot-v1", {"learning_rate": None}, n_trials=2, **asked)
     vectorizations = [trial.user_attrs["configuration"]["vectorization"] for trial in again.study.trials()]
-    assert vectorizations == ["envpool", "envpool"]
+    # No episode ends within so short a run: the failed trial is replaced by another one.
+    assert vectorizations == ["envpool"] * 3
     assert again.study.vectorization == "envpool"
     again.study.close()
 

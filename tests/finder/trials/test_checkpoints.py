@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Mapping
+import signal
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -90,6 +92,94 @@ def test_killed_trials_resume_with_identical_results(tmp_path: Path, agent: str,
         assert again.outcomes[number].seed_values == whole.outcomes[number].seed_values
         assert recorded_episodes(again, number) == recorded_episodes(whole, number)
         assert again.reports[number] == whole.reports[number]
+
+
+class Interrupts(Callback):
+    """Interrupts the process as Ctrl-C does, during a step, in the run of seed 0."""
+
+    times = 1
+
+    def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
+        if trainer.run.seed == 0 and episode.index == 3:
+            for _ in range(self.times):
+                signal.raise_signal(signal.SIGINT)
+
+
+class InterruptsTwice(Interrupts):
+    times = 2
+
+
+@pytest.fixture
+def default_interrupts() -> Iterator[None]:
+    """Ctrl-C as in a terminal, whoever started the tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("default_interrupts")
+@pytest.mark.parametrize(
+    ("callback", "is_saved"),
+    [(Interrupts, True), pytest.param(InterruptsTwice, False, marks=pytest.mark.slow)],
+)
+def test_ctrl_c_waits_for_the_end_of_a_step_whose_state_is_saved(
+    tmp_path: Path, callback: type[Callback], is_saved: bool
+) -> None:
+    own: dict[str, Any] = {"callbacks": (callback,), "why_alone": why_alone(make_callbacks([callback]))}
+    whole, first, again = RecordingListener(), RecordingListener(), RecordingListener()
+    run_cohort([make_trial(None, 0)], whole)
+    with pytest.raises(KeyboardInterrupt):
+        run_cohort([make_trial(tmp_path, 0, checkpoint_seconds=float("inf"), **own)], first)
+    assert first.outcomes[0].state == "interrupted"
+    saved = list_saved(tmp_path)
+    assert any((0, 0) in found.keys for found in saved) == is_saved
+    if is_saved:
+        assert all(found.env_steps > 0 for found in saved if (0, 0) in found.keys)
+        run_cohort([make_trial(tmp_path, 0, **own)], again)
+        assert recorded_episodes(again, 0) == recorded_episodes(whole, 0)
+
+
+class SpentAtRung(RecordingListener):
+    """A listener whose budget is spent at the first rung."""
+
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Any:
+        raise KeyboardInterrupt
+
+
+class SpentDuringStep(RecordingListener):
+    """A listener whose budget is spent at the first sign of life during a step."""
+
+    def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> str | None:
+        if not records:
+            raise KeyboardInterrupt
+        return super().episodes(records)
+
+
+@pytest.mark.parametrize(
+    "listener", [SpentAtRung, pytest.param(SpentDuringStep, marks=pytest.mark.slow)], ids=["rung", "step"]
+)
+def test_state_is_saved_when_a_budget_is_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listener: type[RecordingListener]
+) -> None:
+    monkeypatch.setattr("finder.trials.cohort.FLUSH_SECONDS", 1e9)
+    monkeypatch.setattr("finder.trials.groups.ALIVE_SECONDS", 0.0)
+    whole, first, again = RecordingListener(), listener(), RecordingListener()
+    run_cohort([make_trial(None, 0)], whole)
+    with pytest.raises(KeyboardInterrupt):
+        run_cohort([make_trial(tmp_path, 0, checkpoint_seconds=float("inf"))], first)
+    [found] = list_saved(tmp_path)
+    assert 0 < found.env_steps <= 160
+    run_cohort([make_trial(tmp_path, 0)], again)
+    assert recorded_episodes(again, 0) == recorded_episodes(whole, 0)
+
+
+def test_seconds_of_a_resumed_trial_are_those_of_all_its_runs() -> None:
+    trial = TrialRun(make_trial(None, 0))
+    assert trial.seconds_before == 0.0
+    trial.runs = [SimpleNamespace(group=SimpleNamespace(seconds_before=seconds)) for seconds in (40.0, 90.0)]  # type: ignore[misc]
+    assert trial.seconds_before == 90.0
+    trial.spec = replace(trial.spec, promoted_from=160)
+    assert trial.seconds_before == 0.0, "those before a pause are recorded with the pause"
 
 
 class Bonus(Callback):

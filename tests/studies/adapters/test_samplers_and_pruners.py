@@ -20,6 +20,7 @@ from studies.adapters.samplers import _PACKAGES, make_sampler
 from studies.adapters.scheduler_pruner import SchedulerPruner
 from studies.errors import StudyError
 from studies.recording.opening import join_study, open_study
+from studies.recording.recorder import Recorder
 from studies.schedulers.halving import Halving
 from studies.schedulers.percentile import Percentile
 from studies.spec.scheduler_names import PRUNERS, SAMPLERS
@@ -90,6 +91,22 @@ def test_samplers_extra_lists_all_sampler_packages() -> None:
 def test_optuna_class_names_of_samplers_are_accepted(name: str, make_spec: Make) -> None:
     assert isinstance(make_sampler(name, {"n_startup_trials": 2}, 0, make_spec()), optuna.samplers.TPESampler)
     assert make_spec(sampler=name).sampler == name
+
+
+def test_sequences_leave_no_parameter_at_one_value(storage: StudyStorage, make_spec: Make) -> None:
+    """Parameters that the first trial lacks are not part of a low-discrepancy sequence."""
+    params = {
+        "learning_rate": "1e-5:1e-1:log", "optimizer": "adam,sgd", "optimizer.momentum": "0:0.99@optimizer=sgd"
+    }  # fmt: skip
+    spec = make_spec(params=params, sampler="qmc", n_trials=12, first=[{"optimizer": "adam"}])
+    with Recorder(open_study(spec, storage)) as recorder:
+        seen = []
+        while (ask := recorder.ask()) is not None:
+            seen.append(ask.params)
+            recorder.completed(ask.number, 1.0)
+    momenta = [row["optimizer.momentum"] for row in seen if row["optimizer"] == "sgd"]
+    assert len(set(momenta)) == len(momenta) >= 4
+    assert len({row["learning_rate"] for row in seen}) == 12
 
 
 def test_invalid_sampler_arguments_raise(make_spec: Make) -> None:

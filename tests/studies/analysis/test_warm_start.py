@@ -257,6 +257,26 @@ def test_continued_study_keeps_the_trials_that_it_started_with(
         assert study.spec.warm_start == spec.warm_start
 
 
+@pytest.mark.parametrize("is_given", [True, False], ids=["given again", "left out"])
+def test_continued_study_keeps_its_first_trials(
+    storage: StudyStorage, make_spec: Make, source: Any, is_given: bool
+) -> None:
+    own = {"learning_rate": 3e-4}
+    spec = started(source(), make_spec)
+    kept = spec.model_copy(update={"first": (*spec.first, own)})
+    with open_study(kept, storage):
+        grown = source(row1={"learning_rate": 2e-3})  # the second-best rate by now
+    new = started(grown, make_spec) if is_given else target(make_spec)
+    assert new.first != spec.first
+    further = () if is_given else ({"learning_rate": 7e-3},)
+    new = new.model_copy(update={"first": (*new.first, *further, own), "baseline": own})
+    with open_study(new, storage) as study:
+        assert study.spec.first == (*kept.first, *further)
+        assert (study.spec.baseline, study.spec.warm_start) == (own, spec.warm_start)
+    with load_study("after", storage) as study:
+        assert study.spec.first == (*kept.first, *further)
+
+
 def test_another_warm_start_replaces_the_first_with_a_note(storage: StudyStorage, make_spec: Make, source: Any) -> None:
     spec = started(source(), make_spec)
     with open_study(spec, storage) as study:

@@ -174,12 +174,12 @@ class TestEveryStorage:
             recorder.failed(number_of(recorder), "it broke")
             recorder.interrupted(number_of(recorder))
         with Recorder(open_study(make_spec(n_trials=3), storage)) as recorder:
-            assert len(run_all(recorder)) == 1
+            assert len(run_all(recorder)) == 2  # the interrupted one, and another in place of the failed one
         study = open_study(make_spec(n_trials=6), storage)
-        assert study_status(study) == StudyStatus(n_total=6, n_ended=3, n_running=0, n_again=0)
         with Recorder(study) as recorder:
             assert len(run_all(recorder)) == 3
-        assert len(study.trials()) == 6
+        assert study_status(study) == StudyStatus(n_total=6, n_ended=6, n_running=0, n_again=0, n_unconfirmed=3)
+        assert len(study.trials()) == 7
 
     def test_resumed_trial_keeps_its_parameters_and_replaces_its_reports(
         self, storage: StudyStorage, make_spec: Make, episode: MakeEpisode
@@ -558,3 +558,36 @@ def test_resumed_trial_is_compared_by_its_new_reports(storage: StudyStorage, mak
             number_of(recorder)
         assert recorder.rung(200, {number: {0: 1.0} for number in range(3)}) == set()
         assert recorder.rung(600, {0: {0: 3.0}, 1: {0: 2.0}, 2: {0: 9.0}}) == {0, 1}
+
+
+def test_resumed_trial_is_not_judged_again_at_rungs_that_it_has_passed(storage: StudyStorage, make_spec: Make) -> None:
+    spec = make_spec(
+        trials=[{"learning_rate": rate} for rate in RATES[:3]], pruner="keep-top", pruner_kwargs={"at": 200, "keep": 1}
+    )
+    recorder = Recorder(open_study(spec, storage))
+    slow = number_of(recorder)
+    assert recorder.rung(200, {slow: {0: 1.0}}) == set()
+    assert recorder.rung(800, {slow: {0: 1.5}}) == set()
+    recorder.interrupted(slow)
+    recorder.close()
+    with Recorder(open_study(spec, storage)) as recorder:
+        assert number_of(recorder) == slow
+        recorder.started(slow, {})
+        better = number_of(recorder)
+        assert recorder.rung(200, {better: {0: 9.0}}) == set()
+        assert recorder.rung(200, {slow: {0: 1.0}}) == set(), "it reports again what it has reported before"
+        worse = number_of(recorder)
+        assert recorder.rung(200, {worse: {0: 0.5}}) == {worse}
+
+
+def test_worker_ends_when_the_study_is_continued_with_another_pruner(storage: StudyStorage, make_spec: Make) -> None:
+    storage.shared = True
+    with Recorder(open_study(make_spec(), storage)):
+        worker = Recorder(join_study("a study", storage))
+        worker.refresh()
+    with (
+        Recorder(open_study(make_spec(pruner="median"), storage)),
+        pytest.raises(StudyError, match=r"continued with the pruner median .* start the worker again"),
+    ):
+        worker.refresh()
+    worker.close()

@@ -152,6 +152,15 @@ def test_invalid_level_raises(make_spec: Make) -> None:
         make_pruner("race", {"level": 0.9}, make_spec(env_steps=1000))
 
 
+@pytest.mark.parametrize(
+    ("at", "keep", "message"),
+    [(0.3, 3, "at is 0.3: give the environment steps of the rung, not a share"), (20, 0, "keep is 0: give how many")],
+)
+def test_arguments_of_keep_top_are_steps_and_a_count(make_spec: Make, at: float, keep: int, message: str) -> None:
+    with pytest.raises(StudyError, match=f"the pruner 'keep-top' refused .*{message}"):
+        make_pruner("keep-top", {"at": at, "keep": keep}, make_spec())
+
+
 @pytest.mark.parametrize("name", ["race", "sequential-test", "keep-top", "hyperband", "successive-halving"])
 def test_rung_pruners_require_a_budget_in_steps(make_spec: Make, name: str) -> None:
     with pytest.raises(StudyError, match="give the budget as env_steps"):

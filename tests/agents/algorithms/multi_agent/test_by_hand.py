@@ -251,10 +251,26 @@ def test_agents_that_left_count_in_no_loss():
     changed = {name: values.copy() for name, values in batch.items()}
     for name in ("observations", "central", "advantages", "returns", "log_probs"):
         changed[name][1:, 0] += 7.0
-    losses, same = agent.loss(batch), agent.loss(changed)
+    losses, same = (agent.loss(agent.preprocess_minibatch(each)) for each in (batch, changed))
     assert {name: float(value) for name, value in losses.items()} == pytest.approx(
         {name: float(value) for name, value in same.items()}, rel=1e-5
     )
+
+
+def test_loss_of_a_minibatch_is_the_mean_of_its_parts_though_agents_left_in_one():
+    """Replicas of a strategy compute parts, weighted by their rows."""
+    agent = mappo(ent_coef=0.1)
+    alive = [[1, 1], [1, 1], [1, 1], [0, 1], [0, 1], [0, 1], [0, 0]]
+    data = rollout(alive, [[1, 2], [3, 4], [5, 1], [0, 2], [0, 6], [0, 3]], [False] * 5 + [True])
+    columns = {name: values[:, 0] for name, values in agent.preprocess_batch(data).items()}
+    columns["log_probs"] = columns["log_probs"] + np.random.default_rng(1).normal(0.0, 0.3, (6, 2)).astype(np.float32)
+    batch = {name: np.asarray(values) for name, values in agent.preprocess_minibatch(columns).items()}
+    whole = agent.loss(batch)
+    parts = [agent.loss({name: values[rows] for name, values in batch.items()}) for rows in np.split(np.arange(6), [4])]
+    for name, value in whole.items():
+        assert float(value) == pytest.approx(4 / 6 * float(parts[0][name]) + 2 / 6 * float(parts[1][name]), rel=1e-5)
+    values = values_of(agent, data["observations"][:, 0])[np.asarray(alive[:6]) > 0]
+    assert float(whole["value_mean"]) == pytest.approx(values.mean(), rel=1e-5)
 
 
 def test_normalized_values_are_returned_in_the_scale_of_rewards():

@@ -76,6 +76,22 @@ def test_truncated_agents_stay_alive_for_the_bootstrap():
     np.testing.assert_array_equal(view(environment, vector).observations, [[0, 0], [3, 1]])
 
 
+class CutsAlone(Countdown):
+    """Agents that leave are truncated."""
+
+    def step(self, actions: Any) -> Any:
+        observations, rewards, ended, cut, infos = super().step(actions)
+        return observations, rewards, cut, ended, infos
+
+
+def test_agent_that_is_truncated_alone_counts_as_terminated():
+    environment = made(CutsAlone)
+    environment.reset(seed=0)
+    vector, _, terminated, truncated, _ = environment.step(np.array([0, 0]))
+    assert (terminated, truncated) == (False, False)
+    np.testing.assert_array_equal(view(environment, vector).alive, [0, 1])
+
+
 @pytest.mark.parametrize("in_info", [False, True])
 def test_masks_come_from_observations_or_infos(in_info: bool):
     environment = made(Masked, in_info=in_info)

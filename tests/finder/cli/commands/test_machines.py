@@ -91,6 +91,19 @@ def test_population_based_training_is_not_submitted(finder: Any) -> None:
     assert "run it with finder run pbt.toml" in ran.err
 
 
+@pytest.mark.parametrize("line", ["minutes = 3", "total_env_steps = 90000", "minutes = 3\nenv_steps = 100"])
+def test_study_with_a_budget_of_the_whole_search_is_not_submitted(finder: Any, line: str) -> None:
+    (finder.folder / "some.toml").write_text(
+        f'name = "some"\nagents = ["ppo"]\nenv = "CartPole-v1"\n{line}\n[params]\nlearning_rate = "1e-5:1e-2:log"\n'
+    )
+    ran = finder("submit", "some.toml", "--storage", "kept.db")
+    assert ran.code == 2
+    shown = " ".join(ran.err.split())
+    assert f"{line.partition(' =')[0]} is " in shown
+    assert "give env_steps and n_trials instead, or run the search with finder run some.toml" in shown
+    assert not (finder.folder / "kept.db").exists()
+
+
 def test_serve_prints_reachable_addresses(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("studies.servers.dashboard._ThreadedServer.serve_forever", lambda *_, **__: None)
     monkeypatch.setattr(

@@ -1,6 +1,7 @@
-"""Attributes of a study about its finalists: the budget for which they were confirmed, and the number that it chose.
+"""Attributes of a study about the budget of its whole search, by which its processes know how far it is.
 
-No trials are added after the confirmation has begun for the budget of the whole search.
+The process that leads the search keeps the budget. No process begins trials of the search after it has ended for the
+budget, and no trials are added after the confirmation has begun for it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 CONFIRMED_ATTR = "finder_confirmed_budget"
 """Study attribute: minutes and environment steps of the whole search for which its confirmation has begun."""
+
+ENDED_ATTR = "finder_budget_ended"
+"""Study attribute: whether no further trials of the search begin, as there is no budget for them."""
 
 CHOSEN_ATTR = "finder_chosen_finalists"
 """Study attribute: number of finalists that the budget of the whole search has chosen last."""
@@ -27,6 +31,17 @@ def store_chosen_finalists(study: OpenStudy, confirm: int) -> None:
 def has_chosen_finalists(study: OpenStudy) -> bool:
     """Return whether the budget of the whole search has chosen the present number of finalists, rather than a user."""
     return bool(study.study.user_attrs.get(CHOSEN_ATTR) == study.spec.confirm)
+
+
+def store_ended(study: OpenStudy, ended: bool) -> None:
+    """Store whether the search begins no further trials, as there is no budget for them."""
+    if bool(study.study.user_attrs.get(ENDED_ATTR)) != ended:
+        study.study.set_user_attr(ENDED_ATTR, ended)
+
+
+def has_ended(study: OpenStudy) -> bool:
+    """Return whether the search begins no further trials, as there is no budget for them."""
+    return study.spec.has_limit and bool(study.study.user_attrs.get(ENDED_ATTR))
 
 
 def store_confirmed_budget(study: OpenStudy) -> None:
