@@ -217,7 +217,6 @@ class OptimizerSpec:
             for argument in self.arguments:
                 if argument not in known:
                     raise unknown_name(f"argument of the optimizer {self.name!r}", argument, known)
-            self._refuse_without_effect()
         rate = self.learning_rate
         try:
             if isinstance(rate, Mapping):
@@ -228,8 +227,12 @@ class OptimizerSpec:
             given = f"learning_rate {self.learning_rate!r} and arguments {dict(self.arguments)!r}"
             raise ConfigurationError(f"Optimizer {self.name!r} cannot be built with {given}: {error}") from error
 
-    def _refuse_without_effect(self) -> None:
-        """Refuse arguments for what only Keras's own training loop does."""
+    def refuse_without_effect(self) -> None:
+        """Refuse arguments for what only Keras's own training loop does.
+
+        Raises:
+            ConfigurationError: There is such an argument.
+        """
         factor, frequency = self.arguments.get("loss_scale_factor"), self.arguments.get("ema_overwrite_frequency")
         if factor is not None:
             raise ConfigurationError(

@@ -323,8 +323,11 @@ class KerasAgent(MutableAgent):
                 raise unknown_name(
                     f"optimizer of {type(self).__name__}", name, {*self._variables, *self.config.separate_rates}
                 )
+        specs = {name: self.optimizer_spec(name) for name in self._variables}
+        for spec in () if is_restoring() else specs.values():  # what exists can still be played and resumed
+            spec.refuse_without_effect()
         return {
-            name: BoundOptimizer(self.optimizer_spec(name), weights, as_vector=self.strategy is None)
+            name: BoundOptimizer(specs[name], weights, as_vector=self.strategy is None)
             for name, weights in self._variables.items()
         }
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from agents.backend.tensorflow import keras
+from agents.backend.variables import one_name
 from agents.config.agent_config import AgentConfig
 from agents.contract.agent import Agent
 from agents.errors import ConfigurationError, unknown_name
@@ -101,6 +102,7 @@ class MutableAgent(Agent):
         for name, bound in self._bound.items():
             bound.numbers.assign(self.optimizer_spec(name))
 
+    @one_name()
     def restart_optimizers(self) -> None:
         """Set the optimizers to the states of new ones for the present weights.
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from finder.budgets.meters import Meter, RelativeTimes
 from finder.budgets.resolution import largest_within, with_n_trials
 from finder.executors.preparation import n_trials_of
-from finder.trials.trial import Work
-from studies.adapters.expected_pruning import Course, Stage, at_most, expected_courses
+from finder.trials.trial import BudgetSpent, Work
+from studies.adapters.expected_pruning import Course, Stage, at_most, expected_courses, run_steps
 from studies.judging.search_history import n_finalists
 from studies.spec.converters import MOST_SEEDS
 from studies.spec.scheduler_names import canonical_pruner_name
@@ -24,10 +24,6 @@ longer runs there is a confirmation, so less is risked for them."""
 
 _FEWEST_SEEDS = 2
 """Further seeds for which trials are pruned until fewer are left than there are finalists."""
-
-
-class BudgetSpent(KeyboardInterrupt):
-    """The budget of the whole search is spent: running trials stop, and wait in the study."""
 
 
 class Limit:
@@ -143,16 +139,23 @@ class Limit:
 
     @property
     def has_spare(self) -> bool:
-        """True if there is budget for more than the confirmation, by the present estimate."""
-        return self.reserve <= self._room
+        """True if one more trial fits, by the present estimate, whoever runs it."""
+        cost = self._meter.batch(self._course(1), len(self._spec.seeds), starts=False)
+        return cost + self.reserve <= self._room
 
     def allows_waiting(self, seconds: float) -> bool:
         """Return whether the confirmation may wait so long for other processes; if not, the search has ended."""
         return self._fits(self.reserve + self._meter.waiting(seconds))
 
-    def counted(self, env_steps: int) -> None:
-        """Record the environment steps of all trials that have ended, or are run by other processes."""
-        self._meter.counted(env_steps)
+    def count(self, env_steps: int, n_elsewhere: int) -> None:
+        """Set the environment steps of all trials but for what those of this process make now.
+
+        Args:
+            env_steps: Of all runs of ended trials, and of those of this process before they were paused.
+            n_elsewhere: Trials of the search that other processes run, with the expected pruning.
+        """
+        elsewhere = run_steps(self._course(n_elsewhere)) * len(self._spec.seeds) if n_elsewhere else 0
+        self._meter.count(env_steps + elsewhere)
 
     def _fits(self, cost: float) -> bool:
         """Return whether there is budget for this, and remember where there was none."""

@@ -97,8 +97,8 @@ class Meter(ABC):
     def ended(self, env_steps: int, n_seeds: int) -> None:
         """Record that a trial has ended, with its environment steps for each seed."""
 
-    def counted(self, env_steps: int) -> None:
-        """Record the environment steps of all trials that do not run here. Defaults to nothing."""
+    def count(self, env_steps: int) -> None:
+        """Set the environment steps of all runs but for what those of this process make now. Defaults to nothing."""
         return
 
     def waiting(self, seconds: float) -> float:
@@ -214,7 +214,7 @@ class StepMeter(Meter):
         self._ended += env_steps * n_seeds
         self._running = max(0, self._running - env_steps * n_seeds)
 
-    def counted(self, env_steps: int) -> None:
+    def count(self, env_steps: int) -> None:
         self._ended = env_steps
 
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import restriction
-from finder.budgets.limit import BudgetSpent, Limit
+from finder.budgets.limit import Limit
 from finder.executors.executor import Executor
 from finder.search.changed_defaults import changed_defaults
 from finder.search.interruption_messages import interrupt_message, outage_message
@@ -22,7 +22,7 @@ from finder.search.object_resolver import ObjectResolver
 from finder.search.observer import GuardedObserver, Observer
 from finder.search.search_budget import LOOK_SECONDS, SearchBudget
 from finder.search.search_checkpoints import SearchCheckpoints
-from finder.trials.trial import FELL_BEHIND, FOR_BUDGET, PAUSED, Outcome, TrialSpec, outcome_attrs
+from finder.trials.trial import FELL_BEHIND, FOR_BUDGET, PAUSED, BudgetSpent, Outcome, TrialSpec, outcome_attrs
 from studies.analysis.schedules import lineage_of, repeated, shown_params
 from studies.analysis.status import study_status
 from studies.database.records import Ask, EpisodeRecord
@@ -273,13 +273,13 @@ class Search:
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
         if self._limit is not None:
             self._limit.check()
-        self._budget.look()
         if not records:
             self.recorder.flush()
         for number, own in records.items():
             self.recorder.episodes(number, own)
             self._newest.setdefault(number, {}).update((record.seed, record) for record in own)
             self._observer.trial_episodes(number, own)
+        self._budget.look()
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
         decided = self.recorder.decide(env_steps, values)

@@ -57,7 +57,8 @@ class SearchBudget:
         self._stored = self._looked = time.monotonic()
         self._sure_seeds: int | None = None  # further seeds before those for which there was budget left
         self._running: dict[int, int] = {}  # trial that runs here -> environment steps that it made before, of all runs
-        if recorder.leads and not self.is_confirming:
+        recorder.keeps_budget = limit is not None
+        if limit is not None and not self.is_confirming:
             store_ended(self._study, ended=False)  # it may have been stored for a smaller budget
         self._store_chosen_finalists()
 
@@ -69,7 +70,7 @@ class SearchBudget:
     def ended(self) -> bool:
         """True if no further trials of the search begin because of the budget, as the process that keeps it says."""
         if self.limit is None:
-            return has_ended(self._study) and not self._recorder.leads
+            return has_ended(self._study)
         return self.limit.ended_search or (has_ended(self._study) and self.is_confirming)
 
     @property
@@ -124,9 +125,12 @@ class SearchBudget:
             return
         self._looked = now
         self.store_seconds(due=True)
-        if self._study.storage.shared and not self.is_confirming and not self.limit.ended_search:
-            self._count_trials()
-            store_ended(self._study, ended=not self.limit.has_spare)
+        if not self._study.storage.shared or self.limit.ended_search or self._recorder.is_cut_off:
+            return
+        with contextlib.suppress(StorageAwayError, LeaseLostError):  # the study itself reports both
+            if not self.is_confirming:
+                self._count_trials()
+                store_ended(self._study, ended=not self.limit.has_spare)
 
     def may_wait(self) -> bool:
         """Return whether there is budget to wait for trials of other processes before the confirmation."""
@@ -161,7 +165,7 @@ class SearchBudget:
         spec = self._study.spec
         if env_steps == spec.env_steps or not (has_ended(self._study) and self.is_confirming):
             return ()
-        return [number for number in numbers if not self._recorder.is_confirmation(number)]
+        return [number for number in numbers if self._recorder.is_judged(number)]
 
     # The confirmation -----------------------------------------------------------------------------------------
 
@@ -224,7 +228,7 @@ class SearchBudget:
         self.store_end()
         self._settle_trials()
         status = study_status(self._study)
-        n_left = status.n_total - status.n_ended
+        n_left = status.n_total - status.n_ended - status.n_running
         return unfinished_text(self._study.spec, n_left) if n_left else ""
 
     def store_seconds(self, *, due: bool = False) -> None:
@@ -258,20 +262,19 @@ class SearchBudget:
     def _count_trials(self) -> None:
         """Count the environment steps of a budget in steps, of which other processes may take some.
 
-        Trials that run elsewhere count as if they had ended, and those that run here only as they were before.
+        Those of their trials count with the expected pruning, and of those of this process only what was before.
         """
         spec = self._study.spec
         if self.limit is None or spec.total_env_steps is None or not self._study.storage.shared:
             return
-        steps = sum(self._running.values())
+        steps, n_elsewhere = sum(self._running.values()), 0
         for trial in self._study.all_trials():
             if trial.number in self._running:
                 continue
             if trial.state.is_finished() or is_paused(trial):
                 steps += counted_steps(spec, trial)
+            elif trial.state == TrialState.RUNNING and is_confirmation(trial):
+                steps += spec.confirm_budget * spec.confirm_seeds
             elif trial.state == TrialState.RUNNING:
-                confirms = is_confirmation(trial)
-                steps += (spec.confirm_budget if confirms else spec.budget) * (
-                    spec.confirm_seeds if confirms else len(spec.seeds)
-                )
-        self.limit.counted(steps)
+                n_elsewhere += 1
+        self.limit.count(steps, n_elsewhere)

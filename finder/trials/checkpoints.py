@@ -24,6 +24,7 @@ from agents.state_files.state_file import SUFFIX, write_with_environments
 from agents.training.trainer import Trainer
 from agents.trust.loading import name_of
 from agents.trust.signatures import KEY_VARIABLE, TRUST_VARIABLE, trusts_all
+from finder.trials.trial import BudgetSpent
 
 if TYPE_CHECKING:
     from finder.trials.groups import Group
@@ -294,49 +295,32 @@ def _epochs(group: Group) -> dict[str, int]:
     return {str(trial.spec.number): trial.spec.epoch for trial in group.trials}
 
 
-class SavedInterrupts:
-    """Interrupts of a training whose states are saved: they wait for the end of a step, whose state is whole.
+class StepInterrupts:
+    """Interrupts of a training whose states are saved: they wait for the end of a step, whose state is whole."""
 
-    Args:
-        checkpoints: The checkpoints; None if nothing is saved.
-        groups: Returns the groups of the training.
-    """
-
-    def __init__(self, checkpoints: Checkpoints | None, groups: Callable[[], Iterable[Group]]) -> None:
-        self._checkpoints, self._groups = checkpoints, groups
-        self.waiting: KeyboardInterrupt | None = None
-        """The interrupt that waits for the end of a step."""
+    def __init__(self) -> None:
+        self.waiting: BudgetSpent | None = None
+        """The end of the budget of the whole search, which waits for the end of a step."""
 
     @contextlib.contextmanager
-    def after_steps(self, saves: bool) -> Iterator[None]:
-        """Let Ctrl-C wait for the end of the block, if groups are saved; a second one does not wait."""
-        with self.saved(), defer_interrupts() if saves else contextlib.nullcontext():
+    def after(self, saves: bool) -> Iterator[None]:
+        """Let Ctrl-C wait for the end of the block, if its state is saved; a second one does not wait."""
+        with defer_interrupts() if saves else contextlib.nullcontext():
             yield
         self.raise_waiting()
 
-    @contextlib.contextmanager
-    def saved(self) -> Iterator[None]:
-        """Save the groups if the block is interrupted. They are skipped in the middle of a step."""
-        try:
-            yield
-        except KeyboardInterrupt:
-            if self._checkpoints is not None:
-                self._checkpoints.save(self._groups())
-            raise
-
     def delayed(self, call: Callable[[], str | None]) -> str | None:
-        """Return the result of a call during a step; an interrupt by it waits for the end of the step."""
+        """Return the result of a call during a step; if it says that the budget is spent, the step is ended first."""
         try:
             return call()
-        except KeyboardInterrupt as interrupt:
-            self.waiting = interrupt
+        except BudgetSpent as spent:
+            self.waiting = spent
             return None
 
     def raise_waiting(self) -> None:
-        """Raise the interrupt that waits, if any."""
+        """Raise what waits, if anything does."""
         if self.waiting is not None:
-            with self.saved():
-                raise self.waiting
+            raise self.waiting
 
 
 def _name(keys: Sequence[Key], epochs: Mapping[str, int], what: str = "") -> str:

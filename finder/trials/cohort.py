@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from agents.trust.allowed_modules import restricted
-from finder.trials.checkpoints import CannotPauseError, Checkpoints, SavedGroup, SavedInterrupts, load, remove
+from finder.trials.checkpoints import CannotPauseError, Checkpoints, SavedGroup, StepInterrupts, load, remove
 from finder.trials.exchange import exchange
 from finder.trials.execution import KEY as EXECUTION
 from finder.trials.execution import execution_of
@@ -100,7 +100,7 @@ class _Cohort:
         self._flushed = time.monotonic()
         some = trials[0]
         self._checkpoints = None if some.checkpoints is None else Checkpoints(some.checkpoints, some.checkpoint_seconds)
-        self._interrupts = SavedInterrupts(self._checkpoints, lambda: self._groups)
+        self._interrupts = StepInterrupts()
 
     def run(self) -> None:
         try:
@@ -113,6 +113,8 @@ class _Cohort:
                     break
                 self._advance(mark)
         except KeyboardInterrupt:
+            if self._checkpoints is not None:
+                self._checkpoints.save(self._groups)  # without those in the middle of a step
             for number, _ in self._running():
                 self._end_stopped(number, INTERRUPTED, None, None)
             raise
@@ -215,14 +217,15 @@ class _Cohort:
             if trial.failed:
                 self._end_failed(number)
         self._judge(mark)
-        exchange(mark, dict(self._running()), self._listener)
+        with self._interrupts.after(saves=True):
+            exchange(mark, dict(self._running()), self._listener)
         for number, trial in self._running():
             if trial.finished:
                 self._complete(number, trial)
 
     def _train(self, group: Group, mark: int, *, saves: bool) -> None:
         """Train a group for at least one step: up to an environment step, or until its episodes are to be passed on."""
-        with self._interrupts.after_steps(saves):
+        with self._interrupts.after(saves):
             group.step()
             while group.is_before(mark) and not self._is_flush_due and not self._interrupts.waiting:
                 group.step()
@@ -235,8 +238,7 @@ class _Cohort:
         """Report the values of all trials at an environment step, and stop and pause those that do not continue."""
         values = {number: trial.values_at(mark) for number, trial in self._running()}
         known = {number: own for number, own in values.items() if np.isfinite(list(own.values())).all()}
-        with self._interrupts.saved():
-            verdicts = self._listener.rung(mark, known) if known else {}
+        verdicts = self._listener.rung(mark, known) if known else {}
         # A finished trial cannot be pruned. One whose runs were stopped by a callback trains no more: it is not paused.
         verdicts = {
             number: reason
@@ -296,8 +298,7 @@ class _Cohort:
         self._interrupts.raise_waiting()
         self._flushed = time.monotonic()
         records = {number: trial.take_new_episodes() for number, trial in self._running()}
-        with self._interrupts.saved():
-            reason = self._listener.episodes({number: own for number, own in records.items() if own})
+        reason = self._listener.episodes({number: own for number, own in records.items() if own})
         if reason:
             if self._checkpoints is not None:
                 self._checkpoints.save(self._groups)

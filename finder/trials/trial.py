@@ -37,6 +37,10 @@ PAUSED = "paused at a rung"
 """The reason to stop when the pruner pauses a trial, whose state is saved until it is promoted."""
 
 
+class BudgetSpent(KeyboardInterrupt):
+    """The budget of the whole search is spent: running trials stop, and wait in the study."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrialSpec:
     """A trial with everything that is needed to run it in any process.

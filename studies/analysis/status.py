@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -98,14 +98,21 @@ def retries_failures(leases: LeaseManager) -> bool:
     return leases.holds(STUDY) or not leases.leases_of_others()
 
 
-def rows_left(spec: StudySpec, trials: Sequence[FrozenTrial]) -> tuple[list[Row], list[Row]]:
+def rows_left(
+    spec: StudySpec, trials: Sequence[FrozenTrial], retried: Collection[int] | None = None
+) -> tuple[list[Row], list[Row]]:
     """Return the rows of a plan, or the first trials of a sampler, that are still to run, as Optuna stores them.
+
+    Args:
+        spec: The study.
+        trials: Its trials.
+        retried: Numbers of the failed trials that may be retried. Defaults to None: all that are `retryable`.
 
     Returns:
         The rows that were never tried to their end, and the rows whose trials all failed and are retried; both in the
         order of the plan. Rows that are running, or waiting in Optuna's queue, are in neither.
     """
-    again = {trial.number for trial in retryable(spec, trials)}
+    again = {trial.number for trial in retryable(spec, trials) if retried is None or trial.number in retried}
     settled = [row for trial in trials if trial.number not in again and (row := planned_row(trial))]
     failed = [row for trial in trials if trial.number in again and (row := planned_row(trial))]
     left = pending_rows(_encoded_plan(spec) or _encoded(spec.first), settled)

@@ -140,7 +140,7 @@ def unconfirmed(history: SearchHistory, verdict: Callable[[], Verdict]) -> list[
     alone are judged, the next best trials of the search replace those that diverged, until there are two to compare.
 
     Args:
-        history: The search, whose trials have ended.
+        history: The search, whose trials have ended, but for those that its budget allows no wait for.
         verdict: Returns the result of `judge`, which is needed only when every finalist was confirmed.
     """
     runs, refuted = _confirmations(history)

@@ -32,7 +32,8 @@ class ConfirmationQueue:
     """Queue of the confirmations of a study. `number in confirmations` tells whether a trial is one of them.
 
     Args:
-        study: The study. Its finalists are known when every trial of the search has ended: start none before.
+        study: The study. Its finalists are known when every trial of the search has ended, or when its budget allows no
+            wait for others: start none before.
     """
 
     def __init__(self, study: OpenStudy) -> None:

@@ -62,12 +62,17 @@ class TrialQueue:
     Args:
         study: The study.
         leases: Leases of this process.
-        retry_failed: Whether planned trials that failed in an earlier run are retried.
+        retry_failed: Whether trials that failed in an earlier run are retried or replaced.
+
+    Attributes:
+        keeps_budget: Whether this process keeps the budget of the whole search, and needs not be told of its end.
+            Defaults to False.
     """
 
     def __init__(self, study: OpenStudy, leases: LeaseManager, *, retry_failed: bool) -> None:
         self._study, self._leases = study, leases
         self._ignored: set[int] = set()
+        self.keeps_budget = False
         self._confirmations = ConfirmationQueue(study)
 
         def source() -> TrialSource:
@@ -111,8 +116,8 @@ class TrialQueue:
 
     @property
     def _is_over(self) -> bool:
-        """Return whether the process that leads the study has no budget for further trials."""
-        return not self.leads and has_ended(self._study)
+        """Return whether the process that keeps the budget of the search has none for further trials."""
+        return not self.keeps_budget and has_ended(self._study)
 
     @property
     def n_to_resume(self) -> int:
@@ -276,5 +281,5 @@ class TrialQueue:
 
     def _use(self, study: OpenStudy) -> None:
         self._study = study
-        self._source = TrialSource(study, retry_failed=False)
+        self._source = TrialSource(study, retried=self._source.retried)
         self._confirmations.use(study)

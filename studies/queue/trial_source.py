@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from optuna.trial import FrozenTrial, Trial, TrialState
@@ -29,10 +29,11 @@ class TrialSource:
         study: The study.
         retry_failed: Whether trials that failed in an earlier run are retried, after those that were never tried, or
             replaced by other proposals of the sampler. Diverged trials never are, and a worker that joins a study that
-            others run retries none.
+            others run retries none. Defaults to False.
+        retried: Numbers of the failed trials that are retried or replaced, in place of `retry_failed`.
     """
 
-    def __init__(self, study: OpenStudy, *, retry_failed: bool) -> None:
+    def __init__(self, study: OpenStudy, *, retry_failed: bool = False, retried: Collection[int] | None = None) -> None:
         self._study = study
         self._spec = study.spec
         self._spaces = in_order(self._spec.search_space())
@@ -41,11 +42,12 @@ class TrialSource:
         self._planned = bool(self._spec.plan())
         self._pruner = pausing_pruner(study.study)
         trials = study.trials()
-        if study.leases is not None:
-            retry_failed = retry_failed and retries_failures(study.leases)
-        untried, again = rows_left(self._spec, trials)
-        self._pending = [*untried, *again] if retry_failed else untried
-        self._replaced = {trial.number for trial in retryable(self._spec, trials)} if retry_failed else set()
+        if retried is None:
+            retries = retry_failed and (study.leases is None or retries_failures(study.leases))
+            retried = [trial.number for trial in retryable(self._spec, trials)] if retries else ()
+        self.retried = frozenset(retried)
+        """Numbers of the trials that failed in an earlier run, and that are retried or replaced."""
+        self._pending = list(itertools.chain(*rows_left(self._spec, trials, self.retried)))
         self._started: set[int] = set()  # started by this source
         self._n_seen = self._next_number(trials)
 
@@ -117,7 +119,7 @@ class TrialSource:
 
     def _n_begun(self, trials: Sequence[FrozenTrial], waiting: Sequence[FrozenTrial]) -> int:
         """Return how many trials have begun, without the failed ones in whose place others begin."""
-        return len(trials) - len(waiting) - sum(trial.number in self._replaced for trial in trials)
+        return len(trials) - len(waiting) - sum(trial.number in self.retried for trial in trials)
 
     def _begins_others(
         self, trials: Sequence[FrozenTrial], waiting: Sequence[FrozenTrial], *, queued: bool = True

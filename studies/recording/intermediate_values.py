@@ -51,7 +51,7 @@ class IntermediateValues:
 
     def has_passed(self, number: int, env_steps: int) -> bool:
         """Return whether a resumed trial was let pass at this step before, where only later trials could stop it."""
-        return env_steps < self._passed[number]
+        return env_steps < self._passed.get(number, 0)
 
     def record(self, env_steps: int, values: Sequence[tuple[Trial, float]], *, always: bool = False) -> list[Trial]:
         """Record values that are finite and due, all or none of them; return the trials whose values were recorded.

@@ -30,8 +30,8 @@ class Recorder(RunningStudy):
 
     Args:
         study: A study from `open_study` or `join_study`.
-        retry_failed: Whether planned trials that failed in an earlier run are retried, after those that were never
-            tried. Defaults to `True`: the cause may have been fixed.
+        retry_failed: Whether trials that failed in an earlier run without diverging are retried, after those that were
+            never tried, or replaced by others of the sampler. Defaults to `True`: the cause may have been fixed.
     """
 
     def ask(self) -> Ask | None:
@@ -47,7 +47,8 @@ class Recorder(RunningStudy):
     def ask_confirmation(self) -> Ask | None:
         """Return the next finalist to run on further seeds; None if there is none.
 
-        Finalists are known when every trial of the search has ended: do not call this before.
+        Finalists are known when every trial of the search has ended, or when its budget allows no wait for those that
+        other processes run: do not call this before.
         """
         with self._exclusive():
             return self._start(self._queue.take_confirmation)

@@ -27,8 +27,8 @@ class RunningStudy:
 
     Args:
         study: A study from `open_study` or `join_study`.
-        retry_failed: Whether planned trials that failed in an earlier run are retried, after those that were never
-            tried. Defaults to `True`: the cause may have been fixed.
+        retry_failed: Whether trials that failed in an earlier run without diverging are retried, after those that were
+            never tried, or replaced by others of the sampler. Defaults to `True`: the cause may have been fixed.
     """
 
     def __init__(self, study: OpenStudy, *, retry_failed: bool = True) -> None:
@@ -95,9 +95,19 @@ class RunningStudy:
         """The study, as it was when it was opened or refreshed last."""
         return self._study
 
-    def is_confirmation(self, number: int) -> bool:
-        """Return whether a trial that was handed out here is a confirmation."""
-        return self._queue.is_confirmation(number)
+    @property
+    def keeps_budget(self) -> bool:
+        """True if this process keeps the budget of the whole search, whose end others read in the study."""
+        return self._queue.keeps_budget
+
+    @keeps_budget.setter
+    def keeps_budget(self, keeps: bool) -> None:
+        self._queue.keeps_budget = keeps
+
+    def is_judged(self, number: int) -> bool:
+        """Return whether a running trial may be pruned: it is neither a confirmation nor the baseline."""
+        trial = self._trials.running.get(number)
+        return trial is not None and not (self._queue.is_confirmation(number) or self._is_baseline(trial.params))
 
     @property
     def stop_reason(self) -> str | None:
@@ -132,11 +142,6 @@ class RunningStudy:
     def _elsewhere(self) -> list[FrozenTrial]:
         running = [trial for trial in self._study.all_trials() if trial.state == TrialState.RUNNING]
         return [trial for trial in running if trial.number not in self._trials.running and not is_run_by_others(trial)]
-
-    @property
-    def leads(self) -> bool:
-        """Return whether this process leads the study."""
-        return self._queue.leads
 
     @property
     def is_led_elsewhere(self) -> bool:

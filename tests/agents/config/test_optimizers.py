@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from agents.algorithms.sac import SACConfig
 from agents.config.optimizers import KERAS_OPTIMIZERS, OptimizerSpec, variables_of
+from agents.contract.restoring import restoring
+from agents.contract.spec import AgentSpec
 from agents.errors import ConfigurationError
 
 EVERY = pytest.mark.parametrize("name", sorted(KERAS_OPTIMIZERS))
@@ -185,14 +187,6 @@ def test_learning_rates_out_of_range_are_refused(rate):
         ),
         (OptimizerSpec(name="adam", arguments={"clipnorm": 1.0, "clipvalue": 1.0}), "Only one of"),
         (
-            OptimizerSpec(name="adam", arguments={"loss_scale_factor": 8.0}),
-            r"loss_scale_factor=8\.0 would only divide the gradients, .* leave it out",
-        ),
-        (
-            OptimizerSpec(name="adam", arguments={"use_ema": True}),
-            "averages weights that nothing uses: set ema_overwrite_frequency .* or leave out use_ema",
-        ),
-        (
             OptimizerSpec(learning_rate={"class_name": "Wavy", "config": {}}),
             "cannot be built with learning_rate .*Wavy",
         ),
@@ -200,6 +194,21 @@ def test_learning_rates_out_of_range_are_refused(rate):
 )
 def test_arguments_refused_by_keras_are_configuration_errors(spec, message):
     with pytest.raises(ConfigurationError, match=message):
+        spec.build()
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "message"),
+    [
+        ("loss_scale_factor", 8.0, r"loss_scale_factor=8\.0 would only divide the gradients, .* leave it out"),
+        ("use_ema", True, "averages weights that nothing uses: set ema_overwrite_frequency .* or leave out use_ema"),
+    ],
+)
+def test_arguments_without_effect_are_refused_but_for_agents_that_exist(argument, value, message):
+    spec = AgentSpec.of("ppo", "CartPole-v1", {"optimizer_kwargs": {argument: value}})
+    with pytest.raises(ConfigurationError, match=message):
+        spec.build()
+    with restoring():
         spec.build()
 
 

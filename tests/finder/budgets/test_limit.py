@@ -9,11 +9,11 @@ import pytest
 from limits import Clock, spec, time_meter
 
 from finder.budgets.cost import RECORDING, Costs
-from finder.budgets.limit import BudgetSpent, Limit
+from finder.budgets.limit import Limit
 from finder.budgets.meters import LATE, StepMeter, TimeMeter
 from finder.budgets.search_plan import unfinished_text
 from finder.trials.speed import Speed
-from finder.trials.trial import Work
+from finder.trials.trial import BudgetSpent, Work
 
 
 def begun(limit: Limit, n: int) -> None:

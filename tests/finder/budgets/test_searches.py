@@ -11,10 +11,11 @@ from fakes import SMALL_PPO
 import finder
 from finder import LRFinder, tune
 from finder.budgets import estimating, meters
-from finder.budgets.limit import BudgetSpent, Limit
+from finder.budgets.limit import Limit
 from finder.budgets.resolution import finalists_of
 from finder.trials import speed_measurement as speeds
 from finder.trials.speed import Speed
+from finder.trials.trial import BudgetSpent
 from studies import load_study
 from studies.analysis.conclusion import conclusion
 from studies.analysis.status import study_status

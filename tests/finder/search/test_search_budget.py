@@ -17,6 +17,8 @@ from finder.search import search_budget
 from finder.search.object_resolver import ObjectResolver
 from finder.search.search import Search
 from finder.trials.trial import FOR_BUDGET, Outcome
+from studies.database.records import EpisodeRecord
+from studies.database.retries import StorageAwayError
 from studies.recording.opening import join_study, open_study
 from studies.recording.recorder import Recorder
 from studies.spec.attributes import CONFIRMS_ATTR, is_confirmation
@@ -176,7 +178,7 @@ def test_steps_of_a_worker_are_those_of_the_budget(storage: StudyStorage) -> Non
     worker.close()
 
 
-def test_running_trials_of_a_worker_count_whole(storage: StudyStorage, waits: list[Callable[[], Any]]) -> None:
+def test_running_trials_of_a_worker_count_as_expected(storage: StudyStorage, waits: list[Callable[[], Any]]) -> None:
     executor = Instant()
     study = open_study(make_spec(minutes=None, total_env_steps=5_000), storage)
     worker = Recorder(join_study("s", storage))
@@ -196,6 +198,38 @@ def test_running_trials_of_a_worker_count_whole(storage: StudyStorage, waits: li
     assert [trial.number for trial in search.study.trials()] == [0, 1, 2], "1,000 each, and 2,000 to confirm"
     assert confirmed(search.study) == [0]
     worker.close()
+
+
+def test_baseline_of_a_worker_is_trained_to_its_end(storage: StudyStorage) -> None:
+    baseline = {"learning_rate": RATES[0]}
+    study = open_study(make_spec(baseline=baseline), storage)
+    worker = make_search(join_study("s", storage), Instant(), None)
+    numbers = [asked.number for _ in range(2) if (asked := worker.recorder.ask()) is not None]
+    assert [worker.recorder.is_judged(number) for number in numbers] == [False, True]
+    worker.recorder.close()
+    study.close()
+
+
+def test_storage_that_is_away_loses_no_reports(storage: StudyStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_budget, "LOOK_SECONDS", 0.0)
+    study = open_study(make_spec(), storage)
+    search = make_search(study, Instant(), time_meter(60, Clock()))
+
+    def away(*_: Any, **__: Any) -> None:
+        raise StorageAwayError("the storage does not answer.")
+
+    monkeypatch.setattr(search_budget, "store_ended", away)
+    asked = search.recorder.ask()
+    assert asked is not None
+    search.recorder.started(asked.number, {})
+    record = EpisodeRecord(
+        seed=0, episode=0, env_steps=10, episode_return=1.0, length=10, loss=None, wall_seconds=1.0
+    )  # fmt: skip
+    search.episodes({asked.number: [record]})
+    search.recorder.flush()
+    assert len(storage.episodes.curve(study.episodes_key, asked.number)) == 1
+    search.recorder.close()
+    study.close()
 
 
 def test_worker_of_a_search_that_has_ended_begins_nothing(storage: StudyStorage) -> None:

@@ -13,6 +13,7 @@ from studies.recording.opening import join_study, open_study
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
+from studies.study.study import with_counts
 
 Make = Callable[..., StudySpec]
 ROWS = [{"learning_rate": 10.0**-k} for k in range(1, 4)]
@@ -135,3 +136,20 @@ def test_population_is_not_joined_by_new_members(storage: StudyStorage, make_spe
         complete(recorder)
     with open_study(spec, storage) as study, Recorder(study) as recorder:
         assert (recorder.n_left, study_status(study).n_again) == (0, 0)
+
+
+def test_trials_that_a_budget_adds_are_beside_those_that_replace_failures(
+    storage: StudyStorage, make_spec: Make
+) -> None:
+    spec = make_spec(n_trials=4, confirm=0)
+    with Recorder(open_study(spec, storage)) as recorder:
+        fail(recorder)
+        fail(recorder)
+        complete(recorder)
+    with Recorder(open_study(spec, storage)) as recorder:
+        assert len(complete(recorder)) == 2
+        with_counts(recorder.study, n_trials=6)
+        recorder.refresh()
+        assert recorder.n_left == 2
+        assert len(complete(recorder)) == 2
+        assert study_status(recorder.study).all_ended
