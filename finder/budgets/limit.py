@@ -140,8 +140,11 @@ class Limit:
     @property
     def has_spare(self) -> bool:
         """True if one more trial fits, by the present estimate, whoever runs it."""
-        cost = self._meter.batch(self._course(1), len(self._spec.seeds), starts=False)
-        return cost + self.reserve <= self._room
+        n_seeds = len(self._spec.seeds)
+        cost = self.reserve + self._meter.batch(self._course(1), n_seeds, starts=False)
+        if self._meter.adds_up and self._running:
+            cost += self._rest(len(self._running), n_seeds, self._reached)
+        return cost <= self._room
 
     def allows_waiting(self, seconds: float) -> bool:
         """Return whether the confirmation may wait so long for other processes; if not, the search has ended."""
@@ -172,10 +175,6 @@ class Limit:
                 break
             fits = n
         return fits
-
-    def n_added(self, at_once: int) -> int:
-        """Return how many trials to add now that all have ended, at most as many as run at the same time."""
-        return self.n_further(at_once) if self.chooses_trials else 0
 
     def n_finalists(self, n_ended: int) -> int | None:
         """Return how many of so many trials are confirmed; None if the number is not chosen."""
@@ -254,13 +253,10 @@ class Limit:
             return set()
         # Promoted and interrupted trials have made their first steps before, and passed the rungs there. (A checkpoint
         # may be older than the last report: what is trained again until there is neither measured nor pruned.)
-        trained = [
-            number
-            for number in self._running
-            if max(self._counted.get(number, 0), self._resumed.get(number, 0)) < env_steps
-        ]
-        before = sum(self._counted.get(number, 0) for number in trained)
-        self._meter.advanced(self._reached, env_steps, len(trained), n_seeds, before)
+        before = {number: max(self._counted.get(number, 0), self._resumed.get(number, 0)) for number in self._running}
+        trained = [number for number, steps in before.items() if steps < env_steps]
+        counted = sum(self._counted.get(number, 0) for number in trained)
+        self._meter.advanced(self._reached, env_steps, len(trained), n_seeds, counted)
         self._reached = env_steps if trained else 0
         left = [number for number in trained if number in values and number not in pruned]
         if not self.prunes or len(left) < 2 or self._spec.env_steps == env_steps:

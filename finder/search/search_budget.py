@@ -152,9 +152,11 @@ class SearchBudget:
 
     def add_trials(self, at_once: int) -> int:
         """Add trials of a sampler for which there is budget left, at most so many; return their number."""
-        if self.limit is None or self._recorder.is_led_elsewhere or is_confirming(self._study):
+        if self.limit is None or not self.limit.chooses_trials:
             return 0
-        n = self.limit.n_added(at_once)
+        if self._recorder.is_led_elsewhere or is_confirming(self._study):
+            return 0
+        n = self.limit.n_further(at_once)
         if n:
             grown = self.limit.grow(n)
             self._set_counts(n_trials=grown.n_trials, confirm=grown.confirm)

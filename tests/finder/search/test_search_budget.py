@@ -200,6 +200,20 @@ def test_running_trials_of_a_worker_count_as_expected(storage: StudyStorage, wai
     worker.close()
 
 
+def test_steps_that_running_trials_still_need_are_not_spare(storage: StudyStorage) -> None:
+    spec = make_spec(minutes=None, total_env_steps=5_000)
+    limit = Limit(spec, StepMeter(5_000), together=False, adjusts_seeds=False)
+    assert limit.has_spare
+    for number in range(3):  # 1,000 each, and 2,000 to confirm
+        assert limit.allows_trial()
+        limit.begun(number, 1)
+    assert not limit.has_spare
+    limit.ended(2, 100)
+    assert not limit.has_spare, "900 are left of it"
+    limit.ended(1, 100)
+    assert limit.has_spare
+
+
 def test_baseline_of_a_worker_is_trained_to_its_end(storage: StudyStorage) -> None:
     baseline = {"learning_rate": RATES[0]}
     study = open_study(make_spec(baseline=baseline), storage)
