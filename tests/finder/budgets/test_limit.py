@@ -323,8 +323,6 @@ def test_a_plan_grows_by_what_fits() -> None:
     limit = Limit(spec(), StepMeter(2_500), together=True)
     assert limit.n_further(4) == 2
     assert limit.n_further(1) == 1
-    assert limit.n_added(4) == 0
-    assert Limit(spec(), StepMeter(2_500), together=True, chooses_trials=True).n_added(4) == 2
 
 
 def test_further_trials_of_many_structures_are_compiled() -> None:
@@ -333,8 +331,8 @@ def test_further_trials_of_many_structures_are_compiled() -> None:
     costs = Costs(speeds={"ppo": speed}, n_processes=1, n_cores=1, together=True, own_processes=False, n_structures=20)
     # A trial of 1,000 steps takes 1 s, and 2 s of compilation.
     own = spec(pruner="none", confirm=0)
-    assert Limit(own, TimeMeter(9.5, costs, clock=clock), together=True, chooses_trials=True).n_added(8) == 3
-    assert Limit(own, time_meter(9.5, clock), together=True, chooses_trials=True).n_added(8) == 8
+    assert Limit(own, TimeMeter(9.5, costs, clock=clock), together=True, chooses_trials=True).n_further(8) == 3
+    assert Limit(own, time_meter(9.5, clock), together=True, chooses_trials=True).n_further(8) == 8
 
 
 def test_text_names_the_budget_and_how_to_go_on() -> None:

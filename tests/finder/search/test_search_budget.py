@@ -214,6 +214,20 @@ def test_steps_that_running_trials_still_need_are_not_spare(storage: StudyStorag
     assert limit.has_spare
 
 
+@pytest.mark.parametrize(("chooses_trials", "n_added"), [(True, 1), (False, 0)])
+def test_trials_are_added_where_their_number_was_left_open(
+    storage: StudyStorage, chooses_trials: bool, n_added: int
+) -> None:
+    spec = make_spec(params={"learning_rate": "1e-4:1e-1:log"}, trials=(), n_trials=2, minutes=None)
+    with open_study(spec.model_copy(update={"total_env_steps": 5_000}), storage) as study:
+        recorder = Recorder(study)
+        limit = Limit(study.spec, StepMeter(5_000, 2_000), together=False, chooses_trials=chooses_trials)
+        budget = search_budget.SearchBudget(recorder, limit)
+        assert budget.add_trials(4) == n_added, "1,000 each, and 2,000 to confirm"
+        assert recorder.study.spec.n_trials == 2 + n_added
+        recorder.close()
+
+
 def test_baseline_of_a_worker_is_trained_to_its_end(storage: StudyStorage) -> None:
     baseline = {"learning_rate": RATES[0]}
     study = open_study(make_spec(baseline=baseline), storage)
