@@ -25,7 +25,7 @@ from finder.trials.checkpoints import Checkpoints, list_saved, remove_ended, rem
 from finder.trials.cohort import run_cohort
 from finder.trials.groups import Group, TemplateCache, make_groups, restore_group, single_run_groups
 from finder.trials.runs import TrialRun
-from finder.trials.trial import INTERRUPTED, TrialSpec
+from finder.trials.trial import INTERRUPTED, BudgetSpent, TrialSpec
 from studies.database.records import EpisodeRecord
 
 
@@ -143,7 +143,7 @@ class SpentAtRung(RecordingListener):
     """A listener whose budget is spent at the first rung."""
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Any:
-        raise KeyboardInterrupt
+        raise BudgetSpent
 
 
 class SpentDuringStep(RecordingListener):
@@ -151,7 +151,7 @@ class SpentDuringStep(RecordingListener):
 
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> str | None:
         if not records:
-            raise KeyboardInterrupt
+            raise BudgetSpent
         return super().episodes(records)
 
 
@@ -165,7 +165,7 @@ def test_state_is_saved_when_a_budget_is_spent(
     monkeypatch.setattr("finder.trials.groups.ALIVE_SECONDS", 0.0)
     whole, first, again = RecordingListener(), listener(), RecordingListener()
     run_cohort([make_trial(None, 0)], whole)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(BudgetSpent):
         run_cohort([make_trial(tmp_path, 0, checkpoint_seconds=float("inf"))], first)
     [found] = list_saved(tmp_path)
     assert 0 < found.env_steps <= 160
