@@ -118,7 +118,8 @@ class PlainProgress(Progress):
 
             now = reloaded(self.study)  # its budget may have changed their seeds and steps
             seeds = held_out_seeds(now.spec)
-            more = [seed for seed in seeds if seed not in set().union(*confirmed_seeds(now).values())]
+            known = set().union(*confirmed_seeds(now).values())
+            more = [seed for seed in seeds if seed not in known]
             which = f"{counted(len(seeds), 'further seed')} ({', '.join(map(str, seeds))})"
             if 0 < len(more) < len(seeds):  # there was budget for them when the others had ended
                 which = f"{len(more)} more {plural('seed', len(more))} ({', '.join(map(str, more))})"

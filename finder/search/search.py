@@ -81,7 +81,6 @@ class Search:
         self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the running trials
         self._seconds_before: dict[int, float] = {}  # of promoted trials, before their pauses
         self._checkpoints = SearchCheckpoints(study)
-        self._limit = limit
         self._budget = SearchBudget(self.recorder, limit, resumes=self._checkpoints.folder is not None)
 
     @property
@@ -131,7 +130,7 @@ class Search:
         """Run the next phase of the study or wait for other processes; return whether there was a phase."""
         self.recorder.refresh()
         is_over = self._budget.ended
-        if is_over and self._limit is None:
+        if is_over and self._budget.limit is None:
             return self._confirm() if self._budget.is_confirming else self.recorder.is_led_elsewhere and self._wait()
         if self.recorder.n_left and not is_over:
             self._executor.run(self._next_trial, self)
@@ -189,8 +188,7 @@ class Search:
         return True
 
     def _wait(self) -> bool:
-        if self._limit is not None:
-            self._limit.check()
+        self._budget.check()
         self._budget.look()
         self._observer.others_run(self.recorder.n_elsewhere)
         time.sleep(LOOK_SECONDS)
@@ -271,8 +269,7 @@ class Search:
         return self.recorder.share
 
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
-        if self._limit is not None:
-            self._limit.check()
+        self._budget.check()
         if not records:
             self.recorder.flush()
         for number, own in records.items():
@@ -284,11 +281,12 @@ class Search:
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
         decided = self.recorder.decide(env_steps, values)
         reasons = {number: _REASONS[action] for number, action in decided.items() if action in _REASONS}
-        if self._limit is None:
+        limit = self._budget.limit
+        if limit is None:
             behind = self._budget.left_behind(env_steps, values) if self.prunes else ()
             return reasons | dict.fromkeys(behind, FOR_BUDGET)
-        self._limit.check()
-        behind = self._limit.rung(env_steps, values, set(reasons))
+        limit.check()
+        behind = limit.rung(env_steps, values, set(reasons))
         return reasons | dict.fromkeys(behind, FOR_BUDGET)
 
     def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:

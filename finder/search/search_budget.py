@@ -1,4 +1,4 @@
-"""What the budget of a whole search changes in its study: when it ends, and the numbers of trials, finalists and seeds.
+"""Changes that the budget of a whole search makes in its study: its end, and numbers of trials, finalists and seeds.
 
 The process that leads a search keeps its budget. Workers do not know what is spent: the study tells them that no
 further trials begin, and that the confirmation has begun.
@@ -88,7 +88,7 @@ class SearchBudget:
         promoted, resumed = self._recorder.next_promotion or 0, self.next_resumed
         allowed = bool(self._recorder.n_left) and not self.ended and self.limit.allows_trial(promoted, resumed)
         if not allowed:
-            self.store_end()
+            self._store_end()
         return allowed
 
     @property
@@ -116,7 +116,11 @@ class SearchBudget:
         if self.limit is not None:
             self._running.pop(number, None)
             self.limit.ended(number, env_steps, outcome.value if outcome.state == "complete" else None, outcome.work)
-            self.store_seconds(due=True)
+
+    def check(self) -> None:
+        """Raise `BudgetSpent` if the budget is spent; see `Limit.check`."""
+        if self.limit is not None:
+            self.limit.check()
 
     def look(self) -> None:
         """Tell other processes, from time to time, whether there is budget for their trials; store the time."""
@@ -124,7 +128,8 @@ class SearchBudget:
         if self.limit is None or now - self._looked < LOOK_SECONDS:
             return
         self._looked = now
-        self.store_seconds(due=True)
+        if now - self._stored > STORE_SECONDS:
+            self.store_seconds()
         if not self._study.storage.shared or self.limit.ended_search or self._recorder.is_cut_off:
             return
         with contextlib.suppress(StorageAwayError, LeaseLostError):  # the study itself reports both
@@ -138,10 +143,10 @@ class SearchBudget:
             return True
         self._count_trials()
         waits = self.limit.allows_waiting(2 * LOOK_SECONDS)
-        self.store_end()
+        self._store_end()
         return waits
 
-    def store_end(self) -> None:
+    def _store_end(self) -> None:
         """Tell the other processes if no further trials begin."""
         if self.limit is not None and self.limit.ended_search and not self._recorder.is_cut_off:
             store_ended(self._study, ended=True)
@@ -227,21 +232,15 @@ class SearchBudget:
             self._set_counts(confirm_seeds=self._sure_seeds)  # not all finalists could be run on more
         if self.limit is None or not self.ended:
             return ""
-        self.store_end()
+        self._store_end()
         self._settle_trials()
         status = study_status(self._study)
         n_left = status.n_total - status.n_ended - status.n_running
         return unfinished_text(self._study.spec, n_left) if n_left else ""
 
-    def store_seconds(self, *, due: bool = False) -> None:
-        """Store the time that the study has taken, if it has a budget in minutes.
-
-        Args:
-            due: Whether to store it only from time to time. Defaults to False.
-        """
+    def store_seconds(self) -> None:
+        """Store the time that the study has taken, if it has a budget in minutes."""
         if self.limit is None or self._study.spec.minutes is None or self._recorder.is_cut_off:
-            return
-        if due and time.monotonic() - self._stored <= STORE_SECONDS:
             return
         self._stored = time.monotonic()
         with contextlib.suppress(StorageAwayError, LeaseLostError):  # the study itself reports both
