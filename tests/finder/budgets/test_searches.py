@@ -13,6 +13,7 @@ from finder import LRFinder, tune
 from finder.budgets import estimating, meters
 from finder.budgets.limit import Limit
 from finder.budgets.resolution import finalists_of
+from finder.search.search_budget import SearchBudget
 from finder.trials import speed_measurement as speeds
 from finder.trials.speed import Speed
 from finder.trials.trial import BudgetSpent
@@ -213,7 +214,7 @@ def test_runs_that_confirm_are_as_long_as_there_is_time(
 
     monkeypatch.setattr(Limit, "plan_confirmation", planned)
     monkeypatch.setattr(Limit, "further_seeds", lambda self, finalists: None)  # the time stands still
-    monkeypatch.setattr(Limit, "n_added", lambda self, at_once: 0)
+    monkeypatch.setattr(SearchBudget, "add_trials", lambda self, at_once: 0)
     given = {**QUICK, "storage": storage, "executor": "inline", "minutes": 2, "horizon": 1_000}
 
     def search() -> Any:
@@ -236,7 +237,7 @@ def test_runs_that_confirm_are_as_long_as_there_is_time(
 def test_number_of_trials_is_chosen_for_a_sampler(
     storage: str, speed: list[float], spent: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Limit, "n_added", lambda self, at_once: 0)
+    monkeypatch.setattr(SearchBudget, "add_trials", lambda self, at_once: 0)
     given = {**QUICK, "confirm": 0, "storage": storage, "executor": "inline"}
     space = {"learning_rate": "1e-4:1e-2:log"}
     with tune("ppo", ENV, space, minutes=2, env_steps=250, **given).study as study:
@@ -323,7 +324,7 @@ class TestLargerBudgets:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr(Limit, "n_added", interrupt)
+            patched.setattr(SearchBudget, "add_trials", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 self.tune(storage, 16_000)
         with self.tune(storage, 16_000) as study:
@@ -346,7 +347,7 @@ class TestLargerBudgets:
 def test_resumed_study_keeps_its_smaller_design(
     storage: str, speed: list[float], spent: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Limit, "n_added", lambda self, at_once: 0)
+    monkeypatch.setattr(SearchBudget, "add_trials", lambda self, at_once: 0)
     given = {name: value for name, value in QUICK.items() if name != "seeds"} | {"storage": storage}
     space = {"learning_rate": "1e-4:1e-2:log"}
 
