@@ -7,7 +7,7 @@ import agents
 from finder import LRFinder, OptFinder
 
 rates = LRFinder("ppo", "CartPole-v1").grid(1e-5, 1e-1, env_steps=20_000)
-print(rates)  # the conclusion, below; rates.best is the pick as a value
+print(rates)  # begins with the conclusion; rates.best has the parameters and the value of the pick
 rates.plot().write_html("rates.html")
 
 optimizers = OptFinder("ppo", ["adam", "adamw", "sgd(momentum=0.9)"], "CartPole-v1")

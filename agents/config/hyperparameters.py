@@ -16,7 +16,7 @@ import copyreg
 import dataclasses
 import math
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self, Union, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
@@ -201,6 +201,13 @@ class Config:
         """Return the names that set 1 minus a value -> the hyperparameters that they set."""
         return {COMPLEMENT + name: name for name, about in cls.describe().items() if about.complement}
 
+    @classmethod
+    def refuse_duplicates(cls, given: Collection[str]) -> None:
+        """Raise `ConfigurationError` if a hyperparameter and its complement were both given."""
+        for complement, name in cls.complements().items():
+            if complement in given and name in given:
+                raise ConfigurationError(f"{name} and {complement} set the same hyperparameter: give one of the two.")
+
     def value_of(self, name: str) -> Any:
         """Return the value of a hyperparameter by any name that `from_dict` accepts; None where it is not set."""
         complements = self.complements()
@@ -242,8 +249,11 @@ class Config:
             given: Names that were set, as `from_dict` accepts them.
 
         Raises:
-            ConfigurationError: A setting has no effect; the message explains its purpose.
+            ConfigurationError: A setting has no effect; the message explains its purpose. Or a hyperparameter was given
+                twice.
         """
+        given = list(given)
+        self.refuse_duplicates(given)
         described, counting = self.describe(), self.effective_hyperparameters()
         for name in given:
             if name in described and name not in counting and getattr(self, name) != _default(type(self), name):

@@ -181,7 +181,7 @@ class EnvironmentSpec:
         """Return one environment with its wrappers, as a plain Gymnasium loop steps it.
 
         Raises:
-            ConfigurationError: The environment cannot be made; the message contains the cause.
+            ConfigurationError: The environment cannot be made, or has no spaces; the message contains the cause.
         """
         arguments, limit = {**self.kwargs, **kwargs}, self.max_episode_steps
         maker = found_environment(self.id) if isinstance(self.id, str) else self.id
@@ -204,7 +204,14 @@ class EnvironmentSpec:
             )
         if limit is not None and not isinstance(maker, str):
             made = TimeLimit(made, limit)
-        return apply_wrappers(made, self.wrappers, self.label)
+        environment = apply_wrappers(made, self.wrappers, self.label)
+        for name in ("observation_space", "action_space"):
+            if not isinstance(space := getattr(environment, name, None), spaces.Space):
+                environment.close()
+                raise ConfigurationError(
+                    f"{self.label!r} must have a gymnasium.Space as its {name}, it has {space!r}: set it in __init__."
+                )
+        return environment
 
     def interface(self) -> Interface:
         """Return the converter between the environment's spaces and the agent's. Makes the environment once.

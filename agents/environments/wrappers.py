@@ -29,7 +29,7 @@ class NamedWrapper(NamedTuple):
     @classmethod
     def of(cls, text: str) -> NamedWrapper:
         """Parse ``"PLACE"`` or ``"PLACE:name=value,name=value"``; a value is JSON, or else text."""
-        place, *arguments = _ARGUMENTS.split(text.strip(), maxsplit=1)
+        place, *arguments = split_arguments(text.strip())
         pairs = [pair.partition("=") for each in arguments for pair in _NEXT.split(each)]
         return cls(place, {name: _value(value) for name, _, value in pairs})
 
@@ -55,6 +55,11 @@ class NamedWrapper(NamedTuple):
         if not callable(found):
             raise ConfigurationError(f"The wrapper {self.place!r} is neither a class nor a function: {found!r}.")
         return functools.partial(found, **self.arguments) if self.arguments else found
+
+
+def split_arguments(text: str) -> list[str]:
+    """Split ``"PLACE:name=value,name=value"`` into place and arguments; a wrapper without arguments is its place."""
+    return _ARGUMENTS.split(text, maxsplit=1)
 
 
 def checked_wrappers(wrappers: Wrapping | Sequence[Wrapping]) -> tuple[Wrapping, ...]:

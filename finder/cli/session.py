@@ -96,6 +96,8 @@ def _print_plan(search: Callable[[Observer], SearchResult], output: Output) -> i
     try:
         if console.is_terminal and not output.quiet:
             status.start()
+        elif not output.quiet:
+            console.print(Text("Measuring the speed of the search ...", "dim"))
         with redirect_stdout_to_stderr(), minutes_from_here():
             import_tensorflow()
             plan = dry_run(search, Progress())
@@ -131,10 +133,14 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
         from studies.storage.storage import open_storage
 
         open_storage(storage).close()  # reports an unusable storage before the run
-        spec = AgentSpec.of(options.agent(agent), params=values.settings(options.set_))
+        settings = values.settings(options.set_)
+        spec = AgentSpec.of(options.agent(agent), params=settings)
+        spec.config.refuse_without_effect(settings)
         finder, metric = LRFinder(spec, seed=options.seed or 0), metric_of(values.one_metric(options.metric))
         seeds = 3 if options.seeds is None else values.seeds(options.seeds)
         assert seeds is not None
+        if options.seed is not None and not isinstance(seeds, int):
+            raise ConfigurationError("--seed is the first of several seeds, and --seeds lists them: leave --seed out.")
         finder.check_find(**{name: arguments[name] for name in arguments if name != "optimizer"}, seeds=seeds)
         if not options.quiet:
             n = seeds if isinstance(seeds, int) else len(seeds)
@@ -149,7 +155,7 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
                 strategy=options.strategy,
                 study_name=options.study_name,
                 storage=None if storage == "memory" else storage,
-                progress=False,
+                progress=not (options.quiet or console.is_terminal),
             )
     except KeyboardInterrupt as interrupt:
         if not options.quiet:

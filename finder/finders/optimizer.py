@@ -71,6 +71,8 @@ class OptFinder:
         environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
         vary: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
+        if environment is None:
+            refuse_environment_as_optimizers(optimizers, [agent])
         # Settings of single optimizers of the agent would override the optimizers that are compared.
         spec = AgentSpec.of(agent, environment)
         spec.refuse_functions(
@@ -203,6 +205,18 @@ class OptFinder:
         if self.result is None:
             raise ConfigurationError("There was no search yet: call find() first.")
         return self.result
+
+
+def refuse_environment_as_optimizers(optimizers: Any, agents: Sequence[Any]) -> None:
+    """Raise `ConfigurationError` if the environment of agents without one was given in the place of the optimizers.
+
+    For `LRFinder` it is the second argument.
+    """
+    if isinstance(optimizers, str) and any(isinstance(agent, str | type) for agent in agents):
+        raise ConfigurationError(
+            f"The second argument is the optimizers, got {optimizers!r}: give the environment by its name, "
+            f"environment={optimizers!r}."
+        )
 
 
 def optimizers_by_label(optimizers: Sequence[Any]) -> dict[str, OptimizerSpec]:

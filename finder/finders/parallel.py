@@ -16,6 +16,7 @@ from agents.errors import ConfigurationError
 from agents.renamed import renamed_arguments
 from finder.executors.message_broker import MessageBroker
 from finder.executors.process import ProcessExecutor
+from finder.finders.optimizer import refuse_environment_as_optimizers
 from finder.results.search_result import SearchResult, finder_repr
 from finder.search.default_metric import default_metric
 from finder.search.object_resolver import ObjectResolver
@@ -65,6 +66,8 @@ class ParallelFinder:
     ) -> None:
         if isinstance(agents, str) or not agents:
             raise ConfigurationError(f"Give a list with at least one agent, got {agents!r}.")
+        if environment is None:
+            refuse_environment_as_optimizers(optimizers, agents)
         specs = [AgentSpec.of(agent, environment) for agent in agents]
         if len({repr(spec.environment) for spec in specs}) > 1:
             labels = ", ".join(sorted({spec.environment.label for spec in specs}))

@@ -200,7 +200,7 @@ def check_settings(settings: RunSettings) -> None:
     Raises:
         ConfigurationError: A setting is invalid or has no effect; the message names it.
     """
-    _check_numbers(settings)
+    check_numbers(settings)
     _callbacks(RunFolder(Path(), settings, None, ()))
     for place in settings.callbacks:
         find_maker(place)
@@ -223,8 +223,8 @@ def check_settings(settings: RunSettings) -> None:
     spec.environment.interface().log_notes()
 
 
-def _check_numbers(settings: RunSettings) -> None:
-    """Refuse numbers that are not finite or exceed 64 bits, and too many processes."""
+def check_numbers(settings: RunSettings) -> None:
+    """Raise `ConfigurationError` for numbers that are not finite or exceed 64 bits, and too many processes."""
     for name, value in vars(settings).items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if is_number and not abs(value) <= LARGEST:

@@ -48,9 +48,11 @@ def recommended_agent(
     spec = AgentSpec.of(agent or label, environment, pick.config)
     if spec.label.rpartition(":")[2].lower() != label.rpartition(":")[2].lower():
         raise ConfigurationError(f"The pick of {study.name!r} is of the agent {label!r}, not {spec.label!r}.")
-    wanted = study.spec.agent_weights.get(label)
+    wanted = study.spec.agent_weights.get(pick.name_in_study)
     if wanted is None and weights is not None:
-        raise ConfigurationError(f"Trials of {study.name!r} started from new weights: the pick starts from none.")
+        raise ConfigurationError(
+            f"Trials of {study.name!r} started from new weights, so its pick does too: leave the checkpoint out."
+        )
     if wanted is not None and weights is None:
         raise ConfigurationError(
             f"Trials of {study.name!r} started from trained weights: give these, as a checkpoint to start from."

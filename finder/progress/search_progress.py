@@ -94,6 +94,9 @@ class PlainProgress(Progress):
         if self.best is not None and n_left:
             self.console.print(best_line(self.best))
 
+    def measuring_begins(self) -> None:
+        self.console.print(Text("Measuring the speed of the search for its budget ...", "dim"))
+
     def budget_chosen(self, text: str) -> None:
         self.console.print(HangingIndent(Text("Budget ", "dim"), Text(text)))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from agents.callbacks.callback import make_callbacks, why_alone
 from agents.config.agent_config import AgentConfig
+from agents.config.hyperparameters import Config
 from agents.config.optimizers import OptimizerSpec
 from agents.contract.spec import AgentSpec, FunctionSpec
 from agents.distributed.strategies import StrategySpec
@@ -18,10 +19,14 @@ from agents.training.function_trainer import check_callbacks
 from finder.search.changed_defaults import ChangedDefaults
 from finder.search.default_metric import check_evaluable
 from studies.spaces.conditions import assignments
+from studies.spaces.spaces import Fixed
 from studies.spec.metrics import metric_of
 from studies.spec.objectives import names_of
 from studies.spec.scheduler_names import pauses_trials
 from studies.spec.spec import StudySpec
+
+_SEARCHED_OPTIMIZERS = ("lr", "opt", "agents")
+"""Kinds of studies whose trials differ in optimizers, rates and agents alone, not in the settings of agents."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +58,7 @@ class ObjectResolver:
                 continue
             if label in spec.agent_weights:
                 raise ConfigurationError(f"The agent {label!r} starts from trained weights: give the agent itself.")
-            agents[label] = AgentSpec.of(label, environment, spec.agent_params.get(label))
+            agents[label] = AgentSpec.of(_without_number(label, spec.agents), environment, spec.agent_params.get(label))
         optimizers = dict(given.get("optimizers") or {})
         callbacks = tuple(given.get("callbacks") or spec.callbacks)
         made = make_callbacks(callbacks)  # to check them once
@@ -89,17 +94,28 @@ class ObjectResolver:
         return agent.with_params(rest)
 
 
+def _without_number(label: str, labels: Sequence[str]) -> str:
+    """Return the agent of a label, which has a number where a study compares several of one label (`sac`, `sac-2`)."""
+    agent, dash, number = label.rpartition("-")
+    return agent if dash and number.isdecimal() and agent in labels else label
+
+
 def check_plan(spec: StudySpec, resolver: ObjectResolver) -> None:
     """Build the configuration of every value of a study, to report mistakes before the study starts."""
     StrategySpec.of(spec.strategy)
-    for label in spec.agents:
-        agent = resolver.agent({**spec.fixed, "agent": label}, label)
+    _check_searched(spec)
+    built = [resolver.agent({**spec.fixed, "agent": label}, label) for label in spec.agents]
+    for label, agent in zip(spec.agents, built, strict=True):
+        agent.config.refuse_duplicates({*spec.fixed, *spec.parameter_names})
         _check_buildable(agent, spec.strategy)
         if isinstance(agent, FunctionSpec) and pauses_trials(spec.pruner):
             raise ConfigurationError(
                 f"The pruner {spec.pruner!r} pauses trials, and the training function {label!r} cannot be paused: use "
                 "a pruner that stops trials, such as 'successive-halving'."
             )
+    if spec.kind in _SEARCHED_OPTIMIZERS:
+        for name in spec.fixed:
+            _check_effect(name, [agent.config for agent in built])
     greedy = [name for name in names_of(spec) if metric_of(name).n_episodes]
     if greedy:
         check_evaluable(greedy[0], resolver.agents.values(), resolver.environment, resolver.callbacks)
@@ -112,6 +128,37 @@ def check_plan(spec: StudySpec, resolver: ObjectResolver) -> None:
         ]
         for value, others in itertools.product(values, assignments(name, spaces)):
             _check_value(name, value, others, spec, resolver)
+
+
+def _check_searched(spec: StudySpec) -> None:
+    """Raise `ConfigurationError` if all trials would be the same."""
+    spaces = spec.search_space()
+    fixed = [(name, space.value) for name, space in spaces.items() if isinstance(space, Fixed)]
+    if spec.plan() or len(fixed) < len(spaces):
+        return
+    if not fixed:
+        raise ConfigurationError(
+            "Nothing is searched: give hyperparameters with ranges ([params] in a study file), such as "
+            'learning_rate = "1e-5:1e-2:log".'
+        )
+    name, value = fixed[0]
+    raise ConfigurationError(
+        f"Nothing is searched: {name} has a single value. Give it a range or several values ({name}=low:high), or set "
+        f"it for all trials (--set {name}={value}) and search others."
+    )
+
+
+def _check_effect(name: str, configs: Sequence[Config]) -> None:
+    """Raise `ConfigurationError` if a setting of all trials has no effect in any agent."""
+    errors = []
+    for config in configs:
+        try:
+            config.refuse_without_effect([name])
+        except ConfigurationError as error:
+            errors.append(error)
+        else:
+            return
+    raise errors[0]
 
 
 def _check_buildable(agent: AgentSpec, strategy: str = "none") -> None:

@@ -184,6 +184,8 @@ def make_spec(
             f"seed is {options['seed']}, but the trials of this search are planned, so that no sampler has a seed: "
             "leave it out, and choose the seeds of runs by seeds (--seeds 10,11,12)."
         )
+    if "trials" in fields and not fields["trials"]:
+        raise ConfigurationError("Nothing is searched: the list of learning rates is empty.")
     varied = set_by_trials(fields.get("params", {}), options.get("fixed") or {}, fields.get("trials", ()))
     named, metrics = list(zip(labels, agents, strict=True)), study_metrics(metric)
     if any(metric_of("".join(name.split())).kind == "loss" for name in metrics):

@@ -40,7 +40,7 @@ class Recommendation:
         study: Name of the study.
         kind: Question that the study answers.
         trial: Number of the trial.
-        params: Searched parameters of the trial; for a range test, the suggested rate.
+        params: Searched parameters of the trial, with the tested rate; for a range test, the suggested one.
         agent: Label of the agent.
         env: Id of the environment.
         env_kwargs: Arguments of the environment.
@@ -113,6 +113,18 @@ class Recommendation:
     def settings_text(self) -> str:
         """The parameters, or in short their schedule."""
         return schedule_text(self.schedule) if self.schedule else params_text(self.params)
+
+    @property
+    def name_in_study(self) -> str:
+        """Name of the agent in its study: its label, with a number if the study compares several of that label."""
+        return str(self.params.get("agent", self.agent))
+
+    @property
+    def long_run_params(self) -> dict[str, Json]:
+        """The parameters with the suggested rate, as in `config`."""
+        if self.rate is None or not self.rate.corrected:
+            return self.params
+        return {**self.params, self.rate.name: self.rate.suggested}
 
     @property
     def seeds_text(self) -> str:

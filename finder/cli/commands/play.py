@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,13 +11,19 @@ import typer
 from rich.text import Text
 
 from agents.errors import ConfigurationError
-from finder.cli.commands.play_messages import PlayingProgress, print_episodes, summary_of
+from finder.cli.commands.play_messages import (
+    PlayingProgress,
+    can_be_shown,
+    print_episodes,
+    print_video_command,
+    summary_of,
+)
 from finder.cli.commands.play_outputs import Outputs
 from finder.cli.options import values
 from finder.cli.options.parameters import Json
 from finder.cli.options.trust_options import AllowModule, Trust
 from finder.cli.stdout_guard import redirect_stdout_to_stderr
-from finder.progress.console import errors, print_commands, print_error, print_json
+from finder.progress.console import errors, print_error, print_json
 
 if TYPE_CHECKING:
     from agents.state_files.header import CheckpointHeader
@@ -79,7 +84,7 @@ def play(  # noqa: PLR0917 - a command's flags
 
     With several episodes the mean return and its 95% interval are printed.
     """
-    from agents.playing.play import has_screen
+    from agents.playing.play import has_screen, rendering_of
 
     arguments = values.json_object(env_kwargs, "--env-kwargs")
     outputs = Outputs(video, frames, record)
@@ -104,7 +109,8 @@ def play(  # noqa: PLR0917 - a command's flags
             agent = load_agent(path, trust=trust, allow_modules=allow_module or ())
             assert agent.environment is not None  # checkpoints have the environment
             where = agent.environment if env_kwargs is None else replace(agent.environment, kwargs=arguments)
-            limit = time_limit(where)
+            limit, modes = time_limit(where), rendering_of(where)[0]
+            on_screen = on_screen and can_be_shown(where, modes)
             mean_length = header.env_steps / header.episodes if header.episodes else 0.0
             most = max_steps or (limit_without_one([mean_length]) if limit is None else None)
             shown: dict[str, Any] = {
@@ -112,8 +118,9 @@ def play(  # noqa: PLR0917 - a command's flags
                 "max_steps": most,
                 "explore": explore,
                 "seed": seed,
+                "on_episode": playing,
+                "render_mode": "human" if on_screen else None,
             }
-            shown |= {"on_episode": playing, "render_mode": "human" if on_screen else None}
             outputs.play(agent, where, shown)
     except ConfigurationError:
         raise
@@ -126,15 +133,15 @@ def play(  # noqa: PLR0917 - a command's flags
         outputs.print_recorded()
     if json:
         together = summary_of(playing.played, limit)._asdict() if len(playing.played) > 1 else {}
-        together |= outputs.as_json()
-        print_json({"checkpoint": str(path), "episodes": [each._asdict() for each in playing.played], **together})
+        played = {"episodes": [each._asdict() for each in playing.played], **together}
+        print_json({"checkpoint": str(path), **played, **outputs.as_json()})
     outputs.print_files()
     if not json:
         outputs.print_next(agent, where)
-    if not outputs.any and not on_screen and not json:
-        same = ["--best"] * best + ([] if env_kwargs is None else ["--env-kwargs", env_kwargs]) + ["--trust"] * trust
-        same += [word for each in allow_module or () for word in ("--allow-module", each)]
-        print_commands("To see it", [(f"finder play {shlex.join([str(checkpoint), *same])} --video out.gif", "")])
+    if "rgb_array" in modes and not outputs.any and not on_screen and not json:
+        modules = [word for each in allow_module or () for word in ("--allow-module", each)]
+        changed = [] if env_kwargs is None else ["--env-kwargs", env_kwargs]
+        print_video_command(checkpoint, ["--best"] * best + changed + ["--trust"] * trust + modules)
     return 0
 
 

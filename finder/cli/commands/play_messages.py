@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import time
 from collections.abc import Sequence
 from types import TracebackType
@@ -11,17 +12,28 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from rich.spinner import Spinner
 from rich.text import Text
 
-from finder.progress.console import display, errors, results
+from finder.progress.console import display, errors, print_commands, print_note, results
 from finder.progress.guarded_live import GuardedLive
 from studies.words import counted, interval_text, number_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agents.environments import EnvironmentSpec
     from agents.playing.play import PlayedEpisode
 
 _LISTED = 20
 """Largest number of episodes with a line each."""
 
 _LINE_SECONDS = 5.0
+
+
+def can_be_shown(environment: EnvironmentSpec, render_modes: Sequence[str]) -> bool:
+    """Return whether an environment can be drawn on a screen; print a note if it cannot."""
+    if "human" in render_modes:
+        return True
+    print_note(f"{environment.label} is not shown, as it has no render mode 'human'.")
+    return False
 
 
 class Summary(NamedTuple):
@@ -120,3 +132,8 @@ class PlayingProgress:
     def _draw(self) -> Spinner:
         self._spinner.update(text=Text(self._text(), style="dim"))
         return self._spinner
+
+
+def print_video_command(checkpoint: Path, flags: Sequence[str]) -> None:
+    """Print the command that writes a video of a checkpoint, with the flags of the present command."""
+    print_commands("To see it", [(f"finder play {shlex.join([str(checkpoint), *flags])} --video out.gif", "")])

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from agents.errors import ConfigurationError
+from finder.cli.options.values import refuse_other_than_html
 from finder.progress.console import results
 
 
@@ -22,10 +22,7 @@ def plot(
     window: Annotated[int, typer.Option(min=1, help="Episodes that each point is the mean of.")] = 100,
 ) -> int:
     """Draw returns and losses of runs as one HTML file, and print its path."""
-    if output.suffix.lower() not in (".html", ".htm"):
-        raise ConfigurationError(
-            f"--output is {str(output)!r}: give a file that ends in .html; the picture in it can be saved as PNG."
-        )
+    refuse_other_than_html(output)
     from finder.long_run.histories import histories_data, write_histories
 
     results().print(str(write_histories(histories_data(runs, window), output)), soft_wrap=True)

@@ -100,6 +100,8 @@ def lr(
         return _range_test(agent, options, {**ends, **drop_none(N=n_rates)})
     if rates is not None and (start_lr, end_lr, n_rates) != (None, None, None):
         raise ConfigurationError("Give either --rates, or --start-lr, --end-lr and --n-rates.")
+    if rates is not None:
+        _refuse_extension(options, extend=extend)
 
     candidates = {**ends, **drop_none(n_rates=n_rates, rates=values.rates(rates)), "extend": extend}
 
@@ -110,6 +112,12 @@ def lr(
         return finder.grid(**candidates, **options.finder_arguments(observer))
 
     return run_search(search, options.output, prepares=probably_forks(options))
+
+
+def _refuse_extension(options: SearchOptions, *, extend: bool) -> None:
+    """Refuse `--extend` where the rates are given."""
+    if extend and options.given("extend"):
+        raise ConfigurationError("--extend adds rates at the edges of a range, and --rates lists them: leave one out.")
 
 
 def _range_test(agent: str, options: SearchOptions, arguments: dict[str, Any]) -> int:
@@ -187,6 +195,8 @@ def opt(
     """
     check_early(options, agent)
     learning_rates: Any = rates if rates in (None, "own", "search") else values.rates(rates)
+    if rates not in (None, "search"):
+        _refuse_extension(options, extend=extend)
     candidates = {**drop_none(n_rates=n_rates, learning_rates=learning_rates), "extend": extend}
 
     def search(observer: Observer) -> SearchResult:
@@ -227,7 +237,7 @@ def agents(
         from finder.finders.parallel import ParallelFinder
 
         finder = ParallelFinder([options.agent(name) for name in names], optimizer)
-        return finder.find(**{**options.finder_arguments(observer), "executor": options.executor or "process"})
+        return finder.find(**{**options.finder_arguments(observer), "executor": "process"})
 
     return run_search(search, options.output, prepares=probably_forks(options))
 

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from agents.errors import ConfigurationError
 from finder.cli.conclusion import front_commands, pick_of, print_conclusion, print_next
+from finder.cli.options import values
 from finder.cli.options.parameters import Json, Storage, StudyName
 from finder.cli.options.server_options import Host, Insecure, NewToken, TlsCert, TlsKey, page_commands, print_access
 from finder.progress.console import errors, print_commands, print_error, print_json, print_note, results, table
@@ -165,6 +166,8 @@ def report(
     storage: Storage = None,
 ) -> int:
     """Write the report of a study as one HTML file, and print its path."""
+    if output is not None:
+        values.refuse_other_than_html(output)
     from studies.reports import write_report
     from studies.study.study import load_study
 
@@ -221,7 +224,8 @@ def python_lines(pick: Recommendation, study: OpenStudy) -> str:
     elif not is_built_in(pick.agent) and ":" not in pick.agent:
         lines += [f"{name} = {optimizer_call(study, name)}" for name in names if name.isidentifier()]
     if is_built_in(pick.agent) or ":" in pick.agent:
-        every = {**study.spec.agent_params.get(pick.agent, {}), **study.spec.fixed, **pick.params}
+        own = study.spec.agent_params.get(pick.name_in_study, {})
+        every = {**own, **study.spec.fixed, **pick.long_run_params}
         in_optimizer = {"agent", "optimizer", "learning_rate"} if names == ["default"] else {"agent"}
         rest = {
             name: value

@@ -23,6 +23,7 @@ from finder.cli.options.parameters import (
     Storage,
     Wrappers,
 )
+from finder.cli.options.step_numbers import parse_steps
 from finder.cli.options.trust_options import AllowModule, Trust
 from finder.cli.training.run import resume_run, run
 from finder.cli.training.settings import (
@@ -160,7 +161,9 @@ def train(
         typer.Option(
             "--env-steps",
             "--steps",
-            min=1,
+            "--max-steps",
+            parser=parse_steps,
+            metavar="STEPS",
             help="Environment steps (default 1,000,000, or the horizon of the study).",
             show_default=False,
             rich_help_panel=_BUDGET,

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from finder.cli.options.step_numbers import parse_steps
+
 _BUDGET, _OUTPUT = "Budget", "Output"
 
 
@@ -21,9 +23,9 @@ Minutes = Annotated[
     typer.Option(
         metavar="MINUTES",
         callback=_finite,
-        help="Time of the whole search, confirmation included. The steps of each run are chosen to fit, and in place "
-        "of those of a file; with --env-steps, the number of a sampler's trials is. Seeds, trials and confirmations "
-        "are reduced before runs become too short, and finalists get longer runs.",
+        help="Time limit of the whole search in minutes, confirmation included. The steps of each run are chosen to "
+        "fit, also in place of those of a file; with --env-steps, the number of a sampler's trials is chosen instead. "
+        "If time is short, there are first fewer seeds, trials and confirmations; finalists get longer runs.",
         show_default=False,
         rich_help_panel=_BUDGET,
     ),
@@ -31,7 +33,8 @@ Minutes = Annotated[
 TotalEnvSteps = Annotated[
     int | None,
     typer.Option(
-        min=1,
+        parser=parse_steps,
+        metavar="STEPS",
         help="Environment steps of all runs together, confirmation included. The steps of each run are chosen as with "
         "--minutes.",
         show_default=False,
@@ -66,7 +69,8 @@ ConfirmSeeds = Annotated[
 ConfirmEnvSteps = Annotated[
     int | None,
     typer.Option(
-        min=1,
+        parser=parse_steps,
+        metavar="STEPS",
         help="Steps of each run on further seeds (default: as in the search). Longer runs choose the pick alone.",
         show_default=False,
         rich_help_panel=_BUDGET,

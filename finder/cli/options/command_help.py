@@ -21,7 +21,9 @@ _HELP: Mapping[str, Mapping[str, str | None]] = {
         "seeds": _SEEDS.format("; with --minutes 1 to 3"),
         "metric": _METRIC.format(" (the default of a range test of a built-in agent)"),
         "confirm": _CONFIRM.format(" (default 3; with --minutes 2 or 3)"),
-        "pruner": _PRUNER.format("race (default), median, hyperband, none", ""),
+        "pruner": _PRUNER.format(
+            "race (default; with --episodes, or another metric than a return, median), hyperband, none", ""
+        ),
         "seed": "First seed of a range test (default 0).",
     },
     "opt": {
@@ -29,7 +31,9 @@ _HELP: Mapping[str, Mapping[str, str | None]] = {
         "seeds": _SEEDS.format("; with --minutes 1 to 3"),
         "metric": _METRIC.format(""),
         "confirm": _CONFIRM.format(" (default 3; with --minutes 2 or 3)"),
-        "pruner": _PRUNER.format("race (default), median, hyperband, none", ""),
+        "pruner": _PRUNER.format(
+            "race (default; with --episodes, or another metric than a return, none), median, hyperband", ""
+        ),
         "seed": None,
     },
     "agents": {
@@ -38,6 +42,9 @@ _HELP: Mapping[str, Mapping[str, str | None]] = {
         "metric": _METRIC.format("; up to three give a Pareto front"),
         "confirm": _CONFIRM.format(" (default 0)"),
         "pruner": _PRUNER.format("none (default), race, median, hyperband", ""),
+        "n_jobs": "Processes (default: one per agent).",
+        "executor": None,
+        "population": None,
         "seed": None,
     },
     "tune": {
@@ -53,7 +60,7 @@ _HELP: Mapping[str, Mapping[str, str | None]] = {
         "seed": "Seed of the sampler (default 0).",
     },
 }  # fmt: skip
-"""Command -> option -> its help; None: the command does not have it, as its trials are planned."""
+"""Command -> option -> its help; None: the command does not have it."""
 
 
 def has_option(command: str, name: str) -> bool:

@@ -25,8 +25,8 @@ Reward = Annotated[
     str | None,
     typer.Option(
         metavar="gail|airl|RUN",
-        help="How the reward is learned from them (default gail); or the folder or a checkpoint of a run that has "
-        "learned its reward, which is used alone, without demonstrations.",
+        help="gail or airl: learn the reward from the demonstrations of --expert (default gail). Or a run (folder or "
+        "checkpoint) that has learned a reward, which is used alone, without --expert.",
         show_default=False,
         rich_help_panel=_WHAT,
     ),

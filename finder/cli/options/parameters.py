@@ -17,6 +17,7 @@ from finder.cli.options.budget_options import Confirm, ConfirmEnvSteps, ConfirmS
 from finder.cli.options.command_help import has_option, with_own_help
 from finder.cli.options.expert_options import Expert, Pretrain, Reward, from_expert
 from finder.cli.options.scheduler_options import Scheduler, SchedulerKwargs
+from finder.cli.options.step_numbers import parse_steps
 from studies.defaults import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
@@ -118,8 +119,8 @@ Executor = Annotated[
     str | None,
     _where(
         metavar="NAME",
-        help="population (many trials at a time; default), process (a process for each trial; the only one of agents), "
-        "inline (one trial after another) or ray (in a Ray cluster).",
+        help="population (many trials at a time; default), process (one trial per process), inline (one after another) "
+        "or ray (a Ray cluster).",
     ),
 ]
 Population = Annotated[
@@ -203,7 +204,8 @@ class SearchOptions:
     env_steps: Annotated[
         int | None,
         typer.Option(
-            min=1,
+            parser=parse_steps,
+            metavar="STEPS",
             help="Environment steps of each run.",
             show_default=False,
             rich_help_panel=_BUDGET,
@@ -214,7 +216,7 @@ class SearchOptions:
     horizon: Annotated[
         int | None,
         typer.Option(
-            min=1,
+            parser=parse_steps,
             metavar="STEPS",
             help="Environment steps of the long run that the pick is for. Runs are as long by default up to 100,000; "
             "beyond, they are shorter. A learning rate that is searched alone (lr, opt) is corrected for it.",

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from finder.cli.options.step_numbers import parse_steps
+
 _STUDY = "The study"
 
 Scheduler = Annotated[
@@ -32,7 +34,7 @@ SchedulerKwargs = Annotated[
 PerturbSteps = Annotated[
     int | None,
     typer.Option(
-        min=1,
+        parser=parse_steps,
         metavar="STEPS",
         help="With --scheduler pbt or pb2: environment steps after which members copy better ones (default: a tenth of "
         "--env-steps).",

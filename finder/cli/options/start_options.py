@@ -14,8 +14,8 @@ First = Annotated[
     _option(
         metavar="SET, FILE, zoo or none",
         help="Try these parameters before the sampler proposes any: learning_rate=3e-4,gamma=0.99; a .toml or .json "
-        "file with such sets; or zoo, what rl-baselines3-zoo tuned for the agent and the environment, which is the "
-        "default without --param where there is such; none leaves it out. May be repeated.",
+        "file with such sets; or zoo: the values that rl-baselines3-zoo tuned for this agent and environment. Without "
+        "--param, zoo is the default where such values exist; none turns it off. May be repeated.",
     ),
 ]
 WarmStart = Annotated[

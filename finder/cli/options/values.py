@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from agents.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import typer
 
 _NAME = re.compile(r"([^=@]*)([=@]?)(.*)", re.DOTALL)
@@ -192,3 +194,11 @@ def one_metric(given: Sequence[str] | None) -> str:
     if len(names) > 1:
         raise ConfigurationError(f"--metric was given {len(names)} times ({', '.join(names)}): give one metric here.")
     return names[0]
+
+
+def refuse_other_than_html(output: Path) -> None:
+    """Raise `ConfigurationError` for a file of `--output` that is not named as HTML; writing refuses folders."""
+    if output.suffix.lower() not in (".html", ".htm") and not output.is_dir():
+        raise ConfigurationError(
+            f"--output is {str(output)!r}: give a file that ends in .html; the pictures in it can be saved as PNG."
+        )

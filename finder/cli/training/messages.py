@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from agents.errors import ConfigurationError
 from finder.progress.console import errors, print_commands, print_json, print_note, results
 from studies.words import counted, number_text, rate_text
 
@@ -88,8 +89,6 @@ def conclude(folder: RunFolder, result: RunResult, output: Output) -> None:
             soft_wrap=True,
         )
     if not output.quiet:
-        from agents.playing.play import has_screen
-
         if result.mean_return is None and (hint := _no_limit_hint(folder.settings)):
             print_note(f"no episode has ended: {hint}.")
 
@@ -97,16 +96,25 @@ def conclude(folder: RunFolder, result: RunResult, output: Output) -> None:
             span = f"{number_text(own['min'])} to {number_text(own['max'])}"
             errors().print(Text(f"{name} {number_text(own['mean'])}   {span}", "dim"), soft_wrap=True)
         errors().print(Text(f"{result.reason} · {result.wall_seconds:.0f} s of training", "dim"))
-        place = shlex.quote(str(folder.path))
-        print_commands(
-            "Next",
-            [
-                (f"finder play {place}", "watch it; --video out.gif writes it")
-                if has_screen()
-                else (f"finder play {place} --video out.gif", "see it"),
-                (f"finder plot {place}", "returns and losses, in one HTML file"),
-            ],
-        )
+        plot = f"finder plot {shlex.quote(str(folder.path))}"
+        print_commands("Next", [_playing(folder), (plot, "returns and losses, in one HTML file")])
+
+
+def _playing(folder: RunFolder) -> tuple[str, str]:
+    """Return the command that plays, with its purpose, by what the environment can draw."""
+    from agents.environments import EnvironmentSpec
+    from agents.playing.play import has_screen, rendering_of
+
+    command = f"finder play {shlex.quote(str(folder.path))}"
+    try:
+        modes = rendering_of(EnvironmentSpec.of_described(folder.settings))[0]
+    except ConfigurationError:  # it is made from files that have changed
+        modes = []
+    if "human" in modes and has_screen():
+        return command, "watch it" + ("; --video out.gif writes it" if "rgb_array" in modes else "")
+    if "rgb_array" in modes:
+        return f"{command} --video out.gif", "see it"
+    return f"{command} --episodes 10", "returns without exploration"
 
 
 def _no_limit_hint(settings: RunSettings) -> str:

@@ -21,8 +21,10 @@ from studies.words import counted
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from agents.callbacks.callback import Callback
     from agents.state_files.header import CheckpointHeader
     from finder.cli.options.parameters import Output
+    from finder.long_run.long_run import LongRun
     from finder.long_run.run_folder import RunFolder
 
 
@@ -59,7 +61,7 @@ def _resume(
     folder: RunFolder, budget: Mapping[str, Any], output: Output, hang_seconds: float | None, trust: bool
 ) -> int:
     from agents.callbacks.signals import REASON
-    from finder.long_run.long_run import RunResult, has_budget_left
+    from finder.long_run.long_run import RunResult, check_numbers, has_budget_left
 
     path = folder.path
     if folder.settings.weights_only:
@@ -70,6 +72,7 @@ def _resume(
     settings = replace(folder.settings, **budget)
     if hang_seconds is not None:
         settings = replace(settings, hang_seconds=hang_seconds)
+    check_numbers(settings)
     left = has_budget_left(folder, settings)
     if budget and not left:
         raise ConfigurationError(
@@ -127,10 +130,8 @@ def run(
         if resumes:
             stack.enter_context(folder.locked())
         import_tensorflow()
-        from finder.long_run.long_run import LongRun
-
         callbacks = [signals] if shown is None else [shown, signals]
-        training = stack.enter_context(LongRun(folder, state, callbacks, resumes=resumes))
+        training = stack.enter_context(_built(folder, state, callbacks, resumes=resumes))
         if resumes:
             header = training.resume(trust=trust)
             if not output.quiet:
@@ -148,13 +149,34 @@ def run(
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever an agent, an environment or a callback raises
-            return _print_failed(folder, error)
+            _print_traceback(error)
+            print_error(f"the training failed: {type(error).__name__}: {error}", _newest_hint(folder))
+            return 1
     if result.reason == REASON and signals.received is not None:
         if not output.quiet:
             print_stopped(folder, result)
         return 128 + signals.received
     conclude(folder, result, output)
     return 0
+
+
+def _built(
+    folder: RunFolder, state: Mapping[str, Any] | None, callbacks: Sequence[Callback], *, resumes: bool
+) -> LongRun:
+    """Return the run with its agent.
+
+    Raises:
+        ConfigurationError: The agent cannot be built; the traceback of an error of its own was printed.
+    """
+    from finder.long_run.long_run import LongRun
+
+    try:
+        return LongRun(folder, state, callbacks, resumes=resumes)
+    except (ConfigurationError, MemoryError, OSError):
+        raise
+    except Exception as error:
+        _print_traceback(error)
+        raise ConfigurationError(f"the agent cannot be built: {type(error).__name__}: {error}") from error
 
 
 def _end_hung(folder: RunFolder, reason: str) -> None:
@@ -183,13 +205,12 @@ def _done_text(folder: RunFolder) -> str:
     return f"it has made {counted(header.env_steps, 'environment step')} and {counted(header.episodes, 'episode')}"
 
 
-def _print_failed(folder: RunFolder, error: Exception) -> int:
+def _print_traceback(error: Exception) -> None:
+    """Print the traceback of an error of the user's code, or nothing where its message is enough."""
     from agents.errors import NonFiniteError
 
-    if not isinstance(error, NonFiniteError):  # its message is enough
+    if not isinstance(error, NonFiniteError):
         errors().print(Text("".join(traceback.format_exception(error)).rstrip(), "dim"), soft_wrap=True)
-    print_error(f"the training failed: {type(error).__name__}: {error}", _newest_hint(folder))
-    return 1
 
 
 def _newest_hint(folder: RunFolder) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 DEFAULT_STEPS = 1_000_000
 """Default budget of a run in environment steps."""
+
+_FILE_IN_ARGUMENT = re.compile(r'(=\s*"?)([^:=,"]+\.py)(?=:)')
+"""A file in the arguments of a wrapper, such as `function=rules.py:rule`."""
 
 _OWN = ("policy", "noise", "goal_function")
 """Hyperparameters that may name code of the user."""
@@ -125,8 +129,20 @@ def with_absolute_path(place: Any) -> Any:
 def environment_settings(environment: EnvironmentSpec) -> dict[str, Any]:
     """Return the description of an environment with absolute paths; see `with_absolute_path`."""
     described = environment.described
-    wrappers = tuple(map(with_absolute_path, described["wrappers"]))
+    wrappers = tuple(map(_wrapper_with_absolute_paths, described["wrappers"]))
     return {**described, "env": with_absolute_path(described["env"]), "wrappers": wrappers}
+
+
+def _wrapper_with_absolute_paths(wrapper: str) -> str:
+    """Return a wrapper with the absolute paths of its file and of the files that its arguments name."""
+    from agents.environments.wrappers import split_arguments
+
+    def absolute(match: re.Match[str]) -> str:
+        file = Path(match[2])
+        return f"{match[1]}{file.resolve() if file.is_file() else match[2]}"
+
+    place, *arguments = split_arguments(wrapper)
+    return ":".join([with_absolute_path(place), *(_FILE_IN_ARGUMENT.sub(absolute, each) for each in arguments)])
 
 
 def weights_of(place: Path, *, trust: bool) -> Mapping[str, Any]:

@@ -303,6 +303,11 @@ def test_make_refuses_settings_without_effect(agent, env, given, name):
     agents.AgentSpec.of(agent, env, given)  # trials of a search may have such settings
 
 
+def test_make_refuses_a_hyperparameter_beside_its_complement():
+    with pytest.raises(ConfigurationError, match=r"^gamma and one_minus_gamma set the same hyperparameter"):
+        agents.make("ppo", "CartPole-v1", gamma=0.9, one_minus_gamma=0.05)
+
+
 def test_default_value_without_effect_is_accepted():
     agents.make("dqn", "CartPole-v1", priority_alpha=0.6)
 

@@ -246,9 +246,11 @@ def test_best_so_far_is_the_trial_with_the_highest_value(clock: Clock, study: Op
 def test_plain_progress_prints_lines(study: OpenStudy, clock: Clock) -> None:
     out = io.StringIO()
     progress = PlainProgress(Console(file=out, width=1000, highlight=False), clock)
+    progress.measuring_begins()
     play(progress, study, clock)
     progress.trial_ended(1, Outcome(state="failed", reason="TypeError: in user code:\n\n  File x\n\n  it broke\n"))
     assert out.getvalue().splitlines() == [
+        "Measuring the speed of the search for its budget ...",
         "Study a study in memory only",
         "Plan  2 trials × 2 seeds (0, 1) × 1,000 environment steps, then the best 2 again on 5 further seeds",
         "      ppo on CartPole-v1, metric return, pruner median, inline",

@@ -329,6 +329,8 @@ class TestGrid:
         [
             ({"start_lr": 1.0, "end_lr": 0.1}, "smaller than end_lr"),
             ({"n_rates": 1}, "n_rates must be >= 2"),
+            ({"rates": []}, "the list of learning rates is empty"),
+            ({"fixed": {"gamma": 0.9, "one_minus_gamma": 0.05}}, "set the same hyperparameter"),
             ({"seeds": 0}, "seeds must be >= 1"),
             ({"env_steps": 0}, "env_steps"),
             ({"env_steps": -5}, "env_steps"),

@@ -103,6 +103,11 @@ def test_invalid_input_is_refused(optimizers: Any, arguments: dict[str, Any], me
         OptFinder("ppo", optimizers, ENV).find(storage=None, **{**QUICK, **arguments})
 
 
+def test_environment_in_the_place_of_the_optimizers_is_refused():
+    with pytest.raises(ConfigurationError, match=f"give the environment by its name, environment='{ENV}'"):
+        OptFinder("ppo", ENV)
+
+
 def test_vary_applies_to_every_optimizer_with_the_argument():
     finder = OptFinder(
         "ppo", ["adam", "sgd", "sgd(momentum=0.5)"], ENV, vary={"momentum": (0.0, 0.9), "weight_decay": (0.0, 1e-4)}

@@ -56,6 +56,15 @@ def test_different_environment_is_refused(
         work("theirs", storage, agents=agents, environment=environment)
 
 
+def test_second_agent_of_a_class_is_found_by_its_label() -> None:
+    rows = ({"agent": "ppo"}, {"agent": "ppo-2"})
+    fields: dict[str, Any] = {"name": "s", "storage": "memory", "env": "CartPole-v1", "env_steps": 160, "trials": rows}
+    spec = StudySpec(agents=("ppo", "ppo-2"), agent_params={"ppo-2": {"gamma": 0.8}}, **fields)
+    first, second = _resolver(spec, (), (), None, ()).agents.values()
+    assert (first.label, second.label) == ("ppo", "ppo")
+    assert (first.config.to_dict()["gamma"], second.config.to_dict()["gamma"]) == (0.99, 0.8)
+
+
 def test_missing_environment_is_refused(storage: str) -> None:
     begin(storage)
     with pytest.raises(ConfigurationError, match="mine"):

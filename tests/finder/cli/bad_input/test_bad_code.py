@@ -34,7 +34,8 @@ FILES: dict[str, str | bytes] = {
         "class Wrapper(gym.Wrapper):\n    def __init__(self, env):\n        sys.exit(6)\n\n"
         "class Wraps(gym.Wrapper):\n    def __init__(self, env):\n        raise ValueError('no wrap')\n\n"
         "class Agent(PPO):\n    def __init__(self, *_, **__):\n        sys.exit(7)\n\n"
-        "NOTHING = 3\n"
+        "NOTHING = 3\n\n"
+        "class Spaceless(gym.Env):\n    action_space = gym.spaces.Discrete(2)\n"
     ),
     "study.toml": 'name = "x"\nagents = ["syntax.py:X"]\nenv = "CartPole-v1"\nenv_steps = 100\n',
     "env.toml": 'name = "x"\nagents = ["ppo"]\nenv = "exits.py:X"\nenv_steps = 100\n',
@@ -106,6 +107,8 @@ ENDING = [
     Mistake("lr ends.py:Agent --env CartPole-v1", "ended the process (SystemExit: 7)", "ends.py, line 32"),
     Mistake("lr ends.py:NOTHING --env CartPole-v1", "ends.py:NOTHING", "agents.Agent"),
     Mistake("lr ends.py:Env --env CartPole-v1", "ends.py:Env", "agents.Agent"),
+    Mistake("lr ppo --env ends.py:Spaceless", "'ends.py:Spaceless' must have a", "observation_space, it has None"),
+    Mistake("train ppo --env ends.py:Spaceless", "ends.py:Spaceless' must have a", "set it in __init__"),
     Mistake("lr ppo --env ends.py:NOTHING", "ends.py:NOTHING", "neither a class nor a function"),
 ]
 

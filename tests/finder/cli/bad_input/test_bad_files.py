@@ -47,9 +47,10 @@ FILES: dict[str, str | bytes] = {
     "choice.toml": f"{_BASE}env_steps = 100\n[params]\ngamma = []\n",
     "fixed.toml": f"{_BASE}env_steps = 100\n[fixed]\ngamma = 2\n",
     "trials.toml": f"{_BASE}env_steps = 100\n[[trials]]\ngama = 0.9\n",
-    "name.toml": 'name = "a\\u001b[2Jb"\nagents = ["ppo"]\nenv = "CartPole-v1"\nenv_steps = 100\n',
+    "name.toml": 'name = "a\\u001b[2Jb"\nagents = ["ppo"]\nenv = "CartPole-v1"\nenv_steps = 100\n'
+    '[params]\ngamma = "0.9:0.99"\n',
     "no-name.toml": 'name = ""\nagents = ["ppo"]\nenv = "CartPole-v1"\nenv_steps = 100\n',
-    "storage.toml": f'{_BASE}env_steps = 100\nstorage = "nowhere/x.db"\n',
+    "storage.toml": f'{_BASE}env_steps = 100\nstorage = "nowhere/x.db"\n[params]\ngamma = "0.9:0.99"\n',
     "memory.toml": f'{_BASE}env_steps = 100\nstorage = "memory"\n[params]\ngamma = "0.9:0.99"\n',
     "folder.toml/x": "",
     "no-run/x": "",

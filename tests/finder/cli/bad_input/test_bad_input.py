@@ -102,13 +102,40 @@ MISTAKES = {
     ),
     "a population of agents": (
         ("agents", "ppo", "dqn", "--env", "CartPole-v1", "--population", "4"),
-        "population is 4, but agents are",
+        "No such option: --population",
     ),
     "a population with a strategy": (
         ("lr", *PPO, "--strategy", "one-device", "--population", "4"),
         "with the strategy 'one-device' each run",
     ),
     "no rates": (("lr", *PPO, "--n-rates", "0"), "n_rates must be >= 2"),
+    "steps that are no number": (("lr", *PPO, "--env-steps", "many"), "'--env-steps': it should be a whole number"),
+    "a part of a step": (("lr", *PPO, "--horizon", "1e-3"), "it should be a whole number, such as 50000 or 5e4"),
+    "nothing searched": (("tune", *PPO, "--param", "gamma=0.99"), "gamma has a single value. Give it a range"),
+    "nothing searched in a file": (("run", "nothing-searched.toml"), "Nothing is searched: give hyperparameters"),
+    "a setting without effect": (
+        ("lr", "dqn", "--env", "CartPole-v1", "--set", "priority_alpha=0.9"),
+        "priority_alpha has no effect beside the other settings",
+    ),
+    "a range test's setting without effect": (
+        ("lr", "dqn", "--env", "CartPole-v1", "--range-test", "--set", "priority_alpha=0.9"),
+        "priority_alpha has no effect beside the other settings",
+    ),
+    "a hyperparameter and its complement": (
+        ("tune", *PPO, "--param", "gamma=0.9:0.999", "--set", "one_minus_gamma=0.05"),
+        "gamma and one_minus_gamma set the same hyperparameter",
+    ),
+    "a complement that is set too": (
+        ("lr", *PPO, "--set", "gamma=0.9", "--set", "one_minus_gamma=0.05"),
+        "gamma and one_minus_gamma set the same hyperparameter",
+    ),
+    "an extension of given rates": (("lr", *PPO, "--rates", "1e-4,1e-3", "--extend"), "--rates lists them"),
+    "an extension of own rates": (("opt", *PPO, "--rates", "own", "--extend"), "--rates lists them"),
+    "a first seed of a list": (
+        ("lr", *PPO, "--range-test", "--seeds", "5,6", "--seed", "3"),
+        "--seed is the first of several seeds, and --seeds lists them",
+    ),
+    "a report as another file": (("report", "x", "--output", "x.pdf"), "give a file that ends in .html"),
     "no steps": (("lr", *PPO, "--env-steps", "0"), "'--env-steps': it should be greater than or equal to 1"),
     "negative steps": (("opt", *PPO, "--env-steps", "-5"), "'--env-steps': it should be greater than or equal to 1"),
     "negative episodes": (("lr", *PPO, "--episodes", "-5"), "'--episodes': it should be greater than or equal to 1"),
@@ -136,7 +163,7 @@ MISTAKES = {
     "a study to remove": (("delete", "nope", "--yes", "--storage", "empty.db"), "there is no study 'nope'"),
     "nobody to ask": (("delete", "nope", "--storage", "empty.db"), "there is no study 'nope'"),
     "several jobs inline": (("lr", *PPO, "--n-jobs", "2", "--executor", "inline"), "process"),
-    "agents inline": (("agents", *PPO[:1], *PPO, "--executor", "inline"), "process"),
+    "agents inline": (("agents", *PPO[:1], *PPO, "--executor", "inline"), "No such option: --executor"),
     "not JSON": (("lr", *PPO, "--env-kwargs", "{a"), "--env-kwargs"),
     "storage in no folder": (("lr", *PPO, "--storage", "nowhere/x.db"), "make the directory"),
     "storage of no kind": (("lr", *PPO, "--storage", "x.txt"), "sqlite:///finder.db"),
@@ -157,6 +184,9 @@ def test_mistake_is_reported_in_one_message(finder: Any, words: tuple[str, ...],
         "import agents\nclass Mine(agents.KerasAgent): pass\nclass Config: pass\nclass Own(Mine): pass\n"
     )
     (finder.folder / "unknown.toml").write_text('name = "x"\nagents = ["ppo"]\nenv_stepz = 5\nenv = "CartPole-v1"\n')
+    (finder.folder / "nothing-searched.toml").write_text(
+        'name = "x"\nagents = ["ppo"]\nenv_steps = 50\nenv = "CartPole-v1"\n'
+    )
     (finder.folder / "mistyped.toml").write_text(
         'name = "x"\nagents = "ppo"\nenv_steps = "many"\nenv = "CartPole-v1"\n'
     )

@@ -10,7 +10,7 @@ from mistakes import Mistake, check, ids, write_all
 
 NUMBERS = [
     Mistake("lr PPO --env-steps nan", "got 'nan'", "--env-steps"),
-    Mistake("lr PPO --env-steps 1e3", "got '1e3'", "--env-steps"),
+    Mistake("lr PPO --env-steps 1.5", "got '1.5'", "--env-steps"),
     Mistake("lr PPO --env-steps HUGE", "HUGE", "9223372036854775807"),
     Mistake("lr PPO --episodes HUGE", "HUGE", "9223372036854775807"),
     Mistake("lr PPO --horizon HUGE", "HUGE", "9223372036854775807"),

@@ -14,7 +14,7 @@ from mistakes import Mistake, check, ids, write_all
 MAIN = "import sys; from finder.cli import main; sys.exit(main())"
 
 ALL = [
-    Mistake("lr PPO --env-steps nan", "got 'nan'", "valid integer"),
+    Mistake("lr PPO --env-steps nan", "got 'nan'", "a whole number"),
     Mistake("lr PPO --n-rates 100000000", "100000000", "1000"),
     Mistake("lr PPO --seeds HUGE,1", "HUGE", "9223372036854775807"),
     Mistake("lr syntax.py:X --env CartPole-v1", "syntax.py", "line 1"),

@@ -32,7 +32,43 @@ def trained(finder: Any) -> Any:
     return finder
 
 
+PLAIN = """
+import gymnasium as gym
+import numpy as np
+
+
+class Plain(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (2,))
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.n_steps = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.n_steps += 1
+        return np.zeros(2, np.float32), 1.0, self.n_steps == 5, False, {}
+"""
+"""An environment that draws nothing."""
+
+
 class TestPlay:
+    def test_environment_without_pictures_is_played_for_its_returns(
+        self, finder: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (finder.folder / "plain.py").write_text(PLAIN)
+        words = ("train", "ppo", "--env", "plain.py:Plain", *PPO[4:-1], "--steps", "3.2e1", "--folder", "run")
+        trained = finder(*words)
+        assert trained.code == 0, trained.err
+        assert "Next  finder play run --episodes 10" in trained.err
+        assert "--video" not in trained.err
+        monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # as if there were a screen
+        ran = finder("play", "run")
+        assert (ran.code, ran.out) == (0, "episode 1   return 5   5 steps\n"), ran.err
+        assert "plain.py:Plain is not shown, as it has no render mode 'human'." in " ".join(ran.err.split())
+        assert "--video" not in ran.err
+
     @pytest.mark.slow
     def test_play_prints_returns_to_stdout(self, trained: Any) -> None:
         ran = trained("play", "run", "--episodes", "2", "--max-steps", "9", "--video", "out.gif", "--frames", "frames")

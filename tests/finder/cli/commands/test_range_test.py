@@ -38,6 +38,7 @@ class TestRangeTest:
         assert ran.code == 1
         assert len(ran.json["curve"]["value"]) == 9
         assert max(ran.json["curve"]["value"]) > 9.0, "the curve must contain returns, not losses"
+        assert ran.err.count(" steps/s  mean return ") >= 3, "each run prints its progress where there is no terminal"
 
     @pytest.mark.slow
     def test_environment_error_is_reported_without_traceback_and_recorded(self, finder: Any) -> None:

@@ -119,7 +119,7 @@ class TestNewRun:
     @pytest.mark.slow
     def test_evaluations_are_reported_and_cut_off_without_a_time_limit(self, finder: Any) -> None:
         words = ("train", "ppo", "--env", "CliffWalking-v1", "--set", "jit_compile=false", "--set", "n_steps=8")
-        ran = finder(*words, "--steps", "64", "--evaluate-every", "64", "--eval-max-steps", "5", "--folder", "cut")
+        ran = finder(*words, "--max-steps", "64", "--evaluate-every", "64", "--eval-max-steps", "5", "--folder", "cut")
         assert ran.code == 0, ran.err
         message = "evaluation after 64 steps: return -5 ± 0 over 10 episodes, all of them cut off before their end"
         assert message in ran.err
@@ -192,6 +192,18 @@ def test_speed_needs_more_than_a_few_milliseconds() -> None:
     assert shown._steps_per_second() == 200.0
 
 
+def test_agent_that_cannot_be_built_is_reported_with_its_traceback(finder: Any) -> None:
+    (finder.folder / "mine.py").write_text(
+        "from agents.algorithms.ppo import PPO\n\n"
+        "class Mine(PPO):\n    def __init__(self, *_, **__):\n        raise TypeError('no such layer')\n"
+    )
+    ran = finder("train", "mine.py:Mine", *PPO[1:], "--steps", "32", "--folder", "run")
+    assert (ran.code, ran.out) == (2, "")
+    assert 'mine.py", line 5' in ran.err
+    assert "Error: the agent cannot be built: TypeError: no such layer" in ran.err
+    assert not (finder.folder / "run").exists()
+
+
 class TestResume:
     @pytest.mark.real
     @pytest.mark.parametrize("agent", [PPO, DQN], ids=["ppo", "dqn"])
@@ -231,6 +243,18 @@ class TestResume:
         assert "Resume:  finder train --resume 'my run'" in err
         assert finder("train", "--resume", "my run").code == 0
         assert_same_run(finder.folder / "my run", finder.folder / "whole")
+
+    def test_numbers_that_are_not_finite_leave_a_run_as_it_was(self, finder: Any) -> None:
+        assert finder("train", *PPO, "--steps", "32", "--folder", "run").code == 0
+        before = (finder.folder / "run" / "run.json").read_text()
+        for flag, name, value in (
+            ("--hang-seconds", "hang_seconds", "inf"),
+            ("--target-reward", "target_reward", "nan"),
+        ):
+            ran = finder("train", "--resume", "run", "--steps", "64", flag, value)
+            assert (ran.code, ran.out) == (2, "")
+            assert f"{name} is {value}: give a finite number" in ran.err
+        assert (finder.folder / "run" / "run.json").read_text() == before
 
     @pytest.mark.slow
     def test_finished_run_is_reported_and_a_larger_budget_extends_it(self, finder: Any) -> None:

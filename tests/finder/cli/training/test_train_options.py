@@ -14,6 +14,7 @@ import agents
 from agents.checkpoints import file as checkpoint_file
 from agents.playing import play as playing
 from agents.state_files.header import header_of, list_checkpoints
+from finder.cli.training.settings import environment_settings
 
 WATCH = '''
 import json
@@ -101,6 +102,18 @@ class TestTrain:
         assert returns
         settings = json.loads((watched.folder / "run" / "run.json").read_text())["settings"]
         assert settings["callbacks"] == [f"{watched.folder}/watch.py:Watch", "agents:Callback"]
+
+    def test_wrappers_are_found_from_other_folders(
+        self, watched: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        Path("own.py").write_text("def scaled(env, function):\n    return env\n")
+        rest = "name=some.py:thing"
+        wrappers = (f"own:scaled:function=own.py:rule,{rest}", 'own.py:scaled:function="own.py:rule"')
+        monkeypatch.syspath_prepend(tmp_path)
+        settings = environment_settings(agents.EnvironmentSpec("CartPole-v1", wrappers=wrappers))
+        own = f"{tmp_path}/own.py"
+        assert settings["wrappers"] == (f"own:scaled:function={own}:rule,{rest}", f'{own}:scaled:function="{own}:rule"')
 
     @pytest.mark.real
     def test_pool_steps_environments_in_other_processes(self, watched: Any) -> None:

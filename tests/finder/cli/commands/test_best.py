@@ -1,0 +1,70 @@
+"""Tests of the Python code that `finder best` prints, on studies whose results are given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agents.errors import ConfigurationError
+from finder.cli.commands.studies import python_lines
+from finder.long_run.recommendation import recommended_agent
+from studies.analysis.recommendation import best
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.spec.spec import StudySpec
+from studies.study.study import OpenStudy
+
+VALUES = (0.0, 10.0, 100.0, 20.0, 0.0)
+"""Values of five trials of which the third one is the best."""
+
+
+def finished(configuration: dict[str, Any], **fields: Any) -> OpenStudy:
+    """Return a study whose trials have `VALUES`, and this configuration."""
+    given = {
+        "name": "s",
+        "storage": "memory",
+        "env": "Pendulum-v1",
+        "env_steps": 10_000,
+        "pruner": "none",
+        "confirm": 0,
+    }
+    study = open_study(StudySpec(**{**given, **fields}))
+    with Recorder(study) as recorder:
+        for value in VALUES:
+            ask = recorder.ask()
+            if ask is None:
+                break
+            recorder.started(ask.number, {"config": {}, "env": "Pendulum-v1", **configuration})
+            recorder.completed(ask.number, value, {seed: value + seed - 1 for seed in ask.seeds})
+    return study
+
+
+def test_code_of_an_agent_with_several_optimizers_has_the_rate_for_the_long_run() -> None:
+    rates = tuple({"learning_rate": rate} for rate in (1e-5, 1e-4, 1e-3, 1e-2, 1e-1))
+    serialised = {name: {"config": {"learning_rate": 1e-3}} for name in ("actor", "critic", "ent_coef")}
+    agent = {"agent": "sac", "optimizers": serialised}
+    study = finished(agent, kind="lr", agents=("sac",), trials=rates, horizon=1_000_000)
+    pick = best(study)
+    assert pick.params == {"learning_rate": 1e-3}
+    assert pick.rate is not None
+    assert pick.rate.suggested < 1e-3
+    assert f"agents.make('sac', 'Pendulum-v1', learning_rate={pick.rate.suggested!r})" in python_lines(pick, study)
+
+
+def test_second_agent_of_a_class_has_its_own_settings() -> None:
+    own = {"sac": {"gamma": 0.9}, "sac-2": {"gamma": 0.8}}
+    rows = ({"agent": "sac"}, {"agent": "sac-2"})
+    study = finished({"agent": "sac"}, kind="agents", agents=("sac", "sac-2"), trials=rows, agent_params=own)
+    pick = best(study)
+    assert (pick.agent, pick.name_in_study) == ("sac", "sac-2")
+    assert "agents.make('sac', 'Pendulum-v1', gamma=0.8)" in python_lines(pick, study)
+
+
+def test_weights_of_the_second_agent_of_a_class_are_its_own() -> None:
+    rows = ({"agent": "sac"}, {"agent": "sac-2"})
+    study = finished(
+        {"agent": "sac"}, kind="agents", agents=("sac", "sac-2"), trials=rows, agent_weights={"sac-2": "a"}
+    )
+    with pytest.raises(ConfigurationError, match="started from trained weights: give these"):
+        recommended_agent(study, best(study))
