@@ -14,7 +14,7 @@ BY_ENVIRONMENT = "{1}={0}"
 def trusted_code_only(
     study: OpenStudy, allowed: Iterable[str], how: str = BY_FLAG
 ) -> contextlib.AbstractContextManager[None]:
-    """Return a context in which a study may name allowed modules only; no limits if the storage is a file of the user.
+    """Return a context in which a study may name allowed modules only; no limits if the storage is not foreign.
 
     Args:
         study: The study.
@@ -24,4 +24,4 @@ def trusted_code_only(
     """
     if not study.storage.foreign:
         return contextlib.nullcontext()
-    return only_modules(allowed, f"the study {study.name!r}", "others may write to its storage", how)
+    return only_modules(allowed, f"the study {study.name!r}", study.storage.why_foreign, how)

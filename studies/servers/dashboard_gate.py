@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
+import socket
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -15,6 +17,7 @@ LOGIN_PATH = "/finder/login"
 
 _LONGEST_FORM = 4096
 _TOKEN = re.compile(r"(\btoken=)[^&\s\"]*")
+_HOST = re.compile(r"(?:\[([\da-f:.]+)\]|([^\[\]:]+))(?::\d*)?")
 _PAGE = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Finder</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"></head>
@@ -26,6 +29,7 @@ _PAGE = f"""<!doctype html>
 """
 _PROMPT = f"Token of this server ({TOKEN_VARIABLE}):"
 _WRONG = f"That is not the token of this server ({TOKEN_VARIABLE}):"
+_TEXT = ("Content-Type", "text/plain; charset=utf-8")
 _PLAIN = (
     "This server requires a token. Send it as curl -H 'Authorization: Bearer TOKEN', or in a browser as ?token=TOKEN.\n"
 )
@@ -34,12 +38,14 @@ _PLAIN = (
 class DashboardGate:
     """WSGI middleware that answers 401 to requests without the token.
 
+    Without a token, it answers 421 to requests from this machine that name another one (DNS rebinding).
+
     Programs send ``Authorization: Bearer TOKEN``. A browser sends the token once, by ``?token=TOKEN`` or from the login
     page, and then keeps a cookie from which the token cannot be derived.
 
     Args:
         application: Application that answers the other requests.
-        access: Access control; without a token, all requests pass.
+        access: Access control; without a token, requests pass unless their `Host` names another machine.
     """
 
     def __init__(self, application: Application, access: Access) -> None:
@@ -48,6 +54,8 @@ class DashboardGate:
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer a request."""
         access, path = self._access, environ.get("PATH_INFO", "")
+        if not access.token and _is_rebound(environ):
+            return _answer(start_response, "421 Misdirected Request", _misdirected(environ), [_TEXT])
         if not access.token or access.admits(environ.get("HTTP_AUTHORIZATION", "")):
             return self._application(environ, start_response)
         query = parse_qs(environ.get("QUERY_STRING", ""), max_num_fields=100)
@@ -73,6 +81,43 @@ class DashboardGate:
 def without_tokens(line: str) -> str:
     """Return a log line with stars in place of tokens."""
     return _TOKEN.sub(r"\1***", line)
+
+
+def _is_rebound(environ: Environ) -> bool:
+    """Return whether a request from this machine has a `Host` that names another one.
+
+    The owner of a domain can give it the address 127.0.0.1 (DNS rebinding). Browsers then let the pages of that domain
+    read and delete studies here. Addresses, `localhost` and the name of this machine cannot be redirected so. Other
+    machines, which can connect only where everybody is admitted, may use any name, and programs may send none.
+    """
+    host = environ.get("HTTP_HOST", "")
+    if not host or not _is_of_this_machine(environ.get("REMOTE_ADDR", "127.0.0.1")):
+        return False
+    found = _HOST.fullmatch(host.lower())
+    if found is None:
+        return True
+    names = ("localhost", socket.gethostname().lower(), environ.get("SERVER_NAME", "").lower())
+    return found[2] not in names and not _is_of_this_machine(found[1] or found[2])
+
+
+def _is_of_this_machine(address: str) -> bool:
+    """Return whether an address is a loopback address, or 0.0.0.0, which browsers connect to the loopback interface."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address):
+        found = found.ipv4_mapped or found
+    return found.is_loopback or found.is_unspecified
+
+
+def _misdirected(environ: Environ) -> str:
+    port = environ.get("SERVER_PORT", "")
+    return (
+        f"This server has no token. On this machine it answers only as localhost, 127.0.0.1, [::1] or by the machine's "
+        f"own name, not as {environ['HTTP_HOST']!r}: open localhost:{port}, or set {TOKEN_VARIABLE} (or give "
+        "--new-token) where it is started.\n"
+    )
 
 
 def _refuse(environ: Environ, start_response: StartResponse, asked: str) -> Iterable[bytes]:

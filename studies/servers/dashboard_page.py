@@ -22,6 +22,7 @@ SCRIPT_PATH = "/finder/pick.js"
 _RENAME = re.compile(r"/api/studies/(\d+)/rename/?")
 _STUDY = re.compile(r"/api/studies/\d+/?")
 _IMPORTANCES = re.compile(r"/api/studies/(\d+)/param_importances/?")
+_NOT_JSON = "send changes from the page of this server, or as Content-Type: application/json"
 _TAG = f'<script defer src="{SCRIPT_PATH}"></script>'.encode()
 
 SCRIPT = """
@@ -130,6 +131,12 @@ class DashboardPage:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer a request."""
+        if _may_be_forged(environ):
+            return _answer(start_response, *_json({"reason": _NOT_JSON}), status="415 Unsupported Media Type")
+        return self._routed(environ, start_response)
+
+    def _routed(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer a request by what its path names."""
         path = environ.get("PATH_INFO", "")
         own = self._finder_page(path)
         if own is not None:
@@ -191,6 +198,19 @@ class DashboardPage:
             headers["Content-Length"] = str(len(content))
         start_response(status, headers.items())
         return [content]
+
+
+def _may_be_forged(environ: Environ) -> bool:
+    """Return whether a request that may change a study could have been sent by any web page.
+
+    Browsers send GET requests, and POST requests whose body is not JSON, for every page. Before other requests they ask
+    the server whether it admits the page (a preflight request), and it never does.
+    """
+    if environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower() == "application/json":
+        return False
+    has_body = environ.get("CONTENT_LENGTH") not in (None, "", "0") or "HTTP_TRANSFER_ENCODING" in environ
+    is_of_own_page = environ.get("HTTP_SEC_FETCH_SITE", "same-origin") in ("same-origin", "none")
+    return has_body or (environ.get("REQUEST_METHOD") == "POST" and not is_of_own_page)
 
 
 def _importances(shown: PickShown) -> bytes:

@@ -27,6 +27,8 @@ _THREADS = 32
 def make_proxy(storage: StudyStorage, host: str, port: int, access: Access | None = None) -> tuple[grpc.Server, int]:
     """Return a server for a storage, bound but not started, and its port.
 
+    A SQLite file is marked for good as one that others may have written (`StudyStorage.foreign`).
+
     Args:
         storage: An open storage in a database; it must stay open while the server runs.
         host: Interface to listen on. Clients may read and change every study.
@@ -64,6 +66,7 @@ def make_proxy(storage: StudyStorage, host: str, port: int, access: Access | Non
             bound = server.add_secure_port(f"{host}:{port}", grpc.ssl_server_credentials([pair]))
     except RuntimeError:
         raise StudyError(f"port {port} on {host} is taken or not allowed: choose another --port or --host.") from None
+    storage.mark_served()
     return server, bound
 
 

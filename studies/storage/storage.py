@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import sqlite3
@@ -26,7 +27,14 @@ from studies.errors import StudyError
 from studies.storage.read_only import connector, tables_of
 from studies.storage.server_timeouts import options_of_server, session_timeouts
 from studies.storage.sqlite_url import url_of_path
-from studies.storage.storage_url import StorageAddress, busy_seconds, check_file, parse_storage_url, why_read_only
+from studies.storage.storage_url import (
+    StorageAddress,
+    busy_seconds,
+    check_file,
+    not_opened,
+    parse_storage_url,
+    why_read_only,
+)
 from studies.storage.watched_file import WatchedFile, check_connections
 
 if TYPE_CHECKING:
@@ -35,6 +43,9 @@ if TYPE_CHECKING:
     from studies.database.names import StudyNames
 
 _TRIES = 3
+
+_SERVED_TABLE = "finder_served"
+"""Table whose presence marks a SQLite file that was served. Versions that do not know it leave it alone."""
 
 _DRIVERS = {
     "psycopg": "'agentfinder[postgresql]'",
@@ -78,9 +89,41 @@ class StudyStorage:
 
     @property
     def foreign(self) -> bool:
-        """Return whether other users may have written its contents: always, unless it is a file of this user."""
+        """Return whether other users may have written its contents: unless it is a file of this user, never served."""
         path = parse_storage_url(self.url).path
-        return self.shared or (path is not None and path.stat().st_uid != os.geteuid())
+        return self.shared or (path is not None and path.stat().st_uid != os.geteuid()) or self.was_served
+
+    @property
+    def why_foreign(self) -> str:
+        """Return the reason why other users may have written its contents, for errors."""
+        if self.was_served:
+            return "others could write to its file while finder serve served it"
+        return "others may write to its storage"
+
+    @property
+    def was_served(self) -> bool:
+        """Return whether it is a SQLite file that `studies.servers.proxy` has ever served."""
+        address = parse_storage_url(self.url)
+        if address.kind != "sqlite" or address.path is None:
+            return False
+        with contextlib.closing(connector(address.path, busy_seconds(address))()) as connection:
+            found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (_SERVED_TABLE,)).fetchone()
+        return found is not None
+
+    def mark_served(self) -> None:
+        """Record permanently in a SQLite file that it is served: others may write to it from now on.
+
+        Raises:
+            StudyError: If the file cannot be written.
+        """
+        address = parse_storage_url(self.url)
+        if address.kind != "sqlite" or address.path is None or self.why_read_only:
+            return
+        try:
+            with contextlib.closing(sqlite3.connect(address.path, timeout=busy_seconds(address))) as connection:
+                connection.execute(f"CREATE TABLE IF NOT EXISTS {_SERVED_TABLE} (mark INTEGER PRIMARY KEY)")
+        except sqlite3.Error as error:
+            raise not_opened(address.path, error) from None
 
     def start_run(self, retry_seconds: float) -> None:
         """Prepare for running a study: retry calls during outages, and watch the files.

@@ -20,6 +20,7 @@ from finder.trials.trial import TrialSpec
 from studies import StudyError, best_optimizer
 from studies.analysis import recommendation
 from studies.recording.opening import open_study
+from studies.servers.proxy import make_proxy
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage, open_storage
 
@@ -96,6 +97,25 @@ def test_worker_runs_only_code_named_by_its_caller(storage: str) -> None:
     with pytest.raises(ConfigurationError, match=r"the study 'theirs' names code in 'fakes'.*--allow-module fakes"):
         work("theirs", storage)
     result = work("theirs", storage, environment="fakes:TwoStep")
+    assert list(result.table().state) == ["COMPLETE"]
+
+
+def test_worker_on_a_served_file_runs_only_code_named_by_its_caller(storage: str) -> None:
+    """Others could write studies into the file while it was served."""
+    spec = StudySpec(
+        name="theirs", storage=storage, agents=("ppo",), env="fakes:TwoStep", env_steps=160, seeds=(0,),
+        executor="inline", params={"learning_rate": "1e-4:1e-1:log"}, fixed=SMALL_PPO, n_trials=1, confirm=0,
+        pruner="none",
+    )  # fmt: skip
+    with open_storage(storage) as opened:
+        open_study(spec, opened).close()
+        server, _ = make_proxy(opened, "127.0.0.1", 0)
+        server.start()
+        server.stop(grace=1).wait()
+    served = r"the study 'theirs' names code in 'fakes', and .* finder serve served it.*--allow-module fakes"
+    with pytest.raises(ConfigurationError, match=served):
+        work("theirs", storage)
+    result = work("theirs", storage, allow_modules=["fakes"])
     assert list(result.table().state) == ["COMPLETE"]
 
 

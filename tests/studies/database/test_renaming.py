@@ -87,7 +87,9 @@ def test_renaming_to_an_existing_name_raises_through_the_proxy(proxy_url: str, m
         one = load_study("one", storage)
         with make_dashboard(storage, port=0) as server, serving(server) as address:
             request = urllib.request.Request(
-                f"{address}/api/studies/{one.study._study_id}/rename", json.dumps({"study_name": "another"}).encode()
+                f"{address}/api/studies/{one.study._study_id}/rename",
+                data=json.dumps({"study_name": "another"}).encode(),
+                headers={"Content-Type": "application/json"},
             )
             with pytest.raises(urllib.error.HTTPError) as caught:
                 urllib.request.urlopen(request, timeout=120)

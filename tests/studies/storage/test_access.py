@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -132,6 +133,41 @@ class TestDashboardGate:
 
     def test_gate_without_token_admits_every_request(self) -> None:
         assert request(Access()).body == "inside"
+
+    @pytest.mark.parametrize(
+        "host",
+        [
+            "localhost", "LOCALHOST:8080", "127.0.0.1", "127.0.0.1:18080", "127.3.2.1:8080", "[::1]", "[::1]:8080",
+            "[::ffff:127.0.0.1]:8080", "0.0.0.0:8080", socket.gethostname(), "named.example:8080", "",
+        ],
+    )  # fmt: skip
+    def test_gate_without_token_admits_names_of_this_machine(self, host: str) -> None:
+        for address in ("127.0.0.1", "::1"):
+            assert request(Access(), HTTP_HOST=host, REMOTE_ADDR=address, SERVER_NAME="named.example").body == "inside"
+
+    @pytest.mark.parametrize(
+        "host",
+        [
+            "evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example:8080",
+            "evil.localhost", "localhost@evil.example", "localhost,evil.example", "localhost:8080:1", "localhost:x",
+            "::1", "[::1", "[]", "[2001:db8::1]:8080", "192.0.2.1:8080", ":8080", "1",
+        ],
+    )  # fmt: skip
+    def test_gate_without_token_refuses_names_of_other_machines(self, host: str) -> None:
+        """A browser would let the pages of a domain whose address is 127.0.0.1 read every study."""
+        for address in ({}, {"REMOTE_ADDR": "127.0.0.1"}, {"REMOTE_ADDR": "::1"}, {"REMOTE_ADDR": "::ffff:127.0.0.1"}):
+            refused = request(Access(), HTTP_HOST=host, SERVER_NAME="named.example", **address)
+            assert refused.status.startswith("421")
+            assert repr(host) in refused.body
+            assert "localhost:8080" in refused.body
+            assert TOKEN_VARIABLE in refused.body
+
+    def test_host_is_not_restricted_for_other_machines_or_with_a_token(self) -> None:
+        """Other machines connect only with --insecure; behind a token the name does not matter."""
+        assert request(Access(), HTTP_HOST="that-machine:8080", REMOTE_ADDR="192.0.2.7").body == "inside"
+        named = {"HTTP_HOST": "dashboard.example", "REMOTE_ADDR": "127.0.0.1"}
+        assert request(self.access, HTTP_AUTHORIZATION=bearer(TOKEN), **named).body == "inside"
+        assert request(self.access, **named).status.startswith("401")
 
     def test_authorization_header_is_accepted(self) -> None:
         assert request(self.access, HTTP_AUTHORIZATION=bearer(TOKEN)).body == "inside"

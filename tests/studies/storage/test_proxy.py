@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,11 @@ import pytest
 
 from studies.analysis.listing import list_studies
 from studies.database.fencing import Fence, fenced
+from studies.database.records import EpisodeRecord
 from studies.database.retries import RETRY_VARIABLE, StorageAwayError
+from studies.errors import StudyError
 from studies.servers.proxy import make_proxy
+from studies.statistics.bounds import ReturnExtremes
 from studies.storage import proxy_client
 from studies.storage.proxy_messages import PATH
 from studies.storage.storage import StudyStorage, open_storage
@@ -158,6 +163,42 @@ def test_call_that_another_program_aborted_is_retried() -> None:
         server.stop(grace=0).wait()
 
 
+class TestServedFile:
+    def test_served_file_is_foreign_for_good(self, tmp_path: Path) -> None:
+        """Everybody who could connect may have written studies into it."""
+        url = f"sqlite:///{tmp_path}/finder.db"
+        with open_storage(url) as opened:
+            assert not opened.foreign
+            for _ in range(2):  # served again
+                server, _ = make_proxy(opened, "127.0.0.1", 0)
+                assert opened.foreign
+                server.start()
+                server.stop(grace=1).wait()
+        for again in (url, str(tmp_path / "finder.db"), f"{url}?mode=ro"):
+            with open_storage(again, create=False) as opened:
+                assert opened.foreign
+                assert "finder serve" in opened.why_foreign
+        with open_storage(f"sqlite:///{tmp_path}/another.db") as another:
+            assert not another.foreign
+            assert "finder serve" not in another.why_foreign
+
+    def test_file_that_was_not_served_is_not_marked(self, served: tuple[str, StudyStorage], tmp_path: Path) -> None:
+        port = int(served[0].rpartition(":")[2])
+        with open_storage(f"sqlite:///{tmp_path}/finder.db") as opened:
+            with pytest.raises(StudyError, match=f"port {port} on 127.0.0.1 is taken"):
+                make_proxy(opened, "127.0.0.1", port)
+            assert not opened.foreign
+
+    def test_file_that_cannot_be_marked_is_not_served(self, tmp_path: Path) -> None:
+        path = tmp_path / "finder.db"
+        with open_storage(f"sqlite:///{path}?timeout=0.1") as opened:
+            with contextlib.closing(sqlite3.connect(path)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                with pytest.raises(StudyError, match="locked"):
+                    make_proxy(opened, "127.0.0.1", 0)
+            assert not opened.foreign
+
+
 class TestPermanentFailures:
     @pytest.mark.parametrize(
         "code", ["UNAUTHENTICATED", "UNIMPLEMENTED", "INVALID_ARGUMENT", "PERMISSION_DENIED", "OUT_OF_RANGE"]
@@ -223,3 +264,17 @@ class TestPermanentFailures:
         monkeypatch.setattr(proxy_client, "READY_SECONDS", 0.3)
         with pytest.raises(Exception, match=r"nothing answers at grpc://127\.0\.0\.1:1"):
             open_storage("grpc://127.0.0.1:1")
+
+
+def test_return_extremes_are_computed_by_the_server(
+    served: tuple[str, StudyStorage], episode: Callable[..., EpisodeRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The episodes of a study may be many megabytes."""
+    url, behind = served
+    returns = [1.0] * 3 + [9.0] * 4
+    records = [episode(episode=number, episode_return=each, length=2) for number, each in enumerate(returns)]
+    behind.episodes.add("s", [(0, record) for record in records])
+    monkeypatch.setattr(behind.episodes, "curves", None)
+    with open_storage(url) as opened:
+        assert opened.episodes.return_extremes("s") == ReturnExtremes(1.0, 9.0, 1, 1, 0.5, 4.5)
+        assert opened.episodes.return_extremes("none") is None
