@@ -32,7 +32,7 @@ def check_modules(study: OpenStudy, config: Any, allowed: Iterable[str]) -> None
     for module in _modules_in(config):
         if not any(each and (module == each or module.startswith(f"{each}.")) for each in several):
             raise StudyError(
-                f"the study {study.name!r} names code in {module!r}, and others may write to its storage. If you trust "
+                f"the study {study.name!r} names code in {module!r}, and {study.storage.why_foreign}. If you trust "
                 f"that code, allow it: allow_modules=[{module!r}] (or {VARIABLE}={module})."
             )
 
