@@ -49,11 +49,12 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
     """
     from finder.cli.front import print_front
     from studies.analysis.conclusion import conclusion, pick_json
+    from studies.analysis.recommendation import pick_or_none
     from studies.analysis.status import study_status
     from studies.judging.missing_pick import why_no_pick
     from studies.judging.pareto_front import pareto_front
 
-    pick, counts, reason, found = pick_of(study), count_states(study), why_no_pick(study), conclusion(study)
+    pick, counts, reason, found = pick_or_none(study), count_states(study), why_no_pick(study), conclusion(study)
     front = pareto_front(study) if study.spec.metrics else None
     has_front = front is not None and bool(counts["complete"])
     if output.json:
@@ -90,14 +91,6 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
     elif pick is None and not study.spec.metrics:
         print_error(f"there is no pick: {reason}")
     return 0 if (pick is not None or has_front) and stopped is None else 1
-
-
-def pick_of(study: OpenStudy) -> Recommendation | None:
-    """Return the pick, or None; `studies.analysis.recommendation.why_no_pick` has the reason."""
-    from studies.analysis.recommendation import best
-    from studies.judging.missing_pick import why_no_pick
-
-    return None if why_no_pick(study) else best(study)
 
 
 def count_states(study: OpenStudy) -> Counter[str]:

@@ -8,12 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from studies.analysis.recommendation import best
-from studies.judging.confirmation import candidate
-from studies.judging.missing_pick import why_no_pick
-from studies.judging.ranking import rank
-from studies.spec.attributes import failure_kind, objective_seeds
-from studies.statistics.values import mean_of_seeds
+from studies.analysis.recommendation import pick_or_none
+from studies.spaces.spaces import decode_params
+from studies.spec.attributes import failure_kind, objective_seeds, seed_values
+from studies.statistics.values import mean_of_seeds, spread_of_seeds
 from studies.study.study import OpenStudy
 from studies.words import number_text, param_text
 
@@ -21,17 +19,23 @@ _MAX_ROWS = 60
 
 
 class TrialTable(pd.DataFrame):
-    """A data frame that prints numbers with their significant digits, and all columns."""
+    """A data frame that prints numbers with their significant digits, all columns, and labels of rows."""
 
     @property
     def _constructor(self) -> type[TrialTable]:
         return TrialTable
 
     def __repr__(self) -> str:
-        return self.to_string(index=False, max_rows=_MAX_ROWS, na_rep="", formatters=self._formatters())
+        return self.to_string(index=self._has_labels(), max_rows=_MAX_ROWS, na_rep="", formatters=self._formatters())
 
     def _repr_html_(self) -> str:
-        return self.to_html(index=False, max_rows=_MAX_ROWS, na_rep="", formatters=self._formatters(), border=0)
+        return self.to_html(
+            index=self._has_labels(), max_rows=_MAX_ROWS, na_rep="", formatters=self._formatters(), border=0
+        )
+
+    def _has_labels(self) -> bool:
+        """Return whether the index is more than the numbers of the rows, as that of a grouped table is."""
+        return self.index.name is not None or not pd.api.types.is_integer_dtype(self.index.dtype)
 
     def _formatters(self) -> dict[Any, Callable[[Any], str]]:
         return {name: _formatter(str(name)) for name in self.columns}
@@ -44,23 +48,23 @@ def trial_table(study: OpenStudy) -> TrialTable:
     state, steps, seconds, kind and reason of a failure, and the mean of each custom metric over the last part of
     training (`custom_metrics.NAME`).
     """
-    pick = None if why_no_pick(study) else best(study).trial
+    pick, spaces = pick_or_none(study), study.spec.search_space()
     rows = []
     for trial in study.trials():
-        ranked = rank([candidate(study, trial)])[0] if trial.value is not None else None
+        seeds = tuple(seed_values(trial).values())
         metrics: dict[str, dict[str, float]] = trial.user_attrs.get("custom_metrics", {})
         rows.append(
             {
-                "pick": trial.number == pick,
+                "pick": pick is not None and trial.number == pick.trial,
                 "trial": trial.number,
-                **study.params(trial),
+                **decode_params(trial.params, spaces),
                 "value": trial.value,
                 **{
                     name: float(mean_of_seeds(list(own.values())))
                     for name, own in objective_seeds(trial.user_attrs).items()
                 },
-                "spread": ranked.spread if ranked else None,
-                "n_seeds": len(trial.user_attrs.get("seed_values", {})),
+                "spread": None if trial.value is None else spread_of_seeds(seeds),
+                "n_seeds": len(seeds),
                 "state": trial.state.name,
                 "env_steps": trial.user_attrs.get("env_steps"),
                 "wall_seconds": trial.user_attrs.get("wall_seconds"),

@@ -40,7 +40,7 @@ class StudySummary:
         n_running: Trials that are running, or were running when their process died.
         n_paused: Trials that are paused at a rung.
         n_confirmed: Ended confirmations, which are in none of the numbers above.
-        best_value: Value of the best complete trial, None if there is none.
+        best_value: Value of the best complete trial; None if there is none, and for several objectives and range tests.
         started: Start of the first trial, None if none was started.
         unreadable: Reason why the spec cannot be read; then only the name and the counts are known. Empty if it can be
             read.
@@ -98,7 +98,9 @@ def _summary(name: str, attributes: Mapping[str, Any], trials: Sequence[FrozenTr
     own = [trial for trial in own if not exclusion_reason(trial, names)]
     study_status = status_of(spec, own)
     complete = [trial for trial in own if trial.state == TrialState.COMPLETE and trial.values is not None]
-    values = [] if spec.metrics else [trial.values[0] for trial in complete]  # of several objectives none is the best
+    # Of several objectives none is the best, and the value of a range test is the mean of its curve.
+    has_best = not spec.metrics and spec.kind != "range-test"
+    values = [trial.values[0] for trial in complete] if has_best else []
     return StudySummary(
         name=name,
         kind=spec.kind,

@@ -221,6 +221,11 @@ def best(study: OpenStudy, trial: int | None = None) -> Recommendation:
     )
 
 
+def pick_or_none(study: OpenStudy) -> Recommendation | None:
+    """Return the recommendation, None if there is none (`studies.judging.missing_pick.why_no_pick`)."""
+    return None if why_no_pick(study) else best(study)
+
+
 def _env_steps(study: OpenStudy, *, confirmed: bool) -> int | None:
     if study.spec.env_steps is None:
         return None

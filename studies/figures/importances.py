@@ -17,7 +17,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from studies.figures.ranking import ranking
 from studies.figures.theme import PALETTE, QUIET, annotate_empty, new_figure, plain, rounded, shortened
 from studies.judging.confirmation import pruned_estimates
-from studies.spaces.spaces import Fixed
+from studies.spaces.spaces import Fixed, decode_params
 from studies.spec.attributes import has_diverged
 from studies.words import counted
 
@@ -56,14 +56,12 @@ class ImportancesData(NamedTuple):
     Attributes:
         metric: `StudySpec.metric_text`.
         n_trials: Number of compared trials: complete, pruned and diverged ones.
-        n_best: Number of the best of them, which were compared with all.
         importances: The most important first; empty if they cannot be computed.
         why_none: Reason why they cannot be computed, "" if they can.
     """
 
     metric: str
     n_trials: int
-    n_best: int
     importances: tuple[Importance, ...]
     why_none: str
 
@@ -97,7 +95,7 @@ def _importances(study: OpenStudy) -> ImportancesData:
     trials = _compared(study)
     n = len(trials)
     names = searched_params(study)
-    nothing = ImportancesData(study.spec.metric_text, n, 0, (), "")
+    nothing = ImportancesData(study.spec.metric_text, n, (), "")
     if n < MIN_TRIALS:
         return nothing._replace(why_none=f"{counted(n, 'trial')} of at least {MIN_TRIALS} that this needs")
     scores = np.array([score for _, score in trials])
@@ -120,7 +118,7 @@ def _importances(study: OpenStudy) -> ImportancesData:
         for name, share, limit, p in zip(present, found / total, chance, p_values, strict=True)
     ]
     importances.sort(key=lambda each: -each.share)
-    return ImportancesData(study.spec.metric_text, n, n_best, tuple(importances), "")
+    return ImportancesData(study.spec.metric_text, n, tuple(importances), "")
 
 
 def plot_importances(study: OpenStudy, max_rows: int = 10) -> go.Figure:
@@ -176,12 +174,13 @@ def _compared(study: OpenStudy) -> list[tuple[FrozenTrial, float]]:
     sign = -1.0 if study.direction == "maximize" else 1.0
     ranked = {entry.number: entry.value for entry in ranking(study).ranked}
     left = {_key(dict(each.params)): each.value for each in pruned_estimates(study)}
+    spaces = study.spec.search_space()
     found: list[tuple[FrozenTrial, float]] = []
     for trial in study.trials():
         if trial.state == TrialState.COMPLETE:
             found.append((trial, ranked.get(trial.number, math.nan)))
         elif trial.state == TrialState.PRUNED or has_diverged(trial):
-            key = _key(study.params(trial))
+            key = _key(decode_params(trial.params, spaces))
             if key in left:
                 found.append((trial, left.pop(key)))
     values = np.array([sign * value for _, value in found])

@@ -66,16 +66,14 @@ class LearningCurvesData(NamedTuple):
 
     Attributes:
         metric: What the curves show: the loss if the metric of the study is the loss, else the return.
-        curves: The best trials, best first, from all their episodes; then pruned, running and failed ones.
+        curves: The pick, then the others, best first, from all their episodes; then pruned, running and failed ones.
         others: The other trials, as thin lines from their intermediate values.
-        n_left_out: Number of trials that are not shown.
         pick: Number of the recommended trial, None if there is none.
     """
 
     metric: str
     curves: tuple[Curve, ...]
     others: tuple[Curve, ...]
-    n_left_out: int
     pick: int | None
 
 
@@ -84,29 +82,26 @@ def learning_curves_data(study: OpenStudy, max_curves: int = 6) -> LearningCurve
 
     Args:
         study: The study.
-        max_curves: Number of the best trials that are shown in full. Defaults to `6`.
+        max_curves: Number of trials that are shown in full: the pick, then the best others. Defaults to `6`.
     """
     facts = ranking(study)
-    order = [entry.number for entry in facts.ranked]
+    order = [entry.number for entry in sorted(facts.ranked, key=lambda entry: entry is not facts.pick)]
     # Trials that did not end well come last, where no better one takes their place.
     for state in (TrialState.PRUNED, TrialState.RUNNING, TrialState.FAIL):
         others_of = [trial for trial in facts.trials.values() if trial.state == state]
         order += [trial.number for trial in sorted(others_of, key=lambda trial: -(trial.last_step or 0))]
     curves: list[Curve] = []
     others: list[Curve] = []
-    n_left_out = 0
     for number in order:
-        trial, label = facts.trials[number], _label(study, facts, number)
+        trial = facts.trials[number]
         if len(curves) < max_curves:
-            curve = _full_curve(study, trial, label)
+            curve = _full_curve(study, trial, _label(study, facts, number))
             if curve is not None:
                 curves.append(curve)
         elif len(others) < _MAX_QUIET and trial.intermediate_values and _reports_what_is_shown(study.spec):
-            others.append(_reported_curve(trial, label, _QUIET_POINTS))
-        else:
-            n_left_out += 1
+            others.append(_reported_curve(trial, _label(study, facts, number), _QUIET_POINTS))
     pick = None if facts.pick is None else facts.pick.number
-    return LearningCurvesData(_shown(study.spec), tuple(curves), tuple(others), n_left_out, pick)
+    return LearningCurvesData(_shown(study.spec), tuple(curves), tuple(others), pick)
 
 
 def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
@@ -117,7 +112,7 @@ def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
 
     Args:
         study: The study.
-        max_curves: Number of the best trials that are shown in full. Defaults to `6`.
+        max_curves: Number of trials that are shown in full: the pick, then the best others. Defaults to `6`.
     """
     data = learning_curves_data(study, max_curves)
     over = "mean over seeds" if len(study.spec.seeds) > 1 else "one seed"

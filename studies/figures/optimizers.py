@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from studies.figures.ranking import group_label, ranking
+from studies.figures.ranking import best_and_pick, group_label, ranking
 from studies.figures.theme import (
     ACCENT,
     CONFIRMED_MARKER,
@@ -40,6 +40,7 @@ class RankingRow(NamedTuple):
         further: The same on further seeds, None without confirmation.
         n_trials: Number of complete trials with this label.
         is_pick: Whether it is the recommended trial.
+        place: Place in the ranking, from 1.
     """
 
     label: str
@@ -48,6 +49,7 @@ class RankingRow(NamedTuple):
     further: Ranked | None
     n_trials: int
     is_pick: bool
+    place: int
 
 
 class OptimizersData(NamedTuple):
@@ -57,7 +59,7 @@ class OptimizersData(NamedTuple):
         metric: `StudySpec.metric_text`.
         grouped: Whether a row is an optimizer or agent rather than one trial.
         tuned: Whether the settings of the rows were chosen among several trials each.
-        rows: Best first.
+        rows: Best first; the row of the pick comes last if it is not among the best.
     """
 
     metric: str
@@ -71,14 +73,13 @@ def optimizers_data(study: OpenStudy, max_rows: int = 12) -> OptimizersData:
 
     Args:
         study: The study.
-        max_rows: Maximum number of rows. Defaults to `12`.
+        max_rows: Maximum number of rows, without that of the pick if it is not among the best. Defaults to `12`.
     """
     facts = ranking(study)
     ranked = facts.ranked
     further = {each.number: each.held_out for each in facts.verdict.confirmed}
     labels = [group_label(dict(entry.params)) for entry in ranked]
-    grouped = len(set(labels)) > 1
-    if not grouped:
+    if len(set(labels)) < 2:
         rows = [
             RankingRow(
                 f"#{entry.number}",
@@ -87,10 +88,11 @@ def optimizers_data(study: OpenStudy, max_rows: int = 12) -> OptimizersData:
                 further.get(entry.number),
                 1,
                 entry is facts.pick,
+                place,
             )
-            for entry in ranked
+            for place, entry in best_and_pick(ranked, max_rows, lambda entry: entry is facts.pick)
         ]
-        return OptimizersData(study.spec.metric_text, False, False, tuple(rows[:max_rows]))
+        return OptimizersData(study.spec.metric_text, False, False, tuple(rows))
     best: dict[str, Ranked] = {}
     for label, entry in zip(labels, ranked, strict=True):
         if entry is facts.pick:  # within its group it may be the most robust one rather than the best
@@ -104,11 +106,11 @@ def optimizers_data(study: OpenStudy, max_rows: int = 12) -> OptimizersData:
             further.get(entry.number),
             labels.count(label),
             entry is facts.pick,
+            place,
         )
-        for label, entry in best.items()
+        for place, (label, entry) in best_and_pick(list(best.items()), max_rows, lambda each: each[1] is facts.pick)
     ]
-    tuned = any(row.n_trials > 1 for row in rows)
-    return OptimizersData(study.spec.metric_text, True, tuned, tuple(rows[:max_rows]))
+    return OptimizersData(study.spec.metric_text, True, len(best) < len(labels), tuple(rows))
 
 
 def plot_optimizers(study: OpenStudy, max_rows: int = 12, max_lines: int = 3) -> go.Figure:
@@ -120,7 +122,7 @@ def plot_optimizers(study: OpenStudy, max_rows: int = 12, max_lines: int = 3) ->
 
     Args:
         study: The study.
-        max_rows: Maximum number of rows. Defaults to `12`.
+        max_rows: Maximum number of rows, without that of the pick if it is not among the best. Defaults to `12`.
         max_lines: Maximum number of lines for the settings of a row. Defaults to `3`.
     """
     data = optimizers_data(study, max_rows)
@@ -134,13 +136,14 @@ def plot_optimizers(study: OpenStudy, max_rows: int = 12, max_lines: int = 3) ->
     if not data.rows:
         return annotate_empty(figure, "No trial is complete yet.")
     names = [
-        f"<b>{plain(shortened(row.label, 24))}</b><br>{text}" for row, text in zip(data.rows, wrapped, strict=True)
+        f"<b>{plain(shortened(row.label, 24))}</b>{_place_text(row, y)}<br>{text}"
+        for y, (row, text) in enumerate(zip(data.rows, wrapped, strict=True))
     ]
     low, high = _padded_range(data.rows)
-    for place, row in enumerate(data.rows):
+    for y, row in enumerate(data.rows):
         share = (row.best.value - low) / (high - low)
         side = "left" if share > 0.8 else "right" if share < 0.2 else "center"  # the text is placed inwards
-        _add_row(figure, row, place, ACCENT if row.is_pick else PALETTE[0], side)
+        _add_row(figure, row, y, ACCENT if row.is_pick else PALETTE[0], side)
     legend = _legend(data.rows, study.spec)
     for label, marker in legend:
         figure.add_scatter(x=[None], y=[0], mode="markers", name=label, marker=marker)
@@ -155,6 +158,11 @@ def plot_optimizers(study: OpenStudy, max_rows: int = 12, max_lines: int = 3) ->
     )
     figure.update_xaxes(range=[low, high])
     return figure
+
+
+def _place_text(row: RankingRow, y: int) -> str:
+    """Return the place of a row if rows are left out above it, else ""."""
+    return "" if row.place == y + 1 else f" (place {row.place})"
 
 
 def _legend(rows: tuple[RankingRow, ...], spec: StudySpec) -> list[tuple[str, dict[str, Any]]]:
@@ -173,12 +181,12 @@ def _legend(rows: tuple[RankingRow, ...], spec: StudySpec) -> list[tuple[str, di
     return marks
 
 
-def _add_row(figure: go.Figure, row: RankingRow, place: int, color: str, side: str) -> None:
+def _add_row(figure: go.Figure, row: RankingRow, y: int, color: str, side: str) -> None:
     entry = row.best
     if not math.isnan(entry.low):
         figure.add_scatter(
             x=rounded([entry.low, entry.high]),
-            y=[place, place],
+            y=[y, y],
             mode="lines",
             line={"color": rgba(color, 0.3), "width": 12},
             hoverinfo="skip",
@@ -186,7 +194,7 @@ def _add_row(figure: go.Figure, row: RankingRow, place: int, color: str, side: s
         )
     figure.add_scatter(
         x=rounded(entry.seed_values),
-        y=[place] * len(entry.seed_values),
+        y=[y] * len(entry.seed_values),
         mode="markers",
         marker={"color": rgba(color, 0.55), "size": 7},
         hovertemplate=f"<b>{plain(row.label)}</b><br>one seed: %{{x:.4g}}<extra></extra>",
@@ -195,7 +203,7 @@ def _add_row(figure: go.Figure, row: RankingRow, place: int, color: str, side: s
     of = f"best of {row.n_trials} trials<br>" if row.n_trials > 1 else ""
     figure.add_scatter(
         x=rounded([entry.value]),
-        y=[place],
+        y=[y],
         mode="markers+text",
         text=[f"<b>{plain(spread_text(entry.value, entry.spread))}</b>"],
         textposition=f"top {side}",
@@ -210,16 +218,16 @@ def _add_row(figure: go.Figure, row: RankingRow, place: int, color: str, side: s
         showlegend=False,
     )
     if row.further is not None:
-        _add_further(figure, row.label, row.further, place + 0.28)
+        _add_further(figure, row.label, row.further, y + 0.28)
 
 
-def _add_further(figure: go.Figure, label: str, further: Ranked, place: float) -> None:
+def _add_further(figure: go.Figure, label: str, further: Ranked, y: float) -> None:
     """Draw the value of a row on further seeds, below that of the search."""
     known = not math.isnan(further.low)
     expected = f"<br>95% interval {interval_text(further.low, further.high)}" if known else ""
     figure.add_scatter(
         x=rounded([further.value]),
-        y=[place],
+        y=[y],
         mode="markers",
         marker=CONFIRMED_MARKER,
         error_x={

@@ -13,9 +13,9 @@ import plotly.graph_objects as go
 from optuna.trial import TrialState
 
 from studies.figures.importances import importances_data, searched_params
-from studies.figures.ranking import ranking
+from studies.figures.ranking import best_and_pick, ranking
 from studies.figures.theme import ACCENT, QUIET, annotate_empty, log_axis, new_figure, plain, rgba, shortened
-from studies.spaces.spaces import FloatRange, IntRange
+from studies.spaces.spaces import FloatRange, IntRange, decode_params
 from studies.spec.attributes import has_diverged
 from studies.words import counted, number_text, param_text, params_text
 
@@ -51,7 +51,8 @@ class ParallelCoordinatesData(NamedTuple):
     Attributes:
         metric: `StudySpec.metric_text`.
         axes: The parameters, the most important first if importances are known, then the value.
-        lines: Complete trials, best first, then pruned and diverged ones, which have no value.
+        lines: Complete trials, best first, then pruned and diverged ones, which have no value; the pick comes last
+            if it is none of the first.
         pick: Number of the recommended trial, None if there is none.
         n_left_out: Number of parameters that are not shown.
         n_lines_left_out: Number of trials that are not shown.
@@ -71,7 +72,7 @@ def parallel_coordinates_data(study: OpenStudy, max_params: int = 6, max_lines: 
     Args:
         study: The study.
         max_params: Maximum number of parameters; the most important ones. Defaults to `6`.
-        max_lines: Maximum number of trials: the best, then pruned ones. Defaults to `300`.
+        max_lines: Maximum number of trials: the best, then pruned ones; the pick is always shown. Defaults to `300`.
     """
     names = searched_params(study)
     if len(names) > max_params:
@@ -81,15 +82,16 @@ def parallel_coordinates_data(study: OpenStudy, max_params: int = 6, max_lines: 
     facts = ranking(study)
     complete = [facts.trials[entry.number] for entry in facts.ranked]
     others = [trial for trial in facts.trials.values() if trial.state == TrialState.PRUNED or has_diverged(trial)]
-    params = {trial.number: study.params(trial) for trial in (*complete, *others)}
+    params = {trial.number: decode_params(trial.params, spaces) for trial in (*complete, *others)}
     values = {entry.number: entry.value for entry in facts.ranked if math.isfinite(entry.value)}
     value_axis, low, high = _value_axis(study.spec.metric_text, list(values.values()))
     scales = []
     for name in shown:
         tried = [own[name] for own in params.values() if name in own]
         scales.append(_Scale(name, spaces[name], tried, is_conditional=len(tried) < len(params)))
+    pick = None if facts.pick is None else facts.pick.number
     lines = []
-    for trial in (*complete, *others)[:max_lines]:
+    for _, trial in best_and_pick([*complete, *others], max_lines, lambda trial: trial.number == pick):
         own = params[trial.number]
         places = [scale.place(own) for scale in scales]
         value = values.get(trial.number, math.nan)
@@ -98,7 +100,6 @@ def parallel_coordinates_data(study: OpenStudy, max_params: int = 6, max_lines: 
         worth = f": {number_text(value)}" if math.isfinite(value) else f": {state}"
         settings = plain(params_text(own)).replace(", ", "<br>")
         lines.append(TrialLine(trial.number, state, tuple(places), f"#{trial.number}{worth}<br>{settings}"))
-    pick = None if facts.pick is None else facts.pick.number
     axes = (*(scale.axis for scale in scales), value_axis)
     n_left_out = len(searched_params(study)) - len(shown)
     return ParallelCoordinatesData(
@@ -112,7 +113,7 @@ def plot_parallel_coordinates(study: OpenStudy, max_params: int = 6, max_lines: 
     Args:
         study: The study.
         max_params: Maximum number of parameters; the most important ones. Defaults to `6`.
-        max_lines: Maximum number of trials: the best, then pruned ones. Defaults to `300`.
+        max_lines: Maximum number of trials: the best, then pruned ones; the pick is always shown. Defaults to `300`.
     """
     data = parallel_coordinates_data(study, max_params, max_lines)
     title = "Trials by their parameters"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from optuna.trial import FrozenTrial
 
@@ -18,6 +18,8 @@ from studies.words import params_text
 if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
+Entry = TypeVar("Entry")
+
 LABEL_PARAMS = ("agent", "optimizer")
 """Parameters that label a line or a bar, in this order."""
 
@@ -29,7 +31,7 @@ class Ranking(NamedTuple):
         ranked: Complete trials, best first.
         trials: Every trial of the study by number.
         pick: Recommended trial (`studies.recommended`), None if there is none
-            (`studies.analysis.recommendation.why_no_pick`).
+            (`studies.judging.missing_pick.why_no_pick`).
         verdict: Ties, and results on further seeds.
         lineages: Number of a trial -> schedule of its weights; empty without population-based training.
     """
@@ -47,6 +49,21 @@ def ranking(study: OpenStudy) -> Ranking:
     found = _shown(lineages, verdict(study))
     pick = None if why_no_pick(study) else found.pick
     return Ranking(found.tuning, {trial.number: trial for trial in study.trials()}, pick, found, lineages)
+
+
+def best_and_pick(entries: Sequence[Entry], most: int, is_pick: Callable[[Entry], bool]) -> list[tuple[int, Entry]]:
+    """Return the first entries with their places, and the pick with its place if it is none of them.
+
+    Further seeds and neighbours take part in the choice of the pick, so it may have any place among the values of the
+    search.
+
+    Args:
+        entries: Entries, best first.
+        most: Number of entries, without the pick.
+        is_pick: Returns whether an entry is the recommended trial.
+    """
+    placed = list(enumerate(entries, start=1))
+    return placed[:most] + [each for each in placed[most:] if is_pick(each[1])]
 
 
 def _shown(lineages: Mapping[int, Lineage], found: Verdict) -> Verdict:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import plotly.graph_objects as go
 
-from studies.analysis.recommendation import best
 from studies.analysis.schedules import schedules_of
+from studies.figures.ranking import ranking
 from studies.figures.theme import ACCENT, QUIET, annotate_empty, log_axis, new_figure, plain, rgba
-from studies.judging.missing_pick import why_no_pick
 from studies.population_based.schedule import Schedule, ScheduleEntry
 from studies.spec.population_rules import searched_ranges
 from studies.words import param_text
@@ -64,10 +63,11 @@ def schedules_data(study: OpenStudy) -> SchedulesData:
         name: [_line(number, name, own, ends[number]) for number, own in schedules.items() if name in own[0].params]
         for name in ranges
     }
-    pick = None if why_no_pick(study) else best(study)
+    facts = ranking(study)
     lineage = {}
-    if pick is not None and pick.schedule:
-        lineage = {name: _line(pick.trial, name, pick.schedule, ends[pick.trial]) for name in ranges}
+    if facts.pick is not None and facts.lineages:
+        number = facts.pick.number
+        lineage = {name: _line(number, name, facts.lineages[number].schedule, ends[number]) for name in ranges}
     return SchedulesData(lines, lineage, {name: space.log for name, space in ranges.items()})
 
 

@@ -263,6 +263,8 @@ def colors(labels: Sequence[str]) -> dict[str, str]:
 def thin(figure: go.Figure, most: int) -> None:
     """Thin out longer lines and clouds to this many points, evenly in their order, and note it in the title.
 
+    Every list with a value for each point is thinned out, so that bars, marks and texts stay those of their points.
+
     Args:
         figure: A figure of `new_figure`; it is changed.
         most: Points, >= 2.
@@ -273,12 +275,15 @@ def thin(figure: go.Figure, most: int) -> None:
         if n <= most:
             continue
         longest = max(longest, n)
-        kept = sorted({round(i * (n - 1) / (most - 1)) for i in range(most)})
-        own = [(trace, name) for name in ("x", "y", "text")]
-        bars = [(trace.error_y, name) for name in ("array", "arrayminus")]
-        for holder, name in own + bars:
-            values = holder[name]
-            if values is not None and not isinstance(values, str) and len(values) == n:
-                holder[name] = [values[i] for i in kept]
+        _keep_points(trace, n, sorted({round(i * (n - 1) / (most - 1)) for i in range(most)}))
     if longest:
         figure.layout.title.text += f" ({most:,} of {longest:,} shown)"
+
+
+def _keep_points(part: Any, n: int, kept: Sequence[int]) -> None:
+    """Keep the values of some of the `n` points in a trace, or a part of one such as its markers."""
+    for name, value in part.to_plotly_json().items():
+        if isinstance(value, dict):
+            _keep_points(part[name], n, kept)
+        elif not isinstance(value, str) and hasattr(value, "__len__") and len(value) == n:
+            part[name] = [value[i] for i in kept]

@@ -6,6 +6,7 @@ They judge a study and a replayed search alike (`studies.judging.judgement`).
 from __future__ import annotations
 
 import functools
+import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,9 @@ from studies.spaces.spaces import Json
 from studies.statistics.luck import without_luck
 from studies.statistics.pruned_estimate import clearly_worse, estimate_final
 from studies.statistics.values import mean_of_seeds
+
+Courses = Mapping[tuple[int | None, str | None], Sequence[tuple[float, float]]]
+"""Environment steps and learner -> value there and final value of each complete trial; None as learner has all."""
 
 
 def with_search_as_rung(
@@ -109,7 +113,7 @@ def pruned_estimates(history: SearchHistory) -> list[PrunedEstimate]:
 
 @functools.lru_cache(maxsize=2)
 def _pruned_estimates(trials: tuple[TrialResult, ...], sign: float) -> tuple[PrunedEstimate, ...]:
-    """Return the estimates, which do not change with confirmations."""
+    """Return the estimates, kept for the next calls: a replayed search is judged repeatedly with the same results."""
     complete, kept, diverged = (
         [trial for trial in trials if trial.state == state] for state in ("complete", "pruned", "diverged")
     )
@@ -117,32 +121,46 @@ def _pruned_estimates(trials: tuple[TrialResult, ...], sign: float) -> tuple[Pru
     # A diverged trial that was retried counts by its retry.
     diverged = [trial for trial in diverged if trial.params not in tried]
     worse = _clearly_worse([*kept, *complete], sign)
+    courses = _courses(complete, {trial.left_at for trial in kept})
     return (
-        *(_pruned(trial, complete, worse=trial.number in worse) for trial in kept),
+        *(_pruned(trial, courses, worse=trial.number in worse) for trial in kept),
         *(PrunedEstimate(params=trial.params, value=math.nan) for trial in diverged),
     )
 
 
-def _pruned(trial: TrialResult, complete: Sequence[TrialResult], *, worse: bool) -> PrunedEstimate:
+def _courses(complete: Sequence[TrialResult], steps: Collection[int | None]) -> Courses:
+    """Return the courses of the complete trials from these steps on.
+
+    Args:
+        complete: Complete trials.
+        steps: Environment steps at which others were pruned.
+    """
+    courses: dict[tuple[int | None, str | None], list[tuple[float, float]]] = {}
+    for trial in complete:
+        if trial.value is None:
+            continue
+        for step in trial.reports.keys() & steps:
+            course = trial.reports[step], trial.value
+            for learner in (_learner(trial.params), None):
+                courses.setdefault((step, learner), []).append(course)
+    return courses
+
+
+def _pruned(trial: TrialResult, courses: Courses, *, worse: bool) -> PrunedEstimate:
     """Return the estimated final value of a pruned trial."""
     params, step = trial.params, trial.left_at
     values = tuple(trial.seed_values.values()) or (() if trial.value is None else (trial.value,))
-    everyone = [
-        (_learner(other.params), (other.reports[step], other.value))
-        for other in complete
-        if other.value is not None and step is not None and step in other.reports
-    ]
-    own = [course for learner, course in everyone if learner == _learner(params)]
-    survivors = own or [course for _, course in everyone]
+    own = courses.get((step, _learner(params)), [])
+    survivors = own or courses.get((step, None), [])
     if not values or not survivors or not all(map(math.isfinite, values)):
         return PrunedEstimate(params=params, value=math.nan if trial.value is None else trial.value)
     value, error, df = estimate_final(values, survivors, same_kind=bool(own))
     return PrunedEstimate(params=params, value=value, error=error, df=df, clearly_worse=worse)
 
 
-def _learner(params: Mapping[str, Json]) -> tuple[Json, Json]:
-    """Return what determines the shape of a learning curve: the agent and its optimizer."""
-    return params.get("agent"), params.get("optimizer")
+def _learner(params: Mapping[str, Json]) -> str:
+    """Return a text that is equal for trials whose learning curves have one shape: those of one agent and optimizer."""
+    return json.dumps([params.get("agent"), params.get("optimizer")], sort_keys=True, default=str)
 
 
 def _clearly_worse(trials: Sequence[TrialResult], sign: float) -> set[int]:

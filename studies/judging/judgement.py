@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from studies.judging.estimates import estimates_without_luck, pruned_estimates, with_search_as_rung
 from studies.judging.learning_rate_estimate import LearningRateEstimate, estimate_learning_rate
-from studies.judging.ranking import Candidate, Ranked, rank, within
+from studies.judging.ranking import Candidate, Ranked, rank, reach_above, within
 from studies.judging.robust_choice import PrunedEstimate, recommended
 from studies.judging.search_history import SearchHistory, TrialResult
 from studies.statistics.bounds import NO_BOUNDS, Bounds
@@ -36,7 +36,7 @@ class Confirmed:
         held_out: The finalist on further seeds.
         bias: Difference by which its value in the search is better than on further seeds; negative if it is worse. NaN
             if its further runs were longer.
-        reach: Largest difference between the two that chance explains, with 95% confidence; NaN if unknown.
+        reach: Largest bias that chance explains, with 95% confidence; NaN if unknown.
     """
 
     number: int
@@ -45,16 +45,6 @@ class Confirmed:
     held_out: Ranked
     bias: float
     reach: float
-
-    @property
-    def tuning_mean(self) -> float:
-        """Mean over the seeds of the search."""
-        return self.tuning.value
-
-    @property
-    def held_out_mean(self) -> float:
-        """Mean over the further seeds."""
-        return self.held_out.value
 
     @property
     def seed_values(self) -> dict[int, float]:
@@ -285,16 +275,15 @@ def _confirmed(
     history: SearchHistory, tuning: Ranked, held_out: Ranked, runs: Sequence[TrialResult], bounds: tuple[Bounds, Bounds]
 ) -> Confirmed:
     """Return a finalist on both kinds of seeds, each ranked among the others, with the bounds of both."""
-    sign = 1.0 if history.direction == "maximize" else -1.0
+    higher, lower = (tuning, held_out) if history.direction == "maximize" else (held_out, tuning)  # if it was luck
     [shown_tuning], [shown_held_out] = within([tuning], bounds[0]), within([held_out], bounds[1])
     return Confirmed(
         number=tuning.number,
         runs=tuple(runs),
         tuning=shown_tuning,
         held_out=shown_held_out,
-        bias=math.nan if history.confirms_longer else sign * (tuning.value - held_out.value),
-        reach=math.hypot(tuning.compared_high - tuning.compared_low, held_out.compared_high - held_out.compared_low)
-        / 2,
+        bias=math.nan if history.confirms_longer else higher.value - lower.value,
+        reach=reach_above(lower, higher),
     )
 
 

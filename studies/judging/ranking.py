@@ -13,7 +13,7 @@ from studies.spaces.spaces import Json
 from studies.spec.spec import Direction
 from studies.statistics.bounds import Bounds
 from studies.statistics.intervals import estimate
-from studies.statistics.values import usual_range
+from studies.statistics.values import spread_of_seeds, usual_range
 
 UNLIKELY = 0.01
 """Share of the highest probability of being the best, below which no candidate is tied with the best."""
@@ -140,7 +140,7 @@ def _judged(known: Sequence[Candidate | Ranked], sign: float) -> list[Ranked]:
             seed_values=each.seed_values,
             number=each.number,
             value=float(sign * estimates.centers[i]),
-            spread=float(np.std(each.seed_values, ddof=1)) if len(each.seed_values) > 1 else math.nan,
+            spread=spread_of_seeds(each.seed_values),
             low=float(low[i]),
             high=float(high[i]),
             compared_low=float(compared_low[i]),
@@ -178,7 +178,15 @@ def may_exceed(one: Ranked, other: Ranked) -> float:
     of confidence limits about effect measures: a general approach"): a candidate whose interval ends at its value
     cannot be better than that.
     """
-    return one.value - other.value + math.hypot(one.compared_high - one.value, other.value - other.compared_low)
+    return one.value - other.value + reach_above(one, other)
+
+
+def reach_above(one: Ranked, other: Ranked) -> float:
+    """Return how far the difference of two expected values may exceed that of the two values, with 95% confidence.
+
+    Only the upper side of the one and the lower side of the other matter. NaN if an interval is unknown.
+    """
+    return math.hypot(one.compared_high - one.value, other.value - other.compared_low)
 
 
 def seeds_to_settle(ranked: Sequence[Ranked], direction: Direction = "maximize") -> int | None:

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from studies.analysis.conclusion import FEW, Status, conclusion
-from studies.analysis.recommendation import Recommendation, best
+from studies.analysis.recommendation import Recommendation, pick_or_none
 from studies.figures.range_tests import range_tests_data
 from studies.figures.ranking import LABEL_PARAMS
 from studies.figures.trials import states_data
 from studies.judging.confirmation import Verdict, verdict
 from studies.judging.learning_rate_estimate import LITTLE
-from studies.judging.missing_pick import why_no_pick
 from studies.judging.pareto_front import how_to_choose
 from studies.judging.ranking import Ranked, seeds_to_settle, worst_choice
 from studies.judging.robust_choice import rate_name
@@ -30,11 +29,6 @@ if TYPE_CHECKING:
 
 MANY_SEEDS = 100
 """Number of seeds beyond which a difference is irrelevant in practice."""
-
-
-def pick_or_none(study: OpenStudy) -> Recommendation | None:
-    """Return the recommendation, None if there is none (`studies.analysis.recommendation.why_no_pick`)."""
-    return None if why_no_pick(study) else best(study)
 
 
 def explain(study: OpenStudy) -> str:
@@ -125,7 +119,7 @@ def _luck_sentence(found: Verdict) -> str:
     """Return a sentence on the bias of the best of few values; with more values it is part of the conclusion."""
     if found.confirmed or not 1 < len(found.tuning) <= FEW:
         return ""
-    return f"The best of {len(found.tuning)} values is slightly optimistic: expect somewhat less on new seeds."
+    return f"The best of {len(found.tuning)} values is slightly optimistic: expect a somewhat worse one on new seeds."
 
 
 def _refuted_sentence(found: Verdict) -> str:
@@ -151,8 +145,13 @@ def _bias_sentence(study: OpenStudy, found: Verdict) -> str:
     if math.isnan(confirmation.reach):  # one seed in the search
         return f"{means}."
     if confirmation.beyond_noise:
-        return f"{means}: the search overestimated it by {number_text(confirmation.bias)}."
+        return f"{means}: the search {misjudged(study.direction)} it by {number_text(confirmation.bias)}."
     return f"{means}, which is within what seeds differ by."
+
+
+def misjudged(direction: Direction) -> str:
+    """Return the verb for what a search that was too optimistic did with a value."""
+    return "overestimated" if direction == "maximize" else "underestimated"
 
 
 def seeds_sentence(found: Verdict) -> str:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from studies.analysis.conclusion import conclusion, pick_json
-from studies.analysis.recommendation import Recommendation, optimizer_call
+from studies.analysis.recommendation import Recommendation, optimizer_call, pick_or_none
 from studies.figures.figures import study_figures
-from studies.figures.ranking import Ranking, ranking
+from studies.figures.ranking import Ranking, best_and_pick, ranking
 from studies.figures.trials import TrialRow, states_data
 from studies.judging.pareto_front import pareto_front
 from studies.judging.ranking import Ranked
-from studies.reports.explanation import best_command, budget_text, explain, pick_or_none
+from studies.reports.explanation import best_command, budget_text, explain, misjudged
 from studies.reports.page import page_html, write_page
 from studies.spec.spec import Direction
 from studies.statistics.intervals import probability_of_improvement
@@ -124,6 +124,7 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
         return ""
     pick = None if facts.pick is None else next((each for each in entries if each.number == facts.pick.number), None)
     compares = any(not math.isnan(entry.low) for entry in entries)  # not with one seed each
+    shown = best_and_pick(entries, _TABLE_ROWS, lambda entry: entry is pick)
     rows = "".join(
         f'<tr{" class=pick" * (entry is pick)}><td class="number">{place}</td>'
         f'<td class="number">#{entry.number}</td>'
@@ -131,12 +132,12 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
         f'<td class="number">{_text(spread_text(entry.value, entry.spread))}</td>'
         f"{_comparison(entry, pick, study.direction) if compares else ''}"
         f'<td class="number">{entry.n_seeds}</td></tr>'
-        for place, entry in enumerate(entries[:_TABLE_ROWS], start=1)
+        for place, entry in shown
     )
-    title = (
-        f"The best {_TABLE_ROWS} of {len(entries)} complete trials" if len(entries) > _TABLE_ROWS else "Complete trials"
-    )
+    n_best, n_complete = min(_TABLE_ROWS, len(entries)), len(facts.verdict.tuning)
+    title = "Complete trials" if n_best == n_complete else f"The best {n_best} of {n_complete} complete trials"
     title += " in the search" if alone else ""
+    title += " and the pick" if len(shown) > n_best else ""
     title += f", {budget_text(study)}" if study.spec.confirms_longer else ""
     return (
         f'<h2>{title}</h2><div class="scroll"><table><tr><th>place</th><th>trial</th><th>parameters</th>'
@@ -146,7 +147,7 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
 
 
 _COMPARISON_HEAD = (
-    '<th>95% interval</th><th title="how probable it is that its expected value is the highest of all">is the best</th>'
+    '<th>95% interval</th><th title="how probable it is that its expected value is the best of all">is the best</th>'
     '<th title="how often a run of this one is better than a run of the pick">beats the pick</th>'
 )
 
@@ -196,10 +197,11 @@ def _confirmation_table(study: OpenStudy, facts: Ranking) -> str:
     )
     seeds = counted(study.spec.confirm_seeds, "further seed")
     seeds += f", {study.spec.confirm_budget:,} environment steps each" if longer else ""
+    bias_head = "" if longer else f"<th>{misjudged(study.direction)} by</th>"
     return (
         f'<h2>The best, run again on {seeds}</h2><div class="scroll"><table><tr><th>trial</th><th>parameters</th>'
         f"<th>in the search</th><th>on further seeds</th><th>95% interval</th>"
-        f"{'' if longer else '<th>overestimated by</th>'}</tr>{rows}</table></div>"
+        f"{bias_head}</tr>{rows}</table></div>"
     )
 
 

@@ -6,7 +6,7 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from studies.errors import StudyError, nearest
 from studies.spaces.conditions import check_rows, existing, exists, in_order
@@ -48,8 +48,7 @@ def inferred_spaces(rows: Sequence[Row], known: Mapping[str, Space]) -> dict[str
     """
     spaces: dict[str, Space] = {}
     for name in sorted({name for row in rows for name in row} - set(known)):
-        values = [row[name] for row in rows if name in row]
-        distinct = [value for index, value in enumerate(values) if value not in values[:index]]
+        distinct = _distinct(row[name] for row in rows if name in row)
         numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in distinct)
         if not numeric or not all(map(is_finite, distinct)):
             spaces[name] = Choice(values=tuple(distinct))
@@ -63,6 +62,23 @@ def inferred_spaces(rows: Sequence[Row], known: Mapping[str, Space]) -> dict[str
             else:
                 spaces[name] = FloatRange(float(low), float(high), log=log)
     return spaces
+
+
+def _distinct(values: Iterable[Json]) -> list[Json]:
+    """Return the values without those that equal an earlier one, as 1, 1.0 and True do."""
+    first: dict[Hashable, Json] = {}
+    for value in values:
+        first.setdefault(_key(value), value)
+    return list(first.values())
+
+
+def _key(value: Json) -> Hashable:
+    """Return a key that is equal for equal JSON values, and only for these; a space refuses all other values."""
+    if isinstance(value, list | tuple):
+        return (type(value), *map(_key, value))
+    if isinstance(value, dict):
+        return frozenset((name, _key(own)) for name, own in value.items())
+    return value if isinstance(value, Hashable) else id(value)
 
 
 def settled_rows(

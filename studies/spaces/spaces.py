@@ -140,10 +140,12 @@ class Choice(ConditionalModel):
     def _check(self) -> Choice:
         if not self.values:
             raise StudyError("a choice without values was given: give at least one value.")
-        for index, value in enumerate(self.values):
+        stored: set[object] = set()
+        for value in self.values:
             check_json(value)
-            if encode(value) in [encode(other) for other in self.values[:index]]:
+            if (key := encode(value)) in stored:
                 raise StudyError(f"the choice {list(self.values)!r} has {value!r} twice: give each value once.")
+            stored.add(key)
         return self
 
 

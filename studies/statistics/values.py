@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,18 @@ def mean_of_seeds(values: ArrayLike, axis: int = -1) -> Any:
         The mean; NaN if any value is NaN.
     """
     return np.mean(np.asarray(values, np.float64), axis=axis)
+
+
+def spread_of_seeds(values: Sequence[float]) -> float:
+    """Return the sample standard deviation over seeds, divided by n - 1.
+
+    It is NaN with fewer than two seeds, or if one is not finite.
+
+    Args:
+        values: [n].
+    """
+    given = np.asarray(values, np.float64)
+    return float(given.std(ddof=1)) if given.size > 1 and np.isfinite(given).all() else math.nan
 
 
 def iqm(values: ArrayLike, axis: int = -1) -> Any:

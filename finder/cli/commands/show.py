@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from finder.cli.advice import print_doubts
-from finder.cli.conclusion import pick_of
 from finder.cli.options.parameters import Json, Storage, StudyName
 from finder.progress.console import budget_of, errors, print_json, results, table
 from finder.progress.search_progress import headline
@@ -56,13 +55,14 @@ def show(
 
 
 def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
+    from studies.analysis.recommendation import pick_or_none
     from studies.queue.trial_endings import short_reason
     from studies.spec.attributes import CONFIRMS_ATTR, is_confirmation
     from studies.spec.objectives import names_of
     from studies.study.execution import execution_text
     from studies.words import param_text, spread_text
 
-    spec, pick = study.spec, pick_of(study)
+    spec, pick = study.spec, pick_or_none(study)
     out = results()
     out.print(
         Text.assemble(

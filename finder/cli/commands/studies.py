@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from agents.errors import ConfigurationError
-from finder.cli.conclusion import front_commands, pick_of, print_conclusion, print_next
+from finder.cli.conclusion import front_commands, print_conclusion, print_next
 from finder.cli.options import values
 from finder.cli.options.parameters import Json, Storage, StudyName
 from finder.cli.options.server_options import Host, Insecure, NewToken, TlsCert, TlsKey, page_commands, print_access
@@ -95,16 +95,17 @@ def best(
     from optuna.trial import TrialState
 
     from studies.analysis.conclusion import conclusion, pick_json
+    from studies.analysis.recommendation import pick_or_none
     from studies.judging.missing_pick import why_no_pick
     from studies.study.study import load_study
 
     with load_study(study, storage or DEFAULT_STORAGE) as whole:
+        opened = whole if metric is None else whole.by_objective(metric)
         if whole.spec.kind == "range-test":
             return _show_range_test(whole, json)
-        opened = whole if metric is None else whole.by_objective(metric)
         if opened.spec.metrics and opened.trials(TrialState.COMPLETE):
             return _show_front(opened, json)
-        pick = pick_of(opened)
+        pick = pick_or_none(opened)
         if pick is None:
             see = f"See finder show {shlex.quote(study)}{storage_flag(opened.storage.label)}"
             print_error(f"the study {study!r} has no pick: {why_no_pick(opened)}", see)

@@ -109,3 +109,15 @@ def test_notebook_view_shows_summary_and_table(study: OpenStudy):
     assert shown.startswith("<pre>learning_rate 1e-3; the best rate lies between ")
     assert "return 494 ± 11 in the search" in shown
     assert "<table" in shown
+
+
+def test_derived_tables_print_the_labels_of_their_rows(study: OpenStudy):
+    table = SearchResult(study).table()
+    by_state = repr(table.groupby("state")[["value"]].mean()).splitlines()
+    assert [line.split() for line in by_state[2:]] == [["COMPLETE", "257.3"], ["FAIL"]]
+    assert "<th>COMPLETE</th>" in table.groupby("state")[["value"]].mean()._repr_html_()
+    by_number = repr(table.set_index("trial")[["value"]]).splitlines()
+    assert [line.split()[0] for line in by_number[2:]] == ["0", "1", "2"]
+    assert repr(table[["value", "spread"]].T).splitlines()[1].startswith("value")
+    kept = table[table["value"] > 100][["trial", "value"]]
+    assert [line.split() for line in repr(kept).splitlines()] == [["trial", "value"], ["1", "493.6"]]

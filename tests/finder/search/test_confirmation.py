@@ -132,7 +132,6 @@ def test_values_of_the_search_and_on_further_seeds_are_comparable():
         recorder.completed(ask.number, 33.3, values)
     [found] = verdict(study).confirmed
     assert (found.tuning.value, found.held_out.value) == (30.0, 30.0)
-    assert (found.tuning_mean, found.held_out_mean) == (30.0, 30.0)
     assert found.bias == 0.0
     assert not found.beyond_noise
 

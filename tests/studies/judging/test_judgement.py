@@ -79,7 +79,7 @@ def test_pick_is_chosen_by_all_seeds_and_valued_by_the_further_ones():
     assert verdict.pick is not None
     assert verdict.confirmation is not None
     assert (verdict.pick.number, verdict.pick.value) == (2, 9.0)
-    assert verdict.confirmation.held_out_mean == 9.25
+    assert verdict.confirmation.held_out.value == 9.25
     assert verdict.confirmation.seed_values == {3: 9.0, 4: 9.5}
     assert verdict.confirmation.runs == (runs[1],)
 
@@ -93,7 +93,7 @@ def test_longer_runs_of_finalists_choose_the_pick_alone():
     assert (verdict.pick.number, verdict.pick.value) == (2, 9.0)  # its value in the search
     assert [(each.number, each.value) for each in verdict.ranked] == [(2, 13.5), (1, 13.0)]
     assert [each.value for each in verdict.tuning] == [10.0, 9.0, 2.0]
-    assert (verdict.confirmation.held_out_mean, verdict.confirmation.beyond_noise) == (13.5, False)
+    assert (verdict.confirmation.held_out.value, verdict.confirmation.beyond_noise) == (13.5, False)
     assert np.isnan(verdict.confirmation.bias)  # values after 100 and 200 steps cannot be compared
     [left] = verdict.left
     assert (left.params["x"], left.value) == (0, pytest.approx(2.0 + (3.0 + 4.5) / 2))  # the finalists gained 3 and 4.5
@@ -188,3 +188,46 @@ def test_value_of_a_pruned_trial_is_extrapolated_by_the_gains_of_the_others():
     retried = pruned_estimates(history_of(*others, diverged, replace(gone, number=5, params={"x": 3})))
     assert [each.params["x"] for each in retried] == [3]
     assert np.isfinite(retried[0].value)
+
+
+def test_complete_trials_are_read_once_however_many_were_pruned():
+    class Reports(dict[int, float]):
+        """Reports that count how often they are read."""
+
+        n_read = 0
+
+        def __getitem__(self, step: int) -> float:
+            self.n_read += 1
+            return super().__getitem__(step)
+
+    def pruned(number: int, optimizer: str) -> TrialResult:
+        return TrialResult(
+            number=number, params={"x": number, "optimizer": optimizer}, state="pruned", value=0.0, left_at=50
+        )
+
+    others = [
+        replace(complete(n, end, end, reports=Reports({50: 1.0})), params={"x": n, "optimizer": name})
+        for n, (name, end) in enumerate((("adam", 3.0), ("adam", 5.0), ("sgd", 11.0)))
+    ]
+    gone = [pruned(n, name) for n, name in enumerate(("adam", "sgd", "adam", "lion", "sgd"), start=3)]
+    estimates = pruned_estimates(history_of(*others, *gone))
+    assert [each.value for each in estimates] == [3.0, 10.0, 3.0, 0.0, 10.0]  # the gains of lion are unknown
+    assert [each.reports.n_read for each in others] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_bias_beyond_noise_is_that_beyond_the_inner_sides_of_both_intervals(sign: float):
+    """Where all runs of the search reached the bound, half of their interval is missing."""
+    values = ((500.0, 500.0, 500.0), (420.0, 470.0, 500.0), (300.0, 350.0, 400.0))
+    trials = [complete(number, *(sign * value for value in own)) for number, own in enumerate(values)]
+    runs = [complete(3, sign * 480.0, sign * 490.0, confirms=0)]
+    history = history_of(*trials, confirmations=runs, direction="maximize" if sign > 0 else "minimize", n_finalists=1)
+    found = judge(history).confirmation
+    assert found is not None
+    best_end = found.tuning.compared_high if sign > 0 else found.tuning.compared_low
+    assert (found.number, best_end, found.bias) == (0, sign * 500.0, 15.0)
+    towards = [
+        abs(found.tuning.value - (found.tuning.compared_low if sign > 0 else found.tuning.compared_high)),
+        abs(found.held_out.value - (found.held_out.compared_high if sign > 0 else found.held_out.compared_low)),
+    ]
+    assert found.reach == pytest.approx(np.hypot(*towards))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from studies.errors import StudyError
-from studies.judging.ranking import UNLIKELY, Candidate, may_exceed, rank, seeds_to_settle, worst_choice
+from studies.judging.ranking import UNLIKELY, Candidate, may_exceed, rank, reach_above, seeds_to_settle, worst_choice
 from studies.judging.robust_choice import PrunedEstimate, recommended
 
 
@@ -214,3 +214,12 @@ def test_may_exceed_is_limited_by_the_bounds() -> None:
         replace(at_most, compared_low=480.0, compared_high=520.0),
     )
     assert may_exceed(upper, lower) == pytest.approx(5.0 + math.hypot(20.0, 10.0)), "symmetric intervals"
+
+
+def test_reach_of_a_difference_uses_the_side_of_each_interval_that_it_needs() -> None:
+    """By hand: 460 in [420, 500] may be 40 more, and 500 in [470, 500] may be 30 less, so 3-4-5."""
+    further, search = rank([entry("further", 460.0, 460.0), entry("search", 500.0, 500.0)], "minimize")
+    further = replace(further, compared_low=420.0, compared_high=500.0)
+    search = replace(search, compared_low=470.0, compared_high=500.0)
+    assert reach_above(further, search) == 50.0
+    assert reach_above(search, further) == 40.0

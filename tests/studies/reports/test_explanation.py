@@ -11,12 +11,14 @@ import pytest
 from studies.analysis.conclusion import conclusion
 from studies.figures.learning_curves import plot_learning_curves
 from studies.figures.optimizers import plot_optimizers
+from studies.judging.confirmation import verdict
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.reports.explanation import explain
 from studies.reports.html import report_html
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
+from studies.study.study import OpenStudy
 from studies.words import number_text, param_text, rate_text, spread_text
 
 Make = Callable[..., StudySpec]
@@ -151,3 +153,37 @@ def test_interrupted_trials_are_not_counted_as_failed(storage: StudyStorage, mak
         recorder.interrupted(second.number)
     assert "1 complete, 0 pruned, 0 failed, 1 interrupted" in explain(study)
     assert "What failed and why" not in report_html(study)
+
+
+def confirmed_study(storage: StudyStorage, spec: StudySpec, further: dict[int, float | None]) -> OpenStudy:
+    """Return a study of three trials of the values 30, 60 and 90, with these means on further seeds; None: diverged."""
+    opened = open_study(spec, storage)
+    with Recorder(opened) as recorder:
+        while (ask := recorder.ask()) is not None:
+            value = 30.0 * (ask.number + 1)
+            recorder.completed(ask.number, value, {seed: value - 1 + seed for seed in ask.seeds})
+        while (ask := recorder.ask_confirmation()) is not None:
+            worth = further[ask.confirms or 0]
+            if worth is None:
+                recorder.failed(ask.number, "NaN", diverged=True)
+            else:
+                recorder.completed(ask.number, worth, {seed: worth + seed % 2 for seed in ask.seeds})
+    return opened
+
+
+def test_texts_for_a_metric_that_is_minimized_call_higher_values_worse(storage: StudyStorage, make_spec: Make) -> None:
+    opened = confirmed_study(storage, make_spec(metric="loss", n_trials=3, confirm=0), {})
+    assert "is slightly optimistic: expect a somewhat worse one on new seeds." in explain(opened)
+    assert "probable it is that its expected value is the best of all" in report_html(opened)
+    again = confirmed_study(storage, make_spec(name="b", metric="loss", n_trials=3, confirm=1), {0: 90.0, 1: 95.0})
+    assert verdict(again).confirmation is not None
+    assert "<th>underestimated by</th>" in report_html(again)
+    assert re.search(r": the search underestimated it by \d", explain(again))
+
+
+def test_table_counts_the_complete_trials_that_it_leaves_out(storage: StudyStorage, make_spec: Make) -> None:
+    opened = confirmed_study(storage, make_spec(n_trials=3, confirm=1), {2: None, 1: 60.0, 0: 30.0})
+    assert list(verdict(opened).refuted) == [2]
+    assert "<h2>The best 2 of 3 complete trials</h2>" in report_html(opened)
+    whole = confirmed_study(storage, make_spec(name="whole", n_trials=3, confirm=0), {})
+    assert "<h2>Complete trials</h2>" in report_html(whole)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import html
 import json
 import math
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -19,8 +21,10 @@ from studies.analysis.recommendation import best
 from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
 from studies.figures.figures import study_figures
+from studies.figures.importances import importances_data
+from studies.figures.parallel_coordinates import parallel_coordinates_data
 from studies.figures.ranking import ranking
-from studies.figures.theme import annotate_rate, log_axis, new_figure
+from studies.figures.theme import add_failed, annotate_rate, log_axis, new_figure, thin
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.reports import (
@@ -36,10 +40,11 @@ from studies.reports import (
 )
 from studies.reports.explanation import explain
 from studies.reports.html import report_html
+from studies.reports.page import write_page
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 from studies.study.study import OpenStudy
-from studies.words import over_seeds_text
+from studies.words import failure_word, over_seeds_text
 
 Make = Callable[..., StudySpec]
 
@@ -268,6 +273,26 @@ def test_states_data_has_states_reasons_and_best_so_far(study: OpenStudy) -> Non
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("read", [states_data, importances_data, parallel_coordinates_data])
+def test_search_space_is_not_inferred_for_each_trial(
+    storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch, read: Callable[[OpenStudy], object]
+) -> None:
+    inferred, calls = StudySpec.search_space, []
+    monkeypatch.setattr(StudySpec, "search_space", lambda spec: calls.append(spec) or inferred(spec))
+    counts = []
+    for n_pruned in (1, 4):
+        rows = [{"learning_rate": 10.0**-power, "gamma": 0.9 + power / 100} for power in range(1, 2 + n_pruned)]
+        opened = open_study(make_spec(name=f"{n_pruned} pruned", params={}, trials=rows, seeds=(0,)), storage)
+        with Recorder(opened) as recorder:
+            recorder.completed(recorder.ask().number, 1.0, {0: 1.0})  # type: ignore[union-attr]
+            while (ask := recorder.ask()) is not None:
+                recorder.pruned(ask.number, 500, 0.5)
+        calls.clear()
+        read(opened)
+        counts.append(len(calls))
+    assert counts[0] == counts[1] > 0
+
+
 def test_range_tests_are_drawn_with_their_suggestion(storage: StudyStorage, make_spec: Make) -> None:
     opened = open_study(make_spec(kind="range-test", params={}, n_trials=2, metric="loss"), storage)
     with Recorder(opened) as recorder:
@@ -341,6 +366,53 @@ def test_study_without_effect_marks_no_pick(storage: StudyStorage, make_spec: Ma
     assert "How to use it" not in page
     for name, figure in study_figures(opened).items():
         assert "pick" not in figure.to_json(), name
+
+
+class TestPickThatIsNotHighInTheSearch:
+    @pytest.fixture(params=["learning_rate", "optimizer"])
+    def low(self, request: pytest.FixtureRequest, storage: StudyStorage, make_spec: Make) -> OpenStudy:
+        """Four trials of one seed, of which the last is the best by the further runs of all four."""
+        values: tuple[Any, ...] = {
+            "learning_rate": (1e-4, 1e-3, 1e-2, 1e-1),
+            "optimizer": ("adam", "lion", "rmsprop", "sgd"),
+        }[request.param]
+        rows = [{request.param: value, "gamma": 0.9 + n / 100} for n, value in enumerate(values)]
+        opened = open_study(make_spec(params={}, trials=rows, seeds=(0,), confirm=4, confirm_seeds=2), storage)
+        with Recorder(opened) as recorder:
+            while (ask := recorder.ask()) is not None:
+                recorder.report(ask.number, 500, 4.0 - ask.number)
+                recorder.completed(ask.number, 4.0 - ask.number, {0: 4.0 - ask.number})
+            while (ask := recorder.ask_confirmation()) is not None:
+                worth = 9.0 if ask.confirms == 3 else 1.0
+                recorder.completed(ask.number, worth, dict.fromkeys(ask.seeds, worth))
+        return opened
+
+    def test_its_curve_is_the_first(self, low: OpenStudy) -> None:
+        data = learning_curves_data(low, max_curves=2)
+        assert data.pick == 3
+        assert [shown.number for shown in data.curves] == [3, 0]
+        assert [shown.number for shown in data.others] == [1, 2]
+
+    def test_its_row_follows_the_best_with_its_place(self, low: OpenStudy) -> None:
+        rows = optimizers_data(low, max_rows=2).rows
+        assert [(row.best.number, row.place, row.is_pick) for row in rows] == [
+            (0, 1, False), (1, 2, False), (3, 4, True),
+        ]  # fmt: skip
+        names = plot_optimizers(low, max_rows=2).layout.yaxis.ticktext
+        assert ["(place 4)" in name for name in names] == [False, False, True]
+        assert [row.place for row in optimizers_data(low).rows] == [1, 2, 3, 4]
+
+    def test_its_line_is_drawn(self, low: OpenStudy) -> None:
+        data = parallel_coordinates_data(low, max_lines=2)
+        assert [line.number for line in data.lines] == [0, 1, 3]
+        assert data.n_lines_left_out == 1
+
+    def test_it_is_in_the_table_with_its_place(self, low: OpenStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("studies.reports.html._TABLE_ROWS", 2)
+        _, found, table = report_html(low).partition("<h2>The best 2 of 4 complete trials in the search and the pick<")
+        assert found
+        rows = re.findall(r'<tr( class=pick)?><td class="number">(\d)</td><td class="number">#(\d)</td>', table)
+        assert rows == [("", "1", "0"), ("", "2", "1"), (" class=pick", "4", "3")]
 
 
 class TestFailedTrials:
@@ -465,11 +537,42 @@ class TestHtml:
         (tmp_path / "r.html").write_text("old")
         assert "old" not in write_report(study, tmp_path / "r.html").read_text()[:100]
 
+    def test_mode_of_a_page_is_that_of_the_umask_or_of_the_replaced_file(self, tmp_path: Path) -> None:
+        path, before = tmp_path / "page.html", os.umask(0o077)
+        try:
+            assert write_page("new", path, "page").stat().st_mode & 0o777 == 0o600
+            os.umask(0o022)
+            assert write_page("replaced", path, "page").stat().st_mode & 0o777 == 0o600
+            path.unlink()
+            assert write_page("public", path, "page").stat().st_mode & 0o777 == 0o644
+        finally:
+            os.umask(before)
+        assert path.read_text() == "public"
+
     def test_unwritable_path_raises(self, study: OpenStudy, tmp_path: Path) -> None:
         with pytest.raises(StudyError, match="is a directory"):
             write_report(study, tmp_path)
         with pytest.raises(StudyError, match="cannot be written"):
             write_report(study, tmp_path / "none" / "report.html")
+
+
+def test_points_that_are_kept_keep_their_marks_texts_and_bars() -> None:
+    figure = new_figure("t", "x", "y")
+    add_failed(figure, [0, 1, 2, 3, 4], list("abcde"), ["hung", "diverged", "diverged", "error", "killed"])
+    points = [0.0, 1.0, 2.0, 3.0, 4.0]
+    bars = {"type": "data", "symmetric": False, "array": points, "arrayminus": points}
+    figure.add_scatter(
+        x=points, y=points, error_x=bars, error_y=bars, texttemplate=["#0", "#1", "#2", "#3", "#4"], name="01234",
+        marker={"size": points, "color": "#000000"},
+    )  # fmt: skip
+    thin(figure, 3)
+    failed, cloud = figure.data
+    assert (list(failed.x), list(failed.text)) == ([0, 2, 4], ["a", "c", "e"])
+    assert list(failed.marker.symbol) == ["circle-open", "x-thin", "circle-open"]
+    assert list(failed.customdata) == [failure_word(kind) for kind in ("hung", "diverged", "killed")]
+    for kept in (cloud.x, cloud.marker.size, *((bar.array, bar.arrayminus) for bar in (cloud.error_x, cloud.error_y))):
+        assert np.array_equal(np.unique(kept), [0.0, 2.0, 4.0])
+    assert (list(cloud.texttemplate), cloud.name) == (["#0", "#2", "#4"], "01234")
 
 
 def test_log_axis_ticks_are_round_numbers() -> None:

@@ -81,7 +81,7 @@ def test_finalists_are_run_on_the_seeds_after_those_of_the_search():
     assert search.cost == pytest.approx(4 * 2 + 3 * 2)
     assert search.pick == 0  # the others were lucky
     assert search.verdict.confirmation is not None
-    assert search.verdict.confirmation.held_out_mean == 10.0
+    assert search.verdict.confirmation.held_out.value == 10.0
 
 
 @pytest.mark.parametrize(("budget", "n_further"), [(8.0, 0), (10.9, 0), (11.0, 1), (14.0, 2), (99.0, 3)])

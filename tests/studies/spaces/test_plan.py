@@ -60,3 +60,29 @@ def test_grid_too_large_for_memory_raises(space: Space) -> None:
 
 def test_integers_beyond_the_float_range_become_a_choice() -> None:
     assert inferred_spaces([{"x": 1}, {"x": 10**400}], {}) == {"x": Choice((1, 10**400))}
+
+
+def test_equal_planned_values_are_one() -> None:
+    """Numbers are equal whatever their type, also in lists; text is not equal to a number."""
+    values = [[64, 64], "1", [64.0, 64.0], {"a": [1]}, "1", {"a": [True]}, None]
+    spaces = inferred_spaces([{"x": value} for value in values], {})
+    assert spaces == {"x": Choice(([64, 64], "1", {"a": [1]}, None))}
+    assert inferred_spaces([{"x": 2}, {"x": 2.0}], {}) == {"x": Fixed(2)}
+    assert inferred_spaces([{"x": True}, {"x": 1}], {}) == {"x": Choice((True,))}
+    with pytest.raises(StudyError, match="cannot be stored"):
+        inferred_spaces([{"x": {1}}, {"x": {1}}], {})
+
+
+def test_planned_values_are_not_compared_in_pairs() -> None:
+    class Counted(float):
+        n_compared = 0
+
+        def __eq__(self, other: object) -> bool:
+            Counted.n_compared += 1
+            return super().__eq__(other)
+
+        __hash__ = float.__hash__
+
+    spaces = inferred_spaces([{"x": Counted(1.0 + n)} for n in range(50)], {})
+    assert spaces == {"x": FloatRange(1.0, 50.0, log=True)}
+    assert Counted.n_compared < 50

@@ -131,6 +131,16 @@ def test_list_choices_are_stored_as_text_and_decoded_to_lists() -> None:
     assert encode("text") == "text"
 
 
+def test_values_of_a_choice_are_encoded_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[object] = []
+    monkeypatch.setattr("studies.spaces.spaces.encode", lambda value: encoded.append(value) or encode(value))
+    assert len(Choice(range(50)).values) == 50
+    assert encoded == list(range(50))
+    for twice in ((1, 1.0), ([1], "[1]"), (True, 1)):
+        with pytest.raises(StudyError, match="twice"):
+            Choice(twice)
+
+
 def test_settle_converts_to_the_type_of_the_space_and_rejects_values_outside() -> None:
     lr = FloatRange(1e-5, 1.0, log=True)
     assert settle(lr, 1) == 1.0

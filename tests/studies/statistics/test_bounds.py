@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from studies.analysis.recommendation import best
-from studies.database.episodes import EpisodeTable
 from studies.database.records import EpisodeRecord
 from studies.judging.confirmation import verdict
 from studies.judging.ranking import Candidate, rank, within
-from studies.judging.return_bounds import return_bounds
+from studies.judging.return_bounds import confirmation_bounds, return_bounds
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
@@ -98,6 +97,27 @@ def test_study_without_declared_limits_has_unclipped_intervals(storage: StudySto
     assert best(study).high > 500
 
 
+def test_verdict_reads_the_extremes_once(
+    storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = short_study(storage, make_spec, None)
+    read, keys = storage.episodes.return_extremes, []
+
+    def counted(key: str) -> ReturnExtremes | None:
+        keys.append(key)
+        return read(key)
+
+    monkeypatch.setattr(storage.episodes, "return_extremes", counted)
+    verdict(study)
+    assert keys == [study.episodes_key]
+
+
+def test_steps_are_bounded_by_the_length_of_the_runs(storage: StudyStorage, make_spec: Make) -> None:
+    study = open_study(make_spec(metric="steps-to:100", confirm=1, confirm_env_steps=4_000), storage)
+    assert return_bounds(study) == (0.0, 1_000)
+    assert confirmation_bounds(study, return_bounds(study)) == (0.0, 4_000)
+
+
 @pytest.mark.slow
 def test_losses_have_no_bounds(storage: StudyStorage, make_spec: Make) -> None:
     assert return_bounds(open_study(make_spec(metric="loss"), storage)) == NO_BOUNDS
@@ -116,4 +136,3 @@ class TestEveryStorage:
         table.add("other", [(0, episode(episode_return=99.0))])
         expected = ReturnExtremes(1.0, 9.0, n_lowest=1, n_highest=3, least_per_step=0.5, most_per_step=4.5)
         assert table.return_extremes("s") == expected
-        assert EpisodeTable.return_extremes(table, "s") == expected  # the fallback for storages without a database

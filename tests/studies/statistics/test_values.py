@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from studies.errors import StudyError
-from studies.statistics.values import iqm, iqm_of_population, last_part_return, windowed_mean
+from studies.statistics.values import iqm, iqm_of_population, last_part_return, spread_of_seeds, windowed_mean
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,10 @@ def test_iqm_of_population_weights_partial_quartiles() -> None:
     # Thirds: between the quartiles lie 1/12 of the first, all of the second and 1/12 of the third, divided by a half.
     assert iqm_of_population([0.0, 10.0, 0.0]) == pytest.approx(10 / 12 / 0.5)
     assert iqm_of_population([[1.0], [5.0]], axis=0) == pytest.approx([3.0])
+
+
+def test_spread_is_that_of_a_sample() -> None:
+    assert spread_of_seeds([1.0, 3.0, 5.0]) == 2.0  # ((1-3)^2 + (5-3)^2) / (3 - 1) = 4
+    assert [math.isnan(spread_of_seeds(values)) for values in ((), (1.0,), (1.0, math.nan), (1.0, math.inf))] == [
+        True
+    ] * 4
