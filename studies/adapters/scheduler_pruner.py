@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +12,7 @@ from optuna.pruners import BasePruner
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
-from studies.schedulers.scheduler import Action, RungScheduler, Scheduler
+from studies.schedulers.scheduler import Action, Scheduler
 from studies.schedulers.trial_view import TrialView, ViewState
 from studies.spec.attributes import (
     PAUSED_ATTR,
@@ -49,31 +49,31 @@ class SchedulerPruner(BasePruner):
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         self._views: dict[int, _Known] = {}
-        self._judged: tuple[Any, Mapping[int, Action]] = (None, {})
 
     def prune(self, study: Study, trial: FrozenTrial) -> bool:
         """Return whether the scheduler stops a trial at its last report.
 
-        Only Finder pauses trials (`action`). In another Optuna program, trials that would be paused are pruned, except
+        Only Finder pauses trials (`actions`). In another Optuna program, trials that would be paused are pruned, except
         those that would be promoted if there were no further trials.
         """
-        action = self.action(study, trial)
+        action = self.actions(study, [trial])[trial.number]
         if action == Action.PAUSE:
             views = self._trials(study, _sign(study))
             paused = [replace(each, state="paused") if each.number == trial.number else each for each in views]
             return trial.number not in self.scheduler.promotable(paused, is_last=True)
         return action == Action.STOP
 
-    def action(self, study: Study, trial: FrozenTrial) -> Action:
-        """Return the decision of the scheduler on a trial at its last report."""
+    def actions(self, study: Study, reported: Sequence[FrozenTrial]) -> dict[int, Action]:
+        """Return the decision of the scheduler on each of several trials at its last report.
+
+        The trials of the study are read once, and those that are due at a rung are judged together.
+        """
         sign = _sign(study)
-        own = view_of(trial, sign)
-        if not self.scheduler.is_due(own):
-            return Action.CONTINUE
-        trials = self._trials(study, sign)
-        if isinstance(self.scheduler, RungScheduler):
-            return self._action_at_rung(self.scheduler, own, trials, study.study_name)
-        return self.scheduler.decide(own, trials)
+        decided = dict.fromkeys((trial.number for trial in reported), Action.CONTINUE)
+        due = [view for trial in reported if self.scheduler.is_due(view := view_of(trial, sign))]
+        if not due:
+            return decided
+        return decided | self.scheduler.decisions(due, self._trials(study, sign))
 
     def promotable(self, study: Study, *, is_last: bool) -> list[int]:
         """Return the numbers of the paused trials of a study that may continue; see `Scheduler.promotable`."""
@@ -81,21 +81,6 @@ class SchedulerPruner(BasePruner):
 
     def _trials(self, study: Study, sign: float) -> list[TrialView]:
         return [self._view_of(each, sign) for each in study.get_trials(deepcopy=False) if not is_confirmation(each)]
-
-    def _action_at_rung(
-        self, scheduler: RungScheduler, own: TrialView, trials: Sequence[TrialView], study_name: str
-    ) -> Action:
-        """Return what `scheduler.decide` does; trials of a rung are judged together, though asked for one by one."""
-        step = own.last_step
-        rung = None if step is None else scheduler.rung_of(step)
-        if step is None or rung is None or any(map(math.isnan, own.values[step])):
-            return scheduler.decide(own, trials)
-        at_rung = scheduler.at_rung(rung, trials)
-        promoted = tuple(trial.number for trial in trials if (trial.promoted_from or 0) >= rung)
-        key = (study_name, rung, tuple(at_rung.items()), promoted)
-        if self._judged[0] != key:
-            self._judged = key, scheduler.on_rung(rung, at_rung, trials)
-        return self._judged[1].get(own.number, Action.CONTINUE)
 
     def _view_of(self, trial: FrozenTrial, sign: float) -> TrialView:
         """Return the view of a trial, which is made anew only if something was reported since."""

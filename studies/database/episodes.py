@@ -22,6 +22,9 @@ _KEY = ("study_name", "trial_number", "seed", "episode")
 _VALUES = tuple(column.name for column in episodes.columns if column.name not in _KEY)
 
 
+_DELETED_ROWS = 50_000
+"""Approximate number of rows that one transaction deletes, which holds the lock of a SQLite file."""
+
 _KINDS = (
     ("env_steps", (int,)),
     ("episode_return", (float, int)),
@@ -59,22 +62,14 @@ class EpisodeTable(ABC):
 
     @abstractmethod
     def delete(self, study_name: str, trial_number: int | None = None) -> None:
-        """Delete all episodes of a study, or of one of its trials."""
+        """Delete all episodes of a study, or of one of its trials.
 
+        Those of a study are deleted in several transactions: if the call is interrupted, a second one deletes the rest.
+        """
+
+    @abstractmethod
     def return_extremes(self, study_name: str) -> ReturnExtremes | None:
         """Return the extremes of the returns of a study, None if no episode has a return."""
-        runs: dict[tuple[int, int], list[float]] = {}
-        a_step = []
-        for number, curve in self.curves(study_name).items():
-            for episode in curve:
-                if not math.isnan(episode.episode_return) and episode.length > 0:
-                    runs.setdefault((number, episode.seed), []).append(episode.episode_return)
-                    a_step.append(episode.episode_return / episode.length)
-        if not runs:
-            return None
-        lowest, highest = min(map(min, runs.values())), max(map(max, runs.values()))
-        n_lowest, n_highest = (sum(own.count(value) >= TIMES for own in runs.values()) for value in (lowest, highest))
-        return ReturnExtremes(lowest, highest, n_lowest, n_highest, min(a_step), max(a_step))
 
     def frame(self, study_name: str) -> pd.DataFrame:
         """Return all episodes of a study as a table, ordered by trial, seed and episode, for export and analysis."""
@@ -136,14 +131,21 @@ class SqlEpisodes(EpisodeTable):
             return int(connection.execute(statement).scalar_one())
 
     def delete(self, study_name: str, trial_number: int | None = None) -> None:
-        statement = episodes.delete().where(episodes.c.study_name == study_name)
+        own = episodes.c.study_name == study_name
         if trial_number is not None:
-            statement = statement.where(episodes.c.trial_number == trial_number)
-        with self.engine.begin() as connection:
-            connection.execute(statement)
+            with self.engine.begin() as connection:
+                connection.execute(episodes.delete().where(own, episodes.c.trial_number == trial_number))
+            return
+        number = episodes.c.trial_number
+        last_of_portion = sa.select(number).where(own).order_by(number).offset(_DELETED_ROWS - 1).limit(1)
+        while True:
+            with self.engine.begin() as connection:
+                last = connection.execute(last_of_portion).scalar()
+                connection.execute(episodes.delete().where(own if last is None else own & (number <= last)))
+            if last is None:
+                return
 
     def return_extremes(self, study_name: str) -> ReturnExtremes | None:
-        """See `EpisodeTable`; computed by the database, without reading episodes."""
         columns = episodes.c
         own = sa.and_(columns.study_name == study_name, columns.episode_return.is_not(None), columns.length > 0)
         a_step = columns.episode_return / columns.length

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from optuna.exceptions import DuplicatedStudyError, UpdateFinishedTrialError
 from optuna.storages import BaseStorage
 from optuna.trial import TrialState
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from studies.database.damage import damaged, is_content_error, reason_of
@@ -66,6 +66,10 @@ _ANSWERS = ("NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION")
 
 class StorageAwayError(StudyError):
     """Error for a storage that has not answered during all retries, or whose answer makes retries useless."""
+
+
+class TooLongError(StudyError):
+    """Error for a value that is longer than the column of the database."""
 
 
 class StorageFailure(NamedTuple):
@@ -201,11 +205,17 @@ class RetryPolicy:
                 return result
 
     def _unusable_error(self, error: Exception) -> StudyError:
-        """Return the error for a storage without retries that is locked, damaged, or read-only."""
-        if not isinstance(error, OperationalError) and not isinstance(error.__cause__, OperationalError):
-            return damaged(f"the storage {self._label!r}", reason_of(error))
+        """Return the error for a value that is too long, or a storage that is locked, damaged, or read-only."""
+        reason, kinds = reason_of(error), (error, error.__cause__)
+        if any(isinstance(each, DataError) for each in kinds) and "too long" in reason.lower():
+            return TooLongError(
+                f"a value is too long for the storage {self._label!r} ({reason}). Texts have at most 65,535 bytes in "
+                "MySQL: use SQLite or PostgreSQL, or make the column that is named here a MEDIUMTEXT."
+            )
+        if not any(isinstance(each, OperationalError) for each in kinds):
+            return damaged(f"the storage {self._label!r}", reason)
         return StudyError(
-            f"the storage {self._label!r} cannot be used: {reason_of(error)}. Check that it is intact, that no other "
+            f"the storage {self._label!r} cannot be used: {reason}. Check that it is intact, that no other "
             "process has locked it, and that it is writable."
         )
 

@@ -22,7 +22,7 @@ from optuna.trial import FrozenTrial, TrialState
 from studies.judging import estimates, judgement
 from studies.judging.judgement import Verdict
 from studies.judging.ranking import Candidate, Ranked
-from studies.judging.return_bounds import return_bounds
+from studies.judging.return_bounds import confirmation_bounds, return_bounds
 from studies.judging.robust_choice import PrunedEstimate
 from studies.judging.search_history import held_out_seeds, history_of, is_as_long_as_now, result_of
 from studies.spec.attributes import CONFIRMS_ATTR, seed_values
@@ -76,7 +76,8 @@ def verdict(study: OpenStudy) -> Verdict:
     now = (study.spec, ended)
     before = _VERDICTS.get(study.study)
     if before is None or before[0] != now:
-        found = judgement.judge(history_of(study), return_bounds(study), return_bounds(study, confirming=True))
+        bounds = return_bounds(study)
+        found = judgement.judge(history_of(study), bounds, confirmation_bounds(study, bounds))
         before = _VERDICTS[study.study] = (now, found)
     return before[1]
 

@@ -10,6 +10,7 @@ from studies.spec.metrics import metric_of
 from studies.statistics.bounds import NO_BOUNDS, Bounds, bounds_of
 
 if TYPE_CHECKING:
+    from studies.spec.spec import StudySpec
     from studies.study.study import OpenStudy
 
 
@@ -17,21 +18,16 @@ _OF_RETURNS = ("return", "greedy-return", "auc")
 """Kinds of metrics whose values are means of returns."""
 
 
-def return_bounds(study: OpenStudy, *, confirming: bool = False) -> Bounds:
-    """Return the bounds of the values of a study; `NO_BOUNDS` for losses and custom metrics.
+def return_bounds(study: OpenStudy) -> Bounds:
+    """Return the bounds of the values of a search; `NO_BOUNDS` for losses and custom metrics.
 
     Greedy returns are bounded by the step limit where every step has the same reward.
-
-    Args:
-        study: The study.
-        confirming: Whether the values are those of the runs that confirm, which may be longer. Defaults to `False`.
     """
     kind = metric_of(study.spec.metric).kind
     if kind == "success-rate":
         return Bounds(0.0, 1.0)
     if kind == "steps-to":
-        budget = study.spec.confirm_budget if confirming else study.spec.budget
-        return Bounds(0.0, math.inf if study.spec.env_steps is None else budget)
+        return _bounds_of_steps(study.spec, study.spec.budget)
     if kind not in _OF_RETURNS:
         return NO_BOUNDS
     seen = study.storage.episodes.return_extremes(study.episodes_key)
@@ -46,6 +42,18 @@ def return_bounds(study: OpenStudy, *, confirming: bool = False) -> Bounds:
     return bounds_of(seen, step_limit, max(thresholds) if thresholds else None)
 
 
+def confirmation_bounds(study: OpenStudy, of_search: Bounds) -> Bounds:
+    """Return the bounds of the values of the runs that confirm, which may be longer than those of the search.
+
+    Args:
+        study: The study.
+        of_search: Bounds of the values of the search.
+    """
+    if metric_of(study.spec.metric).kind != "steps-to":
+        return of_search
+    return _bounds_of_steps(study.spec, study.spec.confirm_budget)
+
+
 def constant_return(study: OpenStudy) -> float | None:
     """Return the return that every episode of a study has had, if it is the same and does not solve the environment.
 
@@ -57,6 +65,10 @@ def constant_return(study: OpenStudy) -> float | None:
     if seen is None or seen.lowest != seen.highest:
         return None
     return None if any(seen.lowest >= each for each in _thresholds(_limits(study))) else seen.lowest
+
+
+def _bounds_of_steps(spec: StudySpec, budget: int) -> Bounds:
+    return Bounds(0.0, math.inf if spec.env_steps is None else budget)
 
 
 def _limits(study: OpenStudy) -> list[dict[str, Any]]:

@@ -135,21 +135,17 @@ def held_out_seeds(spec: StudySpec) -> tuple[int, ...]:
     return tuple(range(first, first + spec.confirm_seeds))
 
 
-def n_finalists(spec: StudySpec, n_trials: int) -> int:
+def n_finalists(spec: StudySpec) -> int:
     """Return how many finalists are confirmed at most: none of a single trial, among which there is nothing to choose.
 
     The baseline is confirmed beside the best trials, unless it was pruned or is one of them.
-
-    Args:
-        spec: The study.
-        n_trials: Its trials.
     """
-    return min(spec.confirm + (spec.baseline is not None), n_trials) if spec.confirm and n_trials > 1 else 0
+    return min(spec.confirm + (spec.baseline is not None), spec.n_trials) if spec.confirm and spec.n_trials > 1 else 0
 
 
-def finalists_text(spec: StudySpec, n_trials: int) -> str:
+def finalists_text(spec: StudySpec) -> str:
     """Return what is confirmed as text: `the best 3`, or `the best 3 and the baseline`; "" if nothing is."""
-    n = n_finalists(spec, n_trials)
+    n = n_finalists(spec)
     if spec.baseline is None or not n:
         return the_best(n) if n else ""
     return f"{the_best(n - 1)} and the baseline"

@@ -1,4 +1,4 @@
 """Recording: creating and resuming studies, handing out their trials, and writing their events.
 
-Every write to the trials of a study is made here, under a lease.
+Writes to the trials of a study are made here and in `studies.queue`, under a lease.
 """

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-import secrets
 import shlex
-import shutil
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
@@ -26,7 +24,7 @@ from studies.database.fencing import FencedStorage
 from studies.database.names import check_name
 from studies.database.retries import retry_seconds
 from studies.errors import StudyError
-from studies.recording.spool import Spool
+from studies.recording.study_data import create_key, own_key, remove_study
 from studies.spec.attributes import is_open
 from studies.spec.compatibility import (
     clashes,
@@ -45,10 +43,8 @@ from studies.spec.stored_spec import is_finder_study, read_spec
 from studies.storage.commands import delete_command
 from studies.storage.storage import StudyStorage, open_storage
 from studies.study.argument_order import study_name_first
-from studies.study.checkpoint_folder import checkpoint_folder
 from studies.study.origin import store_origin
 from studies.study.study import (
-    EPISODES_ATTR,
     OpenStudy,
     opened_storage,
     require_study,
@@ -103,7 +99,8 @@ def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
         if study_id is not None:
             _refuse_foreign(opened, study_id, spec)
             check_trials(opened.optuna.get_all_trials(study_id, deepcopy=False), spec.name)
-            leases = on_error.enter_context(_lead(opened, study_id, spec.name))
+            key = create_key(opened, study_id, spec.name)
+            leases = on_error.enter_context(_lead(opened, key, spec.name))
             spec, changes, goes_on = _continued(opened, study_id, spec)
             notes += changes
             if not goes_on:
@@ -115,9 +112,9 @@ def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
         if study_id is None:
             study_id = _create(spec, opened)
             notes += [spec.warm_start.note] if spec.warm_start is not None else []
-            leases = on_error.enter_context(_lead(opened, study_id, spec.name))
+            key = create_key(opened, study_id, spec.name)
+            leases = on_error.enter_context(_lead(opened, key, spec.name))
         study = _study_of(opened, spec.name, leases, sampler, pruner)
-        key = _episodes_key(opened, study._study_id, spec.name)
         made = OpenStudy(spec, study, opened, key, owns_storage=owns, leases=leases, notes=tuple(notes))
         store_origin(made)
         store_spec(made)
@@ -151,8 +148,8 @@ def join_study(study_name: str, storage: StudyStorage | str) -> OpenStudy:
                 f"the study {study_name!r} trains all its members in one population of one process ({spec.pruner}): "
                 "workers cannot help. Resume it with the call or the command that started it."
             )
-        key, owns = _episodes_key(opened, study_id, study_name), storage is not opened
-        leases = LeaseManager(opened.leases, key) if opened.shared else _lead(opened, study_id, study_name)
+        key, owns = create_key(opened, study_id, study_name), storage is not opened
+        leases = LeaseManager(opened.leases, key) if opened.shared else _lead(opened, key, study_name)
         on_error.enter_context(leases)
         pruner = make_pruner(spec.pruner, spec.pruner_kwargs, spec)
         study = _study_of(opened, study_name, leases, _sampler_of(spec), pruner)
@@ -189,13 +186,13 @@ def delete_study(study_name: str, storage: StudyStorage | str) -> int:
         return n_trials
 
 
-def _lead(opened: StudyStorage, study_id: int, name: str) -> LeaseManager:
-    """Acquire the lease of a study.
+def _lead(opened: StudyStorage, key: str, name: str) -> LeaseManager:
+    """Acquire the lease of a study, given its key and its name.
 
     Raises:
         StudyError: If another live process holds it.
     """
-    leases = LeaseManager(opened.leases, _episodes_key(opened, study_id, name), others=opened.url != "memory")
+    leases = LeaseManager(opened.leases, key, others=opened.url != "memory")
     holder = leases.acquire_with_watch(STUDY)
     if holder is not None:
         leases.close()
@@ -212,7 +209,7 @@ def _is_run_by(name: str, opened: StudyStorage, holder: Owner) -> StudyError:
 
 
 def _refuse_if_running(storage: StudyStorage, study_id: int, name: str) -> None:
-    key = _key_of(storage, study_id)
+    key = own_key(storage, study_id)
     if key is None:
         return
     with LeaseManager(storage.leases, key, others=False) as leases:
@@ -298,11 +295,10 @@ def _settings_text(pairs: Sequence[tuple[str, str]]) -> str:
 def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[StudySpec, list[str], bool]:
     """Return the spec of the continued study, notes for users, and whether it is continued rather than replaced."""
     backend, name = storage.optuna, spec.name
-    attributes = backend.get_study_user_attrs(study_id)
     trials = backend.get_all_trials(study_id, deepcopy=False)
-    if not is_finder_study(attributes):
+    if not is_finder_study(backend.get_study_user_attrs(study_id)):
         return spec, [], True
-    old = read_spec(attributes, name)
+    old = spec_of(storage, study_id, name)
     pairs = _obstacles(old, spec, trials)
     if not pairs:
         merged = keep_confirming_runs(old, merge_warm_starts(old, merge_plans(old, spec)))
@@ -345,43 +341,3 @@ def rename_study(storage: StudyStorage, study_id: int, name: str) -> bool:
         return True
     _refuse_if_running(storage, study_id, storage.optuna.get_study_name_from_id(study_id))
     return False
-
-
-def remove_study(storage: StudyStorage, study_id: int) -> None:
-    """Delete a study and its data beside Optuna's trials, without checking for processes that run it."""
-    key = _key_of(storage, study_id)
-    storage.optuna.delete_study(study_id)
-    # optuna-dashboard renames a study by copying it; the data then belong to the copy.
-    if key is None or any(study.user_attrs.get(EPISODES_ATTR) == key for study in storage.optuna.get_all_studies()):
-        return
-    storage.episodes.delete(key)
-    storage.leases.delete(key)
-    folder = checkpoint_folder(storage.url, key)
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
-    Spool(storage.url, key).forget()
-
-
-def _key_of(storage: StudyStorage, study_id: int) -> str | None:
-    key = storage.optuna.get_study_user_attrs(study_id).get(EPISODES_ATTR)
-    return None if key is None else str(key)
-
-
-def _episodes_key(storage: StudyStorage, study_id: int, name: str) -> str:
-    """Return the key of the episodes, leases and files of a study, and create it if there is none.
-
-    Keys are unique forever, so that files left from a deleted study are not used for the next one with its name.
-    """
-    key = _key_of(storage, study_id)
-    if key is not None:
-        return key
-
-    def named() -> str:
-        key = _key_of(storage, study_id)
-        if key is None:
-            key = f"{name}#{secrets.token_hex(4)}"
-            storage.optuna.set_study_user_attr(study_id, EPISODES_ATTR, key)
-        return key
-
-    with LeaseManager(storage.leases, f"#{study_id}", others=storage.url != "memory") as leases:
-        return leases.plan(named)  # only one of several concurrent processes creates the key

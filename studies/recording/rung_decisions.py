@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from optuna.trial import Trial
@@ -56,18 +56,24 @@ class RungDecisions:
             with self._trials.unless_lost(trial):
                 self._writer.report_seeds(trial, env_steps, values[trial.number])
         judged = [trial for trial in asked if self._prunes and not self._writer.has_passed(trial.number, env_steps)]
+        actions = self._actions(judged)
         for trial in judged:
-            with self._trials.unless_lost(trial):
-                decided[trial.number] = self._action(trial)
-                if decided[trial.number] == Action.PROMOTE:
+            if actions.get(trial.number) == Action.PROMOTE:
+                with self._trials.unless_lost(trial):
                     self._writer.promoted(trial, env_steps)
-        return decided | {number: Action.STOP for number in values if self._trials.is_taken(number)}
+        return decided | actions | {number: Action.STOP for number in values if self._trials.is_taken(number)}
 
-    def _action(self, trial: Trial) -> Action:
-        """Return the decision of the pruner of a study at the last report of a trial."""
-        pruner = trial.study.pruner
-        if isinstance(pruner, SchedulerPruner):
-            action = pruner.action(trial.study, trial._get_latest_trial())
+    def _actions(self, trials: Sequence[Trial]) -> dict[int, Action]:
+        """Return the decision of the pruner on each trial at its last report, without those that were lost."""
+        if not trials:
+            return {}
+        study = trials[0].study
+        if isinstance(study.pruner, SchedulerPruner):
+            actions = study.pruner.actions(study, [trial._get_latest_trial() for trial in trials])
         else:
-            action = Action.STOP if trial.should_prune() else Action.CONTINUE
-        return Action.CONTINUE if not action.continues and self._is_baseline(trial.params) else action
+            actions = {}
+            for trial in trials:
+                with self._trials.unless_lost(trial):  # some pruners of Optuna write attributes of trials
+                    actions[trial.number] = Action.STOP if trial.should_prune() else Action.CONTINUE
+        stopped = [trial for trial in trials if not actions.get(trial.number, Action.CONTINUE).continues]
+        return actions | {trial.number: Action.CONTINUE for trial in stopped if self._is_baseline(trial.params)}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
-import os
-import tempfile
+import secrets
+import stat
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -121,7 +121,7 @@ def page_html(title: str, sections: Sequence[str], figures: Mapping[str, go.Figu
 
 
 def write_page(text: str, path: str | PathLike[str], what: str) -> Path:
-    """Write a page; an existing file is replaced atomically.
+    """Write a page; an existing file is replaced atomically, and keeps its mode.
 
     Args:
         text: The page.
@@ -135,18 +135,20 @@ def write_page(text: str, path: str | PathLike[str], what: str) -> Path:
         StudyError: If the file cannot be written.
     """
     target = Path(path).expanduser()
+    temporary = target.parent / f".{target.name}.{secrets.token_hex(4)}.tmp"
     try:
         if target.is_dir():
             raise StudyError(f"the {what}'s path {str(target)!r} is a directory: give a file, such as {what}.html.")
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+        file = temporary.open("x", encoding="utf-8")
     except OSError as error:
         raise StudyError(f"the {what} {str(target)!r} cannot be written: {error.strerror or error}.") from None
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with file:
+            if target.exists():
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
             file.write(text)
-        Path(temporary).chmod(0o644)  # mkstemp creates files that only their owner can read
-        Path(temporary).replace(target)
+        temporary.replace(target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     return target.resolve()

@@ -17,16 +17,18 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from studies.analysis.conclusion import conclusion
 from studies.analysis.listing import StudySummary, list_studies
+from studies.analysis.recommendation import pick_or_none
 from studies.errors import StudyError
 from studies.figures.figures import study_figures
 from studies.figures.importances import importances_data
-from studies.recording.opening import remove_study, rename_study
-from studies.reports.explanation import budget_text, explain, pick_or_none
+from studies.recording.opening import rename_study
+from studies.recording.study_data import remove_study
+from studies.reports.explanation import budget_text, explain
 from studies.servers.dashboard_gate import DashboardGate, without_tokens
 from studies.servers.dashboard_page import DashboardPage, PickShown
 from studies.storage.access import Access
 from studies.storage.dashboard_storage import MOST_CURVES, DashboardStorage, DelegatingStorage
-from studies.storage.read_only import ReadOnlyStorage
+from studies.storage.read_only import AttributesInMemory
 from studies.storage.storage import StudyStorage, open_storage
 from studies.study.study import load_study
 from studies.words import over_seeds_text, plural
@@ -44,6 +46,9 @@ LOOK_SECONDS = 3.0
 
 _REST = 20
 """Minimum time between two drawings of a figure, as a multiple of the time to draw it: drawing takes 5% at most."""
+
+_RETRY_SECONDS = 60.0
+"""Minimum time before figures that could not be drawn or stored are drawn again."""
 
 _SIGNED = "*Written by Finder; it is written anew when trials end. Remove this line to keep a note of your own.*"
 
@@ -123,22 +128,28 @@ class FigureKeeper:
             ended = replace(summary, n_running=0)
             if self._drawn.get(summary.name) == ended or time.monotonic() < self._rests_until.get(summary.name, 0.0):
                 continue
-            began = time.monotonic()
-            self._drawn[summary.name] = ended
             if summary.unreadable:
                 _logger.warning("%s", summary.unreadable)
-                continue
-            try:
-                study = load_study(summary.name, self._storage)
-                self._picks[study.study._study_id] = _pick_shown(study)
-                attach_figures(study)
-            except Exception:
-                # A figure that cannot be drawn or stored must not prevent using the dashboard.
-                _logger.exception("the figures of the study %r could not be attached", summary.name)
-            now = time.monotonic()
-            self._rests_until[summary.name] = now + _REST * (now - began)
-            changed.append(summary.name)
+                self._drawn[summary.name] = ended
+            elif self._draw(summary.name):
+                self._drawn[summary.name] = ended
+                changed.append(summary.name)
         return changed
+
+    def _draw(self, name: str) -> bool:
+        """Draw the figures of a study, and begin its rest; return whether they could be drawn."""
+        began, is_drawn = time.monotonic(), True
+        try:
+            study = load_study(name, self._storage)
+            self._picks[study.study._study_id] = _pick_shown(study)
+            attach_figures(study)
+        except Exception:
+            # A figure that cannot be drawn or stored must not prevent using the dashboard.
+            _logger.exception("the figures of the study %r could not be attached", name)
+            is_drawn = False
+        now = time.monotonic()
+        self._rests_until[name] = now + max(_REST * (now - began), 0.0 if is_drawn else _RETRY_SECONDS)
+        return is_drawn
 
     def pick_of(self, study_id: int) -> int | None:
         """Return the number of the recommended trial of a study, None if there is none."""
@@ -234,8 +245,7 @@ def make_dashboard(
         raise StudyError(
             "a storage in memory cannot be served: run the study with a file, such as sqlite:///finder.db."
         )
-    if storage.why_read_only:
-        storage = replace(storage, optuna=cast("BaseStorage", ReadOnlyStorage(storage.optuna)))
+    storage = _with_own_attributes(storage)
     if not 0 <= port <= 65535:
         raise StudyError(f"port is {port}: give a port from 0 to 65535.")
     # The port is bound first: an error there should not come after the time of drawing all figures.
@@ -252,6 +262,22 @@ def make_dashboard(
         server.server_close()
         raise
     return server
+
+
+def _with_own_attributes(storage: StudyStorage) -> StudyStorage:
+    """Return the storage with attributes in memory that the keeper of the figures should not write.
+
+    A read-only storage cannot be written, and a journal is only appended to: it would keep all drawings of all figures.
+    """
+    from optuna_dashboard._custom_plot_data import SYSTEM_ATTR_PLOT_DATA
+
+    if storage.why_read_only:
+        own = AttributesInMemory(storage.optuna)
+    elif storage.url.startswith("journal"):
+        own = AttributesInMemory(storage.optuna, SYSTEM_ATTR_PLOT_DATA)
+    else:
+        return storage
+    return replace(storage, optuna=cast("BaseStorage", own))
 
 
 def _application(storage: StudyStorage, keeper: FigureKeeper) -> DashboardPage:

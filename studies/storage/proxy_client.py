@@ -177,7 +177,6 @@ class _RemoteTable:
 
 
 class _RemoteEpisodes(_RemoteTable):
-    return_extremes = EpisodeTable.return_extremes
     frame = EpisodeTable.frame
 
 

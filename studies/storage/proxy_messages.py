@@ -8,16 +8,20 @@ from typing import Any
 
 from studies.database.leases import Lease
 from studies.database.records import EpisodeRecord
+from studies.statistics.bounds import ReturnExtremes
 
 PATH = "/finder.Tables/Call"
 """gRPC method of all calls."""
 
 CALLS = {
-    "episodes": ("add", "curve", "curves", "count", "delete"),
+    "episodes": ("add", "curve", "curves", "count", "return_extremes", "delete"),
     "names": ("rename",),
     "leases": ("take", "renew", "release", "held", "epochs", "delete"),
 }
 """Table -> methods that clients may call."""
+
+_TUPLES: Mapping[str, type[Any]] = {"lease": Lease, "return_extremes": ReturnExtremes}
+"""Tag -> named tuple that it marks."""
 
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 """Options of servers and channels that remove the limit on message sizes."""
@@ -27,8 +31,9 @@ def encoded(value: Any) -> Any:
     """Return a value as JSON, with tags for types that JSON lacks."""
     if isinstance(value, EpisodeRecord):
         return {"episode": list(asdict(value).values())}
-    if isinstance(value, Lease):
-        return {"lease": list(value)}
+    for tag, kind in _TUPLES.items():
+        if isinstance(value, kind):
+            return {tag: list(value)}
     if isinstance(value, Mapping):
         return {"mapping": [[encoded(key), encoded(each)] for key, each in value.items()]}
     if isinstance(value, set | frozenset):
@@ -47,8 +52,8 @@ def decoded(value: Any) -> Any:
     [(mark, content)] = value.items()
     if mark == "episode":
         return EpisodeRecord(**dict(zip(EpisodeRecord.__dataclass_fields__, content, strict=True)))
-    if mark == "lease":
-        return Lease(*content)
+    if mark in _TUPLES:
+        return _TUPLES[mark](*content)
     if mark == "set":
         return {decoded(each) for each in content}
     return {decoded(key): decoded(each) for key, each in content}

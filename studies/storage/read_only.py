@@ -1,4 +1,4 @@
-"""Read-only storages: `?mode=ro`, files of other users, read-only file systems."""
+"""Read-only storages, and attributes that are not written: `?mode=ro`, files of other users, read-only file systems."""
 
 from __future__ import annotations
 
@@ -87,32 +87,40 @@ def tables_of(engine: sa.Engine | None, place: str) -> tuple[EpisodeTable, Lease
     return episodes, leases, empty.dispose
 
 
-class ReadOnlyStorage(DelegatingStorage):
-    """Read-only Optuna storage that keeps changed study attributes in memory.
+class AttributesInMemory(DelegatingStorage):
+    """Optuna storage that keeps attributes of studies in memory when they are set, instead of writing them.
 
     Args:
         storage: The storage.
+        prefix: Prefix of the attributes that are kept in memory; others are written. Defaults to `""`: all are kept.
     """
 
-    def __init__(self, storage: BaseStorage) -> None:
+    def __init__(self, storage: BaseStorage, prefix: str = "") -> None:
         super().__init__(storage)
-        self._noted: dict[tuple[str, int], dict[str, Any]] = {}
+        self._prefix = prefix
+        self._kept: dict[tuple[str, int], dict[str, Any]] = {}
 
     def set_study_user_attr(self, study_id: int, key: str, value: Any) -> None:
-        self._noted.setdefault(("user", study_id), {})[key] = value
+        if key.startswith(self._prefix):
+            self._kept.setdefault(("user", study_id), {})[key] = value
+        else:
+            self._storage.set_study_user_attr(study_id, key, value)
 
     def set_study_system_attr(self, study_id: int, key: str, value: Any) -> None:
-        self._noted.setdefault(("system", study_id), {})[key] = value
+        if key.startswith(self._prefix):
+            self._kept.setdefault(("system", study_id), {})[key] = value
+        else:
+            self._storage.set_study_system_attr(study_id, key, value)
 
     def get_study_user_attrs(self, study_id: int) -> dict[str, Any]:
-        return {**self._storage.get_study_user_attrs(study_id), **self._noted.get(("user", study_id), {})}
+        return {**self._storage.get_study_user_attrs(study_id), **self._kept.get(("user", study_id), {})}
 
     def get_study_system_attrs(self, study_id: int) -> dict[str, Any]:
-        return {**self._storage.get_study_system_attrs(study_id), **self._noted.get(("system", study_id), {})}
+        return {**self._storage.get_study_system_attrs(study_id), **self._kept.get(("system", study_id), {})}
 
     def get_all_studies(self) -> list[FrozenStudy]:
         studies = [copy.copy(study) for study in self._storage.get_all_studies()]
         for study in studies:
-            study.user_attrs = {**study.user_attrs, **self._noted.get(("user", study._study_id), {})}
-            study.system_attrs = {**study.system_attrs, **self._noted.get(("system", study._study_id), {})}
+            study.user_attrs = {**study.user_attrs, **self._kept.get(("user", study._study_id), {})}
+            study.system_attrs = {**study.system_attrs, **self._kept.get(("system", study._study_id), {})}
         return studies

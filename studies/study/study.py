@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -13,6 +14,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.database.damage import check_trials
+from studies.database.retries import TooLongError
 from studies.errors import StudyError, nearest
 from studies.spaces.spaces import Json, decode_params
 from studies.spec.attributes import exclusion_reason, is_confirmation, objective_seeds
@@ -217,11 +219,22 @@ def reloaded(study: OpenStudy) -> OpenStudy:
 
 
 def store_spec(study: OpenStudy) -> None:
-    """Store the spec of a study in its storage."""
+    """Store the spec of a study in its storage.
+
+    Raises:
+        StudyError: If the storage cannot hold a text of its length.
+    """
     there = study.study.user_attrs
     for name, value in stored_attributes(study.spec, study.storage.label).items():
-        if there.get(name) != value:
+        if there.get(name) == value:
+            continue
+        try:
             study.study.set_user_attr(name, value)
+        except TooLongError as error:
+            raise StudyError(
+                f"the settings of the study {study.name!r} have {len(json.dumps(value)):,} characters "
+                f"(a plan of fewer trials shortens them): {error}"
+            ) from error
 
 
 @contextlib.contextmanager
@@ -258,7 +271,7 @@ def require_study(storage: StudyStorage, name: str) -> int:
 
 
 def spec_of(opened: StudyStorage, study_id: int, name: str) -> StudySpec:
-    """Return the spec of a study.
+    """Return the spec of a study, with its present name: it may have been renamed since the spec was stored.
 
     Raises:
         StudyError: If the study was not created by Finder, or its spec cannot be read.
@@ -266,4 +279,4 @@ def spec_of(opened: StudyStorage, study_id: int, name: str) -> StudySpec:
     attrs = opened.optuna.get_study_user_attrs(study_id)
     if not is_finder_study(attrs):
         raise StudyError(f"the study {name!r} was not made by Finder: look at it with optuna-dashboard.")
-    return read_spec(attrs, name)
+    return read_spec(attrs, name).model_copy(update={"name": name})

@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
+from studies.database import episodes
 from studies.database.records import EpisodeRecord
 from studies.storage.storage import StudyStorage
 
@@ -66,3 +69,13 @@ class TestEveryStorage:
         record = episode()
         storage.episodes.add("s", [(0, replace(record, episode=number)) for number in range(20_000)])
         assert storage.episodes.count("s") == 20_000
+
+    def test_portions_are_deleted_until_none_is_left(
+        self, storage: StudyStorage, episode: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(episodes, "_DELETED_ROWS", 2)
+        for n_trials in (1, 2, 3):
+            storage.episodes.add("s", [(2 * n, episode(episode=each)) for n in range(n_trials) for each in range(3)])
+            storage.episodes.add("t", [(0, episode())])
+            storage.episodes.delete("s")
+            assert (storage.episodes.count("s"), storage.episodes.count("t")) == (0, 1)

@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 from optuna.storages import InMemoryStorage
 from optuna.trial import TrialState, create_trial
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 
 from studies.coordination.lease_manager import STUDY
 from studies.coordination.owner import Owner
@@ -29,6 +29,7 @@ from studies.database.retries import (
     RetryingTable,
     RetryPolicy,
     StorageAwayError,
+    TooLongError,
     retry_seconds,
     storage_failure,
 )
@@ -144,6 +145,15 @@ class TestRetryPolicy:
         assert failure.transient
         assert storage_failure(OSError(28, "No space left on device")) == ("[Errno 28] No space left on device", True)
         assert storage_failure(ValueError("no")) is None
+
+    def test_value_that_is_too_long_is_not_reported_as_damage(self) -> None:
+        too_long = Exception(1406, "Data too long for column 'value_json' at row 1")
+        error = optuna.exceptions.StorageInternalError("the commit")
+        error.__cause__ = DataError("UPDATE study_user_attributes", {}, too_long)
+        message = r"a value is too long for the storage 'the storage' .*'value_json'.*MEDIUMTEXT"
+        for retry_policy in (policy(), RetryPolicy("the storage")):
+            with pytest.raises(TooLongError, match=message):
+                retry_policy(Flaky(1, error))
 
     @pytest.mark.parametrize(("text", "seconds"), [("", RETRY_SECONDS), ("12.5", 12.5), ("0", 0.0)])
     def test_environment_variable_sets_the_retry_limit(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import optuna
 import pytest
 from death import simulate_crash
 from optuna.trial import TrialState
@@ -591,3 +592,22 @@ def test_worker_ends_when_the_study_is_continued_with_another_pruner(storage: St
     ):
         worker.refresh()
     worker.close()
+
+
+def test_trials_are_read_once_for_all_that_are_judged_at_a_rung(
+    storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, calls = optuna.Study.get_trials, []
+
+    def counted(study: optuna.Study, *args: Any, **kwargs: Any) -> Any:
+        calls.append(study)
+        return read(study, *args, **kwargs)
+
+    spec = make_spec(n_trials=4, pruner="keep-top", pruner_kwargs={"at": 200, "keep": 1})
+    with Recorder(open_study(spec, storage)) as recorder:
+        numbers = [number_of(recorder) for _ in range(4)]
+        monkeypatch.setattr(optuna.Study, "get_trials", counted)
+        assert recorder.rung(200, {number: {0: float(number)} for number in numbers}) == {0, 1, 2}
+        assert len(calls) == 1
+        assert recorder.rung(300, {3: {0: 5.0}}) == set()
+        assert len(calls) == 1, "nothing is judged there"

@@ -103,6 +103,27 @@ def test_dashboard_has_the_figures_of_finder_studies(served: str) -> None:
     assert "<html" in get(f"{served}/dashboard")
 
 
+@pytest.mark.parametrize("storage_url", ["journal"], indirect=True)
+def test_figures_are_not_written_to_a_journal_but_notes_are(
+    storage: StudyStorage, make_spec: Make, tmp_path: Path
+) -> None:
+    """A journal keeps everything that was ever written to it."""
+    study_id = fill(storage, make_spec()).study._study_id
+    with make_dashboard(storage, port=0) as server, serving(server) as address:
+        detail = get(f"{address}/api/studies/{study_id}")
+        assert [figure["id"] for figure in detail["plotly_graph_objects"]] == IDS
+        request = urllib.request.Request(
+            f"{address}/api/studies/{study_id}/note",
+            data=json.dumps({"body": "mine", "version": detail["note"]["version"] + 1}).encode(),
+            headers={"Content-Type": "application/json"},
+            method="PUT",
+        )
+        urllib.request.urlopen(request, timeout=120).close()
+    assert "plot_data" not in (tmp_path / "finder.log").read_text()
+    with load_study("a study", storage.url) as study:
+        assert get_note(study.study) == "mine"
+
+
 def figures_of(served: str, study: str) -> list[str]:
     ids = {each["study_name"]: each["study_id"] for each in get(f"{served}/api/studies")["study_summaries"]}
     return [figure["id"] for figure in get(f"{served}/api/studies/{ids[study]}")["plotly_graph_objects"]]
@@ -154,6 +175,27 @@ class TestKeeper:
         keeper.update()
         fill(storage, make_spec(n_trials=6))
         assert keeper.update() == []  # less than 20 times the drawing time has passed
+
+    def test_figures_that_could_not_be_drawn_are_drawn_later(
+        self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(_study: OpenStudy) -> None:
+            raise RuntimeError("no figure today")
+
+        monkeypatch.setattr("studies.servers.dashboard._REST", 0)
+        fill(storage, make_spec())
+        keeper = FigureKeeper(storage)
+        with monkeypatch.context() as patched:
+            patched.setattr("studies.servers.dashboard.attach_figures", broken)
+            assert keeper.update() == []
+        assert keeper.update() == []  # there is a rest after a failure too
+        keeper = FigureKeeper(storage)
+        monkeypatch.setattr("studies.servers.dashboard._RETRY_SECONDS", 0)
+        with monkeypatch.context() as patched:
+            patched.setattr("studies.servers.dashboard.attach_figures", broken)
+            assert keeper.update() == []
+        assert keeper.update() == ["a study"]
+        assert keeper.update() == []
 
 
 class TestNote:

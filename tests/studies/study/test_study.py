@@ -16,7 +16,7 @@ from studies.analysis.listing import list_studies
 from studies.coordination.lease_manager import STUDY
 from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
-from studies.recording.opening import open_study
+from studies.recording.opening import join_study, open_study, rename_study
 from studies.recording.recorder import Recorder
 from studies.spec.attributes import is_interrupted
 from studies.spec.spec import StudySpec
@@ -322,6 +322,25 @@ def test_renamed_study_keeps_its_episodes(
     assert storage.episodes.curve(loaded.episodes_key, 0) == [episode()]
 
 
+def test_spec_of_a_renamed_study_has_its_present_name(storage: StudyStorage, make_spec: Make) -> None:
+    with open_study(make_spec(), storage) as study:
+        assert rename_study(storage, study.study._study_id, "renamed")
+    assert load_study("renamed", storage).spec.name == "renamed"
+    with join_study("renamed", storage) as joined:
+        assert joined.spec.name == "renamed"
+    with pytest.raises(StudyError, match=r"the study 'renamed' was made with seeds .*--study-name renamed-2"):
+        open_study(make_spec(name="renamed", seeds=(5,)), storage)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("storage_url", ["mysql"], indirect=True)
+def test_spec_that_is_too_long_for_mysql_raises_with_the_reason(storage: StudyStorage, make_spec: Make) -> None:
+    rows = [{"learning_rate": 1e-6 * (number + 1)} for number in range(3_000)]
+    with pytest.raises(StudyError, match=r"study 'a study' have [\d,]+ characters.*too long.*MEDIUMTEXT"):
+        open_study(make_spec(params={}, trials=rows), storage)
+    assert len(open_study(make_spec(params={}, trials=rows[:10]), storage).spec.trials) == 10
+
+
 def test_password_is_not_stored_in_the_study(make_spec: Make) -> None:
     with open_storage("memory") as storage:
         storage.label = "postgresql://user:***@host/db"
@@ -347,3 +366,10 @@ class TestStudyLease:
         open_study(make_spec(), storage)
         with pytest.raises(StudyError, match="for reading only"):
             Recorder(load_study("a study", storage))
+
+
+def test_range_tests_have_no_best_value(storage: StudyStorage, make_spec: Make) -> None:
+    with Recorder(open_study(make_spec(kind="range-test", params={}, n_trials=1), storage)) as recorder:
+        recorder.completed(recorder.ask().number, 1.5)  # type: ignore[union-attr]
+    (summary,) = list_studies(storage)
+    assert (summary.n_complete, summary.best_value) == (1, None)  # its value is the mean of its curve
