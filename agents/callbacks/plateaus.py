@@ -101,16 +101,16 @@ class ReduceOnPlateau(PlateauDetector):
         factor: Factor of the learning rates, between 0 and 1. Defaults to 0.9.
         patience: Number of checks without improvement. Defaults to 10.
         min_learning_rate: Lower bound of the learning rates. Defaults to 0.
-        **looks: See `PlateauDetector`.
+        **checks: See `PlateauDetector`.
 
     Raises:
         ConfigurationError: A bad value; when training begins, an optimizer whose learning rate follows a schedule.
     """
 
     def __init__(
-        self, factor: float = 0.9, patience: int = 10, *, min_learning_rate: float = 0.0, **looks: Any
+        self, factor: float = 0.9, patience: int = 10, *, min_learning_rate: float = 0.0, **checks: Any
     ) -> None:
-        super().__init__(patience, **looks)
+        super().__init__(patience, **checks)
         if not 0.0 < factor < 1.0:
             raise ConfigurationError(f"factor must be between 0 and 1, got {factor}.")
         check_at_least(0, min_learning_rate=min_learning_rate)
@@ -136,7 +136,7 @@ class EarlyStopping(PlateauDetector):
 
     Args:
         patience: Number of checks without improvement, >= 1. Defaults to 3.
-        **looks: See `PlateauDetector`.
+        **checks: See `PlateauDetector`.
 
     Raises:
         ConfigurationError: A bad value.
@@ -144,12 +144,12 @@ class EarlyStopping(PlateauDetector):
 
     state_name = "EarlyStop"  # as checkpoints of earlier versions name it
 
-    def __init__(self, patience: int = 3, **looks: Any) -> None:
-        super().__init__(patience, **looks)
+    def __init__(self, patience: int = 3, **checks: Any) -> None:
+        super().__init__(patience, **checks)
 
     def on_plateau(self, trainer: Trainer) -> None:
-        looks = f"{self.patience} look{'' if self.patience == 1 else 's'}"
-        trainer.stop(f"no better than a mean return of {self.best:g} for {looks} (judged by {self.judged_by})")
+        checks = "1 check" if self.patience == 1 else f"{self.patience} checks"
+        trainer.stop(f"no better than a mean return of {self.best:g} for {checks} (judged by {self.judged_by})")
 
 
 EarlyStop = EarlyStopping

@@ -1,6 +1,6 @@
 """Collection: stepping environments with an agent, in this process or in several (`Pool`).
 
-Rewards of episodes are summed in this room only.
+The returns of episodes are summed here; those of each of several agents, by their environment (`JointEnv`).
 """
 
 from agents.collection.pool import Pool

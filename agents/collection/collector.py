@@ -1,4 +1,4 @@
-"""The collector: it steps the environments; returns of episodes are summed here only."""
+"""The collector: it steps the environments, and sums the returns of episodes."""
 
 from __future__ import annotations
 

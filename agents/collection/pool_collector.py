@@ -232,14 +232,10 @@ class PoolCollector:
         """
         try:
             yield
-        except HungError:
-            self._engine.close()
-            raise
-        except Exception:
-            raise
-        except BaseException:
-            self.close()
-            self._deaths = [0] * len(self._tasks)
+        except BaseException as error:
+            if isinstance(error, HungError) or not isinstance(error, Exception):  # others are answers of processes
+                self.close()
+                self._deaths = [0] * len(self._tasks)
             raise
 
     def _answer(self, index: int, question: _Question) -> Any:

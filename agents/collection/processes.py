@@ -74,7 +74,7 @@ class ProcessEngine(Engine):
                 raise EOFError
             raised, answer = cloudpickle.loads(pipe.recv_bytes())
         except (EOFError, OSError):
-            process.join(_SECONDS_TO_END)
+            _end(process, _SECONDS_TO_END)
             raise ProcessEnded(f"exit code {process.exitcode}") from None
         if raised:
             raise answer
@@ -85,7 +85,12 @@ class ProcessEngine(Engine):
             pipe.close()  # the processes end when their pipe is closed
         until = time.monotonic() + _SECONDS_TO_END
         for process in self._processes.values():
-            process.join(max(0.0, until - time.monotonic()))
-            if process.is_alive():
-                process.kill()
-                process.join()
+            _end(process, max(0.0, until - time.monotonic()))
+
+
+def _end(process: Any, seconds: float) -> None:
+    """Wait for the end of a process, and kill it if it takes longer."""
+    process.join(seconds)
+    if process.is_alive():
+        process.kill()
+        process.join()

@@ -39,7 +39,7 @@ class Task:
         state: State of the agent.
         environment: The environment to make.
         seed: Seed of the run.
-        spaces: The agent's observation and action space.
+        interface: The converter between environment and agent, which has its spaces.
         life: Number of earlier processes with this index.
         calls: Earlier calls of environments' methods, with arguments; the newest call of each method.
     """

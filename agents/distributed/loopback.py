@@ -7,7 +7,6 @@ import functools
 import json
 import logging
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.errors import ConfigurationError
+from agents.processes.orphans import leave_signals_to_parent
 
 log = logging.getLogger(__name__)
 
@@ -123,9 +123,9 @@ def make_strategy(make: Callable[[], Any]) -> Any:
 def exit_with_parent(read: Callable[[], object]) -> None:
     """Start a thread that ends this process when `read`, which reads standard input to its end, returns.
 
-    The process also ignores Ctrl-C, which its parent process handles.
+    The process also leaves the signals of a terminal to its parent process.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    leave_signals_to_parent()
 
     def watch() -> None:
         read()

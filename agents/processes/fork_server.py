@@ -17,8 +17,8 @@ from multiprocess import forkserver, resource_tracker
 def prepare_processes(module: str) -> Any:
     """Start the fork server, which imports TensorFlow in the background.
 
-    A terminal sends Ctrl-C to every process of a program. The fork server and its children are started with SIGINT
-    blocked, because the parent handles the signal and ends all of them.
+    A terminal sends SIGINT (Ctrl-C) and SIGHUP (it was closed) to every process of a program. The fork server and its
+    children are started with both signals blocked, because the parent handles them and ends all of these processes.
 
     Args:
         module: Module that the server imports. Ignored where the server already runs: each process has one server.
@@ -28,9 +28,10 @@ def prepare_processes(module: str) -> Any:
     """
     context = multiprocess.get_context("forkserver")
     context.set_forkserver_preload([module])
-    resource_tracker.ensure_running()  # first, because starting the tracker unblocks the signal
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:
+        resource_tracker.ensure_running()  # ignores SIGINT, and unblocks it here
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         with without_main_module():
             forkserver.ensure_running()
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class HungError(TimeoutError):
+class HungError(RuntimeError):
     """A step of the environments or an update did not return in time."""
 
 

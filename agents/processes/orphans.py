@@ -11,13 +11,15 @@ import multiprocess
 
 
 def leave_signals_to_parent() -> None:
-    """Ignore SIGINT and SIGHUP, which a terminal sends to every process of a program.
+    """Ignore SIGINT and SIGHUP, which a terminal sends to every process of a program; SIGTERM ends this process.
 
-    The parent process handles both signals, saves its results and ends this process. A parent that exits without
-    closing its children sends them SIGTERM, which is not ignored.
+    The parent process handles the signals of the terminal, saves its results and ends this process. A parent that exits
+    without closing its children sends them SIGTERM. Forked children inherit its handler of that signal, which would not
+    run while compiled code hangs.
     """
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def end_with_parent(processes: Any = multiprocess) -> None:

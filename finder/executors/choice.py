@@ -13,7 +13,7 @@ from agents.errors import ConfigurationError, NotMappableError, check_at_least, 
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor
 from finder.executors.population_based import population_based_executor
-from finder.executors.preparation import n_steps_of, n_trials_of
+from finder.executors.preparation import n_steps_of
 from studies.spec.scheduler_names import is_population_based, learns_from_results
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone:
         memory = None if spec.trial_memory_gb is None else int(spec.trial_memory_gb * 1e9)
         return RayExecutor(spec.n_jobs, cpus=spec.trial_cpus or 1.0, memory=memory)
     if not strategy.is_none:
-        n_jobs = spec.n_jobs or max(1, min(cores() // strategy.replicas, n_trials_of(spec)))
+        n_jobs = spec.n_jobs or _n_jobs_that_fit(min(cores() // strategy.replicas, spec.n_trials))
         executor = make_executor("process", n_jobs)
         executor.notes = [f"each run learns with the strategy {strategy}, so its trials have processes of their own"]
         return executor
@@ -125,11 +125,12 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone:
     for label, refusal in refusals.items():
         where = "seeds and trials one after another" if name == "population" else "a process a trial"
         notes.append(f"{label} cannot be trained in a population ({where} instead): {refusal}")
+    n_bytes = max(member.n_bytes for member in members.values())
     if name == "process" or (name == "auto" and refusals):
-        executor = make_executor("process", spec.n_jobs or min(cores(), n_trials_of(spec)))
+        executor = make_executor("process", spec.n_jobs or _n_jobs_that_fit(min(cores(), spec.n_trials), n_bytes))
     else:
-        n_jobs = spec.n_jobs or _default_n_jobs(spec, max(member.seconds for member in members.values()))
-        population, note = _population_that_fits(spec, max(member.n_bytes for member in members.values()), n_jobs)
+        n_jobs = spec.n_jobs or _default_n_jobs(spec, max(member.seconds for member in members.values()), n_bytes)
+        population, note = _population_that_fits(spec, n_bytes, n_jobs)
         notes += [note] if note else []
         adaptive = not spec.plan() and learns_from_results(spec.sampler)
         at_once = max(TRIALS_AT_ONCE, n_jobs) if adaptive else None
@@ -161,10 +162,18 @@ def _probe_member(agent: AgentSpec) -> _Member:
         return _Member()
 
 
-def _default_n_jobs(spec: StudySpec, seconds_per_step: float) -> int:
+def _default_n_jobs(spec: StudySpec, seconds_per_step: float, n_bytes: int) -> int:
     """Return the number of processes that pays: each imports TensorFlow and compiles, so little work needs one."""
-    n_steps, most = n_steps_of(spec), min(cores(), n_trials_of(spec))
-    return most if n_steps is None else max(1, min(most, int(n_steps * seconds_per_step / WORTH_SECONDS)))
+    n_steps, most = n_steps_of(spec), min(cores(), spec.n_trials)
+    worth = most if n_steps is None else min(most, int(n_steps * seconds_per_step / WORTH_SECONDS))
+    return _n_jobs_that_fit(worth, n_bytes)
+
+
+def _n_jobs_that_fit(n_jobs: int, n_bytes: int = 0) -> int:
+    """Return for how many processes, of `n_jobs`, there is memory with a run of `n_bytes` in each; at least 1."""
+    free = free_memory()
+    fits = n_jobs if free is None else int(SHARE_OF_MEMORY * free / (PROCESS_BYTES + n_bytes))
+    return max(1, min(n_jobs, fits))
 
 
 def _population_that_fits(spec: StudySpec, n_bytes: int, n_jobs: int) -> tuple[int, str]:
@@ -173,7 +182,7 @@ def _population_that_fits(spec: StudySpec, n_bytes: int, n_jobs: int) -> tuple[i
     free = free_memory()
     if free is None or not n_bytes:
         return wanted, ""
-    room = SHARE_OF_MEMORY * free / n_jobs - PROCESS_BYTES
+    room = SHARE_OF_MEMORY * free / n_jobs - (PROCESS_BYTES if n_jobs > 1 else 0.0)  # this process is there already
     fits = max(1, math.floor(room / n_bytes))
     if fits >= wanted:
         return wanted, ""

@@ -14,11 +14,16 @@ from typing import Any
 from multiprocess.managers import BaseManager
 
 from studies.database.records import EpisodeRecord
+from studies.errors import StudyError
 
 Event = tuple[str, int, Any]
 
 Values = dict[tuple[int, int], float]
 """Seed and index of an episode -> value."""
+
+
+class BrokerEndedError(StudyError):
+    """The process of the message broker has ended, so that a study cannot continue in its worker processes."""
 
 
 class MessageBroker:
@@ -63,11 +68,6 @@ class MessageBroker:
             self._changed.wait_for(lambda: worker in self._answers)
             return self._answers.pop(worker)
 
-    def finish(self, worker: int, number: int, outcome: Any) -> None:
-        """Add the outcome of a trial."""
-        with self._changed:
-            self._events.append(("ended", worker, (number, outcome)))
-
     # Called by the parent -------------------------------------------------------------------------------------
 
     def send_batch(self, worker: int, batch: Any) -> None:
@@ -99,8 +99,7 @@ class MessageBroker:
         """Return the `rewards` and `losses` of every trial by its number.
 
         Each episode has one of both: its return, and the loss of the newest update at its end, NaN before the first
-            update.
-        The lists are ordered by seed and within a seed by the end of the episodes.
+        update. The lists are ordered by seed and within a seed by the end of the episodes.
         """
         with self._changed:
             by_name = {"rewards": self._rewards, "losses": self._losses}
@@ -131,5 +130,5 @@ class BrokerManager(BaseManager):
 BrokerManager.register(
     "MessageBroker",
     MessageBroker,
-    exposed=("receive_batch", "post", "await_reply", "finish", "send_batch", "drain_events", "reply", "stop", "values"),
+    exposed=("receive_batch", "post", "await_reply", "send_batch", "drain_events", "reply", "stop", "values"),
 )

@@ -24,7 +24,7 @@ def probably_uses_processes(spec: StudySpec) -> bool:
     """Return whether worker processes will probably run a study, before the speed of its agents is known."""
     return are_processes_likely(
         executor=spec.executor, pruner=spec.pruner, strategy=spec.strategy, n_jobs=spec.n_jobs,
-        n_trials=n_trials_of(spec), n_steps=n_steps_of(spec),
+        n_trials=spec.n_trials, n_steps=n_steps_of(spec),
     )  # fmt: skip
 
 
@@ -56,11 +56,6 @@ def prepare_workers() -> None:
     prepare_processes(CHILD)
 
 
-def n_trials_of(spec: StudySpec) -> int:
-    """Return the number of trials of a study, confirmations left out."""
-    return len(spec.plan()) or spec.n_trials
-
-
 def n_steps_of(spec: StudySpec) -> int | None:
     """Return the environment steps of all runs, None where the budget is in episodes."""
-    return None if spec.env_steps is None else spec.env_steps * len(spec.seeds) * n_trials_of(spec)
+    return None if spec.env_steps is None else spec.env_steps * len(spec.seeds) * spec.n_trials

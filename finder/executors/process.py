@@ -24,7 +24,8 @@ from finder.executors.batches import Batching
 from finder.executors.executor import Executor, NextTrial, StudyListener
 from finder.executors.message_broker import BrokerManager, MessageBroker
 from finder.executors.preparation import CHILD
-from finder.executors.worker_pool import TrialDispatcher, WorkerProcess
+from finder.executors.worker_contract import WorkerProcess
+from finder.executors.worker_pool import TrialDispatcher
 
 POLL_SECONDS = 0.05
 

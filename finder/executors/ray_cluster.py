@@ -22,7 +22,8 @@ from agents.shared_objects.ray_connection import connected_ray, first_line, on_t
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor, NextTrial, StudyListener
 from finder.executors.message_broker import MessageBroker
-from finder.executors.worker_pool import TrialDispatcher, WorkerProcess
+from finder.executors.worker_contract import WorkerProcess
+from finder.executors.worker_pool import TrialDispatcher
 
 POLL_SECONDS = 0.1
 

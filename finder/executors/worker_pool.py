@@ -8,17 +8,18 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from agents.contract.pickling import pickled
 from agents.processes.interrupts import defer_interrupts
 from finder.executors.batches import Batching
 from finder.executors.divided_trials import DividedTrials
 from finder.executors.executor import NextTrial, StudyListener
-from finder.executors.message_broker import Event, MessageBroker
+from finder.executors.message_broker import BrokerEndedError, Event
+from finder.executors.worker_contract import WorkerPool, WorkerProcess
 from finder.trials.execution import with_executor
 from finder.trials.speed import KEPT_STRUCTURES
 from finder.trials.trial import INTERRUPTED, Outcome, TrialSpec
@@ -27,7 +28,7 @@ from studies.spec.attributes import FailureKind
 log = logging.getLogger(__name__)
 
 STOP_SECONDS = 10.0
-"""Seconds that a process may take to stop before it is killed."""
+"""Seconds without an event after which a process that has to stop is killed."""
 
 HANGS = 1.75
 """Multiple of `hang_seconds` after which a silent process is killed.
@@ -43,39 +44,6 @@ STOPPED_SECONDS = 5.0
 
 MAX_CRASHES = 3
 """Number of processes that may die under a trial before the trial has failed; until then another one resumes it."""
-
-
-class WorkerProcess(Protocol):
-    """A process of a worker pool."""
-
-    @property
-    def cause(self) -> str:
-        """Why the process has ended, as the end of a sentence."""
-
-    def is_alive(self) -> bool:
-        """Return whether the process is running."""
-
-    def kill(self) -> None:
-        """Kill the process."""
-
-    def join(self, seconds: float | None = None) -> None:
-        """Wait until the process has ended, for at most so many seconds."""
-
-
-class WorkerPool(Protocol):
-    """Starts processes that run `finder.executors.worker_process.main`.
-
-    Attributes:
-        broker: The message broker between the processes and this one.
-    """
-
-    broker: MessageBroker
-
-    def start(self, number: int) -> WorkerProcess:
-        """Start a process."""
-
-    def wait(self, processes: Sequence[WorkerProcess]) -> None:
-        """Wait for a short time, or until a process has sent an event or has ended."""
 
 
 @dataclass
@@ -151,7 +119,7 @@ class TrialDispatcher:
             listener: Receives all events.
 
         Raises:
-            ConnectionError: The process of the message broker has ended.
+            BrokerEndedError: The process of the message broker has ended.
         """
         self.next_trial, self.listener = next_trial, listener
         self.exhausted, self.checked = False, time.monotonic()
@@ -178,7 +146,7 @@ class TrialDispatcher:
             self._stop_all()
             if self._broker_answers():
                 raise
-            raise ConnectionError(
+            raise BrokerEndedError(
                 "The process of the message broker has ended (killed, perhaps for lack of memory). All trials that had "
                 "ended are recorded: start the study again to continue."
             ) from error
@@ -225,9 +193,7 @@ class TrialDispatcher:
             try:
                 self._end_idle(list(self.workers))
             except (OSError, EOFError):  # the broker has ended: they cannot be told
-                for worker in self.workers.values():
-                    worker.process.kill()
-                self.workers = {}
+                self._kill_all()
 
     def _end_idle(self, numbers: list[int]) -> None:
         """End idle workers."""
@@ -370,30 +336,57 @@ class TrialDispatcher:
 
     def _stop_all(self) -> None:
         """Stop every worker, then kill those that do not stop, and end every trial as interrupted."""
-        deadline = time.monotonic() + STOP_SECONDS
-        processes = [worker.process for worker in self.workers.values()]
         try:
-            for number in self.workers:
-                self.broker.stop(number, INTERRUPTED)
-                self.broker.send_batch(number, None)
-        except (OSError, EOFError):
-            deadline = time.monotonic()  # the broker has ended, so workers do not receive the request
-        for process in processes:
-            process.join(max(0.0, deadline - time.monotonic()))
-            if process.is_alive():
-                process.kill()
-                process.join()
-        with suppress(OSError, EOFError):
-            self._forward_events()
-        for number, worker in list(self.workers.items()):
-            for trial in sorted(worker.running):
-                self._end(number, trial, Outcome(state="interrupted", reason=INTERRUPTED))
-        for waiting in [trial for batch in self.unassigned for trial in batch]:
-            self._report_end(waiting.number, Outcome(state="interrupted", reason=INTERRUPTED))
-        self.workers, self.unassigned = {}, deque()
+            with suppress(OSError, EOFError):  # the broker has ended, so workers do not receive the request
+                for number in self.workers:
+                    self.broker.stop(number, INTERRUPTED)
+                    self.broker.send_batch(number, None)
+                self._await_ends()
+            _kill_processes(worker.process for worker in self.workers.values())
+            with suppress(OSError, EOFError):
+                self._forward_events()
+            for number, worker in list(self.workers.items()):
+                for trial in sorted(worker.running):
+                    self._end(number, trial, Outcome(state="interrupted", reason=INTERRUPTED))
+            for waiting in [trial for batch in self.unassigned for trial in batch]:
+                self._report_end(waiting.number, Outcome(state="interrupted", reason=INTERRUPTED))
+        finally:  # also after a second Ctrl-C, which does not wait
+            self._kill_all()
+            self.unassigned = deque()
+
+    def _await_ends(self) -> None:
+        """Wait until workers have ended. A worker that sends events is still in its step, or writes its checkpoint."""
+        heard = dict.fromkeys(self.workers, time.monotonic())
+        is_reported, limit = False, time.monotonic() + STOP_SECONDS
+        while left := [
+            worker.process
+            for number, worker in self.workers.items()
+            if worker.process.is_alive() and time.monotonic() - heard[number] < STOP_SECONDS
+        ]:
+            if time.monotonic() > limit and not is_reported:
+                log.warning("Processes have not ended their steps yet: a second Ctrl-C ends them at once.")
+                is_reported = True
+            self.pool.wait(left)
+            for event in self.broker.drain_events():
+                self.events.append(event)
+                heard[event[1]] = time.monotonic()
+
+    def _kill_all(self) -> None:
+        """Kill and forget all workers."""
+        _kill_processes(worker.process for worker in self.workers.values())
+        self.workers = {}
 
     def _broker_answers(self) -> bool:
         with suppress(OSError, EOFError):
             self.broker.values()
             return True
         return False
+
+
+def _kill_processes(processes: Iterable[WorkerProcess]) -> None:
+    """Kill those processes that are running."""
+    running = [process for process in processes if process.is_alive()]
+    for process in running:
+        process.kill()
+    for process in running:
+        process.join()

@@ -52,7 +52,7 @@ def _unpack(worker: int, broker: Any, payloads: Mapping[int, bytes]) -> list[Tri
         except Exception as error:  # noqa: BLE001 - importing a module of the user may raise anything
             reason = f"It cannot be unpacked in its process: {type(error).__name__}: {error}"
             outcome = Outcome(state="failed", reason=reason, traceback=traceback.format_exc())
-            broker.finish(worker, number, outcome)
+            broker.post("ended", worker, (number, outcome))
     return trials
 
 
@@ -91,5 +91,5 @@ class _BrokerListener:
         self._wakeup.send_bytes(b".")
 
     def ended(self, number: int, outcome: Outcome) -> None:
-        self._broker.finish(self._worker, number, outcome)
+        self._broker.post("ended", self._worker, (number, outcome))
         self._wakeup.send_bytes(b".")

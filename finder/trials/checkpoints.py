@@ -13,18 +13,16 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agents.checkpoints.training_state import SECTIONS, sections_of, sections_of_before, state_of
-from agents.processes.interrupts import defer_interrupts
 from agents.state_files import state_file
 from agents.state_files.state_file import SUFFIX, write_with_environments
 from agents.training.trainer import Trainer
 from agents.trust.loading import name_of
 from agents.trust.signatures import KEY_VARIABLE, TRUST_VARIABLE, trusts_all
-from finder.trials.trial import BudgetSpent
 
 if TYPE_CHECKING:
     from finder.trials.groups import Group
@@ -40,6 +38,9 @@ _HINT = "Use a pruner that stops trials instead of pausing them, such as success
 
 _FORMAT = 2
 _FORMATS = (1, _FORMAT)
+
+_PASSING = (MemoryError, OSError, ImportError)
+"""Errors of loading a checkpoint that are due to the state of the machine, and not to the file."""
 
 
 class CannotPauseError(RuntimeError):
@@ -86,6 +87,8 @@ class Checkpoints:
         self._written = time.monotonic()
         self._cost = 0.0
         self._steps: dict[Path, int] = {}
+        self._left_out: set[Path] = set()
+        self._protected: list[SavedGroup] = []
 
     @property
     def due(self) -> bool:
@@ -110,8 +113,11 @@ class Checkpoints:
     def _save_group(self, group: Group) -> None:
         # The name depends on the runs and on the epochs of their trials: runs that resumed from one file in two
         # processes are written to two files, and a process that was paused does not replace a file of its successor.
-        path = self._folder / _name([group.keys[member] for member in group.runs], _epochs(group))
+        keys = [group.keys[member] for member in group.runs]
+        path = self._folder / _name(keys, _epochs(group))
         if group.error is not None or not group.can_checkpoint or self._steps.get(path) == group.trainer.env_steps:
+            return
+        if self._is_protected(keys, group.trainer.env_steps):
             return
         try:
             write_with_environments(lambda environments: _write(path, group, environments=environments))
@@ -121,8 +127,25 @@ class Checkpoints:
             log.warning("Checkpoints of trials cannot be written: %s: %s", type(error).__name__, error)
         else:
             if path not in self._steps:
-                self._remove_older([group.keys[member] for member in group.runs], _epochs(group))
+                self._remove_older(keys, _epochs(group))
         self._steps[path] = group.trainer.env_steps
+
+    def leave_out(self, found: SavedGroup, error: Exception) -> None:
+        """Do not use a checkpoint again that could not be loaded; the file stays.
+
+        If a later process may be able to load it (`_PASSING`), the runs that restart are not saved before they have
+        made as many environment steps: their first checkpoint would be used in its place.
+        """
+        self._left_out.add(found.path)
+        if isinstance(error, _PASSING):
+            self._protected.append(found)
+
+    def _is_protected(self, keys: Collection[Key], env_steps: int) -> bool:
+        """Return whether there is a checkpoint of these runs that may be loaded later, after more steps."""
+        return any(
+            found.env_steps > env_steps and set(found.runs).intersection(keys) and found.path.exists()
+            for found in self._protected
+        )
 
     def save_paused(self, group: Group, members: Collection[int]) -> None:
         """Write the state of members that are paused, to a file of their own; call it before they leave the group.
@@ -161,7 +184,7 @@ class Checkpoints:
         identities = {trial.number: identity(trial) for trial in trials}
         newest: dict[Key, SavedGroup] = {}
         for found in list_saved(self._folder):
-            if not _may_be_loaded(found.path):
+            if found.path in self._left_out or not _may_be_loaded(found.path):
                 continue
             for key in set(wanted).intersection(found.runs):
                 same = found.identities.get(str(key[0])) == identities[key[0]]
@@ -293,34 +316,6 @@ def _read_saved(path: Path) -> SavedGroup | None:
 
 def _epochs(group: Group) -> dict[str, int]:
     return {str(trial.spec.number): trial.spec.epoch for trial in group.trials}
-
-
-class StepInterrupts:
-    """Interrupts of a training whose states are saved: they wait for the end of a step, whose state is whole."""
-
-    def __init__(self) -> None:
-        self.waiting: BudgetSpent | None = None
-        """The end of the budget of the whole search, which waits for the end of a step."""
-
-    @contextlib.contextmanager
-    def after(self, saves: bool) -> Iterator[None]:
-        """Let Ctrl-C wait for the end of the block, if its state is saved; a second one does not wait."""
-        with defer_interrupts() if saves else contextlib.nullcontext():
-            yield
-        self.raise_waiting()
-
-    def delayed(self, call: Callable[[], str | None]) -> str | None:
-        """Return the result of a call during a step; if it says that the budget is spent, the step is ended first."""
-        try:
-            return call()
-        except BudgetSpent as spent:
-            self.waiting = spent
-            return None
-
-    def raise_waiting(self) -> None:
-        """Raise what waits, if anything does."""
-        if self.waiting is not None:
-            raise self.waiting
 
 
 def _name(keys: Sequence[Key], epochs: Mapping[str, int], what: str = "") -> str:

@@ -18,13 +18,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from agents.trust.allowed_modules import restricted
-from finder.trials.checkpoints import CannotPauseError, Checkpoints, SavedGroup, StepInterrupts, load, remove
+from finder.trials.checkpoints import CannotPauseError, Checkpoints, SavedGroup, load
 from finder.trials.exchange import exchange
 from finder.trials.execution import KEY as EXECUTION
 from finder.trials.execution import execution_of
 from finder.trials.failures import failure_of
 from finder.trials.groups import Group, TemplateCache, group_by_structure, make_groups, restore_group, single_run_groups
 from finder.trials.runs import SeededTrial, TrialRun
+from finder.trials.step_interrupts import StepInterrupts
 from finder.trials.trial import INTERRUPTED, PAUSED, Outcome, State, TrialSpec, configuration_of
 from studies.database.records import EpisodeRecord
 from studies.population_based.exchange import Perturbation
@@ -112,11 +113,12 @@ class _Cohort:
                 if not self._running():
                     break
                 self._advance(mark)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Exception) as error:
             if self._checkpoints is not None:
                 self._checkpoints.save(self._groups)  # without those in the middle of a step
-            for number, _ in self._running():
-                self._end_stopped(number, INTERRUPTED, None, None)
+            if isinstance(error, KeyboardInterrupt):  # after an error of the listener nothing can be reported
+                for number, _ in self._running():
+                    self._end_stopped(number, INTERRUPTED, None, None)
             raise
         finally:
             for group in self._groups:
@@ -130,10 +132,8 @@ class _Cohort:
             if trials[0].spec.exchanges and len(runs) < len(left):
                 log.warning("The checkpoint %s lacks members of the population, which restarts.", found.path)
                 break
-            if self._restore(found, runs):
+            if self._restore(found, runs):  # or else an older checkpoint may be usable
                 left = [run for run in left if run not in runs]
-            else:
-                remove(found.path)  # an older checkpoint may be usable
         if left:
             self._begin(left)
 
@@ -172,6 +172,8 @@ class _Cohort:
                 trial.remove_run(seed)
             if group is not None:
                 group.close(self._templates)
+            assert self._checkpoints is not None
+            self._checkpoints.leave_out(found, error)
             return False
         self._groups.append(group)
         return True
@@ -196,7 +198,7 @@ class _Cohort:
         while groups:
             group = groups.popleft()
             saves = self._checkpoints is not None and group.can_checkpoint
-            group.alive = (lambda: self._interrupts.delayed(self._heartbeat)) if saves else self._heartbeat
+            group.alive = lambda: self._interrupts.delayed(self._heartbeat)
             group.alive_meanwhile = self._listener.alive
             group.hangs = self._hangs
             before, began = group.trainer.env_steps, time.perf_counter()

@@ -282,7 +282,8 @@ class Group(Callback):
         if time.monotonic() - self._last_heartbeat <= self._alive_seconds:
             return None
         self._last_heartbeat = time.monotonic()
-        return self.alive()
+        with self._watchdog.suspended():  # a storage that does not answer is no hang of the trial
+            return self.alive()
 
     def _heartbeat_meanwhile(self) -> None:
         """Send a heartbeat from the thread of the watchdog, while this thread may be compiling."""

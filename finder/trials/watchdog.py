@@ -14,8 +14,6 @@ from agents.processes.hanging import HungError, under_way
 from agents.training.records import Evaluation
 from agents.training.trainer import Trainer
 
-__all__ = ["COMPILING_SECONDS", "HungError", "Watchdog", "WatchdogCallback"]
-
 COMPILING_SECONDS = 120.0
 """Least time limit of the first update, which compiles code."""
 
@@ -24,6 +22,9 @@ _TICKS = 30
 
 _FEWEST = 2
 """Fewest ticks for the environments of a member after those of another member have hung in the same step."""
+
+LISTEN_SECONDS = 2.0
+"""Most seconds between two checks, and between two calls of `alive`, by the second thread."""
 
 
 class Watchdog:
@@ -52,7 +53,7 @@ class Watchdog:
         self._seconds = seconds
         self._left = self._limit = _TICKS
         self._seen = 0
-        self._beat_seen = self._active = False
+        self._beat_seen = self._active = self._suspended = False
         self._closed = threading.Event()
         self._listener: threading.Thread | None = None
 
@@ -81,12 +82,23 @@ class Watchdog:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
 
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Do not count the time of the block, which waits for something other than the environment and the agent."""
+        self._suspended = True
+        try:
+            yield
+        finally:
+            self._suspended = False
+
     def close(self) -> None:
         """End the second thread."""
         self._closed.set()
 
     def _tick(self, number: int, frame: Any) -> None:
         self._beat_seen = True
+        if self._suspended:
+            return
         if under_way.n_calls != self._seen:
             self._seen, self._left = under_way.n_calls, self._limit
         self._left -= 1
@@ -100,9 +112,11 @@ class Watchdog:
 
     def _listen(self) -> None:
         """Count the ticks whose signals the main thread does not handle."""
-        missed = 0
-        while not self._closed.wait(self._seconds / _TICKS):
-            missed = missed + 1 if self._active and not self._beat_seen else 0
+        tick, missed = self._seconds / _TICKS, 0.0
+        wait = min(tick, LISTEN_SECONDS)
+        while not self._closed.wait(wait):
+            is_watching = self._active and not self._suspended
+            missed = missed + wait / tick if is_watching and not self._beat_seen else 0.0
             self._beat_seen = False
             if missed > self._left + _TICKS // 4:
                 self.on_unresponsive(under_way.message(self._seconds))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import warnings
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -116,13 +116,29 @@ class AsyncCopies(VectorEnv):
         self.n = len(self._kept)
 
     def close(self) -> None:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*while waiting for a pending call")
-            self._vector.close(terminate=self._waiting)  # a copy that did not answer will not close either
+        if self._waiting:
+            self._end_copies()
+        else:
+            self._vector.close()
+
+    def _end_copies(self) -> None:
+        """End the processes without a message: a copy that did not answer will not close either."""
+        for process in self._vector.processes:
+            process.terminate()
+        until = time.monotonic() + _SECONDS_TO_END
+        for process in self._vector.processes:
+            process.join(max(0.0, until - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
+        for pipe in filter(None, self._vector.parent_pipes):
+            pipe.close()
+        self._vector.closed = True
 
 
 _ERROR = "error of the environment"
 _INFO = "info of the environment"
+_SECONDS_TO_END = 1.0
 
 
 class _Guarded:

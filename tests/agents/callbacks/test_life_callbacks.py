@@ -268,7 +268,7 @@ class TestPlateaus:
             EarlyStopping(1, judged_by="evaluation", from_step=8), [9.0, 0.0, 0.0, 1.0, 2.0, 2.0, 5.0]
         )
         assert evaluated.trainer.env_steps == 12
-        assert evaluated.result.reason == "no better than a mean return of 2 for 1 look (judged by evaluation)"
+        assert evaluated.result.reason == "no better than a mean return of 2 for 1 check (judged by evaluation)"
 
     def test_training_returns_are_averaged_in_disjoint_windows(self) -> None:
         seen: list[float] = []

@@ -25,8 +25,10 @@ from agents.algorithms.ppo import PPO
 from agents.algorithms.rainbow import Rainbow
 from agents.buffers import RolloutBuffer, Transition, UniformReplay
 from agents.callbacks.callback import LambdaCallback
+from agents.collection.engine import ProcessEnded
 from agents.collection.shared_arrays import arrays_in, size_of
 from agents.population import Population
+from agents.processes.hanging import HungError
 from agents.shared_objects.ray_connection import _check_address
 
 pytestmark = pytest.mark.real
@@ -50,8 +52,8 @@ class Line(gym.Env):
     observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
     action_space = spaces.Discrete(2)
 
-    def __init__(self, length=5, raises_at=None, dies_at=None):
-        self.length, self.raises_at, self.dies_at = length, raises_at, dies_at
+    def __init__(self, length=5, raises_at=None, dies_at=None, hangs_at=None):
+        self.length, self.raises_at, self.dies_at, self.hangs_at = length, raises_at, dies_at, hangs_at
         self.made = 0
 
     def _seen(self):
@@ -69,6 +71,8 @@ class Line(gym.Env):
             raise ZeroDivisionError("the ball fell off the table")
         if self.made == self.dies_at:
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.made == self.hangs_at:
+            time.sleep(3600)
         return self._seen(), 1.0, self.t >= self.length, False, {}
 
 
@@ -414,6 +418,34 @@ def test_repeated_deaths_of_collectors_end_training():
         pytest.raises(RuntimeError, match=r"has ended \(exit code -9\), as 5 before it: check its environment"),
     ):
         trainer.train(env_steps=100)
+
+
+def test_hanging_collector_ends_training_with_the_error_of_the_watchdog(monkeypatch):
+    def wait_until_hung(_connections):
+        raise HungError("step() did not return")
+
+    agent = built(DQN, SMALL_DQN, EnvironmentSpec(Line, {"hangs_at": 7}))
+    with Trainer(agent, pool=2) as trainer:
+        trainer.train(env_steps=4 * 5)
+        processes = list(trainer.collector._engine._processes.values())
+        monkeypatch.setattr("agents.collection.processes._SECONDS_TO_END", 0.1)
+        monkeypatch.setattr("agents.collection.processes.wait", wait_until_hung)
+        with pytest.raises(HungError, match=r"step\(\) did not return"):
+            trainer.train(env_steps=4 * 5)
+        assert not any(process.is_alive() for process in processes)
+
+
+def test_collector_that_closes_its_connection_is_killed_before_it_is_replaced(monkeypatch):
+    monkeypatch.setattr("agents.collection.processes._SECONDS_TO_END", 0.1)
+    with Trainer(built(DQN, SMALL_DQN, EnvironmentSpec(Line)), pool=2) as trainer:
+        trainer.train(env_steps=40)
+        process = trainer.collector._engine._processes[1]
+        process_ended = f"exit code {-signal.SIGKILL}"
+        os.kill(process.pid, signal.SIGSTOP)
+        trainer.collector._engine._pipes[1].close()
+        with pytest.raises(ProcessEnded, match=process_ended):
+            trainer.collector._engine.answer(1)
+        assert not process.is_alive()
 
 
 def test_environment_error_ends_training():

@@ -255,6 +255,33 @@ def test_environment_processes_ignore_terminal_signals():
     made.close()
 
 
+class Stuck(gym.Env[np.ndarray, int]):
+    """Environment that hangs in a step like compiled code, which handles no signals."""
+
+    observation_space = gym.spaces.Box(0.0, 1.0, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: int) -> Any:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        time.sleep(3600)
+
+
+@pytest.mark.real
+@pytest.mark.usefixtures("usual_signals")
+def test_copy_that_hangs_in_compiled_code_is_killed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("agents.environments.vector.asynchronous._SECONDS_TO_END", 0.1)
+    made = environments("async", 2, Stuck)
+    made.reset([0, 1])
+    with pytest.raises(TimeoutError, match="it hangs"):
+        within(0.3, lambda: made.step(np.array([0, 1])))
+    processes = made._copies._vector.processes  # type: ignore[attr-defined]
+    within(300, made.close)
+    assert not any(process.is_alive() for process in processes)
+
+
 # --- actors that die, environments of a script
 
 

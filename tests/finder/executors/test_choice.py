@@ -39,8 +39,9 @@ def chosen(agent: Any = "ppo", settings: dict[str, Any] = SMALL_PPO, **fields: A
 
 
 @pytest.fixture(autouse=True)
-def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def four_cores_and_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "cores", lambda: 4)
+    monkeypatch.setattr(choice, "free_memory", lambda: 64_000_000_000)
 
 
 @pytest.mark.parametrize(
@@ -75,13 +76,34 @@ def test_agent_that_cannot_be_a_member_runs_in_processes_with_a_note():
 
 
 def test_population_is_reduced_to_fit_memory_with_a_note(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(choice, "free_memory", lambda: 1_200_000_000)
+    monkeypatch.setattr(choice, "free_memory", lambda: 75_000_000)
     executor = chosen("dqn", {**SMALL_DQN, "buffer_size": 100_000}, population=50)
-    # 0.8 * 1,200 - 900 = 60 MB for replays of 100,000 transitions of 47 bytes
+    # 0.8 * 75 = 60 MB for replays of 100,000 transitions of 47 bytes: this process has imported TensorFlow already
     assert executor.description == "populations of up to 12 runs"
     assert executor.notes == [
         "a run takes about 5 MB, so 12 are trained at the same time in each process instead of 50"
     ]
+
+
+def test_further_processes_need_memory_before_they_train(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(choice, "free_memory", lambda: 2_400_000_000)
+    executor = chosen("dqn", {**SMALL_DQN, "buffer_size": 100_000}, population=50, n_jobs=2)
+    # 0.8 * 2,400 / 2 - 900 = 60 MB in each process
+    assert executor.description == "populations of up to 12 runs in 2 processes"
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "n_jobs"),
+    [(8.0, 4), (3.0, 2), (0.1, 1)],  # of 0.9 GB and 5 MB each, within 80%
+)
+def test_default_number_of_processes_fits_into_memory(gigabytes: float, n_jobs: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(choice, "free_memory", lambda: int(gigabytes * 1e9))
+    dqn = ("dqn", {**SMALL_DQN, "buffer_size": 100_000})
+    assert max(1, chosen(*dqn, env_steps=5_000_000).n_processes) == n_jobs
+    assert chosen(*dqn, executor="process").n_processes == n_jobs
+    assert chosen(Alone).n_processes == n_jobs
+    assert chosen(*dqn, executor="process", n_jobs=3).n_processes == 3
+    assert chosen(strategy="mirrored").n_processes == min(2, n_jobs)
 
 
 def test_adaptive_sampler_proposes_few_trials_at_a_time():

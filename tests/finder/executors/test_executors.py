@@ -29,6 +29,7 @@ from agents.distributed import shared
 from finder.executors.choice import make_executor
 from finder.executors.executor import Executor
 from finder.executors.inline import InlineExecutor
+from finder.executors.message_broker import BrokerEndedError
 from finder.trials.trial import TrialSpec
 from studies.database.records import EpisodeRecord
 from studies.study.execution import execution_text
@@ -341,7 +342,7 @@ class TestProcesses:
 
         listener = Killing()
         trial = make_trial(0, env_steps=10_000_000, report_marks=(10_000_000,))
-        with pytest.raises(ConnectionError, match="start the study again"):
+        with pytest.raises(BrokerEndedError, match="start the study again"):
             run(make_executor("process"), [trial], listener)
         assert listener.outcomes[0].state == "interrupted"
         assert not multiprocess.active_children()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +15,17 @@ from agents import AgentSpec
 from finder.executors.batches import Batching
 from finder.executors.message_broker import MessageBroker
 from finder.executors.worker_pool import TrialDispatcher
-from finder.trials.trial import Outcome, TrialSpec
+from finder.trials.trial import INTERRUPTED, Outcome, TrialSpec
+from studies.errors import StudyError
+
+
+def trials_of(n: int) -> Callable[[], TrialSpec | None]:
+    """Return a function that returns `n` trials, one at a time, and then None."""
+    agent = AgentSpec.of("ppo", "fakes:TwoStep-v0", SMALL_PPO)
+    trials = (
+        TrialSpec(number=number, agent=agent, env_steps=32, report_marks=(32,), seeds=(0,)) for number in range(n)
+    )
+    return lambda: next(trials, None)
 
 
 class Waiting:
@@ -32,7 +44,7 @@ class Waiting:
         while (batch := self._broker.receive_batch(0)) is not None:
             for number in batch[0]:
                 self._broker.post("started", 0, (number, {"seeds": [0]}))
-                self._broker.finish(0, number, Outcome(state="complete", value=1.0))
+                self._broker.post("ended", 0, (number, Outcome(state="complete", value=1.0)))
 
     def is_alive(self) -> bool:
         return self._thread.is_alive() and not self.killed
@@ -80,7 +92,7 @@ class Stopping(Waiting):
         self._broker.post("started", 0, (number, {"seeds": [0]}))
         assert self._broker.receive_batch(0) is None
         time.sleep(self._seconds)
-        self._broker.finish(0, number, Outcome(state="interrupted", reason="saved"))
+        self._broker.post("ended", 0, (number, Outcome(state="interrupted", reason="saved")))
 
 
 class StoppingCrew(WaitingCrew):
@@ -99,12 +111,10 @@ class Interrupting(RecordingListener):
 
 
 def test_interrupted_processes_have_time_to_stop():
-    agent = AgentSpec.of("ppo", "fakes:TwoStep-v0", SMALL_PPO)
-    trials = iter([TrialSpec(number=0, agent=agent, env_steps=32, report_marks=(32,), seeds=(0,))])
     crew, listener = StoppingCrew(), Interrupting()
     dispatcher = TrialDispatcher(crew, n_jobs=1, batching=Batching(), name="stopping", reuses=True)
     with pytest.raises(KeyboardInterrupt):
-        dispatcher.run(lambda: next(trials, None), listener)
+        dispatcher.run(trials_of(1), listener)
     assert not crew.process.killed
     assert listener.outcomes[0] == Outcome(state="interrupted", reason="saved")
 
@@ -131,3 +141,98 @@ def test_batch_goes_to_the_process_that_has_compiled_its_structure():
     for number, units in ((2, 16), (3, 8)):
         dispatcher._assign([trial(number, units)])
     assert [[each.number for each in worker.batch] for worker in dispatcher.workers.values()] == [[3], [2]]
+
+
+class Saving:
+    """A process that was interrupted, and that is running until a test says otherwise."""
+
+    cause = "is gone"
+
+    def __init__(self) -> None:
+        self.alive, self.killed = True, False
+
+    def is_alive(self) -> bool:
+        return self.alive and not self.killed
+
+    def kill(self) -> None:
+        self.killed = True
+
+    def join(self, seconds: float | None = None) -> None:
+        if self.is_alive():
+            raise AssertionError("waits for a process that was to be killed")
+
+
+class SavingCrew:
+    """A crew of one process, which saves its trial for some rounds of six seconds, with signs of life or without."""
+
+    def __init__(self, clock: list[float], rounds: int, *, is_silent: bool) -> None:
+        self.broker, self.process = MessageBroker(), Saving()
+        self._clock, self._left, self._is_silent = clock, rounds, is_silent
+
+    def start(self, number: int) -> Saving:
+        self.broker.post("started", number, (0, {"seeds": [0]}))
+        return self.process
+
+    def wait(self, processes: Any) -> None:
+        self._clock[0] += 6.0
+        if self.broker.post("episodes", 0, {}) != INTERRUPTED:
+            return
+        if self._is_silent:
+            self.broker.drain_events()
+        self._left -= 1
+        if not self._left:
+            self.broker.post("ended", 0, (0, Outcome(state="interrupted", reason="saved")))
+            self.process.alive = False
+
+
+@pytest.mark.parametrize(("is_silent", "reason"), [(False, "saved"), (True, INTERRUPTED)], ids=["alive", "silent"])
+def test_process_that_saves_its_trials_is_killed_only_when_it_is_silent(
+    is_silent: bool, reason: str, monkeypatch: pytest.MonkeyPatch
+):
+    clock = [0.0]
+    monkeypatch.setattr("finder.executors.worker_pool.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    crew, listener = SavingCrew(clock, 10, is_silent=is_silent), Interrupting()
+    dispatcher = TrialDispatcher(crew, n_jobs=1, batching=Batching(), name="saving", reuses=True)
+    with pytest.raises(KeyboardInterrupt):
+        dispatcher.run(trials_of(1), listener)
+    assert crew.process.killed == is_silent
+    assert listener.outcomes[0] == Outcome(state="interrupted", reason=reason)
+
+
+class InterruptedTwice(SavingCrew):
+    """A crew whose search is interrupted again while it waits for its process."""
+
+    def wait(self, processes: Any) -> None:
+        raise KeyboardInterrupt
+
+
+def test_second_interrupt_kills_processes_at_once():
+    crew = InterruptedTwice([0.0], 1, is_silent=True)
+    dispatcher = TrialDispatcher(crew, n_jobs=1, batching=Batching(), name="saving", reuses=True)
+    with pytest.raises(KeyboardInterrupt):
+        dispatcher.run(trials_of(1), RecordingListener())
+    assert crew.process.killed
+    dispatcher.close()  # waits for no process
+
+
+class GoneBroker(MessageBroker):
+    """A broker whose process has ended."""
+
+    def drain_events(self) -> Any:
+        raise EOFError
+
+    def stop(self, worker: int, reason: str) -> None:
+        raise BrokenPipeError
+
+    def values(self) -> Any:
+        raise ConnectionResetError
+
+
+def test_end_of_the_broker_is_an_error_that_commands_print():
+    crew, listener = SavingCrew([0.0], 1, is_silent=True), RecordingListener()
+    crew.broker = GoneBroker()
+    dispatcher = TrialDispatcher(crew, n_jobs=1, batching=Batching(), name="gone", reuses=True)
+    with pytest.raises(StudyError, match="start the study again"):
+        dispatcher.run(trials_of(1), listener)
+    assert crew.process.killed
+    assert listener.outcomes[0].state == "interrupted"

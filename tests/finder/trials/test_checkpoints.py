@@ -456,6 +456,64 @@ def test_older_checkpoint_is_used_when_the_newest_is_damaged(tmp_path: Path, cap
     assert recorded_episodes(again, 0) == recorded_episodes(whole, 0)
 
 
+@pytest.mark.parametrize("error", [MemoryError("no room"), OSError("the disk does not answer")], ids=["memory", "disk"])
+def test_checkpoint_that_cannot_be_loaded_now_is_kept_for_a_later_process(
+    tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    trial = make_trial(tmp_path)
+    with pytest.raises(KilledError):
+        run_cohort([trial], Killing(3))
+    [found] = list_saved(tmp_path)
+    content = found.path.read_bytes()
+
+    def fail(*_: Any) -> Any:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr("finder.trials.cohort.load", fail)
+        with pytest.raises(KilledError):
+            run_cohort([replace(trial, epoch=2)], Killing(1))  # which writes a checkpoint after every step
+    assert f"cannot be used, and its trials restart: {type(error).__name__}: {error}" in caplog.text
+    assert [each.path for each in list_saved(tmp_path)] == [found.path]
+    assert found.path.read_bytes() == content
+    whole, again = RecordingListener(), RecordingListener()
+    run_cohort([make_trial(None)], whole)
+    monkeypatch.setattr("finder.trials.cohort.make_groups", fail)
+    run_cohort([replace(trial, epoch=3)], again)
+    assert recorded_episodes(again, 0) == recorded_episodes(whole, 0)
+
+
+def test_restarted_trial_replaces_the_checkpoint_that_it_has_overtaken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise MemoryError
+
+    with pytest.raises(KilledError):
+        run_cohort([make_trial(tmp_path)], Killing(2))
+    [found] = list_saved(tmp_path)
+    monkeypatch.setattr("finder.trials.cohort.load", fail)
+    run_cohort([make_trial(tmp_path, epoch=2)], RecordingListener())
+    [newer] = list_saved(tmp_path)
+    assert newer.env_steps > found.env_steps
+
+
+def test_checkpoint_that_does_not_fit_is_replaced_by_the_restarted_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise ValueError("there is no such layer")
+
+    with pytest.raises(KilledError):
+        run_cohort([make_trial(tmp_path)], Killing(3))
+    [found] = list_saved(tmp_path)
+    monkeypatch.setattr("finder.trials.cohort.load", fail)
+    with pytest.raises(KilledError):
+        run_cohort([make_trial(tmp_path, epoch=2)], Killing(1))
+    [other] = list_saved(tmp_path)
+    assert other.env_steps < found.env_steps
+
+
 @pytest.mark.slow
 def test_member_that_left_is_not_resumed(tmp_path: Path) -> None:
     """A member is pruned, and the process is killed before that is recorded."""

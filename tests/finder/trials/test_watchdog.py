@@ -81,6 +81,24 @@ def test_first_update_may_take_longer():
     assert ticks_until_hung(watchdog)[0] == TICKS
 
 
+def test_time_of_a_suspended_watchdog_does_not_count():
+    watchdog = Watchdog(3.0)
+    begin_step(0)
+    assert ticks_until_hung(watchdog, TICKS - 1)[1] == ""
+    with watchdog.suspended():
+        assert ticks_until_hung(watchdog)[1] == ""
+    assert ticks_until_hung(watchdog)[0] == 1
+
+
+def test_long_limits_do_not_delay_signs_of_life(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("finder.trials.watchdog.LISTEN_SECONDS", 0.001)
+    alive = threading.Event()
+    watchdog = Watchdog(1e6, alive=alive.set)  # a tick of hours
+    with watchdog.watching():
+        assert alive.wait(60)
+    watchdog.close()
+
+
 def test_hang_is_reported_by_another_thread_when_signals_are_blocked():
     reasons, reported = [], threading.Event()
 

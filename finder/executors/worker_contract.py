@@ -1,0 +1,41 @@
+"""The contract of worker pools: how processes are started and ended, on this machine or in a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from finder.executors.message_broker import MessageBroker
+
+
+class WorkerProcess(Protocol):
+    """A process of a worker pool."""
+
+    @property
+    def cause(self) -> str:
+        """Why the process has ended, as the end of a sentence."""
+
+    def is_alive(self) -> bool:
+        """Return whether the process is running."""
+
+    def kill(self) -> None:
+        """Kill the process."""
+
+    def join(self, seconds: float | None = None) -> None:
+        """Wait until the process has ended, for at most so many seconds."""
+
+
+class WorkerPool(Protocol):
+    """Starts processes that run `finder.executors.worker_process.main`.
+
+    Attributes:
+        broker: The message broker between the processes and this one.
+    """
+
+    broker: MessageBroker
+
+    def start(self, number: int) -> WorkerProcess:
+        """Start a process."""
+
+    def wait(self, processes: Sequence[WorkerProcess]) -> None:
+        """Wait for a short time, or until a process has sent an event or has ended."""
