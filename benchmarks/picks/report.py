@@ -140,7 +140,7 @@ def _horizon(found: Sequence[str], told: Told) -> list[str]:
         "### For a longer run",
         "",
         "What a search says of each optimizer's best rate at the ends of the runs when it has seen a share of them, "
-        "eleven rates on so many seeds each (`studies/analysis/rates.py`).",
+        "eleven rates on so many seeds each (`studies/judging/learning_rate_estimate.py`).",
         "",
         "| seen | seeds | tables | within a factor of 3 | bias, decades | 95% intervals that hold | their width | "
         "called safe |",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from finder.budgets.dry_run import is_dry_run
@@ -22,7 +22,6 @@ from finder.budgets.resolution import (
 )
 from finder.budgets.search_plan import SearchPlan, chosen_text, counted_minutes
 from finder.executors.executor import Executor
-from finder.executors.preparation import n_trials_of
 from studies.errors import StudyError
 from studies.spec.budget_rules import check_budgets
 from studies.spec.run_length import least_useful_steps, long_run_steps
@@ -98,17 +97,15 @@ class BudgetedSearch:
         meter: Meter
         if spec.total_env_steps is not None:
             meter = StepMeter(spec.total_env_steps, 0 if earlier is None else earlier.env_steps)
-            together = self.executor.trains_together
         else:
             assert spec.minutes is not None
             assert self.measured is not None
             before, costs = 0.0 if earlier is None else earlier.seconds, self.measured.costs
             meter = TimeMeter(60 * spec.minutes, costs.of_study(spec), before=before, began=self.began)
-            together = costs.together
         return Limit(
             spec,
             meter,
-            together=together,
+            together=self.executor.trains_together,
             adjusts_seeds="confirm_seeds" not in asked.model_fields_set,
             adjusts_length=chosen
             and not is_confirming
@@ -143,7 +140,7 @@ class BudgetedSearch:
             return ""
         pairs = [
             (len(spec.seeds), len(asked.seeds), "seed"),
-            (n_trials_of(spec), n_trials_of(asked), "trial"),
+            (spec.n_trials, asked.n_trials, "trial"),
             (spec.confirm, asked.confirm, "finalist"),
             (spec.confirm_seeds, asked.confirm_seeds, "further seed"),
         ]
@@ -195,31 +192,19 @@ def budgeted_search(
     began = time.monotonic() if began is None else began
     refuse_contradictions(spec)
     fixed = {label: agent_of({**spec.fixed, "agent": label}, label) for label in agents}
-    search = BudgetedSearch(
-        spec=spec, asked=spec, executor=executor, agents=fixed, extends=extends, began=began
-    )  # fmt: skip
+    search = BudgetedSearch(spec=spec, asked=spec, executor=executor, agents=fixed, extends=extends, began=began)
     if not (spec.has_limit or is_dry_run()):
         return search
     earlier = earlier_study(spec, storage, is_named=is_named)
-    measured = None
-    if spec.minutes is not None or is_dry_run():
-        measured = measured_search(spec, agent_of, executor, why_alone)
-    return BudgetedSearch(
-        spec=_chosen(spec, earlier, measured, search),
-        asked=spec,
-        executor=executor,
-        agents=fixed,
-        extends=extends,
-        began=began,
-        measured=measured,
-        earlier=earlier,
-    )
+    measures = spec.minutes is not None or is_dry_run()
+    measured = measured_search(spec, agent_of, executor, why_alone) if measures else None
+    search = replace(search, measured=measured, earlier=earlier)
+    return replace(search, spec=_chosen(search))
 
 
-def _chosen(
-    spec: StudySpec, earlier: EarlierStudy | None, measured: Measured | None, search: BudgetedSearch
-) -> StudySpec:
+def _chosen(search: BudgetedSearch) -> StudySpec:
     """Return the study with the budget of each run, or with the number of trials."""
+    spec, earlier = search.asked, search.earlier
     if not spec.has_limit:
         return spec
     if earlier is not None and earlier.spec.env_steps is None:
@@ -234,7 +219,7 @@ def _chosen(
             return spec
         return spec.model_copy(update={"n_trials": max(earlier.spec.n_trials, earlier.n_ended)})
     if spec.minutes is not None:
-        assert measured is not None
-        return within_minutes(spec, measured, search.agents, time.monotonic() - search.began)
+        assert search.measured is not None
+        return within_minutes(spec, search.measured, search.agents, time.monotonic() - search.began)
     at_once = search.executor.trials_at_once(len(spec.seeds))
     return within_steps(spec, at_once, search.agents)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from finder.executors.preparation import n_trials_of
 from finder.trials.speed import KEPT_STRUCTURES
 from studies.adapters.expected_pruning import Course
 from studies.spec.objectives import greedy_episodes_of
@@ -105,17 +104,14 @@ class Costs:
             return 0.0
         return self._compile_one * math.ceil(min(n_trials, self.n_structures) / self.n_processes)
 
-    def batch_seconds(self, course: Course, n_seeds: int) -> float:
+    def batch_seconds(self, course: Course, n_seeds: int, reached: int = 0) -> float:
         """Return the seconds of a batch of trials, without the start of processes and compilation.
 
         Args:
             course: How many trials train up to which environment steps.
             n_seeds: Seeds of each trial.
+            reached: Environment steps that each run has made, which are left out. Defaults to 0.
         """
-        return self.rest_seconds(course, n_seeds, 0)
-
-    def rest_seconds(self, course: Course, n_seeds: int, reached: int) -> float:
-        """Return the seconds of the rest of a batch, whose runs have made so many environment steps."""
         seconds, before = 0.0, 0
         for stage in course:
             first, last = max(before, reached), max(stage.until, reached)
@@ -186,7 +182,7 @@ class Costs:
 
     def of_study(self, spec: StudySpec) -> Costs:
         """Return the costs with the evaluations of the runs of a study, and no more structures than it has trials."""
-        costs = replace(self, n_structures=min(self.n_structures, n_trials_of(spec)))
+        costs = replace(self, n_structures=min(self.n_structures, spec.n_trials))
         if not greedy_episodes_of(spec) or spec.env_steps is None:
             return costs
         return replace(costs, evaluation_interval=spec.env_steps / spec.n_reports, n_evaluations=spec.n_reports)

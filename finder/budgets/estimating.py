@@ -11,21 +11,12 @@ from agents.backend.memory import free_memory
 from agents.errors import ConfigurationError
 from finder.budgets.cost import Costs
 from finder.budgets.measuring import measure
-from finder.budgets.plan_numbers import (
-    estimated_time,
-    expected_steps,
-    memory_of,
-    most_steps,
-    rungs_of,
-)
+from finder.budgets.plan_numbers import estimated_time, expected_steps, memory_of, most_steps, rungs_of
 from finder.budgets.search_plan import SearchPlan
 from finder.executors.executor import Executor
-from finder.executors.preparation import n_trials_of
 from finder.trials.speed import Speed
 from finder.trials.trial import TrialSpec, limits_of
 from studies.adapters.expected_pruning import expected_courses
-from studies.judging.search_history import n_finalists
-from studies.spec.scheduler_names import learns_from_results
 from studies.spec.spec import StudySpec
 from studies.words import counted
 
@@ -95,7 +86,7 @@ def measured_search(spec: StudySpec, agent_of: AgentOf, executor: Executor, why_
 
 def first_trials(spec: StudySpec, agent_of: AgentOf, executor: Executor, why_alone: str = "") -> list[TrialSpec]:
     """Return the trials that a search runs first at the same time, at least one for each agent."""
-    n = max(len(spec.agents), min(n_trials_of(spec), executor.trials_at_once(len(spec.seeds))))
+    n = max(len(spec.agents), min(spec.n_trials, executor.trials_at_once(len(spec.seeds))))
     planned = spec.plan()
     rows: list[Mapping[str, Any]] = list(planned[:n])
     if not planned:
@@ -158,40 +149,27 @@ def make_plan(
         longest_episode: Environment steps of the longest episodes, None if they have no limit.
         notes: Further sentences.
     """
-    n_trials, n_seeds = n_trials_of(spec), len(spec.seeds)
     by_steps = spec
-    if spec.env_steps is None and spec.episodes is not None and longest_episode is not None:
-        by_steps = spec.model_copy(
-            update={
-                "env_steps": spec.episodes * longest_episode,
-                "episodes": None,
-                "pruner": "none",
-                "pruner_kwargs": {},
-            }
-        )
-    steps = by_steps.env_steps
-    at_once = executor.trials_at_once(n_seeds)
-    courses = expected_courses(by_steps, n_trials, at_once) if steps is not None else []
-    time = None
-    if measured is not None and steps is not None:
-        time = estimated_time(by_steps, measured.costs, n_trials, at_once)
+    if spec.episodes is not None and longest_episode is not None:
+        longest = {"env_steps": spec.episodes * longest_episode, "episodes": None}
+        by_steps = spec.model_copy(update={**longest, "pruner": "none", "pruner_kwargs": {}})
+    has_steps, at_once = by_steps.env_steps is not None, executor.trials_at_once(len(spec.seeds))
+    courses = expected_courses(by_steps, spec.n_trials, at_once) if has_steps else []
+    time = memory = None
+    if measured is not None:
+        time = estimated_time(by_steps, measured.costs, at_once) if has_steps else None
+        memory = memory_of(measured.costs, min(spec.n_trials, at_once) * len(spec.seeds))
     return SearchPlan(
         spec=spec,
-        n_trials=n_trials,
-        n_seeds=n_seeds,
-        env_steps=spec.env_steps,
         rungs=rungs_of(courses),
         n_batches=max(1, len(courses)),
         extends=extends,
-        n_confirmed=n_finalists(spec, n_trials),
-        confirm_seeds=spec.confirm_seeds,
-        confirm_env_steps=spec.confirm_env_steps,
-        most_steps=None if steps is None else most_steps(by_steps, steps, n_trials),
-        expected_steps=None if steps is None else expected_steps(by_steps, courses, n_trials),
+        most_steps=most_steps(by_steps) if has_steps else None,
+        expected_steps=expected_steps(by_steps, courses) if has_steps else None,
         executor=executor.description,
         n_processes=max(1, executor.n_processes),
         time=time,
-        memory_bytes=_memory(executor, measured, n_trials, n_seeds),
+        memory_bytes=memory,
         free_bytes=free_memory(),
         measured=measured.sentences if measured is not None else (),
         notes=(*executor.notes, *notes),
@@ -202,19 +180,6 @@ def longest_episode_of(agents: Mapping[str, AgentSpec]) -> int | None:
     """Return the step limit of the environment of a study."""
     limit = limits_of(next(iter(agents.values())).environment)["max_episode_steps"]
     return limit if isinstance(limit, int) else None
-
-
-def is_adaptive(spec: StudySpec) -> bool:
-    """Return whether later trials depend on the results of earlier ones."""
-    return not spec.plan() and learns_from_results(spec.sampler)
-
-
-def _memory(executor: Executor, measured: Measured | None, n_trials: int, n_seeds: int) -> float | None:
-    if measured is None:
-        return None
-    at_once = min(n_trials, executor.trials_at_once(n_seeds))
-    n_runs = at_once * n_seeds if not executor.trains_together else min(at_once * n_seeds, n_trials * n_seeds)
-    return memory_of(measured.costs, n_runs)
 
 
 def _sentence(label: str, speed: Speed) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from finder.budgets.meters import Meter, RelativeTimes
 from finder.budgets.resolution import largest_within, with_n_trials
-from finder.executors.preparation import n_trials_of
 from finder.trials.trial import BudgetSpent, Work
 from studies.adapters.expected_pruning import Course, Stage, at_most, expected_courses, run_steps
 from studies.judging.search_history import n_finalists
@@ -100,7 +99,7 @@ class Limit:
         return self._reserve_of(self._spec)
 
     def _reserve_of(self, spec: StudySpec, most_seeds: int = MOST_SEEDS) -> float:
-        n = n_finalists(spec, n_trials_of(spec))
+        n = n_finalists(spec)
         best = sorted(self._values, key=lambda number: self._values[number], reverse=spec.direction == "maximize")
         known = list(dict.fromkeys([*best[: spec.confirm], *sorted(self._baselines & self._values.keys())[:1]]))[:n]
         n_seeds = min(most_seeds, spec.confirm_seeds)
@@ -112,8 +111,10 @@ class Limit:
             self._is_spent = True
             raise BudgetSpent
 
-    def allows_trial(self, counted: int = 0, resumed: int = 0) -> bool:
-        """Return whether one more trial can begin now and end within the budget, beside those that begin with it.
+    def request_trial(self, counted: int = 0, resumed: int = 0) -> bool:
+        """Return whether one more trial can begin now and end within the budget; if not, the search has ended.
+
+        The trials that have begun and not ended are trained beside it.
 
         Args:
             counted: Environment steps after which it was paused. Defaults to 0: it was not.
@@ -124,18 +125,18 @@ class Limit:
         if self.prunes and (reached := self._left_out(resumed)):  # the worst are pruned at the next rung if it must be
             cost = self._meter.batch((), len(self._spec.seeds), starts=starts)
             cost += self._meter.rest(self._to_the_end(1), len(self._spec.seeds), reached)
-            return self._fits(cost)
+            return self._grant(cost)
         n_promoted = self._n_promoted(beside) + bool(counted)
         left = [steps for steps in (self._left_out(resumed), *map(self._resumed.get, beside)) if steps]
         n_new, n_seeds = len(beside) + 1 - n_promoted - len(left), len(self._spec.seeds)
         cost = self._meter.batch(self._course(n_new) if n_new else (), n_seeds, starts=starts)
         if left:
-            course = at_most(self._course(max(len(left), n_trials_of(self._spec))), len(left))
+            course = at_most(self._course(max(len(left), self._spec.n_trials)), len(left))
             cost += self._meter.rest(course, n_seeds, min(left))
         if n_promoted:
             earliest = min(filter(None, [counted, *(self._counted.get(number, 0) for number in beside)]))
             cost += self._meter.rest(self._to_the_end(n_promoted), n_seeds, earliest)
-        return self._fits(cost + self.reserve)
+        return self._grant(cost + self.reserve)
 
     @property
     def has_spare(self) -> bool:
@@ -146,9 +147,9 @@ class Limit:
             cost += self._rest(len(self._running), n_seeds, self._reached)
         return cost <= self._room
 
-    def allows_waiting(self, seconds: float) -> bool:
+    def request_waiting(self, seconds: float) -> bool:
         """Return whether the confirmation may wait so long for other processes; if not, the search has ended."""
-        return self._fits(self.reserve + self._meter.waiting(seconds))
+        return self._grant(self.reserve + self._meter.waiting(seconds))
 
     def count(self, env_steps: int, n_elsewhere: int) -> None:
         """Set the environment steps of all trials but for what those of this process make now.
@@ -160,8 +161,8 @@ class Limit:
         elsewhere = run_steps(self._course(n_elsewhere)) * len(self._spec.seeds) if n_elsewhere else 0
         self._meter.count(env_steps + elsewhere)
 
-    def _fits(self, cost: float) -> bool:
-        """Return whether there is budget for this, and remember where there was none."""
+    def _grant(self, cost: float) -> bool:
+        """Return whether there is budget for this; if not, the search has ended."""
         fits = cost <= self._room
         self._refused = self._refused or not fits
         return fits
@@ -186,7 +187,7 @@ class Limit:
         return self._spec
 
     def _grown(self, n_added: int) -> StudySpec:
-        n_trials = n_trials_of(self._spec) + n_added
+        n_trials = self._spec.n_trials + n_added
         return with_n_trials(self._spec, n_trials, chooses=self.chooses_finalists)
 
     def _left_out(self, resumed: int) -> int:

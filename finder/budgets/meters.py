@@ -164,13 +164,13 @@ class TimeMeter(Meter):
         return work.seconds / expected if expected > 0 else None
 
     def rest(self, course: Course, n_seeds: int, reached: int) -> float:
-        return self.correction * self._costs.rest_seconds(course, n_seeds, reached)
+        return self.correction * self._costs.batch_seconds(course, n_seeds, reached)
 
     def advanced(self, first: int, last: int, n_trials: int, n_seeds: int, counted: int = 0) -> None:
         now = self._clock()
         if self._last is not None and first:  # the first part of the runs contains the compilation
             self._taken += now - self._last
-            self._estimated += self._costs.rest_seconds((Stage(last, n_trials),), n_seeds, first)
+            self._estimated += self._costs.batch_seconds((Stage(last, n_trials),), n_seeds, first)
         self._last = now
 
     def ended(self, env_steps: int, n_seeds: int) -> None:

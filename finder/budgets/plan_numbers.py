@@ -13,20 +13,23 @@ from studies.judging.search_history import n_finalists
 from studies.spec.spec import StudySpec
 
 
-def most_steps(spec: StudySpec, env_steps: int, n_trials: int) -> int:
-    """Return the environment steps of all runs if nothing is pruned; no more than the budget of the search has."""
-    unpruned = env_steps * n_trials * len(spec.seeds) + confirming_steps(spec, n_trials)
+def most_steps(spec: StudySpec) -> int:
+    """Return the environment steps of all runs if nothing is pruned; no more than the budget of the search has.
+
+    The budget of each run is in environment steps.
+    """
+    unpruned = spec.budget * spec.n_trials * len(spec.seeds) + _confirming_steps(spec)
     return unpruned if spec.total_env_steps is None else min(unpruned, spec.total_env_steps)
 
 
-def confirming_steps(spec: StudySpec, n_trials: int) -> int:
-    """Return the environment steps of all runs of the confirmation."""
-    return spec.confirm_budget * n_finalists(spec, n_trials) * spec.confirm_seeds
-
-
-def expected_steps(spec: StudySpec, courses: Sequence[Course], n_trials: int) -> int:
+def expected_steps(spec: StudySpec, courses: Sequence[Course]) -> int:
     """Return the environment steps of all runs with the expected pruning."""
-    return len(spec.seeds) * sum(map(run_steps, courses)) + confirming_steps(spec, n_trials)
+    return len(spec.seeds) * sum(map(run_steps, courses)) + _confirming_steps(spec)
+
+
+def _confirming_steps(spec: StudySpec) -> int:
+    """Return the environment steps of all runs of the confirmation."""
+    return spec.confirm_budget * n_finalists(spec) * spec.confirm_seeds
 
 
 def with_budget(spec: StudySpec, env_steps: int, confirm_env_steps: int | None = None) -> StudySpec:
@@ -35,25 +38,17 @@ def with_budget(spec: StudySpec, env_steps: int, confirm_env_steps: int | None =
     return spec.model_copy(update={name: value for name, value in changes.items() if value is not None})
 
 
-def estimated_time(spec: StudySpec, costs: Costs, n_trials: int, at_once: int | None) -> TimeEstimate:
-    """Estimate the time of a search with a budget in environment steps."""
-    courses = expected_courses(spec, n_trials, at_once)
+def estimated_time(spec: StudySpec, costs: Costs, at_once: int | None) -> TimeEstimate:
+    """Estimate the time of a search whose batches have so many trials (None: all)."""
+    courses = expected_courses(spec, spec.n_trials, at_once)
     costs = costs.of_study(spec)
-    seconds = sum(costs.batch_seconds(course, len(spec.seeds)) for course in courses)
-    n_confirmed = n_finalists(spec, n_trials)
+    n_confirmed = n_finalists(spec)
     return TimeEstimate(
         start_seconds=costs.start_seconds(len(courses), n_confirmed),
-        search_seconds=seconds,
-        confirmation_seconds=confirmation_seconds(spec, costs, n_confirmed, spec.confirm_seeds),
+        search_seconds=sum(costs.batch_seconds(course, len(spec.seeds)) for course in courses),
+        confirmation_seconds=costs.confirmation_seconds(spec.confirm_budget, n_confirmed, spec.confirm_seeds),
         minutes=spec.minutes,
     )
-
-
-def confirmation_seconds(spec: StudySpec, costs: Costs, n_trials: int, n_seeds: int) -> float:
-    """Return the seconds of a confirmation, without the start of processes."""
-    if not n_trials or spec.env_steps is None:
-        return 0.0
-    return costs.confirmation_seconds(spec.confirm_budget, n_trials, n_seeds)
 
 
 def rungs_of(courses: Sequence[Course]) -> tuple[Stage, ...]:

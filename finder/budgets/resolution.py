@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from finder.budgets.estimating import Measured, longest_episode_of
 from finder.budgets.plan_numbers import estimated_time, expected_steps, with_budget
 from finder.budgets.search_plan import counted_minutes
-from finder.executors.preparation import n_trials_of
 from studies.adapters.expected_pruning import expected_courses
 from studies.errors import StudyError
 from studies.judging.search_history import finalists_text, n_finalists
@@ -118,7 +117,7 @@ def with_finalists(spec: StudySpec) -> StudySpec:
     """
     if not spec.has_limit or spec.plan() or not _is_confirm_open(spec) or is_population_based(spec.pruner):
         return spec
-    return spec.model_copy(update={"confirm": finalists_of(n_trials_of(spec))})
+    return spec.model_copy(update={"confirm": finalists_of(spec.n_trials)})
 
 
 def finalists_of(n_trials: int) -> int:
@@ -142,7 +141,7 @@ def with_n_trials(spec: StudySpec, n_trials: int, *, chooses: bool) -> StudySpec
     Where a plan had budget for fewer than suit it, their number remains until it is less than 1 in 8 trials.
     """
     confirm = finalists_of(n_trials) if chooses else spec.confirm
-    if chooses and spec.confirm < finalists_of(n_trials_of(spec)):
+    if chooses and spec.confirm < finalists_of(spec.n_trials):
         confirm = min(confirm, max(spec.confirm, n_trials // 8))
     return spec.model_copy(update={"n_trials": n_trials, "confirm": confirm})
 
@@ -178,8 +177,7 @@ def within_minutes(spec: StudySpec, measured: Measured, agents: Mapping[str, Age
     assert spec.minutes is not None
 
     def seconds(candidate: StudySpec) -> float:
-        time = estimated_time(candidate, measured.costs, n_trials_of(candidate), measured.at_once)
-        return time.total_seconds
+        return estimated_time(candidate, measured.costs, measured.at_once).total_seconds
 
     def text(amount: float) -> str:
         minutes = (amount + spent) / TARGET / 60
@@ -209,9 +207,7 @@ def within_steps(spec: StudySpec, at_once: int | None, agents: Mapping[str, Agen
     assert spec.total_env_steps is not None
 
     def steps(candidate: StudySpec) -> float:
-        n_trials = n_trials_of(candidate)
-        courses = expected_courses(candidate, n_trials, at_once)
-        return expected_steps(candidate, courses, n_trials)
+        return expected_steps(candidate, expected_courses(candidate, candidate.n_trials, at_once))
 
     budget = _Budget(
         amount=spec.total_env_steps,
@@ -244,11 +240,11 @@ def _resolved(asked: StudySpec, budget: _Budget, least: int) -> StudySpec:
             )
         longest = min(longest, spec.confirm_env_steps)
     design, env_steps = _long_enough(_Design(spec, least, longest), budget, asked)
-    n_trials = n_trials_of(design.spec)
+    n_trials = design.spec.n_trials
     if env_steps is None:
         needed = budget.cost(design.of(least))
         what = f"{counted(n_trials, 'trial')} of {counted(least, 'environment step')} with {_seeds(design.spec)}"
-        if spec.confirm_env_steps is not None and (again := finalists_text(spec, n_trials)):
+        if spec.confirm_env_steps is not None and (again := finalists_text(design.spec)):
             what += f", then {again} with {counted(spec.confirm_env_steps, 'environment step')}"
         fewer = "fewer candidates, seeds or confirmations" if spec.plan() else "fewer trials (--n-trials)"
         raise _too_little(budget, needed, what, fewer if n_trials > 1 else "shorter runs")
@@ -319,7 +315,7 @@ def _smaller_designs(first: _Design, asked: StudySpec) -> Iterator[tuple[float, 
     spec = first.spec
     given = {*asked.model_fields_set, *(["n_trials"] if spec.plan() else []), *([] if spec.confirm else ["seeds"])}
     given.discard("baseline")  # set by the search itself
-    several = min(spec.confirm, n_trials_of(spec)) > 1  # a single one is chosen already
+    several = min(spec.confirm, spec.n_trials) > 1  # a single one is chosen already
     is_open = first.least < first.longest and "confirm_env_steps" not in given
     chooses = several and is_open and not is_population_based(spec.pruner)
     for part, design in _SMALLER_DESIGNS if chooses else _OF_ONE_LENGTH:
@@ -348,7 +344,7 @@ def _with_most_trials(
         return found or 0
 
     n_trials = most(spec)
-    if len(spec.seeds) > 1 and "seeds" not in asked.model_fields_set and n_finalists(spec, n_trials_of(spec)):
+    if len(spec.seeds) > 1 and "seeds" not in asked.model_fields_set and n_finalists(spec):
         of_one_seed = spec.model_copy(update={"seeds": spec.seeds[:1]})
         if (n := most(of_one_seed)) >= _MORE_TRIALS * max(1, n_trials):
             spec, n_trials = of_one_seed, n
@@ -367,7 +363,7 @@ def _too_little(budget: _Budget, needed: float, what: str, instead: str = "short
 
 
 def _seeds(spec: StudySpec) -> str:
-    return counted(len(spec.seeds), "seed") + (" each" if n_trials_of(spec) > 1 else "")
+    return counted(len(spec.seeds), "seed") + (" each" if spec.n_trials > 1 else "")
 
 
 def largest_within(cost: Callable[[int], float], amount: float, low: int, high: int) -> int | None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from finder.executors.preparation import n_trials_of
 from finder.progress.search_progress import seconds_text
 from studies.adapters.expected_pruning import Stage
-from studies.judging.search_history import finalists_text
+from studies.judging.search_history import finalists_text, n_finalists
 from studies.spaces.space_notation import space_text, spaces_text
 from studies.spec.metrics import metric_of
 from studies.spec.objectives import greedy_episodes_of, names_of
@@ -64,15 +63,9 @@ class SearchPlan:
 
     Attributes:
         spec: The study, with its budget.
-        n_trials: Trials of the search.
-        n_seeds: Seeds of each trial.
-        env_steps: Environment steps of each run; None for a budget in episodes.
         rungs: Environment steps at which trials are pruned, and how many continue, in the first batch of trials.
         n_batches: Batches of trials that run one after another.
         extends: Whether further learning rates follow if the best one is at the edge of the range.
-        n_confirmed: Finalists that are run again on further seeds.
-        confirm_seeds: Further seeds of each finalist.
-        confirm_env_steps: Environment steps of each of these runs; None: as many as in the search.
         most_steps: Environment steps of all runs at most, confirmation included, without an extension of the range.
         expected_steps: Environment steps of all runs as expected with pruning, confirmation included.
         executor: Description of the executor.
@@ -85,14 +78,9 @@ class SearchPlan:
     """
 
     spec: StudySpec
-    n_trials: int
-    n_seeds: int
-    env_steps: int | None
     rungs: tuple[Stage, ...]
     n_batches: int
     extends: bool
-    n_confirmed: int
-    confirm_seeds: int
     most_steps: int | None
     expected_steps: int | None
     executor: str
@@ -101,11 +89,40 @@ class SearchPlan:
     memory_bytes: float | None = None
     free_bytes: int | None = None
     measured: tuple[str, ...] = ()
-    notes: tuple[str, ...] = field(default=())
-    confirm_env_steps: int | None = None
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return "\n".join(f"{name:<14}{text}" if name else text for name, text in self.lines)
+
+    @property
+    def n_trials(self) -> int:
+        """Trials of the search."""
+        return self.spec.n_trials
+
+    @property
+    def n_seeds(self) -> int:
+        """Seeds of each trial."""
+        return len(self.spec.seeds)
+
+    @property
+    def env_steps(self) -> int | None:
+        """Environment steps of each run; None for a budget in episodes."""
+        return self.spec.env_steps
+
+    @property
+    def n_confirmed(self) -> int:
+        """Finalists that are run again on further seeds."""
+        return n_finalists(self.spec)
+
+    @property
+    def confirm_seeds(self) -> int:
+        """Further seeds of each finalist."""
+        return self.spec.confirm_seeds
+
+    @property
+    def confirm_env_steps(self) -> int | None:
+        """Environment steps of each of their runs; None: as many as in the search."""
+        return self.spec.confirm_env_steps
 
     @property
     def lines(self) -> list[tuple[str, str]]:
@@ -163,12 +180,11 @@ def chosen_text(spec: StudySpec, time: TimeEstimate | None) -> str:
     longest = as_long if spec.env_steps == spec.horizon else ""
     about = "" if time is None else f", about {seconds_text(time.total_seconds)} from now"
     again = ""
-    n_trials = n_trials_of(spec)
-    if spec.confirms_longer and (finalists := finalists_text(spec, n_trials)):
+    if spec.confirms_longer and (finalists := finalists_text(spec)):
         longer = as_long if spec.confirm_budget == spec.horizon else ""
         again = f", then {finalists} with {spec.confirm_budget:,}{longer}"
     return (
-        f"{limit}: {counted(n_trials, 'trial')} of {counted(len(spec.seeds), 'seed')}, "
+        f"{limit}: {counted(spec.n_trials, 'trial')} of {counted(len(spec.seeds), 'seed')}, "
         f"{spec.env_steps:,} environment steps each{longest}{again}{about}"
     )
 
@@ -194,10 +210,10 @@ def _lines(plan: SearchPlan) -> list[tuple[str, str]]:
         ("", question.format(agents=", ".join(spec.agents), env=spec.env)),
         *([] if spec.plan() else [("Search space", spaces_text(spec.search_space()))]),
         ("Trials", _trials(plan)),
-        ("Each run", _run(plan)),
+        ("Each run", _run(spec)),
         ("Judged by", _judged_by(spec)),
         ("Pruning", _pruning(plan)),
-        ("Confirmation", _confirmation(plan)),
+        ("Confirmation", _confirmation(spec)),
         ("In total", _total(plan)),
         ("Runs in", plan.executor),
         ("Time", "unknown" if plan.time is None else plan.time.text),
@@ -215,10 +231,9 @@ def _trials(plan: SearchPlan) -> str:
     return f"{plan.n_trials:,} {how}, {counted(plan.n_seeds, 'seed')} each{several}{extended}"
 
 
-def _run(plan: SearchPlan) -> str:
-    if plan.env_steps is not None:
-        return counted(plan.env_steps, "environment step") + _evaluations(plan.spec)
-    return counted(plan.spec.episodes or 0, "episode") + _evaluations(plan.spec)
+def _run(spec: StudySpec) -> str:
+    unit = "environment step" if spec.env_steps is not None else "episode"
+    return counted(spec.budget, unit) + _evaluations(spec)
 
 
 def _evaluations(spec: StudySpec) -> str:
@@ -245,13 +260,11 @@ def _pruning(plan: SearchPlan) -> str:
     return f"{name}{f' per {per}' if per else ''}: about {rungs} steps continue{batch}"
 
 
-def _confirmation(plan: SearchPlan) -> str:
-    if not plan.n_confirmed:
+def _confirmation(spec: StudySpec) -> str:
+    if not (again := finalists_text(spec)):
         return "none"
-    longer = ""
-    if plan.confirm_env_steps not in (None, plan.env_steps):
-        longer = f", {plan.confirm_env_steps:,} environment steps each"
-    return f"{finalists_text(plan.spec, plan.n_trials)} again on {counted(plan.confirm_seeds, 'further seed')}{longer}"
+    longer = f", {spec.confirm_budget:,} environment steps each" if spec.confirms_longer else ""
+    return f"{again} again on {counted(spec.confirm_seeds, 'further seed')}{longer}"
 
 
 def _total(plan: SearchPlan) -> str:

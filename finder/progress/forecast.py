@@ -40,14 +40,13 @@ class Forecast:
         self._of_finalist = len(held_out_seeds(spec)) * spec.confirm_budget  # work of a confirmation
         self._n_seeds = len(spec.seeds)
         self._pauses = pauses_trials(spec.pruner)
-        n_trials = max(1, len(spec.plan()) or spec.n_trials)
-        self._n_confirmed = n_finalists(spec, n_trials)
+        self._n_confirmed = n_finalists(spec)
         self._course: Course = ()
         self._mean = float(spec.budget)  # expected work of a trial, for one seed
         if spec.env_steps is not None:
-            courses = expected_courses(spec, n_trials, max(1, n_places))
+            courses = expected_courses(spec, spec.n_trials, max(1, n_places))
             self._course = courses[0]
-            self._mean = sum(map(run_steps, courses)) / n_trials
+            self._mean = sum(map(run_steps, courses)) / spec.n_trials
 
     def of_confirmation(self, n_left: int | None) -> float:
         """Return the work of further trials of the confirmation.

@@ -66,7 +66,7 @@ def _confirmation_text(study: OpenStudy) -> str:
     from studies.judging.search_history import finalists_text
 
     spec = study.spec
-    if not (again := finalists_text(spec, spec.n_trials)):
+    if not (again := finalists_text(spec)):
         return ""
     return f", then {again} again on {counted(spec.confirm_seeds, 'further seed')}{longer_text(study)}"
 

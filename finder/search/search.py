@@ -20,7 +20,7 @@ from finder.search.changed_defaults import changed_defaults
 from finder.search.interruption_messages import interrupt_message, outage_message
 from finder.search.object_resolver import ObjectResolver
 from finder.search.observer import GuardedObserver, Observer
-from finder.search.search_budget import LOOK_SECONDS, SearchBudget
+from finder.search.search_budget import LOOK_SECONDS, KeptBudget, SearchBudget
 from finder.search.search_checkpoints import SearchCheckpoints
 from finder.trials.trial import FELL_BEHIND, FOR_BUDGET, PAUSED, BudgetSpent, Outcome, TrialSpec, outcome_attrs
 from studies.analysis.schedules import lineage_of, repeated, shown_params
@@ -32,7 +32,7 @@ from studies.population_based.exchange import Perturbation
 from studies.recording.recorder import Recorder
 from studies.schedulers.scheduler import Action
 from studies.spec.population_rules import exchange_marks, value_steps
-from studies.spec.scheduler_names import canonical_pruner_name, is_population_based, pauses_trials
+from studies.spec.scheduler_names import pauses_trials, prunes_trials
 from studies.spec.spec import StudySpec
 from studies.study.budget_attributes import is_confirming
 from studies.study.study import OpenStudy
@@ -53,7 +53,7 @@ class Search:
         executor: Runs the trials.
         observer: Receives the progress. Defaults to None.
         extend_plan: Returns further trials when all planned ones have ended, until it returns none. Defaults to None.
-        limit: The budget of the whole search. Defaults to None.
+        limit: The budget of the whole search; None without one, and for workers. Defaults to None.
         report_interrupts: Whether an interrupt prints what is recorded, for calls without a program that does so.
             Defaults to True.
     """
@@ -81,7 +81,9 @@ class Search:
         self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the running trials
         self._seconds_before: dict[int, float] = {}  # of promoted trials, before their pauses
         self._checkpoints = SearchCheckpoints(study)
-        self._budget = SearchBudget(self.recorder, limit, resumes=self._checkpoints.folder is not None)
+        self._budget = SearchBudget(self.recorder)
+        if limit is not None:
+            self._budget = KeptBudget(self.recorder, limit, resumes=self._checkpoints.folder is not None)
 
     @property
     def study(self) -> OpenStudy:
@@ -130,7 +132,7 @@ class Search:
         """Run the next phase of the study or wait for other processes; return whether there was a phase."""
         self.recorder.refresh()
         is_over = self._budget.ended
-        if is_over and self._budget.limit is None:
+        if is_over and not self.recorder.keeps_budget:
             return self._confirm() if self._budget.is_confirming else self.recorder.is_led_elsewhere and self._wait()
         if self.recorder.n_left and not is_over:
             self._executor.run(self._next_trial, self)
@@ -144,7 +146,7 @@ class Search:
         if self._end_paused(is_over=is_over):
             return True
         others_run = not is_over or (self.recorder.n_elsewhere and not self._budget.is_confirming)
-        return self._wait() if others_run and self._budget.may_wait() else self._confirm()
+        return self._wait() if others_run and self._budget.request_wait() else self._confirm()
 
     def _end_paused(self, *, is_over: bool = False) -> bool:
         """End the paused trials if none of them can be promoted any more; return whether there were any."""
@@ -200,7 +202,7 @@ class Search:
 
     def _next_trial(self) -> TrialSpec | None:
         resumed = self._budget.next_resumed
-        return self._next(self.recorder.ask, resumed) if self._budget.allows_trial() else None
+        return self._next(self.recorder.ask, resumed) if self._budget.request_trial() else None
 
     def _next(self, next_ask: Callable[[], Ask | None], resumed: int = 0) -> TrialSpec | None:
         while (ask := next_ask()) is not None:
@@ -258,7 +260,7 @@ class Search:
 
     @property
     def prunes(self) -> bool:
-        return canonical_pruner_name(self.spec.pruner) != "none" and not is_population_based(self.spec.pruner)
+        return prunes_trials(self.spec.pruner)
 
     @property
     def pauses(self) -> bool:
@@ -281,12 +283,7 @@ class Search:
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
         decided = self.recorder.decide(env_steps, values)
         reasons = {number: _REASONS[action] for number, action in decided.items() if action in _REASONS}
-        limit = self._budget.limit
-        if limit is None:
-            behind = self._budget.left_behind(env_steps, values) if self.prunes else ()
-            return reasons | dict.fromkeys(behind, FOR_BUDGET)
-        limit.check()
-        behind = limit.rung(env_steps, values, set(reasons))
+        behind = self._budget.rung(env_steps, values, set(reasons))
         return reasons | dict.fromkeys(behind, FOR_BUDGET)
 
     def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:

@@ -1,14 +1,14 @@
 """Changes that the budget of a whole search makes in its study: its end, and numbers of trials, finalists and seeds.
 
-The process that leads a search keeps its budget. Workers do not know what is spent: the study tells them that no
-further trials begin, and that the confirmation has begun.
+The process that leads a search keeps its budget (`KeptBudget`). Workers do not know what is spent (`SearchBudget`): the
+study tells them that no further trials begin, and that the confirmation has begun.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from optuna.trial import TrialState
@@ -21,6 +21,7 @@ from studies.database.fencing import LeaseLostError
 from studies.database.retries import StorageAwayError
 from studies.judging.confirmation import confirmed_seeds, interrupted_steps, unconfirmed
 from studies.spec.attributes import is_confirmation, is_paused
+from studies.spec.scheduler_names import prunes_trials
 from studies.study.budget_attributes import (
     has_ended,
     is_confirming,
@@ -44,23 +45,16 @@ LOOK_SECONDS = 1.0
 
 
 class SearchBudget:
-    """Budget of a whole search; without one, nothing is changed and nothing ends.
+    """Budget of a whole search that this process does not keep: that of a worker, or none.
+
+    It changes nothing, and ends the search only where the study says so.
 
     Args:
         recorder: The recorder of the study.
-        limit: The limit that this process keeps; None without a budget, and for workers. Defaults to None.
-        resumes: Whether interrupted trials continue from checkpoints. Defaults to False.
     """
 
-    def __init__(self, recorder: Recorder, limit: Limit | None = None, *, resumes: bool = False) -> None:
-        self._recorder, self.limit, self._resumes = recorder, limit, resumes
-        self._stored = self._looked = time.monotonic()
-        self._sure_seeds: int | None = None  # further seeds before those for which there was budget left
-        self._running: dict[int, int] = {}  # trial that runs here -> environment steps that it made before, of all runs
-        recorder.keeps_budget = limit is not None
-        if limit is not None and not self.is_confirming:
-            store_ended(self._study, ended=False)  # it may have been stored for a smaller budget
-        self._store_chosen_finalists()
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
 
     @property
     def _study(self) -> OpenStudy:
@@ -69,9 +63,7 @@ class SearchBudget:
     @property
     def ended(self) -> bool:
         """True if no further trials of the search begin because of the budget, as the process that keeps it says."""
-        if self.limit is None:
-            return has_ended(self._study)
-        return self.limit.ended_search or (has_ended(self._study) and self.is_confirming)
+        return has_ended(self._study)
 
     @property
     def is_confirming(self) -> bool:
@@ -80,21 +72,14 @@ class SearchBudget:
 
     # The search -----------------------------------------------------------------------------------------------
 
-    def allows_trial(self) -> bool:
-        """Return whether the next trial can begin, and end within the budget."""
-        if self.limit is None:
-            return True
-        self._count_trials()
-        promoted, resumed = self._recorder.next_promotion or 0, self.next_resumed
-        allowed = bool(self._recorder.n_left) and not self.ended and self.limit.allows_trial(promoted, resumed)
-        if not allowed:
-            self._store_end()
-        return allowed
-
     @property
     def next_resumed(self) -> int:
-        """Environment steps that the next trial has made before it was interrupted; 0 if it begins anew."""
-        return self._recorder.next_resumed if self.limit is not None and self._resumes else 0
+        """Environment steps, already paid for, of the trial that begins next if it was interrupted; 0 otherwise."""
+        return 0
+
+    def request_trial(self) -> bool:
+        """Return whether the next trial can begin, and end within the budget; if not, the search has ended."""
+        return True
 
     def begun(self, trial: TrialSpec, resumed: int = 0, *, is_baseline: bool = False) -> None:
         """Record that this process runs a trial, or continues it.
@@ -104,121 +89,53 @@ class SearchBudget:
             resumed: Environment steps that it had made before it was interrupted. Defaults to 0.
             is_baseline: Whether it has the parameters of the baseline. Defaults to False.
         """
-        if self.limit is None:
-            return
-        before, n_seeds = trial.promoted_from or 0, len(trial.seeds)
-        self._running[trial.number] = before * n_seeds
-        reached = 0 if before else resumed
-        self.limit.begun(trial.number, n_seeds, before, reached, is_baseline=is_baseline)
 
     def trial_ended(self, number: int, env_steps: int, outcome: Outcome) -> None:
         """Record that a trial of this process has ended; see `Limit.ended`."""
-        if self.limit is not None:
-            self._running.pop(number, None)
-            self.limit.ended(number, env_steps, outcome.value if outcome.state == "complete" else None, outcome.work)
 
     def check(self) -> None:
         """Raise `BudgetSpent` if the budget is spent; see `Limit.check`."""
-        if self.limit is not None:
-            self.limit.check()
 
     def look(self) -> None:
         """Tell other processes, from time to time, whether there is budget for their trials; store the time."""
-        now = time.monotonic()
-        if self.limit is None or now - self._looked < LOOK_SECONDS:
-            return
-        self._looked = now
-        if now - self._stored > STORE_SECONDS:
-            self.store_seconds()
-        if not self._study.storage.shared or self.limit.ended_search or self._recorder.is_cut_off:
-            return
-        with contextlib.suppress(StorageAwayError, LeaseLostError):  # the study itself reports both
-            if not self.is_confirming:
-                self._count_trials()
-                store_ended(self._study, ended=not self.limit.has_spare)
 
-    def may_wait(self) -> bool:
-        """Return whether there is budget to wait for trials of other processes before the confirmation."""
-        if self.limit is None:
-            return True
-        self._count_trials()
-        waits = self.limit.allows_waiting(2 * LOOK_SECONDS)
-        self._store_end()
-        return waits
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]], stopped: set[int]) -> Collection[int]:
+        """Return the further trials to stop at a rung, for the budget.
 
-    def _store_end(self) -> None:
-        """Tell the other processes if no further trials begin."""
-        if self.limit is not None and self.limit.ended_search and not self._recorder.is_cut_off:
-            store_ended(self._study, ended=True)
+        Those of a worker stop there when the confirmation has begun without them.
+
+        Args:
+            env_steps: Environment steps of each run.
+            values: Trial -> seed -> value.
+            stopped: The trials that are stopped there already.
+        """
+        spec = self._study.spec
+        if not prunes_trials(spec.pruner) or env_steps == spec.env_steps:
+            return ()
+        if not (has_ended(self._study) and self.is_confirming):
+            return ()
+        return [number for number in values if self._recorder.is_judged(number)]
+
+    def request_wait(self) -> bool:
+        """Return whether there is budget to wait for trials of other processes; if not, the search has ended."""
+        return True
 
     def n_further(self, n_rows: int) -> int:
         """Return how many of the rows of an extended plan can still be run."""
-        return n_rows if self.limit is None else self.limit.n_further(n_rows)
+        return n_rows
 
     def add_trials(self, at_once: int) -> int:
         """Add trials of a sampler for which there is budget left, at most so many; return their number."""
-        if self.limit is None or not self.limit.chooses_trials:
-            return 0
-        if self._recorder.is_led_elsewhere or is_confirming(self._study):
-            return 0
-        n = self.limit.n_further(at_once)
-        if n:
-            grown = self.limit.grow(n)
-            self._set_counts(n_trials=grown.n_trials, confirm=grown.confirm)
-        return n
-
-    def left_behind(self, env_steps: int, numbers: Iterable[int]) -> Collection[int]:
-        """Return the trials of a worker to stop at a rung, as the confirmation has begun without them."""
-        spec = self._study.spec
-        if env_steps == spec.env_steps or not (has_ended(self._study) and self.is_confirming):
-            return ()
-        return [number for number in numbers if self._recorder.is_judged(number)]
+        return 0
 
     # The confirmation -----------------------------------------------------------------------------------------
 
     def choose_finalists(self) -> None:
         """Set the numbers of trials and finalists for the trials that have ended, if the budget chooses them."""
-        if self.limit is None:
-            return
-        self._settle_trials()
-        self._set_counts(confirm=self.limit.n_finalists(study_status(self._study).n_ended))
-
-    def _settle_trials(self) -> None:
-        """Set the number of trials to that of those that have ended, if the budget chooses it and has ended the search.
-
-        There was budget for fewer than estimated.
-        """
-        status = study_status(self._study)
-        is_chosen = self.limit is not None and self.limit.chooses_trials and self.ended
-        if is_chosen and status.n_ended and not status.n_running and not self._recorder.n_to_resume:
-            self._set_counts(n_trials=status.n_ended)
 
     def to_confirm(self) -> Sequence[int] | None:
         """Return the finalists to run now, whose seeds and steps are set for the budget; None if there is none left."""
-        finalists, limit = self._recorder.to_confirm(), self.limit
-        if limit is None:
-            return finalists
-        self._count_trials()
-        confirmed = confirmed_seeds(self._study)
-        if finalists:
-            reached = interrupted_steps(self._study) if self._resumes else {}
-            planned = limit.plan_confirmation(
-                finalists,
-                known=min(len(confirmed.get(number, ())) for number in finalists),
-                resumed=min(reached.get(number, 0) for number in finalists),
-                are_others_confirmed=bool(confirmed),
-            )
-            if planned is None:
-                return None
-        elif confirmed and not self._recorder.n_confirming_elsewhere and not unconfirmed(self._study):
-            planned = limit.further_seeds(sorted(confirmed))
-            if planned is None:
-                return []
-            self._sure_seeds = self._study.spec.confirm_seeds
-        else:
-            return []
-        counts = {"confirm_seeds": planned.confirm_seeds, "confirm_env_steps": planned.confirm_env_steps}
-        return self._recorder.to_confirm() if self._set_counts(**counts) else finalists
+        return self._recorder.to_confirm()
 
     def confirmation_begins(self) -> None:
         """Tell the other processes that the confirmation has begun."""
@@ -228,9 +145,143 @@ class SearchBudget:
 
     def end(self) -> str:
         """Settle the numbers of a search that has ended; return a sentence about what was not run, "" without any."""
+        return ""
+
+    def store_seconds(self) -> None:
+        """Store the time that the study has taken, if it has a budget in minutes."""
+
+
+class KeptBudget(SearchBudget):
+    """Budget of a whole search that this process keeps.
+
+    Args:
+        recorder: The recorder of the study.
+        limit: The limit that is kept.
+        resumes: Whether interrupted trials continue from checkpoints. Defaults to False.
+    """
+
+    def __init__(self, recorder: Recorder, limit: Limit, *, resumes: bool = False) -> None:
+        super().__init__(recorder)
+        self._limit, self._resumes = limit, resumes
+        self._stored = self._looked = time.monotonic()
+        self._sure_seeds: int | None = None  # further seeds before those for which there was budget left
+        self._running: dict[int, int] = {}  # trial that runs here -> environment steps that it made before, of all runs
+        recorder.keeps_budget = True
+        if not self.is_confirming:
+            store_ended(self._study, ended=False)  # it may have been stored for a smaller budget
+        self._store_chosen_finalists()
+
+    @property
+    def ended(self) -> bool:
+        return self._limit.ended_search or (has_ended(self._study) and self.is_confirming)
+
+    @property
+    def next_resumed(self) -> int:
+        return self._recorder.next_resumed if self._resumes else 0
+
+    def request_trial(self) -> bool:
+        self._count_trials()
+        promoted, resumed = self._recorder.next_promotion or 0, self.next_resumed
+        granted = bool(self._recorder.n_left) and not self.ended and self._limit.request_trial(promoted, resumed)
+        if not granted:
+            self._store_end()
+        return granted
+
+    def begun(self, trial: TrialSpec, resumed: int = 0, *, is_baseline: bool = False) -> None:
+        before, n_seeds = trial.promoted_from or 0, len(trial.seeds)
+        self._running[trial.number] = before * n_seeds
+        reached = 0 if before else resumed
+        self._limit.begun(trial.number, n_seeds, before, reached, is_baseline=is_baseline)
+
+    def trial_ended(self, number: int, env_steps: int, outcome: Outcome) -> None:
+        self._running.pop(number, None)
+        self._limit.ended(number, env_steps, outcome.value if outcome.state == "complete" else None, outcome.work)
+
+    def check(self) -> None:
+        self._limit.check()
+
+    def look(self) -> None:
+        now = time.monotonic()
+        if now - self._looked < LOOK_SECONDS:
+            return
+        self._looked = now
+        if now - self._stored > STORE_SECONDS:
+            self.store_seconds()
+        if not self._study.storage.shared or self._limit.ended_search or self._recorder.is_cut_off:
+            return
+        with contextlib.suppress(StorageAwayError, LeaseLostError):  # the study itself reports both
+            if not self.is_confirming:
+                self._count_trials()
+                store_ended(self._study, ended=not self._limit.has_spare)
+
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]], stopped: set[int]) -> Collection[int]:
+        self._limit.check()
+        return self._limit.rung(env_steps, values, stopped)
+
+    def request_wait(self) -> bool:
+        self._count_trials()
+        waits = self._limit.request_waiting(2 * LOOK_SECONDS)
+        self._store_end()
+        return waits
+
+    def _store_end(self) -> None:
+        """Tell the other processes if no further trials begin."""
+        if self._limit.ended_search and not self._recorder.is_cut_off:
+            store_ended(self._study, ended=True)
+
+    def n_further(self, n_rows: int) -> int:
+        return self._limit.n_further(n_rows)
+
+    def add_trials(self, at_once: int) -> int:
+        if not self._limit.chooses_trials or self._recorder.is_led_elsewhere or is_confirming(self._study):
+            return 0
+        n = self._limit.n_further(at_once)
+        if n:
+            grown = self._limit.grow(n)
+            self._set_counts(n_trials=grown.n_trials, confirm=grown.confirm)
+        return n
+
+    def choose_finalists(self) -> None:
+        self._settle_trials()
+        self._set_counts(confirm=self._limit.n_finalists(study_status(self._study).n_ended))
+
+    def _settle_trials(self) -> None:
+        """Set the number of trials to that of those that have ended, if the budget chooses it and has ended the search.
+
+        There was budget for fewer than estimated.
+        """
+        status, is_chosen = study_status(self._study), self._limit.chooses_trials and self.ended
+        if is_chosen and status.n_ended and not status.n_running and not self._recorder.n_to_resume:
+            self._set_counts(n_trials=status.n_ended)
+
+    def to_confirm(self) -> Sequence[int] | None:
+        finalists = self._recorder.to_confirm()
+        self._count_trials()
+        confirmed = confirmed_seeds(self._study)
+        if finalists:
+            reached = interrupted_steps(self._study) if self._resumes else {}
+            planned = self._limit.plan_confirmation(
+                finalists,
+                known=min(len(confirmed.get(number, ())) for number in finalists),
+                resumed=min(reached.get(number, 0) for number in finalists),
+                are_others_confirmed=bool(confirmed),
+            )
+            if planned is None:
+                return None
+        elif confirmed and not self._recorder.n_confirming_elsewhere and not unconfirmed(self._study):
+            planned = self._limit.further_seeds(sorted(confirmed))
+            if planned is None:
+                return []
+            self._sure_seeds = self._study.spec.confirm_seeds
+        else:
+            return []
+        counts = {"confirm_seeds": planned.confirm_seeds, "confirm_env_steps": planned.confirm_env_steps}
+        return self._recorder.to_confirm() if self._set_counts(**counts) else finalists
+
+    def end(self) -> str:
         if self._sure_seeds is not None and unconfirmed(self._study):
             self._set_counts(confirm_seeds=self._sure_seeds)  # not all finalists could be run on more
-        if self.limit is None or not self.ended:
+        if not self.ended:
             return ""
         self._store_end()
         self._settle_trials()
@@ -239,12 +290,11 @@ class SearchBudget:
         return unfinished_text(self._study.spec, n_left) if n_left else ""
 
     def store_seconds(self) -> None:
-        """Store the time that the study has taken, if it has a budget in minutes."""
-        if self.limit is None or self._study.spec.minutes is None or self._recorder.is_cut_off:
+        if self._study.spec.minutes is None or self._recorder.is_cut_off:
             return
         self._stored = time.monotonic()
         with contextlib.suppress(StorageAwayError, LeaseLostError):  # the study itself reports both
-            store_seconds(self._study, self.limit.spent)
+            store_seconds(self._study, self._limit.spent)
 
     def _set_counts(self, **counts: int | None) -> bool:
         """Set numbers of the study that its budget has chosen; return whether any of them is another one."""
@@ -257,7 +307,7 @@ class SearchBudget:
         return bool(changed)
 
     def _store_chosen_finalists(self) -> None:
-        if self.limit is not None and self.limit.chooses_finalists:
+        if self._limit.chooses_finalists:
             store_chosen_finalists(self._study, self._study.spec.confirm)
 
     def _count_trials(self) -> None:
@@ -266,7 +316,7 @@ class SearchBudget:
         Those of their trials count with the expected pruning, and of those of this process only what was before.
         """
         spec = self._study.spec
-        if self.limit is None or spec.total_env_steps is None or not self._study.storage.shared:
+        if spec.total_env_steps is None or not self._study.storage.shared:
             return
         steps, n_elsewhere = sum(self._running.values()), 0
         for trial in self._study.all_trials():
@@ -278,4 +328,4 @@ class SearchBudget:
                 steps += spec.confirm_budget * spec.confirm_seeds
             elif trial.state == TrialState.RUNNING:
                 n_elsewhere += 1
-        self.limit.count(steps, n_elsewhere)
+        self._limit.count(steps, n_elsewhere)

@@ -96,7 +96,7 @@ def within_limit(spec: StudySpec, remedy: Remedy) -> Remedy:
     there = 0 if "confirm_env_steps" in changes else _confirming_steps(spec, {})
     more = _confirming_steps(spec, changes) - there if remedy.joins else 0
     if more > 0:
-        of_search = (len(spec.plan()) or spec.n_trials) * len(spec.seeds) * spec.budget
+        of_search = spec.n_trials * len(spec.seeds) * spec.budget
         factor = max(2.0, 1 + more / (of_search + _confirming_steps(spec, {})))
     if "seeds" in changes and isinstance(changes["seeds"], int):
         factor = changes["seeds"] / len(spec.seeds)
@@ -117,7 +117,7 @@ def _confirming_steps(spec: StudySpec, changes: dict[str, Any]) -> int:
     """Return the environment steps of the runs of all finalists with these changes."""
     own = spec.model_copy(update={name: n for name, n in changes.items() if name in ("confirm", "confirm_seeds")})
     budget: int = changes.get("confirm_env_steps", spec.confirm_budget)
-    return n_finalists(own, len(spec.plan()) or spec.n_trials) * own.confirm_seeds * budget
+    return n_finalists(own) * own.confirm_seeds * budget
 
 
 def more_confirmed(spec: StudySpec, n: int) -> Remedy:

@@ -84,7 +84,7 @@ class ConfirmationQueue:
         study._storage.set_trial_user_attr(trial._trial_id, FAILURE_ATTR, "abandoned")
         study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
 
-    def start_next(self) -> StartedTrial | None:
+    def start_next(self) -> StartedTrial[FrozenTrial] | None:
         """Start the next confirmation that `pending` found; None if there is none. Requires the planning lease."""
         before, left = self._round, self.pending()
         if before is not None:

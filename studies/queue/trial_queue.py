@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from optuna.trial import FrozenTrial, Trial, TrialState
 
@@ -34,26 +34,11 @@ _POLICIES = ("pruner", "pruner_kwargs", "sampler", "sampler_kwargs")
 
 _T = TypeVar("_T")
 
-_Start = Callable[[list[FrozenTrial]], StartedTrial | None]
+_Start = Callable[[list[FrozenTrial]], StartedTrial[FrozenTrial] | None]
 """Starts the next trial, given all trials; `None` if there is none."""
 
-
-class TakenTrial(NamedTuple):
-    """Trial that this process runs from now on.
-
-    Attributes:
-        trial: The trial.
-        seeds: Seeds to train with.
-        confirms: Number of the trial that it confirms, None for a trial of the search.
-        resumed: Whether it was resumed.
-        promoted_from: Environment steps after which it was paused until now; None if it was not.
-    """
-
-    trial: Trial
-    seeds: tuple[int, ...]
-    confirms: int | None
-    resumed: bool
-    promoted_from: int | None = None
+TakenTrial = StartedTrial[Trial]
+"""Trial that this process runs from now on, with all its parameters set."""
 
 
 class TrialQueue:
@@ -182,12 +167,11 @@ class TrialQueue:
                 return None
             # Samplers may be slow: they run without the planning lease.
             with contextlib.suppress(LeaseLostError):
-                trial = suggest_parameters(self._study.study, started.trial, started.distributions, started.conditions)
-                return TakenTrial(trial, started.seeds, started.confirms, started.resumed, started.promoted_from)
+                return suggest_parameters(self._study.study, started)
             self._leases.release(started.trial.number)
             self.requeue(started.trial.number)
 
-    def _start(self, start: _Start) -> StartedTrial | None:
+    def _start(self, start: _Start) -> StartedTrial[FrozenTrial] | None:
         while True:
             started = None
             try:
@@ -201,7 +185,7 @@ class TrialQueue:
             if started is not None:
                 self.requeue(started.trial.number)
 
-    def _is_own_trial(self, started: StartedTrial, error: LeaseLostError) -> bool:
+    def _is_own_trial(self, started: StartedTrial[FrozenTrial], error: LeaseLostError) -> bool:
         """Return whether this process runs a trial that it started while another one was planning."""
         number, storage = started.trial.number, self._study.study._storage
         if not self._leases.holds(number):

@@ -93,7 +93,7 @@ class TrialSource:
         """The trials that are paused now."""
         return [trial for trial in self._refresh(self._study.trials()) if self._is_paused(trial)]
 
-    def take(self, all_trials: Sequence[FrozenTrial], busy: Container[int] = ()) -> StartedTrial | None:
+    def take(self, all_trials: Sequence[FrozenTrial], busy: Container[int] = ()) -> StartedTrial[FrozenTrial] | None:
         """Return the next trial, which is running from now on; None if there is none. Requires the planning lease.
 
         Args:
@@ -128,7 +128,7 @@ class TrialSource:
         is_left = bool(self._pending) or not self._planned or (queued and bool(waiting))
         return is_left and not self._is_full(trials, waiting)
 
-    def _first_of(self, waiting: Sequence[FrozenTrial], *, resumed: bool) -> StartedTrial | None:
+    def _first_of(self, waiting: Sequence[FrozenTrial], *, resumed: bool) -> StartedTrial[FrozenTrial] | None:
         """Start the first of these trials that no other program runs by now."""
         for each in waiting:
             if resume(self._study.study, each):
@@ -137,7 +137,7 @@ class TrialSource:
 
     def _first_promoted(
         self, trials: Sequence[FrozenTrial], busy: Container[int], *, is_last: bool = False
-    ) -> StartedTrial | None:
+    ) -> StartedTrial[FrozenTrial] | None:
         """Start the first paused trial that is promoted."""
         by_number = {trial.number: trial for trial in trials}
         for number in self._promotable(trials, is_last=is_last):
@@ -152,7 +152,7 @@ class TrialSource:
         own = {trial.number for trial in trials}  # without those of other programs
         return [number for number in self._pruner.promotable(self._study.study, is_last=is_last) if number in own]
 
-    def _new(self) -> StartedTrial:
+    def _new(self) -> StartedTrial[FrozenTrial]:
         """Start the next trial of the plan, or one that the sampler proposes."""
         row: Mapping[str, Json] = self._pending[0] if self._pending else {}
         trial = start_trial(self._study.study, row)
@@ -171,7 +171,9 @@ class TrialSource:
         """Return the waiting trials, without those that wait to be promoted."""
         return [trial for trial in trials if trial.state == TrialState.WAITING and not self._is_paused(trial)]
 
-    def _started_trial(self, trial: FrozenTrial, row: Mapping[str, Json], *, resumed: bool) -> StartedTrial:
+    def _started_trial(
+        self, trial: FrozenTrial, row: Mapping[str, Json], *, resumed: bool
+    ) -> StartedTrial[FrozenTrial]:
         distributions = self._distributions_of(row)
         return StartedTrial(trial, self._spec.seeds, None, resumed, distributions, self._conditions)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
@@ -23,20 +23,23 @@ if TYPE_CHECKING:
     from studies.spaces.spaces import Json
 
 
-class StartedTrial(NamedTuple):
-    """Trial that is running from now on; its parameters may still have to be suggested.
+AnyTrial = TypeVar("AnyTrial", FrozenTrial, Trial)
+
+
+class StartedTrial(NamedTuple, Generic[AnyTrial]):
+    """Trial that is running from now on.
 
     Attributes:
-        trial: The trial.
+        trial: The trial; a `FrozenTrial` until all its parameters are set (`suggest_parameters`).
         seeds: Seeds to train with.
         confirms: Number of the finalist that it confirms, None for a trial of the search.
         resumed: Whether it was resumed.
-        distributions: Parameters that it sets, as far as they exist.
+        distributions: Parameters that it sets, as far as they exist, each after those that it depends on.
         conditions: Conditional parameter -> values of others under which it exists. Defaults to none.
         promoted_from: Environment steps after which it was paused until now; None if it was not.
     """
 
-    trial: FrozenTrial
+    trial: AnyTrial
     seeds: tuple[int, ...]
     confirms: int | None
     resumed: bool
@@ -107,13 +110,10 @@ def add_trial(study: optuna.Study, template: FrozenTrial) -> FrozenTrial:
     return study._storage.get_trial(study._storage.create_new_trial(study._study_id, template))
 
 
-def suggest_parameters(
-    study: optuna.Study,
-    frozen: FrozenTrial,
-    distributions: Mapping[str, BaseDistribution],
-    conditions: Mapping[str, Mapping[str, tuple[Json, ...]]],
-) -> Trial:
+def suggest_parameters(study: optuna.Study, started: StartedTrial[FrozenTrial]) -> StartedTrial[Trial]:
     """Return a running trial with all its parameters set.
+
+    The sampler proposes those that are neither planned nor set: a process may have died between two parameters.
 
     Conditional parameters are suggested only where their conditions hold, so that samplers learn of a parameter from
     the trials that have it.
@@ -122,11 +122,9 @@ def suggest_parameters(
 
     Args:
         study: Optuna study.
-        frozen: The trial.
-        distributions: Parameters to set, each after those that it depends on. The sampler proposes those that are
-            neither planned nor set: a process may have died between two parameters.
-        conditions: See `StartedTrial`.
+        started: The trial.
     """
+    frozen, distributions, conditions = started.trial, started.distributions, started.conditions
     study._thread_local.cached_all_trials = None  # as `ask` does, so that samplers read all trials again
     trial = Trial(study, frozen._trial_id)
     with warnings.catch_warnings():
@@ -141,7 +139,7 @@ def suggest_parameters(
             if name in drawn and name not in frozen.system_attrs.get("fixed_params", {}):
                 _repeat_draw(study, trial, name, distribution)
             params[name] = trial._suggest(name, distribution)
-    return trial
+    return StartedTrial(trial, *started[1:])
 
 
 def _exists(name: str, conditions: Mapping[str, Mapping[str, tuple[Json, ...]]], params: Mapping[str, Json]) -> bool:

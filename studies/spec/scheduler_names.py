@@ -73,6 +73,11 @@ def canonical_pruner_name(name: str) -> str | None:
     return _NAMES.get(name.lower().replace("-", "").replace("_", "").removesuffix("pruner"))
 
 
+def prunes_trials(name: str) -> bool:
+    """Return whether a scheduler prunes trials."""
+    return canonical_pruner_name(name) not in ("none", *POPULATION_BASED)
+
+
 def pauses_trials(name: str) -> bool:
     """Return whether a scheduler pauses trials, and continues some of them later."""
     return canonical_pruner_name(name) == "asha"

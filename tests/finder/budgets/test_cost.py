@@ -31,13 +31,13 @@ def test_stages_cost_what_their_trials_do() -> None:
     course = (Stage(100, 2), Stage(300, 1))
     expected = 100 * (0.001 + 6 * 0.0005) + 200 * (0.001 + 3 * 0.0005)
     assert costs().batch_seconds(course, 3) == pytest.approx(expected * (1 + RECORDING))
-    assert costs().rest_seconds(course, 3, 200) == pytest.approx(100 * 0.0025 * (1 + RECORDING))
+    assert costs().batch_seconds(course, 3, 200) == pytest.approx(100 * 0.0025 * (1 + RECORDING))
 
 
 def test_steps_before_the_first_update_cost_less() -> None:
     own = costs(speed(first_update=50, start_share=0.2))
     assert own.batch_seconds((Stage(100, 2),), 3) == pytest.approx(60 * 0.004 * (1 + RECORDING))
-    assert own.rest_seconds((Stage(100, 2),), 3, 40) == pytest.approx((10 * 0.2 + 50) * 0.004 * (1 + RECORDING))
+    assert own.batch_seconds((Stage(100, 2),), 3, 40) == pytest.approx((10 * 0.2 + 50) * 0.004 * (1 + RECORDING))
 
 
 def test_evaluations_cost_beside_the_steps() -> None:
@@ -46,7 +46,7 @@ def test_evaluations_cost_beside_the_steps() -> None:
     assert own.batch_seconds((Stage(100, 2),), 3) == pytest.approx((steps + 4 * 6 * 0.2) * (1 + RECORDING))
     # After 60 of 100 steps, two of four evaluations are left.
     rest = 40 * (0.001 + 6 * 0.0005) + 2 * 6 * 0.2
-    assert own.rest_seconds((Stage(100, 2),), 3, 60) == pytest.approx(rest * (1 + RECORDING))
+    assert own.batch_seconds((Stage(100, 2),), 3, 60) == pytest.approx(rest * (1 + RECORDING))
     assert costs(speed(evaluation_seconds=0.2)).batch_seconds((Stage(100, 2),), 3) == pytest.approx(
         steps * (1 + RECORDING)
     )

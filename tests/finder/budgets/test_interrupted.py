@@ -12,7 +12,7 @@ from finder.budgets.meters import StepMeter
 def n_begun(limit: Limit, resumed: int) -> int:
     """Begin up to four trials, and return how many fitted."""
     for number in range(4):
-        if not limit.allows_trial(resumed=resumed):
+        if not limit.request_trial(resumed=resumed):
             return number
         limit.begun(number, 1, resumed=resumed)
     return 4

@@ -18,7 +18,7 @@ from finder.trials.trial import BudgetSpent, Work
 
 def begun(limit: Limit, n: int) -> None:
     for number in range(n):
-        assert limit.allows_trial(), number
+        assert limit.request_trial(), number
         limit.begun(number, 1)
 
 
@@ -34,7 +34,7 @@ def test_trials_begin_while_all_of_them_fit() -> None:
     assert not limit.ended_search
     limit = Limit(spec(), StepMeter(5_199), together=True)
     begun(limit, 7)
-    assert not limit.allows_trial()
+    assert not limit.request_trial()
     assert limit.ended_search
 
 
@@ -45,7 +45,7 @@ def test_budget_of_the_confirmation_is_reserved() -> None:
     begun(limit, 8)
     limit = Limit(own, StepMeter(5_200 + 5_999), together=True)
     begun(limit, 7)
-    assert not limit.allows_trial()
+    assert not limit.request_trial()
 
 
 def test_nothing_is_pruned_at_a_rung_while_the_rest_fits() -> None:
@@ -171,10 +171,10 @@ def test_running_trials_stop_once_when_the_time_is_over() -> None:
 def test_time_of_earlier_runs_counts() -> None:
     clock = Clock()
     limit = Limit(spec(), time_meter(60.0, clock, before=56.0), together=True)
-    assert limit.allows_trial()  # 2 s of compilation and 1 s of training
+    assert limit.request_trial()  # 2 s of compilation and 1 s of training
     clock.now += 1.5
     assert limit.spent == 57.5
-    assert not limit.allows_trial()
+    assert not limit.request_trial()
 
 
 def test_estimates_follow_the_speed_of_the_search() -> None:
@@ -325,6 +325,12 @@ def test_a_plan_grows_by_what_fits() -> None:
     assert limit.n_further(1) == 1
 
 
+def test_a_plan_that_grows_has_the_finalists_of_all_its_trials() -> None:
+    own = spec(trials=[{"learning_rate": 0.1}, {"learning_rate": 0.01}], pruner="none", confirm=3, confirm_seeds=2)
+    assert Limit(own, StepMeter(6_999), together=True).n_further(1) == 0  # a trial, and two seeds of three finalists
+    assert Limit(own, StepMeter(7_000), together=True).n_further(1) == 1
+
+
 def test_further_trials_of_many_structures_are_compiled() -> None:
     clock = Clock()
     speed = Speed(n_runs=1, start_seconds=2.0, shared_seconds=0.0, run_seconds=0.001 / (1 + RECORDING))
@@ -349,12 +355,12 @@ def test_promoted_trials_cost_what_is_left_of_their_runs() -> None:
     own = spec(pruner="none")
     limit = Limit(own, StepMeter(1_300), together=True)
     limit.begun(0, 1)
-    assert not limit.allows_trial()
+    assert not limit.request_trial()
     limit = Limit(own, StepMeter(1_300), together=True)
     limit.begun(0, 1)
-    assert limit.allows_trial(counted=700)  # 1,000 + 300
+    assert limit.request_trial(counted=700)  # 1,000 + 300
     limit.begun(1, 1, 700)
-    assert not limit.allows_trial(counted=700)
+    assert not limit.request_trial(counted=700)
 
 
 def test_promoted_trials_are_not_pruned_at_rungs_that_they_have_passed() -> None:

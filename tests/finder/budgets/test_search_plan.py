@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from finder.budgets.plan_numbers import most_steps
@@ -22,8 +21,7 @@ def spec(**fields: Any) -> StudySpec:
 
 def plan(own: StudySpec | None = None, **fields: Any) -> SearchPlan:
     given: dict[str, Any] = {
-        "spec": own or spec(), "n_trials": 8, "n_seeds": 3, "env_steps": 1_000,
-        "rungs": (Stage(200, 7), Stage(500, 4)), "n_batches": 1, "extends": True, "n_confirmed": 3, "confirm_seeds": 5,
+        "spec": own or spec(), "rungs": (Stage(200, 7), Stage(500, 4)), "n_batches": 1, "extends": True,
         "most_steps": 39_000, "expected_steps": 30_600, "executor": "populations of up to 64 runs in 2 processes",
         "n_processes": 2, "time": TimeEstimate(start_seconds=7.4, search_seconds=70.0, confirmation_seconds=12.0),
         "memory_bytes": 1.94e9, "free_bytes": 6_000_000_000, "measured": ("12 runs of ppo together for 2.0 s",),
@@ -51,8 +49,10 @@ def test_plan_has_a_line_for_each_part() -> None:
 
 def test_plan_says_what_is_not_known() -> None:
     episodes = spec(env_steps=None, episodes=20, pruner="none", confirm=0)
-    without = plan(episodes, env_steps=None, rungs=(), most_steps=None, expected_steps=None, time=None, extends=False)
-    lines = dict(replace(without, memory_bytes=None, n_confirmed=0).lines)
+    without = plan(
+        episodes, rungs=(), most_steps=None, expected_steps=None, time=None, memory_bytes=None, extends=False
+    )  # fmt: skip
+    lines = dict(without.lines)
     assert lines["Each run"] == "20 episodes"
     assert lines["Pruning"] == "none: all trials run to their end"
     assert lines["Confirmation"] == "none"
@@ -74,9 +74,9 @@ def test_total_steps_name_what_was_chosen() -> None:
 
 
 def test_a_search_takes_at_most_its_total_steps() -> None:
-    assert most_steps(spec(), 1_000, n_trials=8) == 39_000  # 8 trials of 3 seeds, 3 finalists on 5
-    assert most_steps(spec(total_env_steps=32_000), 1_000, n_trials=8) == 32_000
-    assert most_steps(spec(total_env_steps=50_000), 1_000, n_trials=8) == 39_000
+    assert most_steps(spec()) == 39_000  # 8 trials of 3 seeds, 3 finalists on 5
+    assert most_steps(spec(total_env_steps=32_000)) == 32_000
+    assert most_steps(spec(total_env_steps=50_000)) == 39_000
 
 
 def test_plan_is_json() -> None:

@@ -13,7 +13,7 @@ from finder import LRFinder, tune
 from finder.budgets import estimating, meters
 from finder.budgets.limit import Limit
 from finder.budgets.resolution import finalists_of
-from finder.search.search_budget import SearchBudget
+from finder.search.search_budget import KeptBudget
 from finder.trials import speed_measurement as speeds
 from finder.trials.speed import Speed
 from finder.trials.trial import BudgetSpent
@@ -214,7 +214,7 @@ def test_runs_that_confirm_are_as_long_as_there_is_time(
 
     monkeypatch.setattr(Limit, "plan_confirmation", planned)
     monkeypatch.setattr(Limit, "further_seeds", lambda self, finalists: None)  # the time stands still
-    monkeypatch.setattr(SearchBudget, "add_trials", lambda self, at_once: 0)
+    monkeypatch.setattr(KeptBudget, "add_trials", lambda self, at_once: 0)
     given = {**QUICK, "storage": storage, "executor": "inline", "minutes": 2, "horizon": 1_000}
 
     def search() -> Any:
@@ -237,7 +237,7 @@ def test_runs_that_confirm_are_as_long_as_there_is_time(
 def test_number_of_trials_is_chosen_for_a_sampler(
     storage: str, speed: list[float], spent: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SearchBudget, "add_trials", lambda self, at_once: 0)
+    monkeypatch.setattr(KeptBudget, "add_trials", lambda self, at_once: 0)
     given = {**QUICK, "confirm": 0, "storage": storage, "executor": "inline"}
     space = {"learning_rate": "1e-4:1e-2:log"}
     with tune("ppo", ENV, space, minutes=2, env_steps=250, **given).study as study:
@@ -308,7 +308,7 @@ class TestLargerBudgets:
     ) -> None:
         options = {**QUICK, "storage": storage, "executor": "inline", "study_name": "s", "env_steps": 250}
         allowed = [True] * 21
-        monkeypatch.setattr(Limit, "allows_trial", lambda self, counted=0, resumed=0: bool(allowed) and allowed.pop())
+        monkeypatch.setattr(Limit, "request_trial", lambda self, counted=0, resumed=0: bool(allowed) and allowed.pop())
         monkeypatch.setattr(Limit, "ended_search", property(lambda self: not allowed))
         with tune("ppo", ENV, {"learning_rate": "1e-4:1e-2:log"}, total_env_steps=40_000, **options).study as study:
             assert (len(study.trials()), study.spec.n_trials, study.spec.confirm) == (21, 21, 5)
@@ -324,7 +324,7 @@ class TestLargerBudgets:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr(SearchBudget, "add_trials", interrupt)
+            patched.setattr(KeptBudget, "add_trials", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 self.tune(storage, 16_000)
         with self.tune(storage, 16_000) as study:
@@ -347,7 +347,7 @@ class TestLargerBudgets:
 def test_resumed_study_keeps_its_smaller_design(
     storage: str, speed: list[float], spent: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SearchBudget, "add_trials", lambda self, at_once: 0)
+    monkeypatch.setattr(KeptBudget, "add_trials", lambda self, at_once: 0)
     given = {name: value for name, value in QUICK.items() if name != "seeds"} | {"storage": storage}
     space = {"learning_rate": "1e-4:1e-2:log"}
 

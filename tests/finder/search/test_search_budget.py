@@ -205,7 +205,7 @@ def test_steps_that_running_trials_still_need_are_not_spare(storage: StudyStorag
     limit = Limit(spec, StepMeter(5_000), together=False, adjusts_seeds=False)
     assert limit.has_spare
     for number in range(3):  # 1,000 each, and 2,000 to confirm
-        assert limit.allows_trial()
+        assert limit.request_trial()
         limit.begun(number, 1)
     assert not limit.has_spare
     limit.ended(2, 100)
@@ -222,7 +222,7 @@ def test_trials_are_added_where_their_number_was_left_open(
     with open_study(spec.model_copy(update={"total_env_steps": 5_000}), storage) as study:
         recorder = Recorder(study)
         limit = Limit(study.spec, StepMeter(5_000, 2_000), together=False, chooses_trials=chooses_trials)
-        budget = search_budget.SearchBudget(recorder, limit)
+        budget = search_budget.KeptBudget(recorder, limit)
         assert budget.add_trials(4) == n_added, "1,000 each, and 2,000 to confirm"
         assert recorder.study.spec.n_trials == 2 + n_added
         recorder.close()

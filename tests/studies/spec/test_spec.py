@@ -247,8 +247,9 @@ def test_baseline_is_one_of_the_first_trials_or_of_the_plan(make_spec: Make) -> 
         assert stored_attributes(spec, "memory")[VERSION_ATTR] == 2
     assert "baseline" not in make_spec().to_json_dict()
     own = {"first": [{"learning_rate": 0.1}], "baseline": {"learning_rate": 0.1}}
-    assert [n_finalists(make_spec(**own, confirm=n), 20) for n in (2, 0)] == [3, 0]
-    assert finalists_text(make_spec(**own, confirm=2), 20) == "the best 2 and the baseline"
+    assert [n_finalists(make_spec(**own, confirm=n)) for n in (2, 0)] == [3, 0]
+    assert [n_finalists(make_spec(**own, confirm=2, n_trials=n)) for n in (1, 2, 3)] == [0, 2, 3]
+    assert finalists_text(make_spec(**own, confirm=2)) == "the best 2 and the baseline"
 
 
 def test_grid_has_all_its_combinations_unless_fewer_trials_are_given() -> None:
