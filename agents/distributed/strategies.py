@@ -101,6 +101,11 @@ class StrategySpec:
         """True if the agent learns without a strategy."""
         return self.name == "none"
 
+    @property
+    def has_processes(self) -> bool:
+        """True if it starts a process for each replica."""
+        return self.name in ("multi-worker-mirrored", "parameter-server")
+
     def build(self, agent: Buildable, seed: int) -> Any:
         """Build an agent that learns with the strategy.
 

@@ -114,7 +114,8 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone:
         memory = None if spec.trial_memory_gb is None else int(spec.trial_memory_gb * 1e9)
         return RayExecutor(spec.n_jobs, cpus=spec.trial_cpus or 1.0, memory=memory)
     if not strategy.is_none:
-        n_jobs = spec.n_jobs or _n_jobs_that_fit(min(cores() // strategy.replicas, spec.n_trials))
+        others = strategy.replicas * int(PROCESS_BYTES) if strategy.has_processes else 0
+        n_jobs = spec.n_jobs or _n_jobs_that_fit(min(cores() // strategy.replicas, spec.n_trials), others)
         executor = make_executor("process", n_jobs)
         executor.notes = [f"each run learns with the strategy {strategy}, so its trials have processes of their own"]
         return executor
@@ -127,7 +128,8 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone:
         notes.append(f"{label} cannot be trained in a population ({where} instead): {refusal}")
     n_bytes = max(member.n_bytes for member in members.values())
     if name == "process" or (name == "auto" and refusals):
-        executor = make_executor("process", spec.n_jobs or _n_jobs_that_fit(min(cores(), spec.n_trials), n_bytes))
+        n_jobs = spec.n_jobs or _n_jobs_that_fit(min(cores(), spec.n_trials), n_bytes * len(spec.seeds))
+        executor = make_executor("process", n_jobs)
     else:
         n_jobs = spec.n_jobs or _default_n_jobs(spec, max(member.seconds for member in members.values()), n_bytes)
         population, note = _population_that_fits(spec, n_bytes, n_jobs)
@@ -170,7 +172,7 @@ def _default_n_jobs(spec: StudySpec, seconds_per_step: float, n_bytes: int) -> i
 
 
 def _n_jobs_that_fit(n_jobs: int, n_bytes: int = 0) -> int:
-    """Return for how many processes, of `n_jobs`, there is memory with a run of `n_bytes` in each; at least 1."""
+    """Return for how many processes, of `n_jobs`, there is memory with `n_bytes` for what each trains; at least 1."""
     free = free_memory()
     fits = n_jobs if free is None else int(SHARE_OF_MEMORY * free / (PROCESS_BYTES + n_bytes))
     return max(1, min(n_jobs, fits))

@@ -27,8 +27,8 @@ from studies.spec.attributes import FailureKind
 
 log = logging.getLogger(__name__)
 
-STOP_SECONDS = 10.0
-"""Seconds without an event after which a process that has to stop is killed."""
+STOP_SECONDS, MOST_STOP_SECONDS = 10.0, 30.0
+"""Seconds without an event, and in total, after which a process that has to stop is killed; it has a checkpoint."""
 
 HANGS = 1.75
 """Multiple of `hang_seconds` after which a silent process is killed.
@@ -210,6 +210,9 @@ class TrialDispatcher:
     def _forward_events(self) -> None:
         """Handle the events of the workers."""
         self.events.extend(self.broker.drain_events())
+        self._handle_events()
+
+    def _handle_events(self) -> None:
         while self.events:  # one by one: if the listener raises, `_stop_all` handles the rest
             self._handle(*self.events.popleft())
 
@@ -344,7 +347,8 @@ class TrialDispatcher:
                 self._await_ends()
             _kill_processes(worker.process for worker in self.workers.values())
             with suppress(OSError, EOFError):
-                self._forward_events()
+                self.events.extend(self.broker.drain_events())
+            self._handle_events()
             for number, worker in list(self.workers.items()):
                 for trial in sorted(worker.running):
                     self._end(number, trial, Outcome(state="interrupted", reason=INTERRUPTED))
@@ -356,16 +360,19 @@ class TrialDispatcher:
 
     def _await_ends(self) -> None:
         """Wait until workers have ended. A worker that sends events is still in its step, or writes its checkpoint."""
-        heard = dict.fromkeys(self.workers, time.monotonic())
-        is_reported, limit = False, time.monotonic() + STOP_SECONDS
+        began, is_reported = time.monotonic(), False
+        heard = dict.fromkeys(self.workers, began)
         while left := [
             worker.process
             for number, worker in self.workers.items()
             if worker.process.is_alive() and time.monotonic() - heard[number] < STOP_SECONDS
         ]:
-            if time.monotonic() > limit and not is_reported:
-                log.warning("Processes have not ended their steps yet: a second Ctrl-C ends them at once.")
+            seconds = time.monotonic() - began
+            if seconds > MOST_STOP_SECONDS:
+                return
+            if seconds > STOP_SECONDS and not is_reported:
                 is_reported = True
+                log.warning("Processes have not ended their steps yet: Ctrl-C ends them at once.")
             self.pool.wait(left)
             for event in self.broker.drain_events():
                 self.events.append(event)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from agents.config.optimizers import OptimizerSpec
+from agents.config.optimizers import KERAS_OPTIMIZERS, OptimizerSpec
 from agents.contract.agent import Agent
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
@@ -212,7 +212,8 @@ def refuse_environment_as_optimizers(optimizers: Any, agents: Sequence[Any]) -> 
 
     For `LRFinder` it is the second argument.
     """
-    if isinstance(optimizers, str) and any(isinstance(agent, str | type) for agent in agents):
+    is_one = isinstance(optimizers, str) and optimizers.partition("(")[0].strip().lower() not in KERAS_OPTIMIZERS
+    if is_one and any(isinstance(agent, str | type) for agent in agents):
         raise ConfigurationError(
             f"The second argument is the optimizers, got {optimizers!r}: give the environment by its name, "
             f"environment={optimizers!r}."

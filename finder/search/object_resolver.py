@@ -104,18 +104,20 @@ def check_plan(spec: StudySpec, resolver: ObjectResolver) -> None:
     """Build the configuration of every value of a study, to report mistakes before the study starts."""
     StrategySpec.of(spec.strategy)
     _check_searched(spec)
-    built = [resolver.agent({**spec.fixed, "agent": label}, label) for label in spec.agents]
-    for label, agent in zip(spec.agents, built, strict=True):
-        agent.config.refuse_duplicates({*spec.fixed, *spec.parameter_names})
+    always = {*spec.fixed, *(name for name, space in spec.search_space().items() if not space.when)}
+    for label in spec.agents:
+        agent = resolver.agent({**spec.fixed, "agent": label}, label)
+        agent.config.refuse_duplicates(always)
         _check_buildable(agent, spec.strategy)
         if isinstance(agent, FunctionSpec) and pauses_trials(spec.pruner):
             raise ConfigurationError(
                 f"The pruner {spec.pruner!r} pauses trials, and the training function {label!r} cannot be paused: use "
                 "a pruner that stops trials, such as 'successive-halving'."
             )
-    if spec.kind in _SEARCHED_OPTIMIZERS:
+    if spec.kind in _SEARCHED_OPTIMIZERS and spec.fixed:
+        configs = [resolver.agent({**spec.fixed, **row}, spec.agents[0]).config for row in spec.plan()]
         for name in spec.fixed:
-            _check_effect(name, [agent.config for agent in built])
+            _check_effect(name, configs)
     greedy = [name for name in names_of(spec) if metric_of(name).n_episodes]
     if greedy:
         check_evaluable(greedy[0], resolver.agents.values(), resolver.environment, resolver.callbacks)
@@ -149,7 +151,7 @@ def _check_searched(spec: StudySpec) -> None:
 
 
 def _check_effect(name: str, configs: Sequence[Config]) -> None:
-    """Raise `ConfigurationError` if a setting of all trials has no effect in any agent."""
+    """Raise `ConfigurationError` if a setting of all trials has no effect in any of them."""
     errors = []
     for config in configs:
         try:

@@ -39,7 +39,7 @@ _HINT = "Use a pruner that stops trials instead of pausing them, such as success
 _FORMAT = 2
 _FORMATS = (1, _FORMAT)
 
-_PASSING = (MemoryError, OSError, ImportError)
+_PASSING = (MemoryError, OSError)
 """Errors of loading a checkpoint that are due to the state of the machine, and not to the file."""
 
 
@@ -137,13 +137,14 @@ class Checkpoints:
         made as many environment steps: their first checkpoint would be used in its place.
         """
         self._left_out.add(found.path)
-        if isinstance(error, _PASSING):
+        if isinstance(error, _PASSING) and not isinstance(error, FileNotFoundError):
             self._protected.append(found)
+            log.warning("It is kept for a later start: its runs are saved again after %d steps.", found.env_steps)
 
     def _is_protected(self, keys: Collection[Key], env_steps: int) -> bool:
-        """Return whether there is a checkpoint of these runs that may be loaded later, after more steps."""
+        """Return whether there is a checkpoint of all of these runs that may be loaded later, after more steps."""
         return any(
-            found.env_steps > env_steps and set(found.runs).intersection(keys) and found.path.exists()
+            found.env_steps > env_steps and set(found.runs).issuperset(keys) and found.path.exists()
             for found in self._protected
         )
 

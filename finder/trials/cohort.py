@@ -8,6 +8,7 @@ rung), and pruning a trial stops all of its seeds.
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 import traceback
@@ -198,7 +199,7 @@ class _Cohort:
         while groups:
             group = groups.popleft()
             saves = self._checkpoints is not None and group.can_checkpoint
-            group.alive = lambda: self._interrupts.delayed(self._heartbeat)
+            group.alive = functools.partial(self._interrupts.delayed, self._heartbeat, saves)
             group.alive_meanwhile = self._listener.alive
             group.hangs = self._hangs
             before, began = group.trainer.env_steps, time.perf_counter()
@@ -210,6 +211,7 @@ class _Cohort:
                     return
             group.add_work(time.perf_counter() - began, group.trainer.env_steps - before)
             group.evaluate(mark)
+            self._interrupts.raise_waiting()
             if group.not_mappable:
                 groups.extend(self._split_into_single_runs(group))
         if not self._flush():

@@ -1,4 +1,4 @@
-"""What must not end a training in the middle of a step: Ctrl-C, a spent budget, and errors of the listener."""
+"""What waits for the end of a step: errors of the listener; Ctrl-C and a spent budget where the state is saved."""
 
 from __future__ import annotations
 
@@ -26,16 +26,21 @@ class StepInterrupts:
             yield
         self.raise_waiting()
 
-    def delayed(self, call: Callable[[], str | None]) -> str | None:
+    def delayed(self, call: Callable[[], str | None], saves: bool) -> str | None:
         """Return the result of a call of the listener during a step: a reason to stop, or None.
 
-        What it raises waits for the end of the step. From then on this returns a reason without any call.
+        An error waits for the end of the step, and so does the end of the budget if the state is saved there. From then
+        on this returns a reason without any call.
         """
         if self.waiting is None:
             try:
                 return call()
-            except (Exception, BudgetSpent) as raised:  # noqa: BLE001 - whatever a storage raises
-                self.waiting = raised
+            except BudgetSpent as spent:
+                if not saves:
+                    raise
+                self.waiting = spent
+            except Exception as error:  # noqa: BLE001 - whatever a storage raises
+                self.waiting = error
         return INTERRUPTED
 
     def raise_waiting(self) -> None:

@@ -208,9 +208,13 @@ class RetryPolicy:
         """Return the error for a value that is too long, or a storage that is locked, damaged, or read-only."""
         reason, kinds = reason_of(error), (error, error.__cause__)
         if any(isinstance(each, DataError) for each in kinds) and "too long" in reason.lower():
+            remedy = (
+                " Texts have at most 65,535 bytes in MySQL: use SQLite or PostgreSQL, or make the column that is named "
+                "here a MEDIUMTEXT."
+            )
+            is_mysql = "1406" in reason  # its code of this error
             return TooLongError(
-                f"a value is too long for the storage {self._label!r} ({reason}). Texts have at most 65,535 bytes in "
-                "MySQL: use SQLite or PostgreSQL, or make the column that is named here a MEDIUMTEXT."
+                f"a value is too long for the storage {self._label!r} ({reason}).{remedy if is_mysql else ''}"
             )
         if not any(isinstance(each, OperationalError) for each in kinds):
             return damaged(f"the storage {self._label!r}", reason)

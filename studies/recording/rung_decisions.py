@@ -64,7 +64,7 @@ class RungDecisions:
         return decided | actions | {number: Action.STOP for number in values if self._trials.is_taken(number)}
 
     def _actions(self, trials: Sequence[Trial]) -> dict[int, Action]:
-        """Return the decision of the pruner on each trial at its last report, without those that were lost."""
+        """Return the decision of the pruner on each trial at its last report; those that were lost may be missing."""
         if not trials:
             return {}
         study = trials[0].study

@@ -33,10 +33,13 @@ def create_key(storage: StudyStorage, study_id: int, name: str) -> str:
     if attributes.get(_OWNER_ATTR) == study_id:
         return str(attributes[EPISODES_ATTR])
 
+    new = f"{name}#{secrets.token_hex(4)}"
+
     def created() -> str:
         key = own_key(storage, study_id)
         if key is None:
-            key = f"{name}#{secrets.token_hex(4)}"
+            key = new
+            storage.episodes.delete(key)  # of an attempt that was interrupted
             _copy_episodes(storage, study_id, key)
         with fenced(leases.fence_of(None)):
             storage.optuna.set_study_user_attr(study_id, EPISODES_ATTR, key)

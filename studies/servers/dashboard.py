@@ -115,6 +115,7 @@ class FigureKeeper:
         self._storage = storage
         self._drawn: dict[str, StudySummary] = {}
         self._rests_until: dict[str, float] = {}
+        self._failures: dict[str, str] = {}  # name of a study -> error of its last drawing
         self._picks: dict[
             int, tuple[int | None, PickShown]
         ] = {}  # id of a study -> number of its recommended trial, contents of its page
@@ -143,10 +144,13 @@ class FigureKeeper:
             study = load_study(name, self._storage)
             self._picks[study.study._study_id] = _pick_shown(study)
             attach_figures(study)
-        except Exception:
+        except Exception as error:
             # A figure that cannot be drawn or stored must not prevent using the dashboard.
-            _logger.exception("the figures of the study %r could not be attached", name)
-            is_drawn = False
+            if self._failures.get(name) != repr(error):  # once, though it is tried again and again
+                _logger.exception("the figures of the study %r could not be attached", name)
+            self._failures[name], is_drawn = repr(error), False
+        else:
+            self._failures.pop(name, None)
         now = time.monotonic()
         self._rests_until[name] = now + max(_REST * (now - began), 0.0 if is_drawn else _RETRY_SECONDS)
         return is_drawn

@@ -89,9 +89,9 @@ class Proxy:
         return decoded(json.loads(self._channel_call(json.dumps([table, method, encoded(arguments)]).encode())))
 
     def _check(self, label: str) -> None:
-        """Make one call, so that a server that rejects all calls is found before a study is opened."""
+        """Make one call, so that a server that rejects all calls, or is older, is found before a study is opened."""
         try:
-            self._call("episodes", "count", "")
+            self._call("episodes", "return_extremes", "")
         except grpc.RpcError as error:
             failure = storage_failure(error)
             message = error.code().name if failure is None else failure.message

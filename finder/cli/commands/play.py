@@ -21,6 +21,7 @@ from finder.cli.commands.play_messages import (
 from finder.cli.commands.play_outputs import Outputs
 from finder.cli.options import values
 from finder.cli.options.parameters import Json
+from finder.cli.options.step_numbers import parse_steps
 from finder.cli.options.trust_options import AllowModule, Trust
 from finder.cli.stdout_guard import redirect_stdout_to_stderr
 from finder.progress.console import errors, print_error, print_json
@@ -61,7 +62,8 @@ def play(  # noqa: PLR0917 - a command's flags
     max_steps: Annotated[
         int | None,
         typer.Option(
-            min=1,
+            parser=parse_steps,
+            metavar="STEPS",
             help="Truncate episodes after so many steps (default: the environment's time limit; without one ten times "
             "the mean episode of training, at least 1,000).",
             show_default=False,

@@ -25,6 +25,7 @@ from finder.cli.options.parameters import (
 )
 from finder.cli.options.step_numbers import parse_steps
 from finder.cli.options.trust_options import AllowModule, Trust
+from finder.cli.stdout_guard import redirect_stdout_to_stderr
 from finder.cli.training.run import resume_run, run
 from finder.cli.training.settings import (
     environment_settings,
@@ -164,7 +165,7 @@ def train(
             "--max-steps",
             parser=parse_steps,
             metavar="STEPS",
-            help="Environment steps (default 1,000,000, or the horizon of the study).",
+            help="Environment steps of the whole run (default 1,000,000, or the horizon of the study).",
             show_default=False,
             rich_help_panel=_BUDGET,
         ),
@@ -229,7 +230,8 @@ def train(
     eval_max_steps: Annotated[
         int | None,
         typer.Option(
-            min=1,
+            parser=parse_steps,
+            metavar="STEPS",
             help="Truncate episodes of evaluations after so many steps (default: the environment's time limit; "
             "without one, ten times the longest episode of training, at least 1,000).",
             show_default=False,
@@ -298,32 +300,35 @@ def train(
     from agents.environments import EnvironmentSpec
 
     with ExitStack() as until:
-        if from_ is not None:
-            set_by_pick = {
-                "env", "env_kwargs", "wrapper", "max_episode_steps", "set_", "set_deprecated", "expert", "reward",
-                "pretrain", "vectorization", "strategy",
-            }  # fmt: skip
-            _refuse(given & set_by_pick, "--from trains the study's pick as it is")
-            chosen = {**budget, **kept, "callbacks": callback}
-            settings = settings_of_pick(
-                from_, storage or DEFAULT_STORAGE, agent, state, chosen,
-                allow_modules=allow_module or (), until=until, quiet=quiet, trial=trial,
-            )  # fmt: skip
-        else:
-            if agent is None or env is None:
-                raise ConfigurationError("Nothing to train is given: AGENT --env ID, --from STUDY, or --resume DIR.")
-            arguments = values.json_object(env_kwargs, "--env-kwargs")
-            place = EnvironmentSpec.of(env, arguments)
-            place = replace(place, wrappers=wrapper or (), max_episode_steps=max_episode_steps)
-            where = {**environment_settings(place), "vectorization": vectorization or "auto"}
-            where |= {"callbacks": tuple(map(with_absolute_path, callback or ())), "strategy": strategy or "none"}
-            learner, learned = from_expert(agent, expert, reward, pretrain)
-            params = {**learned, **values.settings(set_)}
-            settings = settings_of_agent(learner, place, params, {**where, **budget, **kept})
-        from finder.long_run.long_run import check_settings
-        from finder.long_run.run_folder import RunFolder, free_folder
+        with redirect_stdout_to_stderr():  # of modules and environments of the user
+            if from_ is not None:
+                set_by_pick = {
+                    "env", "env_kwargs", "wrapper", "max_episode_steps", "set_", "set_deprecated", "expert", "reward",
+                    "pretrain", "vectorization", "strategy",
+                }  # fmt: skip
+                _refuse(given & set_by_pick, "--from trains the study's pick as it is")
+                chosen = {**budget, **kept, "callbacks": callback}
+                settings = settings_of_pick(
+                    from_, storage or DEFAULT_STORAGE, agent, state, chosen,
+                    allow_modules=allow_module or (), until=until, quiet=quiet, trial=trial,
+                )  # fmt: skip
+            else:
+                if agent is None or env is None:
+                    raise ConfigurationError(
+                        "Nothing to train is given: AGENT --env ID, --from STUDY, or --resume DIR."
+                    )
+                arguments = values.json_object(env_kwargs, "--env-kwargs")
+                place = EnvironmentSpec.of(env, arguments)
+                place = replace(place, wrappers=wrapper or (), max_episode_steps=max_episode_steps)
+                where = {**environment_settings(place), "vectorization": vectorization or "auto"}
+                where |= {"callbacks": tuple(map(with_absolute_path, callback or ())), "strategy": strategy or "none"}
+                learner, learned = from_expert(agent, expert, reward, pretrain)
+                params = {**learned, **values.settings(set_)}
+                settings = settings_of_agent(learner, place, params, {**where, **budget, **kept})
+            from finder.long_run.long_run import check_settings
+            from finder.long_run.run_folder import RunFolder, free_folder
 
-        check_settings(settings)
+            check_settings(settings)
         new = RunFolder.new(folder or free_folder(settings), settings, output.words)
         return run(new, state, output, resumes=False)
 

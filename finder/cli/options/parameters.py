@@ -55,7 +55,7 @@ Wrappers = Annotated[
 MaxEpisodeSteps = Annotated[
     int | None,
     typer.Option(
-        min=1,
+        parser=parse_steps,
         metavar="STEPS",
         help="Truncate episodes after so many steps (default: the environment's own limit).",
         show_default=False,

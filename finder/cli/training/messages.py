@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from agents.errors import ConfigurationError
+from finder.cli.stdout_guard import redirect_stdout_to_stderr
 from finder.progress.console import errors, print_commands, print_json, print_note, results
 from studies.words import counted, number_text, rate_text
 
@@ -107,8 +107,9 @@ def _playing(folder: RunFolder) -> tuple[str, str]:
 
     command = f"finder play {shlex.quote(str(folder.path))}"
     try:
-        modes = rendering_of(EnvironmentSpec.of_described(folder.settings))[0]
-    except ConfigurationError:  # it is made from files that have changed
+        with redirect_stdout_to_stderr():
+            modes = rendering_of(EnvironmentSpec.of_described(folder.settings))[0]
+    except Exception:  # noqa: BLE001 - whatever code of the user raises: the run has ended well
         modes = []
     if "human" in modes and has_screen():
         return command, "watch it" + ("; --video out.gif writes it" if "rgb_array" in modes else "")
@@ -121,7 +122,8 @@ def _no_limit_hint(settings: RunSettings) -> str:
     from agents.environments import EnvironmentSpec
     from agents.environments.time_limits import no_limit_hint
 
-    return no_limit_hint(EnvironmentSpec.of_described(settings))
+    with redirect_stdout_to_stderr():
+        return no_limit_hint(EnvironmentSpec.of_described(settings))
 
 
 def print_stopped(folder: RunFolder, result: RunResult) -> None:

@@ -185,17 +185,21 @@ class SavingCrew:
             self.process.alive = False
 
 
-@pytest.mark.parametrize(("is_silent", "reason"), [(False, "saved"), (True, INTERRUPTED)], ids=["alive", "silent"])
-def test_process_that_saves_its_trials_is_killed_only_when_it_is_silent(
-    is_silent: bool, reason: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("rounds", "is_silent", "reason"),
+    [(4, False, "saved"), (4, True, INTERRUPTED), (10, False, INTERRUPTED)],
+    ids=["alive", "silent", "alive for too long"],
+)
+def test_process_that_saves_its_trials_is_killed_when_it_is_silent_or_takes_too_long(
+    rounds: int, is_silent: bool, reason: str, monkeypatch: pytest.MonkeyPatch
 ):
     clock = [0.0]
     monkeypatch.setattr("finder.executors.worker_pool.time", SimpleNamespace(monotonic=lambda: clock[0]))
-    crew, listener = SavingCrew(clock, 10, is_silent=is_silent), Interrupting()
+    crew, listener = SavingCrew(clock, rounds, is_silent=is_silent), Interrupting()
     dispatcher = TrialDispatcher(crew, n_jobs=1, batching=Batching(), name="saving", reuses=True)
     with pytest.raises(KeyboardInterrupt):
         dispatcher.run(trials_of(1), listener)
-    assert crew.process.killed == is_silent
+    assert crew.process.killed == (reason == INTERRUPTED)
     assert listener.outcomes[0] == Outcome(state="interrupted", reason=reason)
 
 

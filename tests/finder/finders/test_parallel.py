@@ -137,6 +137,7 @@ def test_built_agents_are_accepted():
         (["ppo", "dqn"], ["adam", "sgd", "lion"], ENV, "2 agents and 3 optimizers"),
         (["ppo", "dqqn"], None, ENV, "Did you mean dqn"),
         (["ppo"], None, None, "Say which environment"),
+        (["ppo"], "adam", None, "Say which environment"),
         (["ppo"], ENV, None, f"The second argument is the optimizers, got '{ENV}'"),
     ],
 )

@@ -12,6 +12,7 @@ from agents import AgentSpec, ConfigurationError, EnvironmentSpec
 from finder import work
 from finder.finders.tuning import parse_spaces
 from finder.finders.worker import _resolver
+from finder.search.object_resolver import check_plan
 from finder.search.options import make_spec
 from studies.recording.opening import open_study
 from studies.spec.spec import StudySpec
@@ -63,6 +64,13 @@ def test_second_agent_of_a_class_is_found_by_its_label() -> None:
     first, second = _resolver(spec, (), (), None, ()).agents.values()
     assert (first.label, second.label) == ("ppo", "ppo")
     assert (first.config.to_dict()["gamma"], second.config.to_dict()["gamma"]) == (0.99, 0.8)
+
+
+def test_complement_may_be_searched_where_the_hyperparameter_is_not() -> None:
+    params = {"gamma": "0.9:0.99@agent=dqn", "one_minus_gamma": "0.001:0.1@agent=ppo"}
+    fields: dict[str, Any] = {"name": "s", "storage": "memory", "env": "CartPole-v1", "env_steps": 160}
+    spec = StudySpec(agents=("dqn", "ppo"), params=params, **fields)
+    check_plan(spec, _resolver(spec, (), (), None, ()))
 
 
 def test_missing_environment_is_refused(storage: str) -> None:

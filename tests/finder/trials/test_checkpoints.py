@@ -483,6 +483,20 @@ def test_checkpoint_that_cannot_be_loaded_now_is_kept_for_a_later_process(
     assert recorded_episodes(again, 0) == recorded_episodes(whole, 0)
 
 
+def test_checkpoint_that_is_kept_does_not_keep_other_trials_from_being_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise MemoryError
+
+    with pytest.raises(KilledError):
+        run_cohort([make_trial(tmp_path, 0)], Killing(3))
+    monkeypatch.setattr("finder.trials.cohort.load", fail)
+    with pytest.raises(KilledError):
+        run_cohort([make_trial(tmp_path, 0, epoch=2), make_trial(tmp_path, 1)], Killing(1))
+    assert {number for found in list_saved(tmp_path) for number, _ in found.runs} == {0, 1}
+
+
 def test_restarted_trial_replaces_the_checkpoint_that_it_has_overtaken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

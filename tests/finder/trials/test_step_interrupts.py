@@ -15,7 +15,8 @@ from agents import AgentSpec, TrainingRun
 from finder.trials.checkpoints import list_saved
 from finder.trials.cohort import run_cohort
 from finder.trials.groups import Group
-from finder.trials.trial import TrialSpec
+from finder.trials.step_interrupts import StepInterrupts
+from finder.trials.trial import INTERRUPTED, BudgetSpent, TrialSpec
 from studies.database.records import EpisodeRecord
 from studies.database.retries import StorageAwayError
 
@@ -102,3 +103,16 @@ def test_waiting_for_the_storage_is_no_hang_of_the_trial() -> None:
     listener = Retrying()
     run_cohort([make_trial(hang_seconds=600.0)], listener)
     assert listener.outcomes[0].state == "complete", listener.outcomes[0].reason
+
+
+def test_end_of_the_budget_does_not_wait_for_a_step_that_is_not_saved() -> None:
+    def spend() -> str | None:
+        raise BudgetSpent
+
+    unsaved, saved = StepInterrupts(), StepInterrupts()
+    with pytest.raises(BudgetSpent):
+        unsaved.delayed(spend, False)
+    assert unsaved.waiting is None
+    assert saved.delayed(spend, True) == INTERRUPTED
+    with pytest.raises(BudgetSpent):
+        saved.raise_waiting()

@@ -49,8 +49,15 @@ class Plain(gym.Env):
     def step(self, action):
         self.n_steps += 1
         return np.zeros(2, np.float32), 1.0, self.n_steps == 5, False, {}
+
+
+class Noisy(Plain):
+    metadata = {"render_modes": None}
+
+    def __init__(self):
+        print("a licence is checked")
 """
-"""An environment that draws nothing."""
+"""Environments that draw nothing; one of them prints, and has no list of render modes."""
 
 
 class TestPlay:
@@ -68,6 +75,15 @@ class TestPlay:
         assert (ran.code, ran.out) == (0, "episode 1   return 5   5 steps\n"), ran.err
         assert "plain.py:Plain is not shown, as it has no render mode 'human'." in " ".join(ran.err.split())
         assert "--video" not in ran.err
+
+    def test_suggestion_after_a_run_prints_nothing_of_the_environment(self, finder: Any) -> None:
+        (finder.folder / "plain.py").write_text(PLAIN)
+        trained = finder(
+            "train", "ppo", "--env", "plain.py:Noisy", *PPO[4:-1], "--steps", "32", "--folder", "run", "--json"
+        )
+        assert trained.code == 0, trained.err
+        assert trained.json["env_steps"] == 32
+        assert "Next  finder play run --episodes 10" in trained.err
 
     @pytest.mark.slow
     def test_play_prints_returns_to_stdout(self, trained: Any) -> None:

@@ -32,7 +32,8 @@ class TestRangeTest:
             assert name not in ran.err
 
     @pytest.mark.slow
-    def test_metric_option_selects_returns(self, finder: Any) -> None:
+    def test_metric_option_selects_returns(self, finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("FINDER_PROGRESS")
         words = ("--env", "CartPole-v1", "--metric", "reward", "--n-rates", "8", "--storage", "memory", "--json")
         ran = finder("lr", "dqn", *words, *SMALL)
         assert ran.code == 1
