@@ -63,6 +63,7 @@ def play(  # noqa: PLR0917 - a command's flags
         int | None,
         typer.Option(
             parser=parse_steps,
+            min=1,
             metavar="STEPS",
             help="Truncate episodes after so many steps (default: the environment's time limit; without one ten times "
             "the mean episode of training, at least 1,000).",

@@ -164,6 +164,7 @@ def train(
             "--steps",
             "--max-steps",
             parser=parse_steps,
+            min=1,
             metavar="STEPS",
             help="Environment steps of the whole run (default 1,000,000, or the horizon of the study).",
             show_default=False,
@@ -231,6 +232,7 @@ def train(
         int | None,
         typer.Option(
             parser=parse_steps,
+            min=1,
             metavar="STEPS",
             help="Truncate episodes of evaluations after so many steps (default: the environment's time limit; "
             "without one, ten times the longest episode of training, at least 1,000).",

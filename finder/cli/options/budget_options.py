@@ -34,6 +34,7 @@ TotalEnvSteps = Annotated[
     int | None,
     typer.Option(
         parser=parse_steps,
+        min=1,
         metavar="STEPS",
         help="Environment steps of all runs together, confirmation included. The steps of each run are chosen as with "
         "--minutes.",
@@ -70,6 +71,7 @@ ConfirmEnvSteps = Annotated[
     int | None,
     typer.Option(
         parser=parse_steps,
+        min=1,
         metavar="STEPS",
         help="Steps of each run on further seeds (default: as in the search). Longer runs choose the pick alone.",
         show_default=False,

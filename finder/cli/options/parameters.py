@@ -56,6 +56,7 @@ MaxEpisodeSteps = Annotated[
     int | None,
     typer.Option(
         parser=parse_steps,
+        min=1,
         metavar="STEPS",
         help="Truncate episodes after so many steps (default: the environment's own limit).",
         show_default=False,
@@ -205,6 +206,7 @@ class SearchOptions:
         int | None,
         typer.Option(
             parser=parse_steps,
+            min=1,
             metavar="STEPS",
             help="Environment steps of each run.",
             show_default=False,
@@ -217,6 +219,7 @@ class SearchOptions:
         int | None,
         typer.Option(
             parser=parse_steps,
+            min=1,
             metavar="STEPS",
             help="Environment steps of the long run that the pick is for. Runs are as long by default up to 100,000; "
             "beyond, they are shorter. A learning rate that is searched alone (lr, opt) is corrected for it.",

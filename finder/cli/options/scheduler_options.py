@@ -35,6 +35,7 @@ PerturbSteps = Annotated[
     int | None,
     typer.Option(
         parser=parse_steps,
+        min=1,
         metavar="STEPS",
         help="With --scheduler pbt or pb2: environment steps after which members copy better ones (default: a tenth of "
         "--env-steps).",
