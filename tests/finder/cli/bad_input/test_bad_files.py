@@ -170,7 +170,7 @@ CHECKPOINTS = [
 OUTPUTS = [
     Mistake("play there.txt --best", "there.txt is a single checkpoint", "a folder"),
     Mistake("play bad-run --episodes 0", "got '0'", "greater than or equal to 1"),
-    Mistake("play bad-run --max-steps nan", "got 'nan'", "valid integer"),
+    Mistake("play bad-run --max-steps nan", "got 'nan'", "a whole number"),
     Mistake("play bad-run --env-kwargs [1]", "--env-kwargs is '[1]'", "JSON object"),
     Mistake("play bad-run --headless --video x.gif", "--headless", "leave it out"),
     Mistake("play bad-run --record 'a b'", "'a b' is no name of a dataset", "CartPole/expert"),
