@@ -17,6 +17,7 @@ from agents.collection.shared_arrays import arrays_in, size_of
 from agents.collection.worker import Array, Shapes, Task
 from agents.contract.pickling import pickled
 from agents.errors import ConfigurationError
+from agents.processes.ending import end
 from agents.processes.fork_server import await_fork_server, prepare_processes, without_main_module
 from agents.shared_objects import address_for_processes
 
@@ -74,7 +75,7 @@ class ProcessEngine(Engine):
                 raise EOFError
             raised, answer = cloudpickle.loads(pipe.recv_bytes())
         except (EOFError, OSError):
-            _end(process, _SECONDS_TO_END)
+            end(process, _SECONDS_TO_END)
             raise ProcessEnded(f"exit code {process.exitcode}") from None
         if raised:
             raise answer
@@ -85,12 +86,4 @@ class ProcessEngine(Engine):
             pipe.close()  # the processes end when their pipe is closed
         until = time.monotonic() + _SECONDS_TO_END
         for process in self._processes.values():
-            _end(process, max(0.0, until - time.monotonic()))
-
-
-def _end(process: Any, seconds: float) -> None:
-    """Wait for the end of a process, and kill it if it takes longer."""
-    process.join(seconds)
-    if process.is_alive():
-        process.kill()
-        process.join()
+            end(process, max(0.0, until - time.monotonic()))

@@ -70,8 +70,7 @@ def play(
     mode = render_mode or (None if on_frame is None else "rgb_array")
     if mode == "human":
         require_screen()
-    modes, _ = rendering_of(spec)
-    if mode is not None and mode not in modes:
+    if mode is not None and mode not in (modes := rendering_of(spec)[0]):
         available = f"it has {', '.join(modes)}" if modes else "it has none"
         raise ConfigurationError(f"{spec.label} has no render mode {mode!r}: {available}.")
 

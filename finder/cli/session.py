@@ -19,8 +19,8 @@ from finder.cli.stdout_guard import redirect_stdout_to_stderr
 from finder.progress.console import errors, print_commands, print_json, results
 from finder.progress.search_progress import Progress, best_line, make_progress
 from finder.progress.text_layout import HangingIndent
+from finder.range_test.metric import metric_of
 from finder.results.advice import without_flags
-from finder.trials.metric import metric_of
 from studies.defaults import DEFAULT_STORAGE
 from studies.redaction import redacted
 from studies.study.origin import StudyOrigin, started_by

@@ -18,6 +18,7 @@ from agents.renamed import renamed_arguments
 from agents.training.trainer import Trainer
 from finder.range_test.curve import changes, smooth, trim
 from finder.range_test.figures import plot_sweep
+from finder.range_test.metric import Metric, MetricName, metric_of
 from finder.range_test.pooling import pool_results
 from finder.range_test.range_test import RangeTestResult, check_sweep, evenly_spaced, range_test
 from finder.range_test.recording import RangeTestRun, record_range_test
@@ -27,7 +28,6 @@ from finder.search.display import progress_disabled
 from finder.search.object_resolver import ObjectResolver
 from finder.search.options import StudyOptions, default_pruner, make_spec, run_options, scheduler_of, spread_order
 from finder.search.run_search import run_search
-from finder.trials.metric import Metric, MetricName, metric_of
 from studies.defaults import DEFAULT_STORAGE
 from studies.judging.range_extension import RangeExtension
 from studies.spaces.spaces import LARGEST

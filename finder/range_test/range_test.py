@@ -24,9 +24,9 @@ from agents.training.run import Budget
 from agents.training.trainer import Trainer
 from finder.range_test.curve import smooth
 from finder.range_test.evidence import LEVEL, p_value
+from finder.range_test.metric import Metric, MetricName, metric_of
 from finder.range_test.suggestion import Suggestion, empty_suggestion, minimum, no_suggestion, steepest
 from finder.range_test.sweep import Sweep, Sweeper
-from finder.trials.metric import Metric, MetricName, metric_of
 from studies.words import counted
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from agents.training.records import Episode
 from agents.training.trainer import Trainer
 from agents.updates.gradient_steps import LOSS_AFTER
 from finder.range_test.divergence import CollapseGuard, DivergenceGuard, RewardScale, steps_per_decade
-from finder.trials.metric import Metric
+from finder.range_test.metric import Metric
 
 
 @dataclass(repr=False)

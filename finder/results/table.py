@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from studies.analysis.recommendation import pick_or_none
-from studies.spaces.spaces import decode_params
 from studies.spec.attributes import failure_kind, objective_seeds, seed_values
 from studies.statistics.values import mean_of_seeds, spread_of_seeds
 from studies.study.study import OpenStudy
@@ -48,7 +47,7 @@ def trial_table(study: OpenStudy) -> TrialTable:
     state, steps, seconds, kind and reason of a failure, and the mean of each custom metric over the last part of
     training (`custom_metrics.NAME`).
     """
-    pick, spaces = pick_or_none(study), study.spec.search_space()
+    pick = pick_or_none(study)
     rows = []
     for trial in study.trials():
         seeds = tuple(seed_values(trial).values())
@@ -57,7 +56,7 @@ def trial_table(study: OpenStudy) -> TrialTable:
             {
                 "pick": pick is not None and trial.number == pick.trial,
                 "trial": trial.number,
-                **decode_params(trial.params, spaces),
+                **study.params(trial),
                 "value": trial.value,
                 **{
                     name: float(mean_of_seeds(list(own.values())))

@@ -12,7 +12,6 @@ from agents.distributed.strategies import StrategySpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.trust.loading import place_of
 from finder.search.observer import Observer, RunOptions
-from finder.trials.metric import study_metrics
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.spaces.spaces import Space, check_json
@@ -187,7 +186,7 @@ def make_spec(
     if "trials" in fields and not fields["trials"]:
         raise ConfigurationError("Nothing is searched: the list of learning rates is empty.")
     varied = set_by_trials(fields.get("params", {}), options.get("fixed") or {}, fields.get("trials", ()))
-    named, metrics = list(zip(labels, agents, strict=True)), study_metrics(metric)
+    named, metrics = list(zip(labels, agents, strict=True)), _study_metrics(metric)
     if any(metric_of("".join(name.split())).kind == "loss" for name in metrics):
         _refuse_adversarial_losses(named, options.get("fixed") or {})
     return StudySpec(
@@ -258,10 +257,22 @@ def default_pruner(metric: str | Sequence[str], episodes: int | None) -> str:
     steps. By other metrics they do not: the race expects learning curves as those of returns are. Several metrics have
     no pruner.
     """
-    names = study_metrics(metric)
+    names = _study_metrics(metric)
     if len(names) > 1:
         return "none"
     return "race" if metric_of(names[0]).is_return and episodes is None else "median"
+
+
+def _study_metrics(metric: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the metrics of a study as specs name them (`studies.spec.metrics`): ``"reward"`` means ``"return"``.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    names = (metric,) if isinstance(metric, str) else tuple(metric)
+    if not names:
+        raise ConfigurationError("metric is empty: give one metric, or several, such as ['return', 'steps-to:475'].")
+    return tuple("return" if name == "reward" else name for name in names)
 
 
 def _steps(options: StudyOptions, default: int) -> int | None:

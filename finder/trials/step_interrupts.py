@@ -1,4 +1,4 @@
-"""What waits for the end of a step: errors of the listener; Ctrl-C and a spent budget where the state is saved."""
+"""Exceptions that wait for the end of a step: errors of the listener; Ctrl-C and a spent budget if it is saved."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from studies.figures.ranking import ranking
 from studies.figures.theme import PALETTE, QUIET, annotate_empty, new_figure, plain, rounded, shortened
 from studies.judging.confirmation import pruned_estimates
-from studies.spaces.spaces import Fixed, decode_params
+from studies.spaces.spaces import Fixed
 from studies.spec.attributes import has_diverged
 from studies.words import counted
 
@@ -174,13 +174,12 @@ def _compared(study: OpenStudy) -> list[tuple[FrozenTrial, float]]:
     sign = -1.0 if study.direction == "maximize" else 1.0
     ranked = {entry.number: entry.value for entry in ranking(study).ranked}
     left = {_key(dict(each.params)): each.value for each in pruned_estimates(study)}
-    spaces = study.spec.search_space()
     found: list[tuple[FrozenTrial, float]] = []
     for trial in study.trials():
         if trial.state == TrialState.COMPLETE:
             found.append((trial, ranked.get(trial.number, math.nan)))
         elif trial.state == TrialState.PRUNED or has_diverged(trial):
-            key = _key(decode_params(trial.params, spaces))
+            key = _key(study.params(trial))
             if key in left:
                 found.append((trial, left.pop(key)))
     values = np.array([sign * value for _, value in found])

@@ -15,7 +15,7 @@ from optuna.trial import TrialState
 from studies.figures.importances import importances_data, searched_params
 from studies.figures.ranking import best_and_pick, ranking
 from studies.figures.theme import ACCENT, QUIET, annotate_empty, log_axis, new_figure, plain, rgba, shortened
-from studies.spaces.spaces import FloatRange, IntRange, decode_params
+from studies.spaces.spaces import FloatRange, IntRange
 from studies.spec.attributes import has_diverged
 from studies.words import counted, number_text, param_text, params_text
 
@@ -82,7 +82,7 @@ def parallel_coordinates_data(study: OpenStudy, max_params: int = 6, max_lines: 
     facts = ranking(study)
     complete = [facts.trials[entry.number] for entry in facts.ranked]
     others = [trial for trial in facts.trials.values() if trial.state == TrialState.PRUNED or has_diverged(trial)]
-    params = {trial.number: decode_params(trial.params, spaces) for trial in (*complete, *others)}
+    params = {trial.number: study.params(trial) for trial in (*complete, *others)}
     values = {entry.number: entry.value for entry in facts.ranked if math.isfinite(entry.value)}
     value_axis, low, high = _value_axis(study.spec.metric_text, list(values.values()))
     scales = []

@@ -20,7 +20,6 @@ from studies.figures.theme import (
     rounded,
     value_title,
 )
-from studies.spaces.spaces import decode_params
 from studies.spec.attributes import failure_kind, is_interrupted, is_paused
 from studies.words import number_text, params_text
 
@@ -60,13 +59,12 @@ class StatesData(NamedTuple):
 
 def states_data(study: OpenStudy) -> StatesData:
     """Return state and value of every trial, and the reasons of failures."""
-    spaces = study.spec.search_space()
     rows = tuple(
         TrialRow(
             trial.number,
             "PAUSED" if is_paused(trial) else "INTERRUPTED" if is_interrupted(trial) else trial.state.name,
             math.nan if trial.value is None else trial.value,
-            decode_params(trial.params, spaces),
+            study.params(trial),
             str(trial.user_attrs.get("reason", "no reason was recorded")) if trial.state == TrialState.FAIL else "",
             str(trial.user_attrs.get("traceback", "")),
             failure_kind(trial) or "",

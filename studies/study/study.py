@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from optuna.trial import FrozenTrial, TrialState
 from studies.database.damage import check_trials
 from studies.database.retries import TooLongError
 from studies.errors import StudyError, nearest
-from studies.spaces.spaces import Json, decode_params
+from studies.spaces.spaces import Json, Space, decode_params
 from studies.spec.attributes import exclusion_reason, is_confirmation, objective_seeds
 from studies.spec.metrics import check_metric
 from studies.spec.objectives import names_of
@@ -33,7 +34,7 @@ EPISODES_ATTR = "finder_episodes"
 """Study attribute: key of its episodes, leases and files; it remains when the dashboard renames the study."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class OpenStudy:
     """Study that is open for running or for reading. A context manager.
 
@@ -129,7 +130,12 @@ class OpenStudy:
 
     def params(self, trial: FrozenTrial) -> dict[str, Json]:
         """Return the searched parameters of a trial as they were given (lists as lists)."""
-        return decode_params(trial.params, self.spec.search_space())
+        return decode_params(trial.params, self._spaces)
+
+    @functools.cached_property
+    def _spaces(self) -> dict[str, Space]:
+        """Spaces of all searched parameters, kept because those of a long plan take time to infer."""
+        return self.spec.search_space()
 
     def close(self) -> None:
         """Release all leases, and close the storage if this study opened it."""

@@ -13,9 +13,9 @@ from agents.errors import ConfigurationError
 from agents.renamed import renamed_arguments
 from finder import LRFinder, RangeTestResult
 from finder.finders.tuning import _with_deprecated_names
+from finder.range_test.metric import metric_of
 from finder.range_test.suggestion import Suggestion
 from finder.range_test.sweep import Sweep
-from finder.trials.metric import metric_of
 
 pytestmark = pytest.mark.filterwarnings("error::DeprecationWarning")
 

@@ -29,6 +29,7 @@ from agents.environments.vector.vector_env import (
     info_as_bytes,
 )
 from agents.errors import portable
+from agents.processes.ending import end
 from agents.processes.hanging import HungError
 from agents.processes.orphans import end_with_parent, leave_signals_to_parent
 from agents.shared_objects import address_for_processes, use_address
@@ -127,10 +128,7 @@ class AsyncCopies(VectorEnv):
             process.terminate()
         until = time.monotonic() + _SECONDS_TO_END
         for process in self._vector.processes:
-            process.join(max(0.0, until - time.monotonic()))
-            if process.is_alive():
-                process.kill()
-                process.join()
+            end(process, max(0.0, until - time.monotonic()))
         for pipe in filter(None, self._vector.parent_pipes):
             pipe.close()
         self._vector.closed = True
