@@ -10,17 +10,20 @@
 minutes from its command to its pick: `finder tune` with the steps of the long run (`--horizon`), without which it would
 not know them; `python -m rl_zoo3.train -optimize` in two processes of one thread with a common storage, interrupted at
 the limit, and the best trial of its storage; Ray Tune with two trials at a time of Stable-Baselines3 by ASHA or PBT
-over the zoo's search space (`peers/ray_search.py`). The zoo and Ray start from the zoo's values for the environment, as
-Finder does by default; the side `finder-none` begins with nothing (`--first none`). Sides without a search are the
-defaults of both libraries and the zoo's tuned values. A side that found nothing trains what it started from.
+over the zoo's search space (`peers/ray_search.py`). The first trial of Ray has the zoo's values for the environment, as
+that of Finder has by default, and the spaces of both contain them; the side `finder-none` begins with nothing (`--first
+none`). The zoo's own search takes from its values what it does not search (copies of the environment, normalization, the
+weight of the value loss, exploration by gSDE), and cannot try the rest: the zoo has no option for that, and its space of
+PPO has discounts of at least 0.97. Sides without a search are the defaults of both libraries and the zoo's tuned values. A
+side that found nothing trains what it started from.
 
 **Long runs.** Each pick trains ten fresh seeds for the same environment steps in Stable-Baselines3 (the peers' home
 ground) and in Finder, and plays the same twenty greedy episodes at ten marks. `translation.py` translates picks; what
 it cannot translate is in the results. Seconds are those of training alone; in Stable-Baselines3 of single runs, two
 beside each other, and in Finder of all ten together.
 
-Sides take turns. Each search, and each seed of a long run, is a line of `results/head-to-head.jsonl`; what is there is
-not run again. `head-to-head.md` has the tables, `head-to-head.png` the picture (Chromium). The peers live in a virtual
+Sides take turns. Each search, with the commit of this repository, and each seed of a long run is a line of
+`results/head-to-head.jsonl`; what is there is not run again. `head-to-head.md` has the tables, `head-to-head.png` the picture (Chromium). The peers live in a virtual
 environment of their own (`--peer`, and `--ray-peer` if Ray has another one):
 
     python3 -m venv .peers
@@ -38,6 +41,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -83,7 +87,7 @@ def run(arguments: argparse.Namespace) -> None:
                 print(f"{asked['cell']}, {asked['side']}: {error}", file=sys.stderr, flush=True)
                 continue
             lost = {library: for_library(library, cell, told["pick"])[1] for library in LIBRARIES}
-            found = {"kind": "search", **asked, **told, "untranslated": lost}
+            found = {"kind": "search", **asked, **told, "untranslated": lost, "version": version()}
             append_lines(arguments.results, found)
             print(_line(found), flush=True)
         for library in arguments.library:
@@ -98,6 +102,12 @@ def run(arguments: argparse.Namespace) -> None:
                 append_lines(arguments.results, row)
                 finals.append(row["points"][-1][1] if row["points"] and not row["error"] else float("nan"))
             print(f"  long runs in {LIBRARIES[library]}: {' '.join(f'{value:.4g}' for value in finals)}", flush=True)
+
+
+def version() -> str:
+    """Return the commit of this repository, with `-dirty` where files differ from it."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=8", "--exclude=*"]
+    return subprocess.run(command, cwd=folders.REPOSITORY, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def searched(asked: Json, cell: Cell, peers: Peers) -> Json:

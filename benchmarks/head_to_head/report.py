@@ -56,43 +56,43 @@ class Side(NamedTuple):
 
     @property
     def iqm(self) -> float:
-        """Interquartile mean of the final returns."""
-        return float(iqm_of_population(self.finals))
+        """Interquartile mean of the final returns of a search's pick, on average over the searches."""
+        return float(np.mean([iqm_of_population(own) for own in self.of_searches(self.finals)]))
 
     @property
     def mean(self) -> float:
-        """Mean of the final returns, in which runs that collapse count as much as others."""
-        return float(np.mean(self.finals))
+        """Mean of the final returns, in which runs that collapse count as much as others; average as in `iqm`."""
+        return float(np.mean([np.mean(own) for own in self.of_searches(self.finals)]))
 
     @property
     def mean_steps(self) -> float:
-        """Mean environment steps until the threshold."""
-        return float(np.mean(self.steps))
+        """Mean environment steps until the threshold; average as in `iqm`."""
+        return float(np.mean([np.mean(own) for own in self.of_searches(self.steps)]))
+
+    def of_searches(self, values: Sequence[float]) -> list[Array]:
+        """Split values of the runs by search."""
+        numbers = np.array([run.search for run in self.runs])
+        return [np.asarray(values)[numbers == number] for number in np.unique(numbers)]
 
     def drawn_iqms(self, seed: int) -> Array:
-        """Return [N] interquartile means of a bootstrap over searches and the runs of each."""
-        rng = np.random.default_rng(seed)
-        groups = [
-            np.array([value for value, run in zip(self.finals, self.runs, strict=True) if run.search == number])
-            for number in sorted({run.search for run in self.runs})
-        ]
-        drawn = []
-        for _ in range(N_BOOTSTRAP):
-            chosen = [groups[k] for k in rng.integers(0, len(groups), len(groups))]
-            drawn.append(np.concatenate([own[rng.integers(0, len(own), len(own))] for own in chosen]))
-        sizes = {len(own) for own in drawn}
-        if len(sizes) == 1:
-            found: Array = iqm_of_population(np.stack(drawn))
-            return found
-        return np.array([float(iqm_of_population(own)) for own in drawn])
+        """Return [N] values of `iqm` in a bootstrap over searches and the runs of each."""
+        rng, groups = np.random.default_rng(seed), self.of_searches(self.finals)
+        drawn = [iqm_of_population(own[rng.integers(0, len(own), (N_BOOTSTRAP, len(own)))]) for own in groups]
+        chosen = rng.integers(0, len(groups), (len(groups), N_BOOTSTRAP))
+        found: Array = np.take_along_axis(np.stack(drawn), chosen, axis=0).mean(axis=0)
+        return found
 
 
 def sides_of(rows: Sequence[Row], cell: str, minutes: float, library: str) -> dict[str, Side]:
     """Return the sides of a cell that have runs; those without a search belong to all minutes."""
-    searches = {(r["side"], r["search"]): r for r in rows if _is_of(r, "search", cell, minutes)}
+    searches = {
+        (r["side"], r["search"]): r
+        for r in rows
+        if _is_of(r, "search", cell, minutes) and (r["found"] or r["side"] != "zoo-tuned")  # the zoo has none for some
+    }
     runs: dict[str, list[LongRun]] = {}
     for row in rows:
-        if _is_of(row, "run", cell, minutes) and row["library"] == library:
+        if _is_of(row, "run", cell, minutes) and row["library"] == library and (row["side"], row["search"]) in searches:
             seconds = searches[row["side"], row["search"]]["seconds"]
             points = np.array(row["points"], float).reshape(-1, 4)
             run = LongRun(row["search"], seconds, points, row["error"] is not None or not len(points))
@@ -119,16 +119,17 @@ def _steps(run: LongRun, cell: str) -> float:
 
 
 def curve(side: Side, times: Array, worst: float) -> Array:
-    """Return [T] interquartile means over the runs of the newest greedy return at times after the search's command.
+    """Return [T] interquartile means of the newest greedy returns at times after the search's command.
 
-    Before its first evaluation a run has the worst return of the cell, and after its end it keeps its last one.
+    They are those of the runs of a search, on average over the searches. Before its first evaluation a run has the worst return of the cell, and after its end it keeps its last one.
     """
     values = np.full((len(side.runs), len(times)), worst)
     for own, run in zip(values, side.runs, strict=True):
         if len(run.points) and not run.failed:
             at = np.searchsorted(run.search_seconds + run.points[:, 3], times, side="right") - 1
             own[at >= 0] = run.points[at[at >= 0], 1]
-    found: Array = iqm_of_population(values.T)
+    numbers = np.array([run.search for run in side.runs])
+    found: Array = np.mean([iqm_of_population(values[numbers == own].T) for own in np.unique(numbers)], axis=0)
     return found
 
 
@@ -158,13 +159,19 @@ def report(rows: Sequence[Row]) -> str:
         "# Head to head",
         "",
         "Made by `python -m benchmarks.head_to_head.compare --table` from `results/head-to-head.jsonl`; how it is "
-        "measured is in the script. Interquartile means of greedy returns at the ends of the long runs, over all "
-        f"searches and seeds, with 95% intervals (bootstrap over searches and seeds, {N_BOOTSTRAP:,} draws). They "
-        "leave out a quarter of the runs at each end; *mean* has all of them, and *worst* is the worst. *steps* are "
+        "measured is in the script. Interquartile means of greedy returns at the ends of the long runs of a search, "
+        "on average over the searches, with 95% intervals (bootstrap over searches and seeds, "
+        f"{N_BOOTSTRAP:,} draws). **With one search, an interval is that of the pick's training seeds, and says nothing "
+        "on another search of the same side.** Interquartile means leave out a quarter of the runs at each end; *mean* "
+        "has all of them, and *worst* is the worst. *steps* are "
         "environment steps until the threshold, on average; a run that does not reach it counts a tenth more than it "
         "has. *difference* is Finder's interquartile mean minus that of the side, then that of `--first none`. "
         "*overtakes* is the time in minutes, search and one long run together, after which the side is as "
         "good as each side without a search, for good.",
+        "",
+        "The tables of pairs compare Finder with each other side in each cell: *higher* and *lower* are interquartile "
+        "means, in brackets those beyond the interval of the difference; *higher or sooner* counts those with a higher "
+        "return or fewer steps to the threshold, once for Finder and once for the other side.",
     ]
     for library, name in LIBRARIES.items():
         section = _section(rows, library)
@@ -175,7 +182,7 @@ def report(rows: Sequence[Row]) -> str:
 
 def _section(rows: Sequence[Row], library: str) -> list[str]:
     lines: list[str] = []
-    told: dict[str, dict[str, list[tuple[bool, bool]]]] = {side: {} for side in OURS}
+    told: dict[str, dict[tuple[float, str], list[tuple[bool, ...]]]] = {side: {} for side in OURS}
     for cell in CELLS:
         for minutes in sorted({row["minutes"] for row in rows if row["cell"] == cell and row["minutes"]}):
             sides = sides_of(rows, cell, minutes, library)
@@ -186,19 +193,21 @@ def _section(rows: Sequence[Row], library: str) -> list[str]:
                     ours = sides[name]
                     least, most = np.quantile(ours.drawn_iqms(0) - own.drawn_iqms(1), [0.025, 0.975])
                     differences.append(f"{ours.iqm - own.iqm:+.4g} ({least:+.4g} to {most:+.4g})")
-                    is_better = ours.iqm > own.iqm or ours.mean_steps < own.mean_steps
-                    told[name].setdefault(side, []).append((is_better, bool(most < 0)))
+                    higher, lower = ours.iqm > own.iqm, ours.iqm < own.iqm
+                    sooner, later = ours.mean_steps < own.mean_steps, ours.mean_steps > own.mean_steps
+                    pair = (higher, bool(least > 0), lower, bool(most < 0), higher or sooner, lower or later)
+                    told[name].setdefault((minutes, side), []).append(pair)
                 difference = "; ".join(differences)
                 lines.append(
-                    f"| {cell} | {minutes:g} | {NAMES[side]} | {len(own.runs)} | {own.iqm:.4g} ({low:.4g} to "
+                    f"| {cell} | {minutes:g} | {NAMES[side]} | {len(own.of_searches(own.steps))} | {len(own.runs)} | {own.iqm:.4g} ({low:.4g} to "
                     f"{high:.4g}) | {own.mean:.4g} | {min(own.finals):.4g} | {own.mean_steps:,.0f} | "
                     f"{difference} | {_overtaking(side, sides)} |"
                 )
     if not lines:
         return []
     head = [
-        "| cell | minutes | side | runs | final return | mean | worst | steps | difference | overtakes |",
-        "|" + "---|" * 10,
+        "| cell | minutes | side | searches | runs | final return | mean | worst | steps | difference | overtakes |",
+        "|" + "---|" * 11,
     ]
     shares = []
     for ours_name, sides_beside in told.items():
@@ -206,13 +215,15 @@ def _section(rows: Sequence[Row], library: str) -> list[str]:
             continue
         shares += [
             "",
-            f"| {NAMES[ours_name]} beside | cells | higher return or fewer steps | worse beyond the interval |",
+            f"| {NAMES[ours_name]} beside | minutes | pairs | higher | lower | higher or sooner | the other side is |",
+            "|" + "---|" * 7,
         ]
-        shares.append("|" + "---|" * 4)
-        for name, cells in sides_beside.items():
-            n_better, n_worse = (sum(each) for each in zip(*cells, strict=True))
-            share = f"{n_better} ({n_better / len(cells):.0%})"
-            shares.append(f"| {NAMES[name]} | {len(cells)} | {share} | {n_worse} |")
+        for (minutes, name), pairs in sorted(sides_beside.items(), key=lambda item: item[0][0]):
+            higher, above, lower, below, either, other = (sum(each) for each in zip(*pairs, strict=True))
+            shares.append(
+                f"| {NAMES[name]} | {minutes:g} | {len(pairs)} | {higher} ({above}) | {lower} ({below}) | "
+                f"{either} ({either / len(pairs):.0%}) | {other} |"
+            )
     return [*head, *lines, *shares]
 
 
@@ -228,16 +239,30 @@ def _overtaking(side: str, sides: dict[str, Side]) -> str:
 def _searches(rows: Sequence[Row]) -> list[str]:
     lines = [
         "## Searches", "",
-        "| cell | minutes | side | searches | seconds, each | found nothing |", "|" + "---|" * 6,
+        "*trials* are those that ended or, of Ray, reported; *steps* those of them, in environment steps.", "",
+        "| cell | minutes | side | version | searches | seconds, each | trials, each | steps, each | found nothing |",
+        "|" + "---|" * 9,
     ]  # fmt: skip
-    keys = dict.fromkeys((r["cell"], r["minutes"], r["side"]) for r in rows if r["kind"] == "search" and r["minutes"])
-    for cell, minutes, side in keys:
-        own = [row for row in rows if row["kind"] == "search" and _is_of(row, "search", cell, minutes)]
-        own = [row for row in own if row["side"] == side]
+    groups: dict[tuple[str, float, str, str], list[Row]] = {}
+    for row in rows:
+        if row["kind"] == "search" and row["minutes"]:
+            key = (row["cell"], row["minutes"], row["side"], row.get("version", "earlier"))
+            groups.setdefault(key, []).append(row)
+    for (cell, minutes, side, version), own in groups.items():
         seconds = ", ".join(f"{row['seconds']:.0f}" for row in own)
+        trials = ", ".join(_n_trials(row) for row in own)
+        steps = ", ".join(f"{row['search_steps']:,}" if "search_steps" in row else "" for row in own).strip(", ")
         nothing = sum(not row["found"] for row in own)
-        lines.append(f"| {cell} | {minutes:g} | {NAMES[side]} | {len(own)} | {seconds} | {nothing} |")
+        lines.append(
+            f"| {cell} | {minutes:g} | {NAMES[side]} | {version} | {len(own)} | {seconds} | {trials} | {steps} | "
+            f"{nothing} |"
+        )
     return lines
+
+
+def _n_trials(row: Row) -> str:
+    ended = sum(n for state, n in row.get("states", {}).items() if state.lower() in {"complete", "pruned"})
+    return str(row.get("n_reported", ended))
 
 
 def _lost(rows: Sequence[Row]) -> list[str]:

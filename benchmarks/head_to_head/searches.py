@@ -47,7 +47,7 @@ def search(  # noqa: PLR0917
         side: `finder`, `finder-none`, `zoo`, `ray-asha` or `ray-pbt`.
         cell: What is searched.
         minutes: Its time.
-        number: 1, 2, ...: other seeds; of Finder, of its sampler.
+        number: 1, 2, ...: other seeds.
         peers: The interpreters of the peers.
         folder: For its files.
 
@@ -62,7 +62,7 @@ def search(  # noqa: PLR0917
     elif side == "zoo":
         found = _zoo(cell, minutes, number, peers.zoo, folder)
     else:
-        found = _ray(cell, minutes, side.removeprefix("ray-"), peers, folder)
+        found = _ray(cell, minutes, number, side.removeprefix("ray-"), peers, folder)
     return {"seconds": round(found.pop("ended", time.time()) - began, 1), **found}
 
 
@@ -119,12 +119,15 @@ def _zoo(cell: Cell, minutes: float, number: int, python: str, folder: Path) -> 
     }
 
 
-def _ray(cell: Cell, minutes: float, scheduler: str, peers: Peers, folder: Path) -> Json:
+def _ray(  # noqa: PLR0917
+    cell: Cell, minutes: float, number: int, scheduler: str, peers: Peers, folder: Path
+) -> Json:
     base = zoo_values(peers.zoo, "base", cell.agent, cell.env_id)
     asked = {
         "base": base,
         "env": cell.env,
         "scheduler": scheduler,
+        "number": number,
         "steps": cell.steps_of_trial(minutes),
         "began": time.time(),
         "seconds": 60.0 * minutes,

@@ -15,6 +15,7 @@ on what the other library has not, which `head_to_head/compare.py` writes into i
 | `learning_rate` | the same |
 | `hidden_sizes`, `activation` | `policy_kwargs` `net_arch`, `activation_fn` |
 | `optimizer`: adam, adamw, rmsprop, sgd with their arguments | `policy_kwargs` `optimizer_class`, `optimizer_kwargs` |
+| epsilon of rmsprop, which Keras adds under the root | its root, which PyTorch adds to the root |
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ KERAS_DEFAULTS: dict[str, Json] = {
 
 UNTRANSLATED = (
     "Small differences that no value translates: Keras adds Adam's epsilon before the correction of the bias, and "
-    "PyTorch after it; epsilon of RMSprop is under Keras's root, and outside of PyTorch's; where a rollout cannot be "
+    "PyTorch after it; epsilon of RMSprop is under Keras's root, and its root is added to PyTorch's, which is the same for "
+    "gradients of 0 and for large ones; where a rollout cannot be "
     "split evenly, the last minibatch is smaller in Stable-Baselines3 and filled up in Finder; normalization clips at "
     "other values."
 )
@@ -198,7 +200,8 @@ def _torch_optimizer(optimizer: str, more: Mapping[str, Any], lost: list[str]) -
         arguments["betas"] = [given.pop("beta_1"), given.pop("beta_2")]
     for ours, value in given.items():
         if ours in ARGUMENTS[name]:
-            arguments[ARGUMENTS[name][ours]] = value
+            is_under_root = (name, ours) == ("rmsprop", "epsilon")
+            arguments[ARGUMENTS[name][ours]] = math.sqrt(value) if is_under_root else value
         elif value not in (None, False):
             lost.append(f"{name}({ours}={value}) has no counterpart in PyTorch.")
     return name, arguments
@@ -207,5 +210,7 @@ def _torch_optimizer(optimizer: str, more: Mapping[str, Any], lost: list[str]) -
 def _keras_optimizer(name: str, arguments: Mapping[str, Any]) -> str:
     given = dict(arguments)
     words = [f"beta_{k}={value}" for k, value in enumerate(given.pop("betas", ()), 1)]
+    if name == "rmsprop" and "eps" in given:
+        given["eps"] **= 2
     words += [f"{ours}={given[theirs]}" for ours, theirs in ARGUMENTS[name].items() if theirs in given]
     return f"{name}({', '.join(words)})" if words else name

@@ -92,7 +92,7 @@ def _many(agent: str, env: str, env_steps: int, params: Mapping[str, Any] | None
 
 
 NEW = ("ppo-tanks-40", "ppo-catch-40", "dqn-inventory-40")
-"""Cases of environments on which nothing was tuned (`new_environments.py`)."""
+"""Cases of environments of our own (`new_environments.py`)."""
 
 MANY_SEEDS: dict[str, Case] = {
     "ppo-cartpole-40": _many("ppo", "CartPole-v1", 65_536),

@@ -133,7 +133,7 @@ def interval(rows: Sequence[Sequence[float]], n: int = 2_000) -> tuple[float, fl
 
 def report(names: Sequence[str], told: Told, budgets: Sequence[int], replays: int) -> str:
     """Return the text of `benchmarks/pick-unseen.md`."""
-    groups = {"all cases": list(names), "environments on which nothing was tuned": [n for n in names if n in NEW]}
+    groups = {"all cases": list(names), "environments of our own": [n for n in names if n in NEW]}
     n_of = {name: MANY_SEEDS[name].n_seeds for name in names}
     lines = [
         "# Picks on unseen seeds",

@@ -52,7 +52,7 @@ def test_normalization_and_optimizers() -> None:
     ("optimizer", "expected"),
     [
         ("adamw", {"betas": [0.9, 0.999], "eps": 1e-7, "weight_decay": 0.004}),
-        ("rmsprop", {"alpha": 0.9, "momentum": 0.0, "eps": 1e-7}),
+        ("rmsprop", {"alpha": 0.9, "momentum": 0.0, "eps": math.sqrt(1e-7)}),
         ("sgd", {"momentum": 0.0}),
     ],
 )
@@ -116,15 +116,49 @@ def test_diverged_runs_have_the_worst_return() -> None:
 
 def test_report_counts_cells() -> None:
     text = reports.report(rows({"finder": [-80.0] * 4, "zoo": [-90.0] * 4, "sb3-defaults": [-70.0] * 4}))
-    assert "| rl-baselines3-zoo | 1 | 1 (100%) | 0 |" in text
-    assert "| Stable-Baselines3's defaults | 1 | 0 (0%) | 1 |" in text
+    # pairs, higher (beyond the interval), lower (beyond it), higher or sooner, the other side is
+    assert "| rl-baselines3-zoo | 5 | 1 | 1 (1) | 0 (0) | 1 (100%) | 0 |" in text
+    assert "| Stable-Baselines3's defaults | 5 | 1 | 0 (0) | 1 (1) | 0 (0%) | 1 |" in text
     assert "never" in text
 
 
 def test_report_has_the_runs_that_an_interquartile_mean_leaves_out() -> None:
     text = reports.report(rows({"finder": [-80.0, -80.0, -80.0, -500.0]}))
-    assert "| Finder | 4 | -80 (" in text
+    assert "| Finder | 1 | 4 | -80 (" in text
     assert "| -185 | -500 |" in text
+
+
+def test_a_bad_search_is_not_left_out_by_an_interquartile_mean() -> None:
+    given = rows({"finder": [-80.0] * 4})
+    for row in rows({"finder": [-500.0] * 4}):
+        given.append({**row, "search": 2})
+    side = reports.sides_of(given, "ppo-acrobot", 5.0, "sb3")["finder"]
+    assert side.iqm == side.mean == -290.0
+    # two searches are drawn out of two: both the good one, one of each, or both the bad one
+    assert set(np.unique(side.drawn_iqms(0))) == {-80.0, -290.0, -500.0}
+    assert reports.curve(side, np.array([1_000.0]), -500.0) == [-290.0]
+
+
+def test_tuned_values_that_the_zoo_has_not_are_no_side() -> None:
+    given = rows({"finder": [-80.0] * 4, "zoo-tuned": [-70.0] * 4})
+    for row in given:
+        if row["side"] == "zoo-tuned":
+            row |= {"minutes": 0.0, "search": 0, "found": False}
+    assert set(reports.sides_of(given, "ppo-acrobot", 5.0, "sb3")) == {"finder"}
+
+
+def test_searches_of_two_versions_are_told_apart() -> None:
+    given = rows({"finder": [-80.0] * 4}) + [{**row, "search": 2} for row in rows({"finder": [-80.0] * 4})]
+    given[5] |= {"version": "0123abcd", "states": {"COMPLETE": 3, "PRUNED": 2, "FAIL": 1}}
+    text = reports.report(given)
+    assert "| ppo-acrobot | 5 | Finder | earlier | 1 | 60 |" in text
+    assert "| ppo-acrobot | 5 | Finder | 0123abcd | 1 | 60 | 5 |" in text
+
+
+def test_epsilon_of_rmsprop_survives_the_way_to_finder() -> None:
+    given = described("ppo", policy_kwargs={"optimizer_class": "rmsprop", "optimizer_kwargs": {"eps": 1e-4}})
+    params, _ = to_finder(given)
+    assert "epsilon=1e-08" in params["optimizer"]
 
 
 def test_cells_and_options() -> None:

@@ -53,6 +53,6 @@ def test_report_names_groups_policies_and_the_bound() -> None:
     told = {job: {"regret": [0.0, 0.1], "cost": [3.0]} for job in pick_unseen.jobs(names, [5])}
     text = pick_unseen.report(names, told, [5], 2)
     assert "All cases (2)" in text
-    assert "Environments on which nothing was tuned (1)" in text
+    assert "Environments of our own (1)" in text
     assert "| 5 | 1/8 | random | 5.0%" in text
     assert "| ppo-tanks-40 | 5 | 5.0% |" in text
