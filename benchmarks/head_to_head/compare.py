@@ -10,12 +10,12 @@
 minutes from its command to its pick: `finder tune` with the steps of the long run (`--horizon`), without which it would
 not know them; `python -m rl_zoo3.train -optimize` in two processes of one thread with a common storage, interrupted at
 the limit, and the best trial of its storage; Ray Tune with two trials at a time of Stable-Baselines3 by ASHA or PBT
-over the zoo's search space (`peers/ray_search.py`). The first trial of Ray has the zoo's values for the environment, as
-that of Finder has by default, and the spaces of both contain them; the side `finder-none` begins with nothing (`--first
-none`). The zoo's own search takes from its values what it does not search (copies of the environment, normalization, the
-weight of the value loss, exploration by gSDE), and cannot try the rest: the zoo has no option for that, and its space of
-PPO has discounts of at least 0.97. Sides without a search are the defaults of both libraries and the zoo's tuned values. A
-side that found nothing trains what it started from.
+over the zoo's search space (`peers/ray_search.py`). The first trial of Ray has the zoo's values for the environment,
+as that of Finder has by default, and the spaces of both contain them; the side `finder-none` begins with nothing
+(`--first none`). The zoo's own search takes from its values what it does not search (copies of the environment,
+normalization, the weight of the value loss, exploration by gSDE), and cannot try the rest: the zoo has no option for
+that, and its space of PPO has discounts of at least 0.97. Sides without a search are the defaults of both libraries and
+the zoo's tuned values. A side that found nothing trains what it started from.
 
 **Long runs.** Each pick trains ten fresh seeds for the same environment steps in Stable-Baselines3 (the peers' home
 ground) and in Finder, and plays the same twenty greedy episodes at ten marks. `translation.py` translates picks; what
@@ -23,8 +23,9 @@ it cannot translate is in the results. Seconds are those of training alone; in S
 beside each other, and in Finder of all ten together.
 
 Sides take turns. Each search, with the commit of this repository, and each seed of a long run is a line of
-`results/head-to-head.jsonl`; what is there is not run again. `head-to-head.md` has the tables, `head-to-head.png` the picture (Chromium). The peers live in a virtual
-environment of their own (`--peer`, and `--ray-peer` if Ray has another one):
+`results/head-to-head.jsonl`; what is there is not run again. `head-to-head.md` has the tables, `head-to-head.png` the
+picture (Chromium). The peers live in a virtual environment of their own (`--peer`, and `--ray-peer` if Ray has another
+one):
 
     python3 -m venv .peers
     .peers/bin/pip install torch==2.13.0 stable-baselines3==2.9.2 rl_zoo3==2.9.2 "ray[tune]==2.60.0" "gymnasium[box2d]"

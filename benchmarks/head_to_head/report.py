@@ -121,7 +121,8 @@ def _steps(run: LongRun, cell: str) -> float:
 def curve(side: Side, times: Array, worst: float) -> Array:
     """Return [T] interquartile means of the newest greedy returns at times after the search's command.
 
-    They are those of the runs of a search, on average over the searches. Before its first evaluation a run has the worst return of the cell, and after its end it keeps its last one.
+    They are those of the runs of a search, on average over the searches. Before its first evaluation a run has the
+    worst return of the cell, and after its end it keeps its last one.
     """
     values = np.full((len(side.runs), len(times)), worst)
     for own, run in zip(values, side.runs, strict=True):
@@ -161,9 +162,9 @@ def report(rows: Sequence[Row]) -> str:
         "Made by `python -m benchmarks.head_to_head.compare --table` from `results/head-to-head.jsonl`; how it is "
         "measured is in the script. Interquartile means of greedy returns at the ends of the long runs of a search, "
         "on average over the searches, with 95% intervals (bootstrap over searches and seeds, "
-        f"{N_BOOTSTRAP:,} draws). **With one search, an interval is that of the pick's training seeds, and says nothing "
-        "on another search of the same side.** Interquartile means leave out a quarter of the runs at each end; *mean* "
-        "has all of them, and *worst* is the worst. *steps* are "
+        f"{N_BOOTSTRAP:,} draws). **With one search, an interval is that of the pick's training seeds, and says "
+        "nothing on another search of the same side.** Interquartile means leave out a quarter of the runs at each "
+        "end; *mean* has all of them, and *worst* is the worst. *steps* are "
         "environment steps until the threshold, on average; a run that does not reach it counts a tenth more than it "
         "has. *difference* is Finder's interquartile mean minus that of the side, then that of `--first none`. "
         "*overtakes* is the time in minutes, search and one long run together, after which the side is as "
@@ -198,9 +199,10 @@ def _section(rows: Sequence[Row], library: str) -> list[str]:
                     pair = (higher, bool(least > 0), lower, bool(most < 0), higher or sooner, lower or later)
                     told[name].setdefault((minutes, side), []).append(pair)
                 difference = "; ".join(differences)
+                n_searches = len(own.of_searches(own.finals))
                 lines.append(
-                    f"| {cell} | {minutes:g} | {NAMES[side]} | {len(own.of_searches(own.steps))} | {len(own.runs)} | {own.iqm:.4g} ({low:.4g} to "
-                    f"{high:.4g}) | {own.mean:.4g} | {min(own.finals):.4g} | {own.mean_steps:,.0f} | "
+                    f"| {cell} | {minutes:g} | {NAMES[side]} | {n_searches} | {len(own.runs)} | {own.iqm:.4g} "
+                    f"({low:.4g} to {high:.4g}) | {own.mean:.4g} | {min(own.finals):.4g} | {own.mean_steps:,.0f} | "
                     f"{difference} | {_overtaking(side, sides)} |"
                 )
     if not lines:
