@@ -71,8 +71,8 @@ KERAS_DEFAULTS: dict[str, Json] = {
 UNTRANSLATED = (
     "Small differences that no value translates: Keras adds Adam's epsilon before the correction of the bias, and "
     "PyTorch after it; epsilon of RMSprop is under Keras's root, and its root is added to PyTorch's, which is the same "
-    "for gradients of 0 and for large ones; where a rollout cannot be split evenly, the last minibatch is smaller in Stable-Baselines3 and filled up in Finder; normalization clips at "
-    "other values."
+    "for gradients of 0 and for large ones; where a rollout cannot be split evenly, the last minibatch is "
+    "smaller in Stable-Baselines3 and filled up in Finder; normalization clips at other values."
 )
 
 _OURS_ONLY: Json = {

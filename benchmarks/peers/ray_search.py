@@ -1,12 +1,13 @@
 """A search with Ray Tune, Stable-Baselines3 as its trainer; started by `searches.py`, answers with JSON.
 
-The search space is that of rl-baselines3-zoo's samplers, in Ray's words, over the zoo's values for the environment.
-The first trial has these values themselves (Stable-Baselines3's defaults where the zoo has none for the environment),
-and ranges that do not contain them are widened; Finder does both. A trial reports greedy returns of five episodes at
-each fifth of its steps, as the zoo's trials do. ASHA stops trials by environment steps. PBT trains a population of eight for as long as there is time: two at a time, which Ray exchanges;
-it copies weights, optimizers, normalization and replay by checkpoints, and changes all hyperparameters but those of the
-networks. The pick is `get_best_result`, by the last return that a trial reported, as in Ray's documentation; a long run
-has its hyperparameters from the first step, also of PBT, whose pick changed them on the way.
+The search space is that of rl-baselines3-zoo's samplers, in Ray's words, over the zoo's values for the environment. The
+first trial has these values themselves (Stable-Baselines3's defaults where the zoo has none for the environment), and
+ranges that do not contain them are widened; Finder does both. A trial reports greedy returns of five episodes at each
+fifth of its steps, as the zoo's trials do. ASHA stops trials by environment steps. PBT trains a population of eight for
+as long as there is time: two at a time, which Ray exchanges; it copies weights, optimizers, normalization and replay by
+checkpoints, and changes all hyperparameters but those of the networks. The pick is `get_best_result`, by the last
+return that a trial reported, as in Ray's documentation; a long run has its hyperparameters from the first step, also of
+PBT, whose pick changed them on the way.
 """
 # mypy: ignore-errors
 
