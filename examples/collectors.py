@@ -1,4 +1,4 @@
-"""A slow environment: runners collect, one agent learns, and whoever knows its name acts with it meanwhile.
+"""A slow environment: runners collect, one agent learns, and other threads and processes act with it by its name.
 
 python examples/collectors.py            # four processes of this machine
 python examples/collectors.py ray        # the same, four actors of a Ray cluster (pip install "agentfinder[ray]")

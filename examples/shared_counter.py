@@ -1,4 +1,4 @@
-"""What all environments of a search have done together, though its trials run in several processes.
+"""Count the steps of all environments of a search, whose trials run in several processes.
 
     python examples/shared_counter.py
 
@@ -18,7 +18,7 @@ class Record:
         self.longest = 0
         self.began = None
 
-    def tell(self, length, began):
+    def record(self, length, began):
         if length > self.longest:
             self.longest, self.began = length, began
 
@@ -30,7 +30,7 @@ class Watched(gym.Wrapper):
     def __init__(self):
         super().__init__(gym.make("CartPole-v1"))
         self.steps = agents.distributed.shared("steps")  # a counter; the first process that asks makes it
-        self.record = agents.distributed.shared("record", Record)
+        self.longest = agents.distributed.shared("record", Record)
 
     def reset(self, **options):
         observation, info = self.env.reset(**options)
@@ -40,9 +40,9 @@ class Watched(gym.Wrapper):
     def step(self, action):
         observation, reward, terminated, truncated, info = self.env.step(action)
         self.length += 1
-        if terminated or truncated:  # a call to another process takes 0.1 ms, so it tells of whole episodes
+        if terminated or truncated:  # a call to another process takes 0.1 ms, so whole episodes are reported
             self.steps.add(self.length)
-            self.record.tell(self.length, self.began)
+            self.longest.record(self.length, self.began)
         return observation, reward, terminated, truncated, info
 
 

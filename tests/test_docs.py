@@ -38,6 +38,11 @@ class Scored(gym.Wrapper):
         self.length += 1
         return observation, reward, terminated, truncated, {**info, "scores": np.ones(self.length)}
 ''',
+    "long-run.md": """
+from finder import LRFinder
+
+LRFinder("ppo", "CartPole-v1").grid(1e-3, 1e-2, 2, env_steps=4_200, seeds=1, confirm=0, extend=False)
+""",
 }
 """Page -> code that the page expects to exist."""
 
@@ -47,7 +52,7 @@ assert Path("rates.html").exists()
 assert Path("finder.db").exists()
 """,
     "start.md": """
-pick = studies.best(studies.load_study("lr-ppo-CartPole-v1", "finder.db"))
+pick = studies.best(studies.load_study("first", "finder.db"))
 assert abs(agent.get_learning_rate() / pick.config["learning_rate"] - 1) < 1e-6
 """,
     "long-run.md": """
@@ -55,6 +60,8 @@ assert Path("kept/history.parquet").exists()
 (kept_block,) = [block for block in shown if 'agents.resume(trainer, "kept")' in block]
 assert 'render_mode="human"' in kept_block
 exec(kept_block.replace("1_200 - trainer", "1_500 - trainer").replace('render_mode="human"', "max_steps=3"))
+assert trainer.env_steps == 1_504
+exec(kept_block.replace('render_mode="human"', "max_steps=3"))  # started again after its end
 assert trainer.env_steps == 1_504
 """,
 }

@@ -106,9 +106,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def version() -> str:
-    """Return the commit of this repository, with `-dirty` where files differ from it."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=8", "--exclude=*"]
-    return subprocess.run(command, cwd=folders.REPOSITORY, check=True, capture_output=True, text=True).stdout.strip()
+    """Return the commit of this repository, with `-dirty` where files other than results differ from it."""
+
+    def git(*words: str) -> str:
+        command = ["git", *words]
+        return subprocess.run(command, cwd=folders.REPOSITORY, check=True, capture_output=True, text=True).stdout
+
+    is_dirty = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!benchmarks/results", ":!*.md")
+    return git("rev-parse", "--short=8", "HEAD").strip() + ("-dirty" if is_dirty else "")
 
 
 def searched(asked: Json, cell: Cell, peers: Peers) -> Json:
