@@ -5,11 +5,12 @@
     python -m benchmarks.mutants --list             # only show the faults
     python -m benchmarks.mutants --again            # those that survived are tried again, with the tests of now
 
-A fault flips a comparison, a sign or a condition, drops a `not`, or is off by one. It is put into a copy of the
-repository, in which the quick tests of its room run until the first failure; where they pass, those of its package.
-When all faults were tried, the slow and real tests of their rooms run for those that are left. A fault that all of them
-pass has survived: a test is missing, or the fault changes nothing (such as a faster path that is no longer taken). The
-report shows each survivor as a diff. Results go to benchmarks/results/mutants.csv and mutants.md.
+A fault flips a comparison, a sign or a condition, drops a `not`, or is off by one. The first faults are always those of
+`BY_HAND`, which earlier tests did not catch. Each is put into a copy of the repository, in which the quick tests of its
+room run until the first failure; where they pass, those of its package. When all faults were tried, the slow and real
+tests of their rooms run for those that are left. A fault that all of them pass has survived: a test is missing, or the
+fault changes nothing (such as a faster path that is no longer taken). The report shows each survivor as a diff. Results
+go to benchmarks/results/mutants.csv and mutants.md.
 """
 
 from __future__ import annotations
@@ -64,6 +65,40 @@ class Fault(NamedTuple):
     def key(self) -> tuple[str, str, str]:
         """Path and both texts of the line: the identity of a fault, wherever its line is now."""
         return self.path, self.before, self.after
+
+
+BY_HAND = (
+    (
+        "finder/range_test/sweep.py",
+        "self._agent.set_learning_rate(self._rate, self._optimizer)",
+        "self._agent.set_learning_rate(self._rate)",
+    ),
+    ("agents/self_play/self_play.py", "agent.set_acting_state(self.state)", "pass"),
+    (
+        "finder/finders/optimizer.py",
+        "best_values = grouped.max() if maximize else grouped.min()",
+        "best_values = grouped.max()",
+    ),
+    (
+        "agents/algorithms/continuous.py",
+        "losses = [self.mean(batch, ops.square(value - targets)) for value in values]",
+        "losses = [ops.mean(ops.square(value - targets)) for value in values]",
+    ),
+)
+"""Path, line and faulty line of the permanent faults."""
+
+
+def faults_by_hand() -> Iterator[Fault]:
+    """Yield the permanent faults.
+
+    Raises:
+        ValueError: A line has changed since.
+    """
+    for path, before, after in BY_HAND:
+        lines = [line.strip() for line in (folders.REPOSITORY / path).read_text().splitlines()]
+        if before not in lines:
+            raise ValueError(f"{path} has no line {before!r} any more: correct BY_HAND in benchmarks/mutants.py.")
+        yield Fault(path, lines.index(before) + 1, "by hand", before, after)
 
 
 def faults_in(path: Path) -> Iterator[Fault]:
@@ -234,8 +269,11 @@ def main() -> None:
     table = folders.RESULTS / "mutants.csv"
     rows = list(csv.DictReader(table.open())) if table.exists() else []
     known = {fault: {} if words.again and row["caught"] != "True" else row for fault, row in known_faults(rows)}
+    permanent = list(faults_by_hand())
+    known = {fault: known.get(fault, {}) for fault in permanent} | known
     keys = {fault.key for fault in known}
-    faults = [*known, *(fault for fault in chosen(words.n, words.seed) if fault.key not in keys)][: words.n]
+    drawn = (fault for fault in chosen(words.n, words.seed) if fault.key not in keys)
+    faults = [*known, *drawn][: max(words.n, len(permanent))]
     if words.list:
         for fault in faults:
             print(f"{fault.path}:{fault.line} ({fault.kind})\n  - {fault.before}\n  + {fault.after}")

@@ -14,20 +14,19 @@ class StudyError(ValueError):
     """
 
 
-def nearest(name: str, allowed: Iterable[str], limit: int = 3) -> str:
+def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return the end of an error message: the nearest allowed names, then all of them.
 
     Args:
         name: Unknown name as the user gave it.
         allowed: All valid names.
-        limit: Maximum number of near names. Defaults to `3`.
 
     Returns:
         For example `Did you mean 'adam'? Allowed: adam, sgd.` Without a near name, only the second sentence.
     """
     names = sorted(set(allowed))
     lowered = {candidate.lower(): candidate for candidate in reversed(names)}
-    matches = difflib.get_close_matches(name.lower(), lowered, n=limit, cutoff=0.5)
+    matches = difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.5)
     close = [repr(lowered[match]) for match in matches]
     listed = f"Allowed: {', '.join(names)}." if names else "There is none yet."
     return f"Did you mean {' or '.join(close)}? {listed}" if close else listed

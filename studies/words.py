@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 
@@ -89,6 +90,19 @@ def failures_text(kinds: Iterable[str | None]) -> str:
 def with_value(metric: str, value: str) -> str:
     """Return a metric with its value: `return 488 ± 23`, or `environment steps to a return of 475: 9,000 ± 200`."""
     return f"{metric}{':' if metric[-1:].isdigit() else ''} {value}"
+
+
+def free_name(name: str, taken: Collection[str], mark: str = "-") -> str:
+    """Return a name, with the lowest number from 2 appended that makes it free if it is taken: `sac`, then `sac-2`.
+
+    Args:
+        name: The name.
+        taken: Names that are in use.
+        mark: Text before the number. Defaults to ``"-"``.
+    """
+    if name not in taken:
+        return name
+    return next(found for number in itertools.count(2) if (found := f"{name}{mark}{number}") not in taken)
 
 
 def the_best(number: int) -> str:

@@ -80,9 +80,7 @@ class ContinuousAgent(OffPolicyAgent):
             raise self.unsupported_actions("continuous actions within bounds")
         made = {"actor": self.actor_network("actor")}
         for critic in self.critics:
-            # A setting of "critic" applies to both critics, unless the second is named.
-            described = critic if critic in self.config.networks else "critic"
-            layers = self.config.layers(described, self.observation_space)
+            layers = self.config.layers(critic, self.observation_space, like="critic")
             for each in (critic, f"target_{critic}"):
                 made[each] = critic_network(self.observation_space, n_dimensions=self.n_dimensions, name=each, **layers)
         return made

@@ -180,9 +180,9 @@ class DQN(OffPolicyAgent):
         if not config.memory_units:
             return super().make_buffer(n_envs, rng)
         return SequenceReplay(
-            length=config.replayed_steps, batch_size=config.batch_size, buffer_size=config.buffer_size, n_envs=n_envs,
-            rng=rng, learning_starts=config.learning_starts, train_freq=config.train_freq,
-            gradient_steps=config.gradient_steps, gamma=config.gamma,
+            length=config.replayed_steps, burn_in=config.burn_in, batch_size=config.batch_size,
+            buffer_size=config.buffer_size, n_envs=n_envs, rng=rng, learning_starts=config.learning_starts,
+            train_freq=config.train_freq, gradient_steps=config.gradient_steps, gamma=config.gamma,
         )  # fmt: skip
 
     @property

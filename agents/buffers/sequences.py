@@ -19,12 +19,13 @@ class SequenceReplay(UniformReplay):
 
     Args:
         length: Steps of a sequence, T >= 1.
-        batch_size: Steps per minibatch; a minibatch has as few sequences as have that many steps.
+        burn_in: First steps of a sequence that only bring the memory up to date, < T. Defaults to 0.
+        batch_size: Steps per minibatch after the burn-in; a minibatch has as few sequences as have that many.
         arguments: As of `UniformReplay`, without `n_step`.
     """
 
-    def __init__(self, *, length: int, batch_size: int, **arguments: Any) -> None:
-        super().__init__(batch_size=-(-batch_size // length), n_step=1, **arguments)
+    def __init__(self, *, length: int, batch_size: int, burn_in: int = 0, **arguments: Any) -> None:
+        super().__init__(batch_size=-(-batch_size // (length - burn_in)), n_step=1, **arguments)
         if self.capacity < length:
             raise ConfigurationError(
                 f"buffer_size must be at least n_envs * {length} = {self.n_envs * length} for sequences of {length} "

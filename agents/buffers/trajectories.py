@@ -63,6 +63,10 @@ class TrajectoryReplay(RolloutBuffer):
         """Return the number of stored rollouts."""
         return min(self._stored, self.capacity)
 
+    @property
+    def rows_per_step(self) -> float:
+        return 1.0 + self.replay_ratio
+
     def sample(self) -> dict[str, Array]:
         later = self._steps[self.n_steps :]  # a trajectory has `n_steps` rows, even if more are stored
         self._steps = self._steps[: self.n_steps]

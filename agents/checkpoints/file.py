@@ -129,16 +129,17 @@ def resume(trainer: Trainer, place: str | Path, *, trust: bool = False) -> Check
         raise ConfigurationError(
             f"{path} holds weights only: no training can be resumed from it. Start a new one from its weights instead."
         )
-    state = _read(path, ("agent", "training", "callbacks"), trust)
+    state, is_trusted = _read(path, ("agent", "training", "callbacks"), trust)
     try:
-        copies = _read(path, ("environments",), trust)["environments"]
+        copies, are_copies_trusted = _read(path, ("environments",), trust)
     except (UntrustedFileError, OSError):
         raise
     except Exception as error:
         raise ConfigurationError(f"The environments in {path} cannot be made again: {error}") from error
     own = places_in(agent.config, trainer.environment)
-    with restrict_to_names(path, own, trusted=_is_trusted(path, trust)):  # a state includes hyperparameters
-        trainer.set_state(state_of({**state, "environments": copies}))
+    # A state includes hyperparameters, which may be names.
+    with restrict_to_names(path, own, trusted=is_trusted and are_copies_trusted):
+        trainer.set_state(state_of({**state, **copies}))
     trainer.callbacks.set_state(state["callbacks"])
     if not header.in_episodes:
         warnings.warn(why_new_episodes(trainer), NewEpisodesWarning, stacklevel=2)
@@ -178,8 +179,7 @@ def load_agent(
     """
     path = find(place, best=best)
     header = header_of(path)
-    state = _read(path, ("spec", "agent"), trust)
-    trusted = _is_trusted(path, trust)
+    state, trusted = _read(path, ("spec", "agent"), trust)
     before = list(sys.path)
     with restrict_to_names(path, allow_modules, trusted=trusted):
         stored = state["spec"]
@@ -220,7 +220,7 @@ def load_weights(place: str | Path, *, best: bool = False, trust: bool = False) 
     """
     path = find(place, best=best)
     header_of(path)
-    own = _read(path, ("agent",), trust)["agent"]
+    own = _read(path, ("agent",), trust)[0]["agent"]
     if not {"networks", "extra"} <= set(own):
         raise ConfigurationError(
             f"The state in {path} does not separate weights from the rest: no training can start from it."
@@ -228,17 +228,15 @@ def load_weights(place: str | Path, *, best: bool = False, trust: bool = False) 
     return {"networks": own["networks"], "extra": own["extra"]}
 
 
-def _is_trusted(path: Path, trust: bool) -> bool:
-    return trust or trusts_all() or state_file.is_signed_here(path)
-
-
-def _read(path: Path, names: Sequence[str], trust: bool) -> dict[str, Any]:
-    """Read sections of a checkpoint."""
+def _read(path: Path, names: Sequence[str], trust: bool) -> tuple[dict[str, Any], bool]:
+    """Read sections of a checkpoint; return them, and whether the names in them are trusted."""
     try:
-        sections = state_file.read(path, names, trust=trust)
-        if sections is None:
-            sections = sections_of_before(state_file.read_of_before(path, trust=trust), names)
-        return {name: sections[name] for name in names}
+        found = state_file.read_signed(path, names, trust=trust)
+        if found is None:
+            sections, are_signed = sections_of_before(state_file.read_of_before(path, trust=trust), names), False
+        else:
+            sections, are_signed = found
+        return {name: sections[name] for name in names}, are_signed or trust or trusts_all()
     except UntrustedFileError:
         raise
     except Exception as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,6 +21,8 @@ USUAL_SIZES_OF_IMAGES = (512,)
 """Default units of the hidden layers after the convolutions, as in Mnih et al. 2015."""
 
 _SETTINGS = ("hidden_sizes", "activation", "convolutions")
+
+_asked: ContextVar[set[str] | None] = ContextVar("networks whose layers were asked for", default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,14 +66,21 @@ class NetworkConfig(AgentConfig):
         """Return the units of each network's memory, 0 without memory."""
         return 0
 
-    def layers(self, network: str, observation_space: spaces.Box | None = None) -> dict[str, Any]:
+    def layers(
+        self, network: str, observation_space: spaces.Box | None = None, *, like: str | None = None
+    ) -> dict[str, Any]:
         """Return the arguments of `agents.networks.builders.network` that describe the layers of a network.
 
         Args:
             network: Name of the network.
             observation_space: Input space of the network, from which default sizes follow. Defaults to None, a vector.
+            like: Another network, whose settings apply where this one has none. Defaults to None.
         """
-        described = {name: getattr(self, name) for name in _SETTINGS} | dict(self.networks.get(network, {}))
+        asked = _asked.get()
+        if asked is not None:
+            asked |= {network, like or network}
+        own = self.networks.get(network, self.networks.get(like or network, {}))
+        described = {name: getattr(self, name) for name in _SETTINGS} | dict(own)
         if described["hidden_sizes"] is None:
             described["hidden_sizes"] = usual_sizes(observation_space, self.usual_sizes)
         return described
@@ -81,8 +92,22 @@ def usual_sizes(observation_space: spaces.Box | None, of_vectors: tuple[int, ...
     return USUAL_SIZES_OF_IMAGES if sees_image else of_vectors
 
 
-def check_described(described: Iterable[str], networks: Sequence[str]) -> None:
-    """Raise `ConfigurationError` for a described network that the agent does not have."""
+@contextmanager
+def settings_used(described: Iterable[str]) -> Generator[None]:
+    """Refuse settings of networks that are built within the block without asking for them by `NetworkConfig.layers`.
+
+    Args:
+        described: Names of networks with settings.
+
+    Raises:
+        ConfigurationError: There is no such network, or its layers do not follow from the config.
+    """
+    asked: set[str] = set()
+    before = _asked.set(asked)
+    try:
+        yield
+    finally:
+        _asked.reset(before)
     for name in described:
-        if name not in networks:
-            raise unknown_name("network", name, networks)
+        if name not in asked:
+            raise unknown_name("network with settings", name, asked)

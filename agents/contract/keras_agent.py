@@ -24,7 +24,7 @@ from agents.backend.threads import share_threads_between_operations
 from agents.backend.variables import assign_all, digest_of, one_name, values_of
 from agents.buffers import Batches
 from agents.config.agent_config import AgentConfig
-from agents.config.network_config import check_described
+from agents.config.network_config import settings_used
 from agents.config.optimizers import variables_of
 from agents.contract.agent import ActionSpace, UpdateMetrics
 from agents.contract.hyperparameter_reader import HyperparameterReader
@@ -297,9 +297,8 @@ class KerasAgent(MutableAgent):
 
     @one_name()
     def _build_networks(self, seed: int) -> dict[str, keras.Model]:
-        with seeding.seeded_initializers(seed):
+        with seeding.seeded_initializers(seed), settings_used(getattr(self.config, "networks", {})):
             networks = networks_of(self.build(), type(self).__name__, self.target_networks)
-        check_described(getattr(self.config, "networks", {}), [n for n in networks if n not in self.target_networks])
         for network in networks.values():
             if not network.built:
                 network.build((None, *self.observation_space.shape))

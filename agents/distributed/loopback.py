@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -121,14 +122,18 @@ def make_strategy(make: Callable[[], Any]) -> Any:
 
 
 def exit_with_parent(read: Callable[[], object]) -> None:
-    """Start a thread that ends this process when `read`, which reads standard input to its end, returns.
+    """Start a thread that ends this process when `read`, which reads standard input to its end, returns or raises.
 
     The process also leaves the signals of a terminal to its parent process.
     """
     leave_signals_to_parent()
 
     def watch() -> None:
-        read()
+        try:
+            read()
+        except BaseException:  # noqa: BLE001 - it would end this thread only
+            traceback.print_exc()
+            os._exit(1)
         os._exit(0)
 
     threading.Thread(target=watch, daemon=True).start()

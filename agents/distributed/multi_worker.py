@@ -29,6 +29,7 @@ from agents.distributed.loopback import (
 )
 from agents.distributed.replicas import DistributedSteps
 from agents.distributed.team import Buildable, Built, Update
+from agents.trust.loading import FILE_MODULE, module_of
 from agents.updates.compiled import CompiledUpdate
 
 _LENGTH = struct.Struct(">Q")
@@ -64,7 +65,7 @@ class Team:
     def build(self, spec: Buildable, seed: int) -> Any:
         """Build an agent in all workers at the same time; all workers compute its updates together."""
         number, self._n_agents = self._n_agents, self._n_agents + 1
-        self.send(("build", number, spec, seed))
+        self.send(("build", number, _files_of_user(), cloudpickle.dumps((spec, seed))))
         with self.strategy.scope():
             agent = spec.build(seed)
         agent.team = Member(self, number)
@@ -106,6 +107,12 @@ class Member:
         return update
 
 
+def _files_of_user() -> list[str]:
+    """Return the files that were loaded as modules: an agent may refer to their classes, which are not importable."""
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith(FILE_MODULE)]
+    return [module.__file__ for module in modules if module.__file__ is not None]
+
+
 def _work(messages: SimpleQueue[tuple[Any, ...]]) -> None:
     """Build and update agents as another worker, until the first worker ends."""
     from agents.backend.tensorflow import tf
@@ -116,7 +123,10 @@ def _work(messages: SimpleQueue[tuple[Any, ...]]) -> None:
     while True:
         kind, number, *content = messages.get()
         if kind == "build":
-            spec, seed = content
+            files, packed = content
+            for file in files:
+                module_of(file)
+            spec, seed = pickle.loads(packed)
             with strategy.scope():
                 agents[number] = spec.build(seed)
             continue

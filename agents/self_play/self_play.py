@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from gymnasium import spaces
 
 from agents.callbacks.callback import Callback
 from agents.contract.agent import Agent, UpdateMetrics
@@ -22,6 +23,8 @@ Array = np.ndarray[Any, Any]
 
 class EarlierAgent:
     """An agent as it was at one moment of its training. It is built when it first acts; all environments share it.
+
+    Copies of environments share it too, so that a checkpoint has it once.
 
     Args:
         recipe: The agent's spec and interface, pickled.
@@ -48,6 +51,9 @@ class EarlierAgent:
             self._agent = agent
         return _drawn(self._agent, vectors, self.rng)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> EarlierAgent:
+        return self
+
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_agent": None, "rng": None}
 
@@ -57,18 +63,36 @@ class PublishedAgent:
 
     Args:
         name: The name.
+        space: Space of the learner's observations, which must be that of the agent.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, space: spaces.Box) -> None:
+        self.name, self.space = name, space
         self._agent: NamedAgent | None = None
         self.rng: np.random.Generator | None = None
 
     def begin(self) -> None:
-        """Load the newest weights."""
+        """Load the newest weights.
+
+        Raises:
+            ConfigurationError: The agent has memory, or acts on other observations than the learner.
+        """
         if self._agent is None:
-            self._agent = reach(self.name)
+            self._agent = self._checked(reach(self.name))
         self._agent.refresh()
+
+    def _checked(self, named: NamedAgent) -> NamedAgent:
+        agent = named.agent
+        if agent.memory_size:
+            raise ConfigurationError(
+                f"The agent {self.name!r} has memory (gru_units), and cannot be an opponent: publish one without."
+            )
+        if agent.observation_space != self.space:
+            raise ConfigurationError(
+                f"The agent {self.name!r} cannot be an opponent: it acts on {agent.observation_space}, and the learner "
+                f"on {self.space}. Train both in the same environment."
+            )
+        return named
 
     def act(self, vectors: Array) -> Array:
         """Draw actions as in training."""
@@ -155,7 +179,7 @@ class SelfPlay(Callback):
         self._versions[member] = _spread([*self._versions.get(member, []), version], self.keep)
 
     def _set(self, trainer: Trainer, member: int) -> None:
-        published = [PublishedAgent(name) for name in self.names]
+        published = [PublishedAgent(name, trainer.agent.observation_space) for name in self.names]
         trainer.call_environments("set_opponents", [*self._versions[member], *published], member=member)
 
     def get_state(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import cloudpickle
 import numpy as np
@@ -110,10 +110,26 @@ def is_signed_here(path: Path) -> bool:
         return set(digests) == parts and all(digests[name] == digest_of(archive.read(name)) for name in parts)
 
 
+class SignedSections(NamedTuple):
+    """Sections of a file, and whether they are this user's."""
+
+    values: dict[str, Any]
+    """Name -> contents."""
+    are_signed: bool
+    """Whether this user's Finder wrote them on this machine, except their arrays, so that their names are trusted."""
+
+
 def read(path: Path, names: Sequence[str], *, trust: bool = False) -> dict[str, Any] | None:
+    """Return sections of a file; None for a file of an earlier version; see `read_signed`."""
+    found = read_signed(path, names, trust=trust)
+    return None if found is None else found.values
+
+
+def read_signed(path: Path, names: Sequence[str], *, trust: bool = False) -> SignedSections | None:
     """Return sections of a file; None for a file of an earlier version (see `agents.state_files.old_state_file`).
 
-    Only objects of files that this user's Finder wrote on this machine, or that are trusted, are unpickled.
+    Only objects of files that this user's Finder wrote on this machine, or that are trusted, are unpickled. The
+    signature is that of the bytes that were read: the file may be replaced at any time.
 
     Args:
         path: The file.
@@ -130,16 +146,17 @@ def read(path: Path, names: Sequence[str], *, trust: bool = False) -> dict[str, 
     with _opened(path) as archive:
         there = set(archive.namelist())
         digests = _own_digests(archive)
-        read = {}
+        read, are_signed = {}, True
         for name in names:
             data = {part: archive.read(f"{name}.{part}") for part in ("json", "pickle") if f"{name}.{part}" in there}
             ours = all(digests.get(f"{name}.{part}") == digest_of(own) for part, own in data.items())
+            are_signed = are_signed and ours
             if "pickle" in data and not (ours or trust or trusts_all()):
                 reason = f"holds objects as a pickle ({name}), which can run any code when it is read"
                 raise untrusted(path, reason, "" if "agent.pickle" in there else _WEIGHTS)
             objects = cloudpickle.loads(data["pickle"]) if "pickle" in data else []
             read[name] = _joined(archive, name + _ARRAYS, json.loads(data["json"]), objects)
-        return read
+        return SignedSections(read, are_signed)
 
 
 def read_of_before(path: Path, *, trust: bool = False) -> Any:

@@ -21,7 +21,7 @@ class RunningNormalizer:
     def __init__(self, shape: tuple[int, ...], clip: float = 10.0) -> None:
         self.mean = np.zeros(shape, np.float64)
         self.variance = np.ones(shape, np.float64)
-        self.count = 0.0
+        self.count: float | Array = 0.0
         self.clip = clip
 
     def __call__(self, observations: Array) -> Array:
@@ -30,8 +30,10 @@ class RunningNormalizer:
         return np.clip(scaled, -self.clip, self.clip).astype(np.float32)
 
     def update(self, observations: Array) -> None:
-        """Update the statistics with observations [M, *shape]."""
+        """Update the statistics with observations [M, *shape]; there may be none."""
         count = len(observations)
+        if not count:
+            return
         mean = observations.mean(axis=0, dtype=np.float64)
         variance = observations.var(axis=0, dtype=np.float64)
         if self.count == 0:
@@ -76,13 +78,14 @@ class RewardScaler:
         self._seen = RunningNormalizer(())
         self.sums: Array = np.zeros(0)
 
-    def __call__(self, rewards: Array, ended: Array, gamma: float | Array) -> Array:
+    def __call__(self, rewards: Array, ended: Array, gamma: float | Array, counted: Array | None = None) -> Array:
         """Update the statistics with a rollout, and scale its rewards.
 
         Args:
             rewards: [T, N].
             ended: [T, N] bool: the episode ended with that step.
             gamma: Discount, 0 to 1; one number, or [N].
+            counted: [T, N] bool: the sum after that step enters the statistics. Defaults to None, all of them.
 
         Returns:
             [T, N] float32.
@@ -93,7 +96,7 @@ class RewardScaler:
             seen[t] = rewards[t] + gamma * sums
             sums = np.where(ended[t], 0.0, seen[t])
         self.sums = sums
-        self._seen.update(seen.ravel())
+        self._seen.update(seen.ravel() if counted is None else seen[counted])
         scaled = rewards / np.sqrt(self._seen.variance + 1e-8)
         return np.clip(scaled, -self.clip, self.clip).astype(np.float32)
 

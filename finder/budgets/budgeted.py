@@ -163,11 +163,11 @@ def budgeted_search(
     agent_of: AgentOf,
     executor: Executor,
     *,
-    why_alone: str = "",
-    extends: bool = False,
-    storage: StudyStorage | None = None,
-    is_named: bool = False,
-    began: float | None = None,
+    why_alone: str,
+    extends: bool,
+    storage: StudyStorage | None,
+    is_named: bool,
+    began: float,
 ) -> BudgetedSearch:
     """Choose what the budget of a whole search leaves open, after a short measurement.
 
@@ -180,16 +180,14 @@ def budgeted_search(
         executor: The executor.
         why_alone: Why no run can be a member of a population; empty if runs can.
         extends: Whether the range is extended if the best rate is at its edge.
-        storage: An open storage. Defaults to the one that the study names.
-        is_named: Whether the user gave the name of the study, which is continued with another budget too. Defaults to
-            False.
-        began: Time at which the search began, by `time.monotonic`. Defaults to now.
+        storage: An open storage; None for the one that the study names.
+        is_named: Whether the user gave the name of the study, which is continued with another budget too.
+        began: Time at which the search began, by `time.monotonic`.
 
     Raises:
         ConfigurationError: A run failed while its speed was measured.
         StudyError: The budgets contradict each other, or are too small.
     """
-    began = time.monotonic() if began is None else began
     refuse_contradictions(spec)
     fixed = {label: agent_of({**spec.fixed, "agent": label}, label) for label in agents}
     search = BudgetedSearch(spec=spec, asked=spec, executor=executor, agents=fixed, extends=extends, began=began)

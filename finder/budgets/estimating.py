@@ -60,7 +60,7 @@ def measured_search(spec: StudySpec, agent_of: AgentOf, executor: Executor, why_
     Raises:
         ConfigurationError: A run failed.
     """
-    trials = first_trials(spec, agent_of, executor, why_alone)
+    trials = trials_to_measure(spec, agent_of, executor, why_alone)
     here = executor.n_processes == 0
     is_ray = spec.executor == "ray"
     speeds = measure(
@@ -84,7 +84,7 @@ def measured_search(spec: StudySpec, agent_of: AgentOf, executor: Executor, why_
     )
 
 
-def first_trials(spec: StudySpec, agent_of: AgentOf, executor: Executor, why_alone: str = "") -> list[TrialSpec]:
+def trials_to_measure(spec: StudySpec, agent_of: AgentOf, executor: Executor, why_alone: str = "") -> list[TrialSpec]:
     """Return the trials that a search runs first at the same time, at least one for each agent."""
     n = max(len(spec.agents), min(spec.n_trials, executor.trials_at_once(len(spec.seeds))))
     planned = spec.plan()

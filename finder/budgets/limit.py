@@ -12,7 +12,7 @@ from studies.judging.search_history import n_finalists
 from studies.spec.converters import MOST_SEEDS
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec
-from studies.statistics.values import mean_of_seeds
+from studies.statistics.values import mean_of_seeds, sign_of
 
 MOST_FURTHER = 4
 """Largest multiple of the further seeds of a confirmation for which spare budget is used."""
@@ -272,7 +272,7 @@ class Limit:
             room if keep > n_finalists else least_room
         ):
             keep -= 1
-        sign = 1.0 if self._spec.direction == "maximize" else -1.0
+        sign = sign_of(self._spec.direction)
         worst_first = sorted(
             left, key=lambda number: (sign * float(mean_of_seeds(list(values[number].values()))), -number)
         )

@@ -23,10 +23,11 @@ from finder.cli.commands import run as run_command
 from finder.cli.commands import show as show_command
 from finder.cli.commands import train as train_command
 from finder.cli.process_list import hide_secrets
+from finder.cli.session import INTERRUPTED_CODE
 from finder.progress.console import errors, print_error
 from studies.errors import StudyError
 
-FAILED, MISTAKEN, INTERRUPTED = 1, 2, 130
+FAILED, MISTAKEN = 1, 2
 
 app = typer.Typer(
     name="finder",
@@ -120,7 +121,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             print_error(message, f"See {command} --help.")
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        return INTERRUPTED
+        return INTERRUPTED_CODE
     except (SystemExit, MemoryError, OSError) as error:
         if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
             # The reader of the pipe has ended (`finder studies | head`); rich raises SystemExit then.

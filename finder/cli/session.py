@@ -19,7 +19,7 @@ from finder.cli.stdout_guard import redirect_stdout_to_stderr
 from finder.progress.console import errors, print_commands, print_json, results
 from finder.progress.search_progress import Progress, best_line, make_progress
 from finder.progress.text_layout import HangingIndent
-from finder.range_test.metric import metric_of
+from finder.range_test.metric import curve_metric
 from finder.results.advice import without_flags
 from studies.defaults import DEFAULT_STORAGE
 from studies.redaction import redacted
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from finder.results.search_result import SearchResult
     from finder.search.observer import Observer
 
-INTERRUPTED = 130
-
+INTERRUPTED_CODE = 130
+"""Code of a program that Ctrl-C has ended."""
 
 FEW_TRIALS = 4
 """Fewest trials of a search, for the guess whether it will use processes."""
 
 
-def run_search(
+def run_search_command(
     search: Callable[[Observer], SearchResult], output: Output, *, file: str | None = None, prepares: bool = False
 ) -> int:
     """Run a search, show its progress and print its result.
@@ -118,7 +118,7 @@ def _print_plan(search: Callable[[Observer], SearchResult], output: Output) -> i
 
 
 def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, Any]) -> int:
-    """Run a range test and print its suggestion; return codes are those of `run_search`."""
+    """Run a range test and print its suggestion; return codes are those of `run_search_command`."""
     storage = options.storage or DEFAULT_STORAGE
     if options.executor not in (None, "inline"):
         raise ConfigurationError(f"--executor is {options.executor!r}, but a range test runs inline: leave it out.")
@@ -136,7 +136,7 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
         settings = values.settings(options.set_)
         spec = AgentSpec.of(options.agent(agent), params=settings)
         spec.config.refuse_without_effect(settings)
-        finder, metric = LRFinder(spec, seed=options.seed or 0), metric_of(values.one_metric(options.metric))
+        finder, metric = LRFinder(spec, seed=options.seed or 0), curve_metric(values.one_metric(options.metric))
         seeds = 3 if options.seeds is None else values.seeds(options.seeds)
         assert seeds is not None
         if options.seed is not None and not isinstance(seeds, int):
@@ -198,4 +198,4 @@ def _print_interrupted(progress: Progress, output: Output) -> None:
 
 def _code_of(interrupt: KeyboardInterrupt) -> int:
     """Return the exit code of an interrupt: 130 for Ctrl-C, or 128 plus the number of another signal."""
-    return 128 + int(interrupt.args[0]) if interrupt.args else INTERRUPTED
+    return 128 + int(interrupt.args[0]) if interrupt.args else INTERRUPTED_CODE

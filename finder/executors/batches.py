@@ -10,6 +10,12 @@ from agents.config.work import relative_work
 from finder.executors.executor import NextTrial, StudyListener
 from finder.trials.trial import TrialSpec
 
+POPULATION = 64
+"""Default limit of the members of a population: larger populations are not faster."""
+
+SHARE_OF_MEMORY = 0.8
+"""Share of the free memory that populations may use."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Batching:

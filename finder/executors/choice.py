@@ -10,7 +10,7 @@ from agents.backend.cores import cores
 from agents.backend.memory import free_memory
 from agents.distributed.strategies import StrategySpec
 from agents.errors import ConfigurationError, NotMappableError, check_at_least, unknown_name
-from finder.executors.batches import Batching
+from finder.executors.batches import POPULATION, SHARE_OF_MEMORY, Batching
 from finder.executors.executor import Executor
 from finder.executors.population_based import population_based_executor
 from finder.executors.preparation import n_steps_of
@@ -30,9 +30,6 @@ _TAKEN_BY = {
 }
 """Setting of a study -> the executors that have it."""
 
-POPULATION = 64
-"""Default limit of the members of a population: larger populations are not faster."""
-
 WORTH_SECONDS = 4.0
 """Seconds of training by one process that make up for the start of a further one."""
 
@@ -41,9 +38,6 @@ TRIALS_AT_ONCE = 8
 
 PROCESS_BYTES = 900e6
 """Memory of a process before training."""
-
-SHARE_OF_MEMORY = 0.8
-"""Share of the free memory that populations may use."""
 
 
 def make_executor(
@@ -98,7 +92,7 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone:
     name, notes = spec.executor, []
     if is_population_based(spec.pruner):
         (agent,) = agents.values()
-        return population_based_executor(spec, agent, why_alone, POPULATION, SHARE_OF_MEMORY)
+        return population_based_executor(spec, agent, why_alone)
     strategy = StrategySpec.of(spec.strategy)
     if spec.population is not None and (name not in _TAKEN_BY["population"] or not strategy.is_none):
         alone = f"executor {name!r}" if strategy.is_none else f"strategy {spec.strategy!r}"

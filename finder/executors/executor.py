@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-from finder.trials.trial import Outcome, TrialSpec
+from finder.trials.trial import TrialListener, TrialSpec
 from studies.database.records import EpisodeRecord
-from studies.population_based.exchange import Perturbation
 
 NextTrial = Callable[[], TrialSpec | None]
 
 
-class StudyListener(Protocol):
+class StudyListener(TrialListener, Protocol):
     """Receives the events of all trials, in the parent process and from one thread."""
 
     @property
@@ -32,20 +31,8 @@ class StudyListener(Protocol):
     def n_to_resume(self) -> int:
         """Number of trials that wait to be resumed, before new ones."""
 
-    def started(self, number: int, configuration: dict[str, Any]) -> None:
-        """Called when the agents of a trial are built."""
-
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
         """Called when episodes have ended, or without episodes as a heartbeat."""
-
-    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
-        """Called when all trials have reached a step, with trial -> seed -> value. Returns trial -> reason to stop."""
-
-    def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:
-        """Called when members of a population may copy each other (`CohortListener.exchange`), in this process only."""
-
-    def ended(self, number: int, outcome: Outcome) -> None:
-        """Called when a trial has ended; the last event of the trial."""
 
 
 class Executor(ABC):

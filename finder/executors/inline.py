@@ -14,7 +14,7 @@ from finder.trials.execution import with_executor
 from finder.trials.groups import TemplateCache
 from finder.trials.trial import Outcome
 from studies.database.records import EpisodeRecord
-from studies.population_based.exchange import Perturbation
+from studies.population_based.population_based import Perturbation
 
 log = logging.getLogger(__name__)
 

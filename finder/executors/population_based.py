@@ -6,28 +6,27 @@ from typing import TYPE_CHECKING
 
 from agents.backend.memory import free_memory
 from agents.errors import ConfigurationError, NotMappableError
-from finder.executors.batches import Batching
+from finder.executors.batches import POPULATION, SHARE_OF_MEMORY, Batching
 from finder.executors.executor import Executor
-from studies.population_based.choice import population_based_of
+from studies.population_based.by_name import population_based_of
 from studies.spec.population_rules import N_INTERVALS, PERTURB_STEPS, perturb_steps_of, searched_ranges
 
 if TYPE_CHECKING:
     from agents.config.agent_config import AgentConfig
     from agents.contract.spec import AgentSpec
+    from agents.population import Population
     from studies.spec.spec import StudySpec
 
 _TOGETHER = "Population-based training has all members in one population"
 
 
-def population_based_executor(spec: StudySpec, agent: AgentSpec, why_alone: str, most: int, share: float) -> Executor:
+def population_based_executor(spec: StudySpec, agent: AgentSpec, why_alone: str) -> Executor:
     """Return the executor of a study with population-based training.
 
     Args:
         spec: The study.
         agent: Its agent.
         why_alone: Why no run can be a member of a population, whatever the agent; empty if runs can.
-        most: Runs that are trained at the same time where there are more than the members of the population.
-        share: Share of the free memory that the population may use.
 
     Raises:
         StudyError: An argument of the scheduler is unknown or out of range.
@@ -51,12 +50,13 @@ def population_based_executor(spec: StudySpec, agent: AgentSpec, why_alone: str,
         _check_mutable(population, name, space.high)
     _check_interval(spec, population.config)
     n_runs, n_bytes, free = spec.n_trials * len(spec.seeds), bytes_of_member(population.agent), free_memory()
-    if free is not None and n_bytes and n_runs * n_bytes > share * free:
+    if free is not None and n_bytes and n_runs * n_bytes > SHARE_OF_MEMORY * free:
         raise ConfigurationError(
             f"{_TOGETHER}, and a run takes about {n_bytes / 1e6:,.0f} MB, so that {n_runs} do not fit into memory: "
             "give fewer trials (--n-trials), or a smaller replay (buffer_size) or network."
         )
-    members = spec.population or (n_runs if n_bytes and free and most * n_bytes > share * free else max(most, n_runs))
+    is_short = n_bytes and free and POPULATION * n_bytes > SHARE_OF_MEMORY * free
+    members = spec.population or (n_runs if is_short else max(POPULATION, n_runs))
     executor = InlineExecutor(Batching(members=members))
     executor.notes = [f"{spec.n_trials} trials are members of one population in this process, and copy each other"]
     return executor
@@ -80,11 +80,8 @@ def _check_interval(spec: StudySpec, config: AgentConfig) -> None:
     )
 
 
-def _check_mutable(population: object, name: str, value: float) -> None:
+def _check_mutable(population: Population, name: str, value: float) -> None:
     """Raise `ConfigurationError` for a parameter that cannot change while an agent trains."""
-    from agents.population import Population
-
-    assert isinstance(population, Population)
     config = population.config
     plain = config.field_of(name, value) if name in config.complements() else {name: value}
     try:

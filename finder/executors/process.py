@@ -24,8 +24,7 @@ from finder.executors.batches import Batching
 from finder.executors.executor import Executor, NextTrial, StudyListener
 from finder.executors.message_broker import BrokerManager, MessageBroker
 from finder.executors.preparation import CHILD
-from finder.executors.worker_contract import WorkerProcess
-from finder.executors.worker_pool import TrialDispatcher
+from finder.executors.trial_dispatcher import TrialDispatcher
 
 POLL_SECONDS = 0.05
 
@@ -97,32 +96,8 @@ class ProcessExecutor(Executor):
         return dispatcher
 
 
-class _ForkedProcess:
-    """A worker process that was forked from the fork server."""
-
-    def __init__(self, process: Any) -> None:
-        self._process = process
-
-    @property
-    def sentinel(self) -> int:
-        return int(self._process.sentinel)
-
-    @property
-    def cause(self) -> str:
-        return _cause_of_death(self._process.exitcode)
-
-    def is_alive(self) -> bool:
-        return bool(self._process.is_alive())
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def join(self, seconds: float | None = None) -> None:
-        self._process.join(seconds)
-
-
 class _ForkedWorkerPool:
-    """Starts worker processes of this process.
+    """Starts worker processes of this process, forked from the fork server.
 
     Args:
         context: The context of `multiprocess`.
@@ -135,7 +110,7 @@ class _ForkedWorkerPool:
         self._context, self._n_jobs = context, n_jobs
         self._wakeups, self._wakeup_sender = context.Pipe(duplex=False)  # workers signal new events
 
-    def start(self, number: int) -> _ForkedProcess:
+    def start(self, number: int) -> Any:
         from finder.executors.worker_process import main
 
         threads = threads_for(self._n_jobs)
@@ -144,13 +119,23 @@ class _ForkedWorkerPool:
         process = self._context.Process(target=main, args=arguments, kwargs=named, name=f"worker-{number}", daemon=True)
         with without_main_module():
             process.start()
-        return _ForkedProcess(process)
+        return process
 
-    def wait(self, processes: Sequence[WorkerProcess]) -> None:
-        ends = [process.sentinel for process in processes if isinstance(process, _ForkedProcess)]
-        wait([self._wakeups, *ends], timeout=POLL_SECONDS)
+    def wait(self, processes: Sequence[Any]) -> None:
+        wait([self._wakeups, *(process.sentinel for process in processes)], timeout=POLL_SECONDS)
         while self._wakeups.poll():
             self._wakeups.recv_bytes()
+
+    def cause(self, process: Any) -> str:
+        code: int | None = process.exitcode
+        if code is not None and code < 0:
+            try:
+                name = signal.Signals(-code).name
+            except ValueError:
+                name = "an unknown signal"
+            hint = " (out of memory, perhaps)" if -code == signal.SIGKILL else ""
+            return f"was killed by signal {-code} ({name}){hint}"
+        return f"ended with exit code {code} before its trial was done"
 
 
 @contextmanager
@@ -163,14 +148,3 @@ def _running(manager: BrokerManager) -> Iterator[BrokerManager]:
     finally:
         if hasattr(manager, "shutdown"):  # only after its start
             manager.shutdown()
-
-
-def _cause_of_death(code: int | None) -> str:
-    if code is not None and code < 0:
-        try:
-            name = signal.Signals(-code).name
-        except ValueError:
-            name = "an unknown signal"
-        hint = " (out of memory, perhaps)" if -code == signal.SIGKILL else ""
-        return f"was killed by signal {-code} ({name}){hint}"
-    return f"ended with exit code {code} before its trial was done"

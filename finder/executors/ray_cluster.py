@@ -22,8 +22,8 @@ from agents.shared_objects.ray_connection import connected_ray, first_line, on_t
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor, NextTrial, StudyListener
 from finder.executors.message_broker import MessageBroker
-from finder.executors.worker_contract import WorkerProcess
-from finder.executors.worker_pool import TrialDispatcher
+from finder.executors.trial_dispatcher import TrialDispatcher
+from finder.executors.worker_pool import WorkerProcess
 
 POLL_SECONDS = 0.1
 
@@ -122,25 +122,17 @@ class _RayProcess:
     """A worker process in a Ray actor."""
 
     def __init__(self, ray: Any, actor: Any, running: Any) -> None:
-        self._ray, self._actor, self._running = ray, actor, running
-
-    @property
-    def cause(self) -> str:
-        try:
-            self._ray.get(self._running, timeout=0)
-        except Exception as error:  # noqa: BLE001 - any error of Ray is the cause
-            return f"is gone: {first_line(error)}"
-        return "ended before its trial was done"
+        self._ray, self._actor, self.running = ray, actor, running
 
     def is_alive(self) -> bool:
-        done, _ = self._ray.wait([self._running], timeout=0)
+        done, _ = self._ray.wait([self.running], timeout=0)
         return not done
 
     def kill(self) -> None:
         self._ray.kill(self._actor, no_restart=True)
 
     def join(self, seconds: float | None = None) -> None:
-        self._ray.wait([self._running], timeout=seconds)
+        self._ray.wait([self.running], timeout=seconds)
 
 
 class _RayWorkerPool:
@@ -170,6 +162,13 @@ class _RayWorkerPool:
 
     def wait(self, _processes: Sequence[WorkerProcess]) -> None:
         time.sleep(POLL_SECONDS)
+
+    def cause(self, process: _RayProcess) -> str:
+        try:
+            self._ray.get(process.running, timeout=0)
+        except Exception as error:  # noqa: BLE001 - any error of Ray is the cause
+            return f"is gone: {first_line(error)}"
+        return "ended before its trial was done"
 
     def close(self) -> None:
         """Ends the broker."""

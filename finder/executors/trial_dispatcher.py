@@ -19,7 +19,7 @@ from finder.executors.batches import Batching
 from finder.executors.divided_trials import DividedTrials
 from finder.executors.executor import NextTrial, StudyListener
 from finder.executors.message_broker import BrokerEndedError, Event
-from finder.executors.worker_contract import WorkerPool, WorkerProcess
+from finder.executors.worker_pool import WorkerPool, WorkerProcess
 from finder.trials.execution import with_executor
 from finder.trials.speed import KEPT_STRUCTURES
 from finder.trials.trial import INTERRUPTED, Outcome, TrialSpec
@@ -42,8 +42,9 @@ BUILD_SECONDS = 120.0
 STOPPED_SECONDS = 5.0
 """A longer time between two steps of the loop means that this process was stopped (Ctrl-Z)."""
 
+BEAT_SECONDS = 1.0  # between heartbeats to the listener
 MAX_CRASHES = 3
-"""Number of processes that may die under a trial before the trial has failed; until then another one resumes it."""
+"""Number of processes that may die under a trial before it has failed; until then another one resumes it."""
 
 
 @dataclass
@@ -77,15 +78,7 @@ class TrialDispatcher:
     listener: StudyListener
     next_trial: NextTrial
 
-    def __init__(
-        self,
-        pool: WorkerPool,
-        *,
-        n_jobs: int,
-        batching: Batching,
-        name: str,
-        reuses: bool = False,
-    ) -> None:
+    def __init__(self, pool: WorkerPool, *, n_jobs: int, batching: Batching, name: str, reuses: bool = False) -> None:
         self.reuses = reuses
         self.pool = pool
         self.broker = pool.broker
@@ -99,7 +92,7 @@ class TrialDispatcher:
         self.unassigned: deque[list[TrialSpec]] = deque()  # batches of processes that have died
         self.crashes: Counter[tuple[int, tuple[int, ...]]] = Counter()  # of a trial, and the seeds of the part
         self.divided = DividedTrials()
-        self.checked = time.monotonic()
+        self.checked = self.beaten = time.monotonic()
 
     @property
     def n_busy(self) -> int:
@@ -139,6 +132,7 @@ class TrialDispatcher:
                 self.pool.wait([worker.process for worker in self.workers.values()])
                 with defer_interrupts():
                     self._forward_events()
+                    self._send_heartbeat()
                     self._kill_hung()
                     self._reassign_dead()
                     self._answer_rungs()
@@ -211,6 +205,12 @@ class TrialDispatcher:
         """Handle the events of the workers."""
         self.events.extend(self.broker.drain_events())
         self._handle_events()
+
+    def _send_heartbeat(self) -> None:
+        """Let the listener check its budget, also while no worker sends an event."""
+        if (now := time.monotonic()) - self.beaten >= BEAT_SECONDS:
+            self.beaten = now
+            self.listener.episodes({})
 
     def _handle_events(self) -> None:
         while self.events:  # one by one: if the listener raises, `_stop_all` handles the rest
@@ -316,7 +316,7 @@ class TrialDispatcher:
                 continue
             for trial, reason in worker.suspects.items():
                 self._end(number, trial, Outcome(state="failed", reason=reason, failure="hung"))
-            cause = "hung, and was killed" if worker.hung else worker.process.cause
+            cause = "hung, and was killed" if worker.hung else self.pool.cause(worker.process)
             self._reassign(number, f"its process {cause}")
             self.workers.pop(number, None)
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from finder.executors.message_broker import MessageBroker
 
 
 class WorkerProcess(Protocol):
     """A process of a worker pool."""
-
-    @property
-    def cause(self) -> str:
-        """Why the process has ended, as the end of a sentence."""
 
     def is_alive(self) -> bool:
         """Return whether the process is running."""
@@ -39,3 +35,6 @@ class WorkerPool(Protocol):
 
     def wait(self, processes: Sequence[WorkerProcess]) -> None:
         """Wait for a short time, or until a process has sent an event or has ended."""
+
+    def cause(self, process: Any) -> str:
+        """Return why a process of this pool has ended, as the end of a sentence."""

@@ -17,7 +17,7 @@ from finder.trials.cohort import run_cohort
 from finder.trials.groups import TemplateCache
 from finder.trials.trial import Outcome, TrialSpec
 from studies.database.records import EpisodeRecord
-from studies.population_based.exchange import Perturbation
+from studies.population_based.population_based import Perturbation
 
 import_all()
 

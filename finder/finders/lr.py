@@ -18,21 +18,28 @@ from agents.renamed import renamed_arguments
 from agents.training.trainer import Trainer
 from finder.range_test.curve import changes, smooth, trim
 from finder.range_test.figures import plot_sweep
-from finder.range_test.metric import Metric, MetricName, metric_of
+from finder.range_test.metric import Metric, MetricName, curve_metric
 from finder.range_test.pooling import pool_results
 from finder.range_test.range_test import RangeTestResult, check_sweep, evenly_spaced, range_test
 from finder.range_test.recording import RangeTestRun, record_range_test
 from finder.results.search_result import SearchResult, finder_repr
-from finder.search.default_metric import default_metric
 from finder.search.display import progress_disabled
 from finder.search.object_resolver import ObjectResolver
-from finder.search.options import StudyOptions, default_pruner, make_spec, run_options, scheduler_of, spread_order
+from finder.search.options import (
+    StudyOptions,
+    default_pruner,
+    make_spec,
+    run_options,
+    scheduler_name,
+    spread_order,
+    usual_metric,
+)
 from finder.search.run_search import run_search
 from studies.defaults import DEFAULT_STORAGE
 from studies.judging.range_extension import RangeExtension
 from studies.spaces.spaces import LARGEST
 from studies.spec.converters import MOST_SEEDS
-from studies.spec.metrics import metric_of as study_metric_of
+from studies.spec.metrics import metric_of
 from studies.storage.storage import open_storage
 
 if TYPE_CHECKING:
@@ -136,8 +143,8 @@ class LRFinder:
         name = "learning_rate" if optimizer is None else f"{optimizer}.learning_rate"
         agent = self.spec if optimizer is not None else _with_one_rate(self.spec)
         if metric is None:
-            metric = default_metric([agent], options.get("callbacks"), options.get("total_env_steps"))
-        chosen: StudyOptions = {**options, "pruner": scheduler_of(options) or default_pruner(metric, episodes)}
+            metric = usual_metric([agent], options)
+        chosen: StudyOptions = {**options, "pruner": scheduler_name(options) or default_pruner(metric, episodes)}
         spec = make_spec(
             "lr",
             [agent],
@@ -165,7 +172,7 @@ class LRFinder:
         ended = table[table["state"] == "COMPLETE"]
         values = {float(rate): float(value) for rate, value in zip(ended[name], ended["value"], strict=True)}
         self.best_learning_rate = pick.params[name] if pick.rate is None else pick.rate.suggested
-        if study_metric_of(metric).is_return:
+        if metric_of(metric).is_return:
             self.best_reward, self.rewards = pick.value, values
         elif metric == "loss":
             self.best_loss, self.losses = pick.value, values
@@ -250,7 +257,7 @@ class LRFinder:
                 "start_lr": start_lr,
                 "end_lr": end_lr,
                 "N": N,
-                "metric": metric_of(metric),
+                "metric": curve_metric(metric),
                 "seeds": list(numbers),
             }
             self.study_name = record_range_test(
@@ -280,7 +287,7 @@ class LRFinder:
             ConfigurationError: Rates or numbers are out of range.
         """
         check_sweep(start_lr, end_lr, N, window_size)
-        metric_of(metric)
+        curve_metric(metric)
         several = range(self.seed, self.seed + seeds) if isinstance(seeds, int) else seeds
         numbers = tuple(several) if len(several) <= MOST_SEEDS else ()
         if not numbers or min(numbers) < 0 or max(numbers) > LARGEST or len(set(numbers)) < len(numbers):
@@ -331,21 +338,13 @@ class LRFinder:
         return self._plot("loss", n_skip_beginning, n_skip_end)
 
     def plot_reward_change(
-        self,
-        sma: int = 1,
-        n_skip_beginning: int = 0,
-        n_skip_end: int = 0,
-        y_lim: tuple[float, float] | None = None,
+        self, sma: int = 1, n_skip_beginning: int = 0, n_skip_end: int = 0, y_lim: tuple[float, float] | None = None
     ) -> go.Figure:
         """Draw the change of the return (moving average of `sma` episodes) per decade of the learning rate."""
         return self._plot_change("return", sma, n_skip_beginning, n_skip_end, y_lim)
 
     def plot_loss_change(
-        self,
-        sma: int = 1,
-        n_skip_beginning: int = 0,
-        n_skip_end: int = 0,
-        y_lim: tuple[float, float] | None = None,
+        self, sma: int = 1, n_skip_beginning: int = 0, n_skip_end: int = 0, y_lim: tuple[float, float] | None = None
     ) -> go.Figure:
         """Draw the change of the loss (moving average of `sma` points) per decade of the learning rate."""
         return self._plot_change("loss", sma, n_skip_beginning, n_skip_end, y_lim)

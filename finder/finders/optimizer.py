@@ -18,14 +18,22 @@ from agents.renamed import renamed_arguments
 from agents.trust.allowed_modules import places_in
 from finder.range_test.range_test import MOST_RATES
 from finder.results.search_result import OptimizerResult, finder_repr
-from finder.search.default_metric import default_metric
 from finder.search.object_resolver import ObjectResolver
-from finder.search.options import StudyOptions, default_pruner, make_spec, run_options, scheduler_of, spread_order
+from finder.search.options import (
+    StudyOptions,
+    default_pruner,
+    make_spec,
+    run_options,
+    scheduler_name,
+    spread_order,
+    usual_metric,
+)
 from finder.search.run_search import run_search
 from studies.judging.missing_pick import why_no_pick
 from studies.judging.range_extension import RangeExtension
 from studies.spec.metrics import metric_of
 from studies.spec.scheduler_names import RACES, canonical_pruner_name
+from studies.words import free_name
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -82,15 +90,19 @@ class OptFinder:
         self.spec = spec.with_params({"optimizers": {}})
         self.optimizers = optimizers_by_label(with_variations(optimizers, vary) if vary else optimizers)
         self.result: OptimizerResult | None = None
+        self._clear_results()
+
+    def __repr__(self) -> str:
+        return finder_repr(f"OptFinder({self.spec!r}, {list(self.optimizers)})", self.result)
+
+    def _clear_results(self) -> None:
+        """Clear the results before a search."""
         self.best_opt: str | None = None
         self.best_learning_rate: float | None = None
         self.best_reward: float | None = None
         self.best_loss: float | None = None
         self.rewards: dict[str, float] = {}
         self.losses: dict[str, float] = {}
-
-    def __repr__(self) -> str:
-        return finder_repr(f"OptFinder({self.spec!r}, {list(self.optimizers)})", self.result)
 
     @renamed_arguments(metrics="metric", params="fixed")
     def find(
@@ -137,9 +149,9 @@ class OptFinder:
             for rate in spread_order(_rates(label, optimizer, learning_rates, n_each))
         ]
         if metric is None:
-            metric = default_metric([self.spec], options.get("callbacks"), options.get("total_env_steps"))
+            metric = usual_metric([self.spec], options)
         usual = "race" if default_pruner(metric, episodes) == "race" else "none"
-        chosen: StudyOptions = {**options, "pruner": scheduler_of(options) or usual}
+        chosen: StudyOptions = {**options, "pruner": scheduler_name(options) or usual}
         if canonical_pruner_name(chosen["pruner"]) in RACES:
             chosen["pruner_kwargs"] = {"per": "optimizer", **chosen.get("pruner_kwargs", {})}
         spec = make_spec(
@@ -159,8 +171,7 @@ class OptFinder:
             environment=self.spec.environment,
             callbacks=options.get("callbacks"),
         )
-        self.best_opt = self.best_learning_rate = self.best_reward = self.best_loss = None
-        self.rewards, self.losses = {}, {}
+        self._clear_results()
         extension = RangeExtension(spec.trials) if extend and learning_rates == "search" else None
         ran = run_search(spec, resolver=resolver, extend_plan=extension, **run_options(options))
         self.result = OptimizerResult(*ran)
@@ -231,10 +242,7 @@ def optimizers_by_label(optimizers: Sequence[Any]) -> dict[str, OptimizerSpec]:
     result: dict[str, OptimizerSpec] = {}
     for given in optimizers:
         spec = OptimizerSpec.of(given)
-        label, number = spec.label, 2
-        while label in result:
-            label, number = f"{spec.label} #{number}", number + 1
-        result[label] = spec
+        result[free_name(spec.label, result, " #")] = spec
     return result
 
 

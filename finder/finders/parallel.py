@@ -18,15 +18,15 @@ from finder.executors.message_broker import MessageBroker
 from finder.executors.process import ProcessExecutor
 from finder.finders.optimizer import refuse_environment_as_optimizers
 from finder.results.search_result import SearchResult, finder_repr
-from finder.search.default_metric import default_metric
 from finder.search.object_resolver import ObjectResolver
-from finder.search.options import StudyOptions, make_spec, run_options, scheduler_of
+from finder.search.options import StudyOptions, make_spec, run_options, scheduler_name, usual_metric
 from finder.search.run_search import run_search
 from studies.database.records import EpisodeRecord
 from studies.judging.missing_pick import why_no_pick
 from studies.spec.metrics import metric_of
 from studies.statistics.values import last_part_return, mean_of_seeds
 from studies.study.study import OpenStudy
+from studies.words import free_name
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -114,13 +114,12 @@ class ParallelFinder:
         """
         labels = list(self.agents)
         if metric is None:
-            own = list(self.agents.values())
-            metric = default_metric(own, options.get("callbacks"), options.get("total_env_steps"))
+            metric = usual_metric(list(self.agents.values()), options)
         chosen: StudyOptions = {
             "n_jobs": len(labels),
             "confirm": 0,
             **options,
-            "pruner": scheduler_of(options) or "none",
+            "pruner": scheduler_name(options) or "none",
         }
         for name, given in (("executor", options.get("executor")), ("population", options.get("population"))):
             if given not in (None, "process"):
@@ -246,8 +245,5 @@ def _optimizer_of_each(optimizers: Sequence[Any] | Any | None, n_agents: int) ->
 def _agents_by_label(specs: Sequence[AgentSpec]) -> dict[str, AgentSpec]:
     result: dict[str, AgentSpec] = {}
     for spec in specs:
-        label, number = spec.label, 2
-        while label in result:
-            label, number = f"{spec.label}-{number}", number + 1
-        result[label] = spec
+        result[free_name(spec.label, result)] = spec
     return result

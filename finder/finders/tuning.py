@@ -20,7 +20,7 @@ from finder.results.search_result import SearchResult
 from finder.search.default_metric import default_metric
 from finder.search.object_resolver import ObjectResolver, check_plan
 from finder.search.observer import Observer
-from finder.search.options import StudyOptions, make_spec, run_options, scheduler_of
+from finder.search.options import StudyOptions, make_spec, run_options, scheduler_name, usual_metric
 from finder.search.run_search import run_search
 from finder.search.study_file import read_study
 from studies.analysis.status import study_status
@@ -151,7 +151,7 @@ def tune(
     _set_population_options(options, perturb_steps)
     fixed = options.get("fixed", {})
     as_fixed = spec.with_params(fixed)
-    only_live = is_population_based(scheduler_of(options) or "")
+    only_live = is_population_based(scheduler_name(options) or "")
     searched = params or default_space(as_fixed, fixed, only_live=only_live)
     if not searched:
         names = list(spec.config.describe())
@@ -180,7 +180,7 @@ def tune(
     if begins_tuned and notes:
         notes = [f"{notes[0]} --first none leaves them out."]
     if metric is None:
-        metric = default_metric([spec], options.get("callbacks"), options.get("total_env_steps"))
+        metric = usual_metric([spec], options)
     rows = first_trials(as_fixed, spaces, fixed, sets, n_trials)
     given: dict[str, Any] = {} if n_trials is None else {"n_trials": n_trials}
     study = make_spec(
@@ -206,7 +206,7 @@ def tune(
 
 def _set_population_options(options: StudyOptions, perturb_steps: int | None) -> None:
     """Set the options of population-based training, if it is the scheduler."""
-    scheduler = scheduler_of(options)
+    scheduler = scheduler_name(options)
     if scheduler is None or not is_population_based(scheduler):
         if perturb_steps is not None:
             raise ConfigurationError(

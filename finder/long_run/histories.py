@@ -12,7 +12,7 @@ import numpy as np
 
 from agents.callbacks.history_file import read_evaluations, read_history
 from agents.errors import ConfigurationError, check_at_least
-from studies.figures.theme import PALETTE, annotate_empty, new_figure, plain, rgba, rounded, shortened
+from studies.figures.theme import LEGEND_BELOW, PALETTE, annotate_empty, new_figure, plain, rgba, rounded, shortened
 from studies.reports.page import page_html, write_page
 from studies.words import counted
 
@@ -137,8 +137,7 @@ def plot_runs(data: HistoriesData) -> go.Figure:
         yaxis={"domain": [0.54, 1.0]},
         yaxis2={**below, "domain": [0.0, 0.46], "anchor": "x"},
         xaxis={"anchor": "y2", "rangemode": "tozero", "tickformat": "~s"},
-        # One entry in each line: names of runs are long, and would be cut on narrow screens.
-        legend={"orientation": "v", "y": 0.01, "yref": "container", "yanchor": "bottom"},
+        legend=LEGEND_BELOW,
         height=680 + 20 * n_entries,
         margin={"b": 70 + 20 * n_entries},
     )

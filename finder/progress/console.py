@@ -55,6 +55,11 @@ def display() -> DisplayConsole:
     return DisplayConsole(file=cast(TextIO, BestEffortStream(stream)), highlight=False, markup=False, emoji=False)
 
 
+def can_redraw(console: Console) -> bool:
+    """Return whether a console is a terminal on which lines can be redrawn, as live displays do."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
 def print_json(data: Any) -> None:
     """Print one JSON document as a result; NaN and infinities become null."""
     sys.stdout.write(plain_json(json.dumps(_finite(data), indent=2, ensure_ascii=False)) + "\n")

@@ -83,7 +83,7 @@ class Forecast:
         return float(run_steps(at_most(self._course, len(trials)), reached) * self._n_seeds)
 
 
-class Speed:
+class WorkSpeed:
     """The speed of work since it was seen first, without start and compilation."""
 
     def __init__(self) -> None:

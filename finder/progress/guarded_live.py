@@ -46,22 +46,17 @@ class GuardedLive(Live):
         draw: Returns the content.
         console: The terminal.
         on_error: Called once with the exception, after the display has ended because of it.
-        per_second: Redraws a second. Defaults to 4.
     """
 
     def __init__(
-        self,
-        draw: Callable[[], RenderableType],
-        console: Console,
-        on_error: Callable[[Exception], None],
-        per_second: float = 4.0,
+        self, draw: Callable[[], RenderableType], console: Console, on_error: Callable[[Exception], None]
     ) -> None:
         self._draw = draw
         self._on_error = on_error
         self._error: Exception | None = None
         self._reported = False
         self._started_once = False  # rich requests a first redraw before the content is ready
-        super().__init__(console=console, refresh_per_second=per_second, transient=True)
+        super().__init__(console=console, refresh_per_second=4.0, transient=True)
         if isinstance(console, DisplayConsole):
             self._lock = console.lock
 

@@ -13,7 +13,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from finder.progress.console import display, errors
+from finder.progress.console import can_redraw, display, errors
 from finder.progress.guarded_live import GuardedLive
 from finder.progress.plan_lines import longer_text, plan_lines
 from finder.progress.running_trial import RunningTrial
@@ -255,7 +255,7 @@ def make_progress(quiet: bool) -> Progress:
     if quiet:
         return Progress()
     console = errors()
-    return LiveProgress(display()) if console.is_terminal and not console.is_dumb_terminal else PlainProgress(console)
+    return LiveProgress(display()) if can_redraw(console) else PlainProgress(console)
 
 
 def end_line(number: int, trial: RunningTrial | None, outcome: Outcome, width: int, *, shorten: bool = False) -> Text:

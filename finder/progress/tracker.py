@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import math
 import statistics
 import time
 from collections import Counter, deque
@@ -11,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from finder.progress.forecast import Forecast, Speed
+from finder.progress.forecast import Forecast, WorkSpeed
 from finder.progress.running_trial import SHARE_TO_JUDGE, RunningTrial
 from studies.words import counted
 
@@ -78,7 +77,7 @@ class Tracker:
         self._work_done = 0.0  # the sum
         self._n_search: int | None = None  # trials of the search, once the confirmation has begun
         self._forecast: Forecast | None = None  # of trials that are trained together
-        self._speed = Speed()
+        self._speed = WorkSpeed()
 
     # State --------------------------------------------------------------------------------------
 
@@ -316,5 +315,6 @@ def _estimate(trial: RunningTrial, seconds: float | None, usual: float, now: flo
 
 def spread_of(outcome: Outcome) -> float:
     """Return the standard deviation over seeds; NaN with fewer than two seeds."""
-    values = list(outcome.seed_values.values())
-    return statistics.stdev(values) if len(values) > 1 else math.nan
+    from studies.statistics.values import spread_of_seeds
+
+    return spread_of_seeds(list(outcome.seed_values.values()))

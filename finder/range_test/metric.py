@@ -13,7 +13,7 @@ MetricName = Literal["return", "reward", "loss"]
 """The metric as callers may name it; ``"reward"`` means ``"return"``."""
 
 
-def metric_of(name: str) -> Metric:
+def curve_metric(name: str) -> Metric:
     """Return the metric of a name.
 
     Raises:

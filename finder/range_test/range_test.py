@@ -24,7 +24,7 @@ from agents.training.run import Budget
 from agents.training.trainer import Trainer
 from finder.range_test.curve import smooth
 from finder.range_test.evidence import LEVEL, p_value
-from finder.range_test.metric import Metric, MetricName, metric_of
+from finder.range_test.metric import Metric, MetricName, curve_metric
 from finder.range_test.suggestion import Suggestion, empty_suggestion, minimum, no_suggestion, steepest
 from finder.range_test.sweep import Sweep, Sweeper
 from studies.words import counted
@@ -110,7 +110,7 @@ class RangeTestResult:
         return read_suggestion(rates[kept], values[kept], self.metric, sma=sma, sources=sources)
 
     def _sweep(self, of: MetricName | None = None) -> Sweep:
-        return self.rewards if metric_of(of or self.metric) == "return" else self.losses
+        return self.rewards if curve_metric(of or self.metric) == "return" else self.losses
 
     def table(self) -> pd.DataFrame:
         """Return a table of the points: learning_rate, value, env_steps, and the normalised value for returns."""
@@ -164,7 +164,7 @@ def range_test(
         ConfigurationError: Rates or numbers out of range.
     """
     check_sweep(start_lr, end_lr, n_increases, window_size)
-    watched = metric_of(metric)
+    watched = curve_metric(metric)
     budget = Budget(env_steps=env_steps, episodes=episodes)
     sweeper = Sweeper(
         trainer.agent, ExponentialSchedule(start_lr, end_lr, n_increases), n_increases, watched, optimizer
@@ -269,7 +269,7 @@ def read_suggestion(
         sma: Length of the moving average. Defaults to a tenth of the points.
         sources: Number of the rollout that each value was measured on; see `finder.range_test.evidence`.
     """
-    maximize = metric_of(metric) == "return"
+    maximize = curve_metric(metric) == "return"
     rule = "minimum" if maximize else "steepest"
     nothing = empty_suggestion(rule, rates, values)
     if nothing is not None:

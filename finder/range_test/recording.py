@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +23,8 @@ from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
-from studies.storage.storage import StudyStorage, open_storage
-from studies.words import class_or_id
+from studies.storage.storage import open_storage
+from studies.words import class_or_id, free_name
 
 _MAX_POINTS = 400
 
@@ -90,11 +89,9 @@ def record_range_test(
         The name of the study.
     """
     with contextlib.closing(open_storage(storage)) as opened:
+        name = study_name or f"range-test-{agent.label.rpartition(':')[2]}-{class_or_id(agent.environment.label)}"
         spec = StudySpec(
-            name=_free_name(
-                opened,
-                study_name or f"range-test-{agent.label.rpartition(':')[2]}-{class_or_id(agent.environment.label)}",
-            ),
+            name=free_name(name, {summary.name for summary in list_studies(opened)}),
             storage=storage,
             kind="range-test",
             agents=(agent.label,),
@@ -128,13 +125,6 @@ def record_range_test(
             else:
                 recorder.failed(ask.number, f"no episode or update was seen: {result.reason}", extra=extra)
         return spec.name
-
-
-def _free_name(storage: StudyStorage, name: str) -> str:
-    """Return a name that no study has, with a number appended if needed: every range test is a study of its own."""
-    taken = {summary.name for summary in list_studies(storage)}
-    numbered = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
-    return next(candidate for candidate in numbered if candidate not in taken)
 
 
 def _with_suggested_rate(agent: Agent, result: RangeTestResult) -> Agent:

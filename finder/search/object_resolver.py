@@ -48,24 +48,36 @@ class ObjectResolver:
     why_alone: str = ""
 
     @classmethod
-    def of(cls, spec: StudySpec, **given: Any) -> ObjectResolver:
-        """Resolve every name of a study, which reports unknown names before any trial runs."""
-        environment = given.get("environment") or EnvironmentSpec.of_described(spec)
+    def of(
+        cls,
+        spec: StudySpec,
+        *,
+        agents: Mapping[str, AgentSpec] | None = None,
+        optimizers: Mapping[str, OptimizerSpec] | None = None,
+        environment: EnvironmentSpec | None = None,
+        callbacks: Sequence[Any] | None = None,
+    ) -> ObjectResolver:
+        """Resolve every name of a study but those of given objects, which reports unknown names before trials run."""
+        environment = environment or EnvironmentSpec.of_described(spec)
         environment = replace(environment, vectorization=spec.vectorization)
-        agents = dict(given.get("agents") or {})
+        found = dict(agents or {})
         for label in spec.agents:
-            if label in agents:
+            if label in found:
                 continue
             if label in spec.agent_weights:
                 raise ConfigurationError(f"The agent {label!r} starts from trained weights: give the agent itself.")
-            agents[label] = AgentSpec.of(_without_number(label, spec.agents), environment, spec.agent_params.get(label))
-        optimizers = dict(given.get("optimizers") or {})
-        callbacks = tuple(given.get("callbacks") or spec.callbacks)
-        made = make_callbacks(callbacks)  # to check them once
-        for agent in agents.values():
+            found[label] = AgentSpec.of(_without_number(label, spec.agents), environment, spec.agent_params.get(label))
+        makers = tuple(callbacks or spec.callbacks)
+        made = make_callbacks(makers)  # to check them once
+        for agent in found.values():
             check_callbacks(agent, made)
-        alone = why_alone(made)
-        return cls(agents=agents, optimizers=optimizers, environment=environment, callbacks=callbacks, why_alone=alone)
+        return cls(
+            agents=found,
+            optimizers=dict(optimizers or {}),
+            environment=environment,
+            callbacks=makers,
+            why_alone=why_alone(made),
+        )
 
     def stepped_by(self, vectorization: str) -> ObjectResolver:
         """Return a copy with another vectorization of the environments."""

@@ -11,6 +11,7 @@ from agents.contract.spec import AgentSpec, FunctionSpec
 from agents.distributed.strategies import StrategySpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.trust.loading import place_of
+from finder.search.default_metric import default_metric
 from finder.search.observer import Observer, RunOptions
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
@@ -172,7 +173,7 @@ def make_spec(
     chosen["callbacks"] = tuple(place_of(maker) for maker in options.get("callbacks") or ())
     if "seeds" in options:
         chosen["seeds"] = _seeds(options["seeds"])
-    if (scheduler := scheduler_of(options)) is not None:
+    if (scheduler := scheduler_name(options)) is not None:
         chosen["pruner"] = scheduler
     if kind != "tune" and is_population_based(str(chosen.get("pruner"))):
         raise ConfigurationError(f"{chosen['pruner']} changes numbers during training: use it with tune, not {kind}.")
@@ -204,7 +205,12 @@ def make_spec(
     )
 
 
-def scheduler_of(options: StudyOptions) -> str | None:
+def usual_metric(agents: Sequence[AgentSpec], options: StudyOptions) -> str:
+    """Return the metric of a study with these agents and options where none is given; see `default_metric`."""
+    return default_metric(agents, options.get("callbacks"), options.get("total_env_steps"))
+
+
+def scheduler_name(options: StudyOptions) -> str | None:
     """Return the scheduler or pruner of the options; None if they have none.
 
     Raises:

@@ -5,6 +5,7 @@ All finders use this loop. They differ in the plan of trials and in the conclusi
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 import time
@@ -28,7 +29,7 @@ from studies.analysis.status import study_status
 from studies.database.records import Ask, EpisodeRecord
 from studies.database.retries import StorageAwayError
 from studies.judging.missing_pick import why_no_pick
-from studies.population_based.exchange import Perturbation
+from studies.population_based.population_based import Perturbation
 from studies.recording.recorder import Recorder
 from studies.schedulers.scheduler import Action
 from studies.spec.population_rules import exchange_marks, value_steps
@@ -80,6 +81,7 @@ class Search:
         self._report_interrupts = report_interrupts
         self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the running trials
         self._seconds_before: dict[int, float] = {}  # of promoted trials, before their pauses
+        self._n_asked = 0
         self._checkpoints = SearchCheckpoints(study)
         self._budget = SearchBudget(self.recorder)
         if limit is not None:
@@ -120,11 +122,12 @@ class Search:
                 print(interrupt_message(self.study), file=sys.stderr)
             raise
         finally:
-            gc.unfreeze()
-            self._budget.store_seconds()
-            self.recorder.close()
-            self._checkpoints.close()
-            self._executor.close()
+            with contextlib.ExitStack() as last_first:  # each of them, whatever another one raises
+                last_first.callback(self._executor.close)
+                last_first.callback(self._checkpoints.close)
+                last_first.callback(self.recorder.close)
+                last_first.callback(self._budget.store_seconds)
+                last_first.callback(gc.unfreeze)
         self._checkpoints.remove_unneeded(self.recorder, shared=self.study.storage.shared)
         return self.recorder.stop_reason
 
@@ -135,8 +138,7 @@ class Search:
         if is_over and not self.recorder.keeps_budget:
             return self._confirm() if self._budget.is_confirming else self.recorder.is_led_elsewhere and self._wait()
         if self.recorder.n_left and not is_over:
-            self._executor.run(self._next_trial, self)
-            return True
+            return self._run(self._next_trial)
         if not is_over and study_status(self.study).all_ended:
             if rows := self._further_rows():
                 self.recorder.extend_plan(rows)
@@ -147,6 +149,12 @@ class Search:
             return True
         others_run = not is_over or (self.recorder.n_elsewhere and not self._budget.is_confirming)
         return self._wait() if others_run and self._budget.request_wait() else self._confirm()
+
+    def _run(self, next_trial: Callable[[], TrialSpec | None]) -> bool:
+        """Run trials; wait if none of them could begin, since another process is still requeueing it."""
+        before = self._n_asked
+        self._executor.run(next_trial, self)
+        return self._n_asked > before or self._budget.ended or self._wait()
 
     def _end_paused(self, *, is_over: bool = False) -> bool:
         """End the paused trials if none of them can be promoted any more; return whether there were any."""
@@ -186,8 +194,7 @@ class Search:
         if not finalists:
             return bool(self.recorder.n_confirming_elsewhere) and self._wait()
         self._observer.confirmation_begins(len(finalists))
-        self._executor.run(lambda: self._next(self.recorder.ask_confirmation), self)
-        return True
+        return self._run(lambda: self._next(self.recorder.ask_confirmation))
 
     def _wait(self) -> bool:
         self._budget.check()
@@ -206,6 +213,7 @@ class Search:
 
     def _next(self, next_ask: Callable[[], Ask | None], resumed: int = 0) -> TrialSpec | None:
         while (ask := next_ask()) is not None:
+            self._n_asked += 1
             weights = None if ask.confirms is None else lineage_of(self.study, ask.confirms)
             params, schedule = repeated(ask.params, weights)
             try:

@@ -14,7 +14,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -27,9 +27,8 @@ from finder.trials.failures import failure_of
 from finder.trials.groups import Group, TemplateCache, group_by_structure, make_groups, restore_group, single_run_groups
 from finder.trials.runs import SeededTrial, TrialRun
 from finder.trials.step_interrupts import StepInterrupts
-from finder.trials.trial import INTERRUPTED, PAUSED, Outcome, State, TrialSpec, configuration_of
+from finder.trials.trial import INTERRUPTED, PAUSED, Outcome, State, TrialListener, TrialSpec, configuration_of
 from studies.database.records import EpisodeRecord
-from studies.population_based.exchange import Perturbation
 from studies.spec.attributes import FailureKind
 from studies.statistics.values import mean_of_seeds
 
@@ -39,23 +38,11 @@ FLUSH_SECONDS = 0.5
 """Seconds between calls that pass episodes to the listener."""
 
 
-class CohortListener(Protocol):
-    """Receives the events of trials while they run."""
-
-    def started(self, number: int, configuration: dict[str, Any]) -> None:
-        """Called when the agents of a trial are built, with a JSON configuration that can reproduce the trial."""
+class CohortListener(TrialListener, Protocol):
+    """Receives the events of trials in the process that trains them."""
 
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> str | None:
         """Called when episodes have ended, or without any to ask whether to stop. A returned reason ends all trials."""
-
-    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
-        """Called when all trials have reached a step, with trial -> seed -> value. Returns trial -> reason to stop."""
-
-    def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:
-        """Called at a step of `TrialSpec.exchanges`, with trial -> seed -> value in the interval before it.
-
-        Returns the trials that copy others there, with their new hyperparameters.
-        """
 
     def alive(self) -> None:
         """Called by another thread while the thread that runs trials is busy within its time limit."""
@@ -70,9 +57,6 @@ class CohortListener(Protocol):
             reason: The message.
             fresh: Returns the episodes that were not passed on yet.
         """
-
-    def ended(self, number: int, outcome: Outcome) -> None:
-        """Called when a trial has ended; the last event of the trial."""
 
 
 def run_cohort(trials: Sequence[TrialSpec], listener: CohortListener, templates: TemplateCache | None = None) -> None:

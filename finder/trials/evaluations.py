@@ -10,6 +10,9 @@ from agents.errors import MembersFailedError
 from agents.population.greedy_returns import GreedyReturns, greedy_returns, n_environments
 from agents.training.trainer import Trainer
 
+_LONGEST_MEASUREMENT = 1.0
+"""Longest measurement of the time of an evaluation, in seconds."""
+
 
 class GreedyEvaluations:
     """Evaluates the members of a trainer, apart from their training.
@@ -51,12 +54,11 @@ class GreedyEvaluations:
         """Forget the newest evaluation, as members have changed since."""
         self._newest = (-1, {})
 
-    def seconds_at_most(self, clock: Callable[[], float], seconds: float) -> float:
+    def seconds_at_most(self, clock: Callable[[], float]) -> float:
         """Return the seconds of an evaluation of one run whose episodes all reach the time limit of the environment.
 
         Args:
             clock: Returns the time in seconds.
-            seconds: Seconds of the measurement at most.
         """
         trainer, times = self._trainer, [clock()]
         limit = time_limit(trainer.environment)
@@ -64,7 +66,7 @@ class GreedyEvaluations:
 
         def ended() -> bool:
             times.append(clock())
-            return times[-1] - times[1] >= seconds
+            return times[-1] - times[1] >= _LONGEST_MEASUREMENT
 
         self._play(ended)
         if limit is None or len(times) < 3:  # the first step compiles

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from studies.population_based.exchange import Perturbation
-
 if TYPE_CHECKING:
     from finder.trials.runs import RunGroup, SeedRun, TrialRun
+    from finder.trials.trial import TrialListener
 
 
-class ExchangeListener(Protocol):
-    """Decides and records exchanges (`finder.trials.cohort.CohortListener`)."""
-
-    def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:
-        """Return the trials that copy others, given trial -> seed -> value in the interval before a step."""
-
-
-def exchange(mark: int, trials: Mapping[int, TrialRun], listener: ExchangeListener) -> None:
+def exchange(mark: int, trials: Mapping[int, TrialRun], listener: TrialListener) -> None:
     """Let the trials that have reached a step copy each other, if it is a step of their exchanges.
 
     A run copies the run of the other trial with the same seed. A population that resumed from a checkpoint passes the

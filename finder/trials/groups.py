@@ -104,7 +104,8 @@ class Group(Callback):
         self.keys = tuple(keys or [(trial.spec.number, seed) for _, trial, seed in there])
         self.runs = {member: SeedRun(trial, seed, self, member) for member, trial, seed in there}
         self.error: Exception | None = None
-        self._learner = learner
+        self.learner = learner
+        """The population, agent or training function."""
         self._template = template
         self._budget = Budget(env_steps=spec.env_steps, episodes=spec.episodes)
         self._loop = self.trainer.iterate(self._budget)
@@ -145,20 +146,15 @@ class Group(Callback):
         return len(self.runs)
 
     @property
-    def learner(self) -> Population | Agent | OwnTraining:
-        """The population, agent or training function."""
-        return self._learner
-
-    @property
     def jit_compile(self) -> bool | None:
         """True if XLA compiles updates where it pays; None if that is unknown."""
-        return jit_compile_of(self._learner) if self._template is None else self._template.update.jit_compile
+        return jit_compile_of(self.learner) if self._template is None else self._template.update.jit_compile
 
     def describe(self, member: int) -> Agent | OwnTraining:
         """Return an agent with the hyperparameters of a member. Call it before the first step."""
         if member in self._described:
             return self._described[member]
-        return self._learner.describe(member) if isinstance(self._learner, Population) else self._learner
+        return self.learner.describe(member) if isinstance(self.learner, Population) else self.learner
 
     @property
     def finished(self) -> bool:
@@ -242,7 +238,7 @@ class Group(Callback):
     @property
     def alone(self) -> bool:
         """Return whether the group is a single agent instead of a population."""
-        return not isinstance(self._learner, Population)
+        return not isinstance(self.learner, Population)
 
     @property
     def can_checkpoint(self) -> bool:
@@ -252,7 +248,7 @@ class Group(Callback):
     @property
     def not_mappable(self) -> bool:
         """Return whether training has shown that the agent cannot be a member of a population."""
-        return isinstance(self._learner, Population) and isinstance(self.error, NotMappableError)
+        return isinstance(self.learner, Population) and isinstance(self.error, NotMappableError)
 
     @property
     def trials(self) -> list[TrialRun]:

@@ -12,6 +12,7 @@ from agents.callbacks.callback import Callback
 from agents.config.agent_config import AgentConfig
 from agents.contract.keras_agent import KerasAgent
 from agents.contract.spec import AgentSpec, FunctionSpec
+from agents.errors import ConfigurationError
 from agents.population import bytes_of_member
 from finder.trials.groups import Group, TemplateCache, make_groups
 from finder.trials.runs import TrialRun
@@ -24,17 +25,15 @@ if TYPE_CHECKING:
 ALL_SECONDS, FEW_SECONDS = 2.0, 1.0
 """Seconds of the measurement with all runs, and with a third of them."""
 
-EVALUATION_SECONDS = 1.0
-"""Seconds of the measurement of an evaluation."""
-
 PART = 0.1
 """Share of the measurement for which one speed is computed."""
 
 FEWEST = 6
 """Runs from which the measurement is repeated with a third of them."""
 
-_SHORT_START = 256
-"""Environment steps before the first update of a measured agent with a replay, if its batches are not larger."""
+_SHORT_START, _SHORT_ROLLOUT = 256, 1_024
+"""Environment steps before the first update of a measured agent with a replay, and between its updates of one with
+rollouts, if their batches are not larger."""
 
 Clock = Callable[[], float]
 
@@ -46,7 +45,9 @@ class SpeedError(Exception):
 def measure_speed(trials: Sequence[TrialSpec], clock: Clock = time.perf_counter) -> Speed:
     """Build the agents of trials as a cohort does, train them for a few updates, and return their speed.
 
-    The callbacks of the trials are left out, because they may write files. Agents with a replay begin to learn early.
+    The callbacks of the trials are left out, because they may write files. Agents with a replay begin to learn early,
+    and those with rollouts have shorter ones, whose environment steps cost as much: else a population collects for
+    minutes before it learns anything, where rollouts are long and environments slow.
 
     Args:
         trials: The trials, of equal structure. All their seeds are trained.
@@ -86,7 +87,7 @@ def _speed_of(group: Group, agent: AgentSpec, watch: _StepWatch, start_seconds: 
     each, seconds, steps = _timed(group, ALL_SECONDS, clock)
     evaluating = 0.0
     if group.evaluations is not None:
-        evaluating = group.evaluations.seconds_at_most(clock, EVALUATION_SECONDS)
+        evaluating = group.evaluations.seconds_at_most(clock)
     n_runs = max(1, len(group.trainer.present))
     shared, own = 0.0, each / n_runs
     if not group.alone and n_runs >= FEWEST:
@@ -99,14 +100,15 @@ def _speed_of(group: Group, agent: AgentSpec, watch: _StepWatch, start_seconds: 
         own = min(max(own, 0.1 * each / n_runs), each / n_runs)
         shared = each - own * n_runs
     starts = getattr(agent.config, "learning_starts", 0)
+    rollout = getattr(agent.config, "n_steps", 0) * getattr(agent.config, "n_envs", 1)
     return Speed(
         n_runs=n_runs,
         start_seconds=max(0.0, start_seconds - collected * first),
         shared_seconds=shared,
         run_seconds=own,
-        first_update=starts or first,
+        first_update=starts or rollout or first,
         start_share=min(1.0, collected / each) if starts and collected else 1.0,
-        run_bytes=_bytes_of(group),
+        run_bytes=_bytes_of(group, agent),
         measured_seconds=seconds,
         measured_steps=steps * n_runs,
         evaluation_seconds=evaluating,
@@ -150,19 +152,32 @@ def _timed(group: Group, seconds: float, clock: Clock) -> tuple[float, float, in
 
 
 def _that_starts_early(agent: AgentSpec) -> AgentSpec:
-    """Return the agent with a short time before its first update, for agents with a replay."""
+    """Return the agent with a short time before its first update."""
     config = agent.config
-    starts = getattr(config, "learning_starts", None)
-    if not isinstance(config, AgentConfig) or not starts:
+    if not isinstance(config, AgentConfig):
         return agent
-    rows = getattr(config, "batch_size", None)
-    return agent.with_params({"learning_starts": min(starts, max(_SHORT_START, rows if isinstance(rows, int) else 0))})
+    given = getattr(config, "batch_size", None)
+    rows = given if isinstance(given, int) else 0
+    if starts := getattr(config, "learning_starts", None):
+        return agent.with_params({"learning_starts": min(starts, max(_SHORT_START, rows))})
+    n_steps = getattr(config, "n_steps", 0)
+    while n_steps % 2 == 0 and n_steps * config.n_envs >= 2 * max(_SHORT_ROLLOUT, rows):
+        n_steps //= 2
+    try:
+        return agent.with_params({"n_steps": n_steps}) if n_steps else agent
+    except ConfigurationError:  # sequences of a network with memory are longer
+        return agent
 
 
-def _bytes_of(group: Group) -> int:
+def _bytes_of(group: Group, agent: AgentSpec) -> int:
     learner = group.learner
-    agent = getattr(learner, "agent", learner)
-    return bytes_of_member(agent) if isinstance(agent, KerasAgent) else 0
+    measured = getattr(learner, "agent", learner)
+    if not isinstance(measured, KerasAgent):
+        return 0
+    has_short_rollouts = getattr(measured.config, "n_steps", 0) != getattr(agent.config, "n_steps", 0)
+    whole = agent.build() if has_short_rollouts else measured
+    assert isinstance(whole, KerasAgent)
+    return bytes_of_member(whole)
 
 
 class _StepWatch(Callback):

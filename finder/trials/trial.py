@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -21,6 +21,9 @@ from studies.database.records import EpisodeRecord
 from studies.spaces.spaces import check_json
 from studies.spec.attributes import LEARNED_ATTR, LIMITS_KEY, OBJECTIVES_ATTR, FailureKind
 from studies.spec.metrics import metric_of
+
+if TYPE_CHECKING:
+    from studies.population_based.population_based import Perturbation
 
 State = Literal["complete", "pruned", "paused", "failed", "interrupted"]
 
@@ -255,3 +258,25 @@ def episode_record(seed: int, episode: Episode) -> EpisodeRecord:
         loss=episode.loss if episode.loss is not None and np.isfinite(episode.loss) else None,
         wall_seconds=episode.wall_seconds,
     )
+
+
+class TrialListener(Protocol):
+    """Receives the events of trials while they run."""
+
+    def started(self, number: int, configuration: dict[str, Any]) -> None:
+        """Called when the agents of a trial are built, with a JSON configuration that can reproduce the trial."""
+
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
+        """Called when all trials have reached a step, with trial -> seed -> value. Returns trial -> reason to stop."""
+
+    def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:
+        """Called at a step of `TrialSpec.exchanges`, with trial -> seed -> value in the interval before it.
+
+        Populations that exchange members are trained in the process of their study.
+
+        Returns:
+            The trials that copy others there, with their new hyperparameters.
+        """
+
+    def ended(self, number: int, outcome: Outcome) -> None:
+        """Called when a trial has ended; the last event of the trial."""

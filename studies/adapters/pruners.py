@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from studies.errors import StudyError
-from studies.population_based.choice import population_based_of
+from studies.population_based.by_name import population_based_of
 from studies.schedulers.arguments import check_arguments, chosen_by_name
 from studies.schedulers.schedulers import SCHEDULERS, make_scheduler
 from studies.spaces.spaces import Json

@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from optuna.trial import FrozenTrial
+from optuna.trial import FrozenTrial, TrialState
 
 from studies.analysis.named_modules import check_modules
 from studies.analysis.schedules import lineage_of, schedule_text
 from studies.errors import StudyError, nearest
 from studies.judging.confirmation import verdict
 from studies.judging.learning_rate_estimate import LearningRateEstimate
-from studies.judging.missing_pick import complete_trials, rate_suggestions, why_no_pick
+from studies.judging.missing_pick import rate_suggestions, why_no_pick
 from studies.judging.ranking import Ranked, seeds_to_settle
 from studies.population_based.schedule import Schedule
 from studies.spaces.spaces import Json
@@ -183,7 +183,7 @@ def best(study: OpenStudy, trial: int | None = None) -> Recommendation:
             winner = judged_on = next(each for each in judged if each.number == trial)
         if confirmation is not None:
             judged_on = confirmation.held_out
-        ran = next(each for each in complete_trials(study) if each.number == winner.number)
+        ran = next(each for each in study.trials(TrialState.COMPLETE) if each.number == winner.number)
         params = dict(winner.params)
         values = seed_values(ran) if confirmation is None else confirmation.seed_values
     began, schedule = _beginning(study, ran)
@@ -247,7 +247,7 @@ def _with_complete(study: OpenStudy, number: int) -> OpenStudy:
         StudyError: If it has not.
     """
     study = study.by_objective(study.spec.metric) if study.spec.metrics else study
-    complete = [trial.number for trial in complete_trials(study)]
+    complete = [trial.number for trial in study.trials(TrialState.COMPLETE)]
     if number not in complete:
         known = f"complete are {', '.join(map(str, complete))}" if complete else "no trial is complete"
         raise StudyError(f"the study {study.name!r} has no complete trial {number}: {known}.")

@@ -9,7 +9,8 @@ from studies.population_based.schedule import Lineage, Member, Schedule, Schedul
 from studies.spec.attributes import EXCHANGED_ATTR, SCHEDULE_ATTR
 from studies.spec.population_rules import searched_ranges
 from studies.spec.scheduler_names import is_population_based
-from studies.words import counted, param_text, params_text
+from studies.statistics.values import sign_of
+from studies.words import LONG_RUN, counted, param_text, params_text
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -29,7 +30,7 @@ def schedule_of(spec: StudySpec, trial: FrozenTrial) -> Schedule:
 
 def member_of(spec: StudySpec, trial: FrozenTrial) -> Member:
     """Return a trial as a member of its population."""
-    sign = 1.0 if spec.direction == "maximize" else -1.0
+    sign = sign_of(spec.direction)
     values = {int(step): sign * value for step, value in trial.user_attrs.get(EXCHANGED_ATTR, {}).items()}
     return Member(number=trial.number, schedule=schedule_of(spec, trial), values=values)
 
@@ -114,17 +115,16 @@ def repeated(
     return {**params, **first.params}, tuple((each.env_steps, dict(each.params)) for each in changes)
 
 
-def schedule_lines(schedule: Schedule, env_steps: int | None, until: int) -> str:
-    """Return Python code of a callback that follows a schedule in a run; "" if it has no changes.
+def schedule_lines(schedule: Schedule, env_steps: int | None) -> str:
+    """Return Python code of a callback that follows a schedule in a long run; "" if it has no changes.
 
     Args:
         schedule: The schedule.
         env_steps: Environment steps of the run that it was recorded in.
-        until: Environment steps of the run, over which it is stretched.
     """
     if len(schedule) < 2:
         return ""
-    of = "" if env_steps is None else f"  # stretched from {env_steps:,} to {until:,} environment steps"
-    factor = 1.0 if env_steps is None else until / env_steps
+    of = "" if env_steps is None else f"  # stretched from {env_steps:,} to {LONG_RUN:,} environment steps"
+    factor = 1.0 if env_steps is None else LONG_RUN / env_steps
     changes = "".join(f"    ({round(factor * each.env_steps)}, {dict(each.params)!r}),\n" for each in schedule[1:])
     return f"schedule = agents.HyperparameterSchedule([{of}\n{changes}])\n"

@@ -18,6 +18,7 @@ from studies.spec.compatibility import differences
 from studies.spec.scheduler_names import PRIOR_SAMPLERS, canonical_sampler_name, is_population_based
 from studies.spec.spec import StudySpec
 from studies.spec.warm_start import MOST_PRIOR_TRIALS, PriorTrial, WarmStart
+from studies.statistics.values import sign_of
 from studies.study.study import OpenStudy
 from studies.words import counted
 
@@ -192,7 +193,7 @@ def _thinned(trials: Sequence[PriorTrial], target: StudySpec) -> tuple[PriorTria
     """Return at most `MOST_PRIOR_TRIALS`: the better half of these, and an even selection of all others."""
     if len(trials) <= MOST_PRIOR_TRIALS:
         return tuple(trials)
-    sign = -1.0 if target.direction == "maximize" else 1.0
+    sign = -sign_of(target.direction)
     # Pruned trials come last: they were worse than others at the same step.
     order = sorted(range(len(trials)), key=lambda i: (trials[i].pruned_at is not None, sign * trials[i].value))
     n_best = MOST_PRIOR_TRIALS // 2

@@ -45,8 +45,11 @@ _OPEN: set[str] = set()
 _LOOK_SECONDS = 0.5
 """Seconds between checks of a watched owner."""
 
-_RETRY_SECONDS = (0.01, 0.1)
-"""Bounds of the random wait, in seconds, between attempts to acquire the planning lease."""
+_RETRY_SECONDS = (0.02, 0.5)
+"""First and longest wait, in seconds, between attempts to acquire the planning lease.
+
+Waits double, and are shortened at random by up to a half.
+"""
 
 
 class LeaseManager:
@@ -200,8 +203,10 @@ class LeaseManager:
         if PLANNING in self._held:
             yield
             return
+        wait, longest = _RETRY_SECONDS
         while self.acquire(PLANNING) is not None:
-            time.sleep(random.uniform(*_RETRY_SECONDS))
+            time.sleep(random.uniform(wait / 2, wait))
+            wait = min(2 * wait, longest)
         try:
             yield
         except BaseException:

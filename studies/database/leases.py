@@ -18,10 +18,10 @@ from studies.database.schema import leases
 _NOW = {
     "sqlite": "(julianday('now') - 2440587.5) * 86400.0",
     "postgresql": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)",
-    "mysql": "(UNIX_TIMESTAMP(NOW(6)) + 0.0E0)",
-    "mariadb": "(UNIX_TIMESTAMP(NOW(6)) + 0.0E0)",
+    "mysql": "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1.0E6)",
+    "mariadb": "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1.0E6)",
 }
-"""Dialect -> SQL expression of the current time in seconds since 1970."""
+"""Dialect -> SQL expression of the current time in seconds since 1970, independent of daylight saving time."""
 
 
 _NOBODY = ""
@@ -89,6 +89,8 @@ class SqlLeases:
         before = leases.c.owner == _NOBODY
         if instead_of is not None:
             before = (leases.c.owner == instead_of.owner) & (leases.c.deadline == instead_of.deadline)
+        elif self._is_held(study, number):  # most calls, where processes wait for it: they should not write
+            return 0
         new = {"owner": owner, "deadline": self._now + seconds}
         takeover = leases.update().where(_is_row(study, number), before).values(**new, epoch=leases.c.epoch + 1)
         try:
@@ -102,6 +104,11 @@ class SqlLeases:
         except IntegrityError:  # held by another owner
             return 0
         return 1
+
+    def _is_held(self, study: str, number: int) -> bool:
+        with self._engine.connect() as connection:
+            owner = connection.execute(sa.select(leases.c.owner).where(_is_row(study, number))).scalar_one_or_none()
+        return owner not in (None, _NOBODY)
 
     def renew(self, study: str, owner: str, seconds: float) -> set[int]:
         own = (leases.c.study_name == study) & (leases.c.owner == owner)

@@ -14,11 +14,13 @@ import plotly.graph_objects as go
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
+from studies.adapters.quiet_optuna import quiet_optuna
 from studies.figures.ranking import ranking
-from studies.figures.theme import PALETTE, QUIET, annotate_empty, new_figure, plain, rounded, shortened
+from studies.figures.theme import LEGEND_BELOW, PALETTE, QUIET, annotate_empty, new_figure, plain, rounded, shortened
 from studies.judging.confirmation import pruned_estimates
 from studies.spaces.spaces import Fixed
 from studies.spec.attributes import has_diverged
+from studies.statistics.values import sign_of
 from studies.words import counted
 
 if TYPE_CHECKING:
@@ -163,15 +165,13 @@ def plot_importances(study: OpenStudy, max_rows: int = 10) -> go.Figure:
     )
     figure.update_yaxes(categoryorder="array", categoryarray=names[::-1], showgrid=False, title=None, ticks="")
     figure.update_xaxes(range=[0, 1.08], tickformat=".0%")
-    figure.update_layout(
-        legend={"y": 0.01, "yref": "container", "yanchor": "bottom", "orientation": "v"}, margin={"b": 120}
-    )
+    figure.update_layout(legend=LEGEND_BELOW, margin={"b": 120})
     return figure
 
 
 def _compared(study: OpenStudy) -> list[tuple[FrozenTrial, float]]:
     """Return the trials that carry information about their parameters, each with a score, lower is better."""
-    sign = -1.0 if study.direction == "maximize" else 1.0
+    sign = -sign_of(study.direction)
     ranked = {entry.number: entry.value for entry in ranking(study).ranked}
     left = {_key(dict(each.params)): each.value for each in pruned_estimates(study)}
     found: list[tuple[FrozenTrial, float]] = []
@@ -193,12 +193,8 @@ def _key(params: dict[str, object]) -> str:
 
 def _table(trials: list[FrozenTrial]) -> optuna.Study:
     """Return a study in memory with these trials, complete, for Optuna's evaluator."""
-    verbosity = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    try:
+    with quiet_optuna():
         table = optuna.create_study()
-    finally:
-        optuna.logging.set_verbosity(verbosity)
     table.add_trials([create_trial(value=0.0, params=each.params, distributions=each.distributions) for each in trials])
     return table
 

@@ -13,8 +13,10 @@ from studies.analysis.schedules import shown_params
 from studies.figures.ranking import Ranking, ranking, trial_label
 from studies.figures.theme import (
     ACCENT,
+    LEGEND_BELOW,
     PALETTE,
     QUIET,
+    add_band,
     annotate_empty,
     explain_band,
     new_figure,
@@ -138,9 +140,8 @@ def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
     with_band = any(curve.n_seeds > 1 for curve in data.curves)
     if with_band:
         explain_band(figure)
-    # One entry per line: labels are long, and would be cut off side by side on a phone.
     n_entries = len(data.curves) + bool(data.others) + with_band
-    legend = {"traceorder": "reversed", "orientation": "v", "y": 0.01, "yref": "container", "yanchor": "bottom"}
+    legend = {**LEGEND_BELOW, "traceorder": "reversed"}
     figure.update_layout(legend=legend, height=56 + 300 + 80 + 20 * n_entries, margin={"b": 80 + 20 * n_entries})
     figure.update_xaxes(rangemode="tozero", tickformat="~s")
     return figure
@@ -149,10 +150,8 @@ def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
 def _add_curve(figure: go.Figure, curve: Curve, color: str, is_pick: bool) -> None:
     group = f"trial-{curve.number}"
     if curve.n_seeds > 1:
-        band = {"line": {"width": 0}, "hoverinfo": "skip", "showlegend": False, "legendgroup": group, "mode": "lines"}
-        figure.add_scatter(x=curve.steps, y=rounded(curve.high), **band)
         fill = rgba(color, 0.2 if is_pick else 0.1)
-        figure.add_scatter(x=curve.steps, y=rounded(curve.low), fill="tonexty", fillcolor=fill, **band)
+        add_band(figure, curve.steps, curve.low, curve.high, group=group, color=fill)
     figure.add_scatter(
         x=curve.steps,
         y=rounded(curve.mean),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import plotly.graph_objects as go
@@ -14,14 +15,16 @@ from studies.figures.range_tests import RangeTest, plot_range_tests, range_tests
 from studies.figures.ranking import LABEL_PARAMS, Ranking, group_label, ranking
 from studies.figures.theme import (
     ACCENT,
+    CONFIRMED_MARKER,
     QUIET,
-    add_confirmed,
+    add_band,
     add_failed,
     annotate_empty,
     annotate_only_failed,
     annotate_rate,
     colors,
     confirmed_text,
+    error_bars,
     explain_band,
     log_axis,
     new_figure,
@@ -192,14 +195,8 @@ def plot_learning_rate(study: OpenStudy, param: str | None = None) -> go.Figure:
     for line in data.lines:
         _add_line(figure, line, palette[line.label], data.connected)
     _add_stopped(figure, data)
-    add_confirmed(
-        figure,
-        [point.rate for point in data.confirmed],
-        [point.value for point in data.confirmed],
-        [_confirmed_text(point) for point in data.confirmed],
-        [(point.low, point.high) for point in data.confirmed],
-        name=confirmed_text(study.spec),
-    )
+    if data.confirmed:
+        _add_confirmed(figure, data.confirmed, confirmed_text(study.spec))
     if data.pick is not None:
         _mark_pick(figure, data.pick, data.pick_label, rates)
     if data.finding is not None and data.finding.name == data.param:
@@ -212,26 +209,16 @@ def plot_learning_rate(study: OpenStudy, param: str | None = None) -> go.Figure:
 
 def _add_line(figure: go.Figure, line: RateLine, color: str, connected: bool) -> None:
     rates = [point.rate for point in line.points]
-    lows, highs = rounded([point.low for point in line.points]), rounded([point.high for point in line.points])
+    means, lows, highs = ([getattr(point, field) for point in line.points] for field in ("mean", "low", "high"))
     name = plain(line.label) or over_seeds_text(max(point.n_seeds for point in line.points))
     bars: dict[str, Any] = {}
     if connected and len(rates) > 1:
-        band = {"line": {"width": 0}, "hoverinfo": "skip", "showlegend": False, "legendgroup": name, "mode": "lines"}
-        figure.add_scatter(x=rates, y=highs, **band)
-        figure.add_scatter(x=rates, y=lows, fill="tonexty", fillcolor=rgba(color, 0.16), **band)
+        add_band(figure, rates, lows, highs, group=name, color=rgba(color, 0.16))
     else:
-        bars["error_y"] = {
-            "type": "data",
-            "symmetric": False,
-            "array": [point.high - point.mean for point in line.points],
-            "arrayminus": [point.mean - point.low for point in line.points],
-            "color": rgba(color, 0.5),
-            "thickness": 1.5,
-            "width": 3,
-        }
+        bars["error_y"] = error_bars(means, lows, highs, color=rgba(color, 0.5), thickness=1.5, width=3)
     figure.add_scatter(
         x=rates,
-        y=rounded([point.mean for point in line.points]),
+        y=rounded(means),
         mode="lines+markers" if connected else "markers",
         name=name,
         legendgroup=name,
@@ -270,6 +257,21 @@ def _add_stopped(figure: go.Figure, data: LearningRateData) -> None:
     add_failed(figure, [point.rate for point in data.failed], failed, [point.failure for point in data.failed])
     if not data.lines and not pruned:
         annotate_only_failed(figure)
+
+
+def _add_confirmed(figure: go.Figure, points: Sequence[ConfirmedPoint], name: str) -> None:
+    """Draw values on further seeds as open diamonds, with their 95% intervals as bars."""
+    values, lows, highs = ([getattr(point, field) for point in points] for field in ("value", "low", "high"))
+    figure.add_scatter(
+        x=[point.rate for point in points],
+        y=rounded(values),
+        mode="markers",
+        name=name,
+        marker=CONFIRMED_MARKER,
+        error_y=error_bars(values, lows, highs, color=CONFIRMED_MARKER["color"], thickness=1.5, width=4),
+        text=[_confirmed_text(point) for point in points],
+        hovertemplate="<b>on further seeds</b><br>%{text}<extra></extra>",
+    )
 
 
 def _confirmed_text(point: ConfirmedPoint) -> str:

@@ -12,9 +12,11 @@ from studies.figures.ranking import best_and_pick, group_label, ranking
 from studies.figures.theme import (
     ACCENT,
     CONFIRMED_MARKER,
+    LEGEND_BELOW,
     PALETTE,
     annotate_empty,
     confirmed_text,
+    error_bars,
     new_figure,
     plain,
     rgba,
@@ -152,7 +154,7 @@ def plot_optimizers(study: OpenStudy, max_rows: int = 12, max_lines: int = 3) ->
         ticks="", ticklabelstandoff=8,
     )  # fmt: skip
     figure.update_layout(
-        legend={"y": 0.01, "yref": "container", "yanchor": "bottom", "orientation": "v"},
+        legend=LEGEND_BELOW,
         margin={"b": 76 + 19 * len(legend)},
         height=height + 19 * len(legend),
     )
@@ -230,17 +232,15 @@ def _add_further(figure: go.Figure, label: str, further: Ranked, y: float) -> No
         y=[y],
         mode="markers",
         marker=CONFIRMED_MARKER,
-        error_x={
-            "type": "data", "symmetric": False, "array": [further.high - further.value if known else 0.0],
-            "arrayminus": [further.value - further.low if known else 0.0], "color": CONFIRMED_MARKER["color"],
-            "thickness": 1.5, "width": 4,
-        },
+        error_x=error_bars(
+            [further.value], [further.low], [further.high], color=CONFIRMED_MARKER["color"], thickness=1.5, width=4
+        ),
         hovertemplate=(
             f"<b>{plain(label)}</b><br>{spread_text(further.value, further.spread)} on further seeds, "
             f"{over_seeds_text(further.n_seeds)}{expected}<extra></extra>"
         ),
         showlegend=False,
-    )  # fmt: skip
+    )
 
 
 def _padded_range(rows: tuple[RankingRow, ...]) -> tuple[float, float]:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from studies.figures.theme import ACCENT, PALETTE, QUIET, annotate_empty, new_figure, plain, rounded, value_title
+from studies.figures.theme import (
+    ACCENT,
+    PALETTE,
+    QUIET,
+    annotate_empty,
+    error_bars,
+    new_figure,
+    plain,
+    rounded,
+    value_title,
+)
 from studies.judging.pareto_front import FrontTrial, ParetoFront, pareto_front
+from studies.judging.ranking import Ranked
 from studies.words import params_text, spread_text
 
 if TYPE_CHECKING:
@@ -85,18 +95,10 @@ def _add_trials(
     )
 
 
-def _bars(values: list[Any]) -> dict[str, Any]:
-    """Return the bars of 95% intervals, of no length where they are unknown."""
-    above = [0.0 if math.isnan(each.high) else each.high - each.value for each in values]
-    below = [0.0 if math.isnan(each.low) else each.value - each.low for each in values]
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": rounded(above),
-        "arrayminus": rounded(below),
-        "thickness": 1,
-        "width": 0,
-    }
+def _bars(values: list[Ranked]) -> dict[str, Any]:
+    """Return the bars of 95% intervals."""
+    means, lows, highs = ([getattr(each, name) for each in values] for name in ("value", "low", "high"))
+    return error_bars(means, lows, highs, thickness=1, width=0)
 
 
 def _hover_text(data: ParetoFront, trial: FrontTrial) -> str:

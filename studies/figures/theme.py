@@ -33,6 +33,9 @@ ACCENT = "#e11d48"
 QUIET = "#94a3b8"
 """Colour of what is shown for comparison only."""
 
+LEGEND_BELOW = {"orientation": "v", "y": 0.01, "yref": "container", "yanchor": "bottom"}
+"""Legend below the plot, one entry in each line: long labels side by side would be cut off on a phone."""
+
 _FONT = "-apple-system, BlinkMacSystemFont, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _INK = "#1e293b"
 _GRID = "#e2e8f0"
@@ -126,8 +129,7 @@ def rgba(color: str, alpha: float) -> str:
 def legend_below(figure: go.Figure, height: int) -> None:
     """Place the legend below a plot of this height, one entry per line, so that it fits on a phone."""
     n_entries = sum(trace.showlegend is not False for trace in figure.data)
-    legend = {"orientation": "v", "y": 0.01, "yref": "container", "yanchor": "bottom"}
-    figure.update_layout(legend=legend, height=height + 20 * n_entries, margin={"b": 76 + 20 * n_entries})
+    figure.update_layout(legend=LEGEND_BELOW, height=height + 20 * n_entries, margin={"b": 76 + 20 * n_entries})
 
 
 def annotate_empty(figure: go.Figure, text: str) -> go.Figure:
@@ -191,35 +193,27 @@ def confirmed_text(spec: StudySpec) -> str:
     return f"further seeds{f', {spec.confirm_budget:,} steps' if spec.confirms_longer else ''}, 95% interval"
 
 
-def add_confirmed(
-    figure: go.Figure,
-    x: Sequence[float],
-    y: Sequence[float],
-    text: Sequence[str],
-    intervals: Sequence[tuple[float, float]],
-    *,
-    name: str,
+def error_bars(values: Sequence[float], lows: Sequence[float], highs: Sequence[float], **style: Any) -> dict[str, Any]:
+    """Return bars from the lows to the highs around values, of no length where an end is NaN.
+
+    Args:
+        values: [n].
+        lows: Lower ends, [n].
+        highs: Upper ends, [n].
+        **style: Properties of Plotly's error bars, such as `color` and `thickness`.
+    """
+    above = [0.0 if math.isnan(high) else high - value for value, high in zip(values, highs, strict=True)]
+    below = [0.0 if math.isnan(low) else value - low for value, low in zip(values, lows, strict=True)]
+    return {"type": "data", "symmetric": False, "array": rounded(above), "arrayminus": rounded(below), **style}
+
+
+def add_band(
+    figure: go.Figure, x: Sequence[float], lows: Sequence[float], highs: Sequence[float], *, group: str, color: str
 ) -> None:
-    """Draw values on further seeds as open diamonds, with their 95% intervals (NaN where unknown) as bars."""
-    if not x:
-        return
-    ends = [
-        (0.0, 0.0) if math.isnan(low) else (value - low, high - value)
-        for value, (low, high) in zip(y, intervals, strict=True)
-    ]
-    figure.add_scatter(
-        x=list(x),
-        y=rounded(y),
-        mode="markers",
-        name=name,
-        marker=CONFIRMED_MARKER,
-        error_y={
-            "type": "data", "symmetric": False, "arrayminus": [low for low, _ in ends],
-            "array": [high for _, high in ends], "color": CONFIRMED_MARKER["color"], "thickness": 1.5, "width": 4,
-        },
-        text=list(text),
-        hovertemplate="<b>on further seeds</b><br>%{text}<extra></extra>",
-    )  # fmt: skip
+    """Fill the area between lows and highs, as a part of a group of the legend without an entry of its own."""
+    band = {"line": {"width": 0}, "hoverinfo": "skip", "showlegend": False, "legendgroup": group, "mode": "lines"}
+    figure.add_scatter(x=x, y=rounded(highs), **band)
+    figure.add_scatter(x=x, y=rounded(lows), fill="tonexty", fillcolor=color, **band)
 
 
 def annotate_only_failed(figure: go.Figure) -> None:

@@ -18,7 +18,7 @@ from studies.judging.search_history import SearchHistory, TrialResult
 from studies.spaces.spaces import Json
 from studies.statistics.luck import without_luck
 from studies.statistics.pruned_estimate import clearly_worse, estimate_final
-from studies.statistics.values import mean_of_seeds
+from studies.statistics.values import mean_of_seeds, sign_of
 
 Courses = Mapping[tuple[int | None, str | None], Sequence[tuple[float, float]]]
 """Environment steps and learner -> value there and final value of each complete trial; None as learner has all."""
@@ -69,10 +69,10 @@ def estimates_without_luck(
         chosen: Numbers of those that were confirmed for their values.
         unsound: Numbers of trials to leave out.
     """
-    sign = 1.0 if history.direction == "maximize" else -1.0
+    sign = sign_of(history.direction)
     sound = {
         trial.number: (trial.params, trial.value)
-        for trial in history.in_state("complete")
+        for trial in history.complete
         if trial.value is not None and trial.number not in unsound
     }
     left = pruned_estimates(history)
@@ -108,7 +108,7 @@ def pruned_estimates(history: SearchHistory) -> list[PrunedEstimate]:
 
     A trial that failed for another reason, such as a killed process, carries no information about its parameters.
     """
-    return list(_pruned_estimates(tuple(history.trials), 1.0 if history.direction == "maximize" else -1.0))
+    return list(_pruned_estimates(tuple(history.trials), sign_of(history.direction)))
 
 
 @functools.lru_cache(maxsize=2)

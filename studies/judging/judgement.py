@@ -15,7 +15,7 @@ from studies.judging.ranking import Candidate, Ranked, rank, reach_above, within
 from studies.judging.robust_choice import PrunedEstimate, recommended
 from studies.judging.search_history import SearchHistory, TrialResult
 from studies.statistics.bounds import NO_BOUNDS, Bounds
-from studies.statistics.values import usual_range
+from studies.statistics.values import sign_of, usual_range
 
 DEFEATED = 0.05
 """Share of another trial's probability of being the best, below which a confirmed finalist counts as defeated by it."""
@@ -116,7 +116,7 @@ def finalists(history: SearchHistory) -> list[Ranked]:
 
 def untried(history: SearchHistory, verdict: Verdict) -> list[int]:
     """Return the numbers of the trials of the search that learned and were not confirmed, best first."""
-    learned = {trial.number for trial in history.in_state("complete") if trial.learned}
+    learned = {trial.number for trial in history.complete if trial.learned}
     tried = {*(each.number for each in verdict.confirmed), *verdict.refuted}
     return [each.number for each in verdict.tuning if each.number in learned - tried]
 
@@ -254,7 +254,7 @@ def _best_or_baseline(
     own = _baseline_beside_luck(history, known)
     if own is None:
         return known[0] if known else None
-    sign = 1.0 if history.direction == "maximize" else -1.0
+    sign = sign_of(history.direction)
     values = [each.value for each in known] + [each.value for each in left if not math.isnan(each.value)]
     span = usual_range([sign * value for value in values])
     return known[0] if sign * (known[0].value - own.value) > CLEARLY * span else own
@@ -302,12 +302,12 @@ def _confirmations(history: SearchHistory) -> tuple[dict[int, list[TrialResult]]
 
 
 def _candidates(history: SearchHistory) -> list[Candidate]:
-    return [candidate(each) for each in history.in_state("complete")]
+    return [candidate(each) for each in history.complete]
 
 
 def _sound(history: SearchHistory, refuted: Collection[int] = ()) -> tuple[list[Candidate], list[Candidate]]:
     """Return the complete trials that learned and were not refuted, and the others; all and none if all are others."""
-    without = {trial.number for trial in history.in_state("complete") if not trial.learned} | set(refuted)
+    without = {trial.number for trial in history.complete if not trial.learned} | set(refuted)
     candidates = _candidates(history)
     sound = [each for each in candidates if each.number not in without]
     return (sound, [each for each in candidates if each.number in without]) if sound else (candidates, [])

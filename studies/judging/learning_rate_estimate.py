@@ -21,7 +21,7 @@ from studies.judging.robust_choice import Point, PrunedEstimate, RateCurves, kin
 from studies.spaces.spaces import Json
 from studies.spec.spec import Direction
 from studies.statistics.drift import drift
-from studies.statistics.values import usual_range
+from studies.statistics.values import sign_of, usual_range
 from studies.words import rate_text
 
 WIDEST = 2.0
@@ -232,7 +232,7 @@ def cost_of_choice(
     """
     if math.isnan(pick.low):
         return math.nan
-    sign = 1.0 if direction == "maximize" else -1.0
+    sign = sign_of(direction)
     span = usual_range([sign * each.value for each in points if _known(each.value)])
     others = [each for each in level if each.number != pick.number]
     costs = [may_exceed(each, pick) if direction == "maximize" else may_exceed(pick, each) for each in others]

@@ -24,7 +24,7 @@ def why_no_pick(study: OpenStudy) -> str:
     its value is that of the untrained agent; if all complete trials are equal, episode by episode, so that the
     searched parameters had no effect; or if all episodes of all trials have the same return.
     """
-    complete = complete_trials(study)
+    complete = study.trials(TrialState.COMPLETE)
     if not complete:
         return _nothing_is_complete(study)
     if study.spec.metrics:
@@ -115,15 +115,10 @@ def _course(study: OpenStudy, trial: FrozenTrial) -> list[tuple[Any, ...]]:
 def rate_suggestions(study: OpenStudy) -> list[tuple[FrozenTrial, dict[str, Json]]]:
     """Return the range tests that suggest a learning rate, oldest first, each with the suggested parameter."""
     found = []
-    for trial in complete_trials(study):
+    for trial in study.trials(TrialState.COMPLETE):
         test = trial.user_attrs.get("range_test", {})
         if test.get("suggestion") is not None:
             one_of_several = test.get("optimizer", "all") not in ("all", "default")
             name = f"{test['optimizer']}.learning_rate" if one_of_several else "learning_rate"
             found.append((trial, {name: test["suggestion"]}))
     return found
-
-
-def complete_trials(study: OpenStudy) -> list[FrozenTrial]:
-    """Return the complete trials of the search, by number."""
-    return study.trials(TrialState.COMPLETE)

@@ -18,6 +18,7 @@ from studies.spec.attributes import OBJECTIVES_ATTR
 from studies.spec.metrics import metric_of
 from studies.spec.objectives import directions_of
 from studies.statistics.pareto import dominated_by, surely_dominated
+from studies.statistics.values import sign_of
 from studies.words import are, counted
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def pareto_front(study: OpenStudy) -> ParetoFront:
     rows = [tuple(of[number] for of in by_metric) for number in numbers]
     if not rows:
         return ParetoFront(metrics=metrics, texts=_texts(metrics), directions=tuple(directions), trials=())
-    signs = [1.0 if direction == "maximize" else -1.0 for direction in directions]
+    signs = [sign_of(direction) for direction in directions]
     values = [[each.value for each in row] for row in rows]
     lows, highs = ([[getattr(each, end) for each in row] for row in rows] for end in ("compared_low", "compared_high"))
     dominated: Any = dominated_by(values, signs).any(axis=1)  # [n]

@@ -80,15 +80,13 @@ class RangeExtension:
         return json.dumps({key: value for key, value in params.items() if key != self._name}, sort_keys=True)
 
 
-def _rates_beyond(
-    finding: LearningRateEstimate | None, asked: Sequence[float], at_a_time: float = AT_A_TIME
-) -> list[float]:
+def _rates_beyond(finding: LearningRateEstimate | None, asked: Sequence[float]) -> list[float]:
     """Return the rates beyond the edge at which the best rate lies."""
     if finding is None or not finding.edge or not finding.told_apart:
         return []
     decades = math.log10(max(asked) / min(asked))
     step = min(max(decades / (len(asked) - 1), 0.05), 1.0) if len(asked) > 1 and decades > 0 else 0.5
-    n = max(1, round(at_a_time / step))
+    n = max(1, round(AT_A_TIME / step))
     if finding.edge == "lowest":
         end = max(LOWEST, min(asked) * 10**-REACH)
         rates = [finding.lowest * 10 ** -(step * k) for k in range(1, n + 1)]

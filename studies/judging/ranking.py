@@ -13,7 +13,7 @@ from studies.spaces.spaces import Json
 from studies.spec.spec import Direction
 from studies.statistics.bounds import Bounds
 from studies.statistics.intervals import estimate
-from studies.statistics.values import spread_of_seeds, usual_range
+from studies.statistics.values import sign_of, spread_of_seeds, usual_range
 
 UNLIKELY = 0.01
 """Share of the highest probability of being the best, below which no candidate is tied with the best."""
@@ -89,7 +89,7 @@ def rank(candidates: Sequence[Candidate | Ranked], direction: Direction = "maxim
     """
     if direction not in ("maximize", "minimize"):
         raise StudyError(f"direction is {direction!r}: give 'maximize' or 'minimize'.")
-    sign = 1.0 if direction == "maximize" else -1.0
+    sign = sign_of(direction)
     known: list[Candidate | Ranked] = []
     unknown: list[Candidate | Ranked] = []
     for each in candidates:
@@ -203,7 +203,7 @@ def seeds_to_settle(ranked: Sequence[Ranked], direction: Direction = "maximize")
     known = [each for each in ranked if not math.isnan(each.value)]
     if not known or math.isnan(known[0].low):
         return None
-    sign = 1.0 if direction == "maximize" else -1.0
+    sign = sign_of(direction)
     estimates = estimate([[sign * value for value in each.seed_values] for each in known])
     return estimates.seeds_to_settle()
 

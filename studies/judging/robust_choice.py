@@ -14,7 +14,7 @@ from studies.spaces.spaces import Json
 from studies.spec.spec import Direction
 from studies.statistics.intervals import estimate
 from studies.statistics.rate_curve import Peak, blended, log10_rate, peak, smoothing
-from studies.statistics.values import usual_range
+from studies.statistics.values import sign_of, usual_range
 
 ALIKE = 0.01
 """Share of the range of all candidates within which two values count as equal."""
@@ -85,7 +85,7 @@ def recommended(
     name = rate_name([*ranked, *left])
     if len(tied) < 2 or name is None:
         return allowed[0] if allowed else None
-    sign = 1.0 if direction == "maximize" else -1.0
+    sign = sign_of(direction)
     points: list[Point] = [*ranked, *left]
     values = [sign * each.value for each in points if not math.isnan(each.value)]
     alike = max(ALIKE * usual_range(values), float(np.finfo(np.float64).tiny))
@@ -116,7 +116,7 @@ class RateCurves:
     def __init__(
         self, ranked: Sequence[Ranked], left: Sequence[PrunedEstimate], name: str, direction: Direction
     ) -> None:
-        self._name, self._sign = name, 1.0 if direction == "maximize" else -1.0
+        self._name, self._sign = name, sign_of(direction)
         known = [each for each in ranked if not math.isnan(each.value)]
         self._estimates = estimate([[self._sign * value for value in each.seed_values] for each in known])
         self._members: dict[str, list[tuple[int, Ranked]]] = {}

@@ -120,9 +120,10 @@ class SearchHistory:
         """
         return self.confirms_longer or all(len(trial.seed_values) < 2 for trial in self.trials)
 
-    def in_state(self, state: ResultState) -> list[TrialResult]:
-        """Return the trials of the search in a state, by number."""
-        return [trial for trial in self.trials if trial.state == state]
+    @property
+    def complete(self) -> list[TrialResult]:
+        """Complete trials of the search, by number."""
+        return [trial for trial in self.trials if trial.state == "complete"]
 
     def of(self, number: int) -> TrialResult:
         """Return the trial of the search with a number."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from studies.errors import StudyError, nearest
-from studies.population_based.bandit import PB2
-from studies.population_based.exchange import PopulationBased
-from studies.population_based.perturbation import PBT
+from studies.population_based.pb2 import PB2
+from studies.population_based.pbt import PBT
+from studies.population_based.population_based import PopulationBased
 from studies.spec.population_rules import perturb_steps_of, searched_ranges
 from studies.spec.scheduler_names import canonical_pruner_name, is_population_based
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from studies.population_based.exchange import Perturbation, PopulationBased
 from studies.population_based.gaussian_process import Array, Observations, fitted, posterior
-from studies.population_based.perturbation import from_unit, to_unit
+from studies.population_based.pbt import from_unit, to_unit
+from studies.population_based.population_based import Perturbation, PopulationBased
 from studies.population_based.schedule import Member
 from studies.spaces.spaces import FloatRange
 

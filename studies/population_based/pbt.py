@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from studies.population_based.exchange import Perturbation, PopulationBased
+from studies.population_based.population_based import Perturbation, PopulationBased
 from studies.population_based.schedule import Member
 from studies.spaces.spaces import FloatRange
 

@@ -82,14 +82,6 @@ def entry_of(data: Mapping[str, Any]) -> ScheduleEntry:
         raise StudyError(f"{data!r} is no entry of a schedule: {type(error).__name__}: {error}") from error
 
 
-def extended(schedule: Schedule, entry: ScheduleEntry) -> Schedule:
-    """Return a schedule with a further entry, which replaces those at its step and later.
-
-    A population that resumes from a checkpoint reaches the steps after it a second time.
-    """
-    return (*(each for each in schedule if each.env_steps < entry.env_steps), entry)
-
-
 def lineage(number: int, schedules: Mapping[int, Schedule]) -> Lineage:
     """Return the schedule of the weights that a trial has at its end.
 

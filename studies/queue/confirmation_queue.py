@@ -13,14 +13,12 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from studies.judging.confirmation import unconfirmed
 from studies.judging.search_history import is_as_long_as_now
-from studies.queue.trial_states import StartedTrial, add_trial, resume
+from studies.queue.trial_states import StartedTrial, abandon, add_trial, resume
 from studies.spec.attributes import (
     CONFIRM_STEPS_ATTR,
     CONFIRMS_ATTR,
-    FAILURE_ATTR,
     HELD_ATTR,
     NO_CANDIDATE,
-    REASON_ATTR,
     is_interrupted,
 )
 
@@ -67,38 +65,35 @@ class ConfirmationQueue:
         finalists = {finalist.number for finalist, _ in asked}
         for trial in self._waiting():
             if not is_as_long_as_now(self._study.spec, trial):
-                self._cancel(trial, "interrupted, and finalists have runs of another length now")
+                abandon(self._study.study, trial, "interrupted, and finalists have runs of another length now")
             elif trial.user_attrs[CONFIRMS_ATTR] not in finalists:
-                self._cancel(trial, "interrupted, and no finalist any more")
+                abandon(self._study.study, trial, "interrupted, and no finalist any more")
         self._round = finalists - started
         return [each for each in asked if each[0].number in self._round]
 
     def cancel_waiting(self) -> None:
         """End all waiting confirmations, if confirmation is disabled."""
         for trial in self._waiting():
-            self._cancel(trial, "interrupted, and no finalist any more")
-
-    def _cancel(self, trial: FrozenTrial, reason: str) -> None:
-        study = self._study.study
-        study._storage.set_trial_user_attr(trial._trial_id, REASON_ATTR, reason)
-        study._storage.set_trial_user_attr(trial._trial_id, FAILURE_ATTR, "abandoned")
-        study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+            abandon(self._study.study, trial, "interrupted, and no finalist any more")
 
     def start_next(self) -> StartedTrial[FrozenTrial] | None:
         """Start the next confirmation that `pending` found; None if there is none. Requires the planning lease."""
         before, left = self._round, self.pending()
         if before is not None:
             self._round, left = before, [asked for asked in left if asked[0].number in before]
-        if not left:
-            return None
-        finalist, seeds = left[0]
-        waiting = [each for each in self._waiting() if each.user_attrs[CONFIRMS_ATTR] == finalist.number]
-        resumed = bool(waiting) and resume(self._study.study, waiting[0])
-        if resumed:
-            self._exclude(waiting[0])
-        trial = waiting[0] if resumed else self._start_new(finalist)
-        self._started[trial.number] = finalist.number
-        return StartedTrial(trial, seeds, finalist.number, resumed, finalist.distributions)
+        leases = self._study.leases
+        assert leases is not None, "only a process that runs the study starts trials"
+        for finalist, seeds in left:
+            waiting = [each for each in self._waiting() if each.user_attrs[CONFIRMS_ATTR] == finalist.number]
+            if waiting and leases.acquire(waiting[0].number) is not None:  # its process is still requeueing it
+                continue
+            resumed = bool(waiting) and resume(self._study.study, leases, waiting[0])
+            if resumed:
+                self._exclude(waiting[0])
+            trial = waiting[0] if resumed else self._start_new(finalist)
+            self._started[trial.number] = finalist.number
+            return StartedTrial(trial, seeds, finalist.number, resumed, finalist.distributions)
+        return None
 
     def _exclude(self, trial: FrozenTrial) -> None:
         """Mark a confirmation of an earlier version, which is an ordinary trial for Optuna."""

@@ -16,8 +16,8 @@ from studies.database.fencing import LeaseLostError
 from studies.errors import StudyError
 from studies.queue.confirmation_queue import ConfirmationQueue
 from studies.queue.trial_source import TrialSource
-from studies.queue.trial_states import StartedTrial, end_paused, requeue_abandoned, suggest_parameters
-from studies.spec.attributes import FAILURE_ATTR, REASON_ATTR, exclusion_reason
+from studies.queue.trial_states import StartedTrial, abandon, end_paused, requeue_abandoned, suggest_parameters
+from studies.spec.attributes import exclusion_reason
 from studies.study.budget_attributes import has_ended
 from studies.study.study import OpenStudy, reloaded, with_longer_plan
 
@@ -194,9 +194,7 @@ class TrialQueue:
             return True
         if not started.resumed:  # the other process may have started the same row
             with contextlib.suppress(LeaseLostError):
-                storage.set_trial_user_attr(started.trial._trial_id, REASON_ATTR, f"abandoned at its start: {error}")
-                storage.set_trial_user_attr(started.trial._trial_id, FAILURE_ATTR, "abandoned")
-                storage.set_trial_state_values(started.trial._trial_id, TrialState.FAIL)
+                abandon(self._study.study, started.trial, f"abandoned at its start: {error}")
                 if started.confirms is None:
                     self._source.restore(started.trial)
         self._leases.release(number)  # a resumed trial was requeued by the other process before its lease was acquired

@@ -19,6 +19,7 @@ from studies.spec.attributes import PAUSED_ATTR, is_interrupted, is_paused
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
+    from studies.coordination.lease_manager import LeaseManager
     from studies.study.study import OpenStudy
 
 
@@ -129,9 +130,9 @@ class TrialSource:
         return is_left and not self._is_full(trials, waiting)
 
     def _first_of(self, waiting: Sequence[FrozenTrial], *, resumed: bool) -> StartedTrial[FrozenTrial] | None:
-        """Start the first of these trials that no other program runs by now."""
+        """Start the first of these trials that no other process holds, and no other program runs by now."""
         for each in waiting:
-            if resume(self._study.study, each):
+            if resume(self._study.study, self._leases, each):
                 return self._started_trial(each, planned_row(each), resumed=resumed)
         return None
 
@@ -141,10 +142,15 @@ class TrialSource:
         """Start the first paused trial that is promoted."""
         by_number = {trial.number: trial for trial in trials}
         for number in self._promotable(trials, is_last=is_last):
-            if number not in busy and promote(self._study.study, by_number[number]):
+            if number not in busy and promote(self._study.study, self._leases, by_number[number]):
                 started = self._started_trial(by_number[number], planned_row(by_number[number]), resumed=True)
                 return started._replace(promoted_from=by_number[number].user_attrs[PAUSED_ATTR])
         return None
+
+    @property
+    def _leases(self) -> LeaseManager:
+        assert self._study.leases is not None, "only a process that runs the study starts trials"
+        return self._study.leases
 
     def _promotable(self, trials: Sequence[FrozenTrial], *, is_last: bool) -> list[int]:
         if self._pruner is None or not any(map(is_paused, trials)):

@@ -6,14 +6,25 @@ has died.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from studies.queue.trial_endings import pruning
-from studies.spec.attributes import HELD_ATTR, PAUSED_ATTR, PROMOTED_ATTR, is_run_by_others
+from studies.spaces.conditions import holds
+from studies.spec.attributes import (
+    FAILURE_ATTR,
+    HELD_ATTR,
+    PAUSED_ATTR,
+    PROMOTED_ATTR,
+    REASON_ATTR,
+    is_run_by_others,
+)
 
 if TYPE_CHECKING:
     import optuna
@@ -49,7 +60,10 @@ class StartedTrial(NamedTuple, Generic[AnyTrial]):
 
 
 def requeue_abandoned(study: optuna.Study, leases: LeaseManager) -> list[FrozenTrial]:
-    """Requeue the trials of dead processes, and return all trials, not copied. Requires the planning lease."""
+    """Requeue the trials of dead processes, and return all trials, not copied. Requires the planning lease.
+
+    Their leases are acquired for it, and released: a process that was only disconnected cannot write to them any more.
+    """
     # Order matters: processes release a lease after the trial has ended, and none starts a trial while this one plans.
     held = leases.leases_of_others()
     trials = study.get_trials(deepcopy=False)
@@ -60,7 +74,13 @@ def requeue_abandoned(study: optuna.Study, leases: LeaseManager) -> list[FrozenT
         if trial.number not in held and not leases.holds(trial.number)
     ]
     for trial in abandoned:
-        requeue(study, trial._trial_id)
+        if leases.acquire(trial.number) is not None:  # its process has renewed the lease meanwhile
+            continue
+        try:
+            with contextlib.suppress(UpdateFinishedTrialError):  # its process has ended it meanwhile
+                requeue(study, trial._trial_id)
+        finally:
+            leases.release(trial.number)
     return study.get_trials(deepcopy=False) if abandoned else trials
 
 
@@ -70,20 +90,47 @@ def requeue(study: optuna.Study, trial_id: int) -> None:
     study._storage.set_trial_system_attr(trial_id, HELD_ATTR, False)
 
 
-def resume(study: optuna.Study, trial: FrozenTrial) -> bool:
-    """Resume a waiting trial under its own number; return whether no other process was faster."""
-    study._storage.set_trial_system_attr(trial._trial_id, HELD_ATTR, True)
-    if study._storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING):
-        return True
-    study._storage.set_trial_system_attr(trial._trial_id, HELD_ATTR, False)  # another program runs it
+def resume(
+    study: optuna.Study, leases: LeaseManager, trial: FrozenTrial, attrs: Mapping[str, Json] = MappingProxyType({})
+) -> bool:
+    """Resume a waiting trial under its own number; return whether no other process was faster.
+
+    Its lease is acquired first: a process that is still requeueing it has not written everything before it releases it.
+
+    Args:
+        study: Optuna study.
+        leases: Leases of this process, with that of the trial from now on.
+        trial: Trial.
+        attrs: Attributes to set before. Defaults to none.
+    """
+    if leases.acquire(trial.number) is not None:
+        return False
+    try:
+        for name, value in attrs.items():
+            study._storage.set_trial_user_attr(trial._trial_id, name, value)
+        study._storage.set_trial_system_attr(trial._trial_id, HELD_ATTR, True)
+        if study._storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING):
+            return True
+        study._storage.set_trial_system_attr(trial._trial_id, HELD_ATTR, False)  # another program runs it
+    except BaseException:
+        with contextlib.suppress(Exception):  # perhaps because of an outage
+            leases.release(trial.number)
+        raise
+    leases.release(trial.number)
     return False
 
 
-def promote(study: optuna.Study, trial: FrozenTrial) -> bool:
+def promote(study: optuna.Study, leases: LeaseManager, trial: FrozenTrial) -> bool:
     """Resume a paused trial beyond its rung; see `resume`."""
     # In this order: a process that dies in between leaves a trial that is resumed.
-    study._storage.set_trial_user_attr(trial._trial_id, PROMOTED_ATTR, trial.user_attrs[PAUSED_ATTR])
-    return resume(study, trial)
+    return resume(study, leases, trial, {PROMOTED_ATTR: trial.user_attrs[PAUSED_ATTR]})
+
+
+def abandon(study: optuna.Study, trial: FrozenTrial, reason: str) -> None:
+    """End a trial as failed that this process does not run."""
+    study._storage.set_trial_user_attr(trial._trial_id, REASON_ATTR, reason)
+    study._storage.set_trial_user_attr(trial._trial_id, FAILURE_ATTR, "abandoned")
+    study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
 
 
 def end_paused(study: optuna.Study, trial: FrozenTrial, pruner: str) -> None:
@@ -130,21 +177,16 @@ def suggest_parameters(study: optuna.Study, started: StartedTrial[FrozenTrial]) 
     with warnings.catch_warnings():
         # The last point of a grid may exceed the range by a rounding error; `settle` has accepted it.
         warnings.filterwarnings("ignore", message="Fixed parameter")
-        due = {name for name in distributions if _exists(name, conditions, frozen.params)}
+        due = {name for name in distributions if holds(conditions.get(name, {}), frozen.params)}
         drawn = frozen.params.keys() if due - frozen.params.keys() else ()
         params: dict[str, Json] = {}
         for name, distribution in distributions.items():
-            if not _exists(name, conditions, params):
+            if not holds(conditions.get(name, {}), params):
                 continue
             if name in drawn and name not in frozen.system_attrs.get("fixed_params", {}):
                 _repeat_draw(study, trial, name, distribution)
             params[name] = trial._suggest(name, distribution)
     return StartedTrial(trial, *started[1:])
-
-
-def _exists(name: str, conditions: Mapping[str, Mapping[str, tuple[Json, ...]]], params: Mapping[str, Json]) -> bool:
-    needed = conditions.get(name, {})
-    return all(other in params and params[other] in values for other, values in needed.items())
 
 
 def _repeat_draw(study: optuna.Study, trial: Trial, name: str, distribution: BaseDistribution) -> None:

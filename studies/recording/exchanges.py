@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from studies.analysis.schedules import member_of
-from studies.population_based.choice import population_based_of
-from studies.population_based.exchange import Perturbation
-from studies.population_based.schedule import Member, ScheduleEntry, extended
+from studies.population_based.by_name import population_based_of
+from studies.population_based.population_based import Perturbation
+from studies.population_based.schedule import Member, ScheduleEntry
 from studies.spec.attributes import EXCHANGED_ATTR, SCHEDULE_ATTR
-from studies.statistics.values import mean_of_seeds
+from studies.statistics.values import mean_of_seeds, sign_of
 
 if TYPE_CHECKING:
     from optuna.trial import Trial
@@ -61,7 +62,7 @@ class Exchanges:
         for each in found:
             member = self._members[each.number]
             entry = ScheduleEntry(env_steps=env_steps, params=each.params, copied_from=each.copied_from)
-            self._members[each.number] = _changed(member, schedule=extended(member.schedule, entry))
+            self._members[each.number] = replace(member, schedule=(*member.schedule, entry))
         for trial in trials:
             with unless_lost(trial):
                 self._writer.attrs(trial, self.attrs(trial.number))
@@ -80,7 +81,7 @@ class Exchanges:
 
     @property
     def _sign(self) -> float:
-        return 1.0 if self._study.direction == "maximize" else -1.0
+        return sign_of(self._study.direction)
 
     def _member(self, trial: Trial) -> Member:
         """Return a member as it is recorded so far."""
@@ -95,9 +96,4 @@ class Exchanges:
         values = {step: own for step, own in member.values.items() if step < env_steps}
         values |= {env_steps: value} if math.isfinite(value) else {}
         schedule = tuple(entry for entry in member.schedule if entry.env_steps < env_steps)
-        return _changed(member, values=values, schedule=schedule)
-
-
-def _changed(member: Member, **changes: Any) -> Member:
-    given = {"number": member.number, "schedule": member.schedule, "values": member.values}
-    return Member(**{**given, **changes})
+        return replace(member, values=values, schedule=schedule)

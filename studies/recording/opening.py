@@ -15,6 +15,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from studies.adapters.prior_trials import prior_trials
 from studies.adapters.pruners import make_pruner
+from studies.adapters.quiet_optuna import quiet_optuna
 from studies.adapters.samplers import make_sampler
 from studies.adapters.trial_sampler import TrialSampler
 from studies.coordination.lease_manager import STUDY, LeaseManager
@@ -229,9 +230,7 @@ def _study_of(
 def _create(spec: StudySpec, storage: StudyStorage) -> int:
     """Create a study and return its id."""
     check_name(spec.name)
-    verbosity = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)  # the command line reports the creation itself
-    try:
+    with quiet_optuna():  # the command line reports the creation itself
         directions = directions_of(spec)
         study = optuna.create_study(study_name=spec.name, storage=storage.optuna, directions=directions)
         with warnings.catch_warnings():
@@ -240,8 +239,6 @@ def _create(spec: StudySpec, storage: StudyStorage) -> int:
             texts = [metric_of(name).text for name in spec.metrics] or [spec.metric_text]
             study.set_metric_names([f"{text} in the search, {over_seeds_text(len(spec.seeds))}" for text in texts])
         return study._study_id
-    finally:
-        optuna.logging.set_verbosity(verbosity)
 
 
 def _sampler_of(spec: StudySpec) -> BaseSampler:

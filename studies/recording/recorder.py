@@ -11,7 +11,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from studies.database.fencing import LeaseLostError
 from studies.database.records import Ask, EpisodeRecord
-from studies.population_based.exchange import Perturbation
+from studies.population_based.population_based import Perturbation
 from studies.queue.trial_endings import BUDGET, TrialEnding, completion, failure, pause, pruning
 from studies.queue.trial_queue import TakenTrial
 from studies.queue.trial_states import requeue

@@ -255,7 +255,7 @@ class Writer:
         epochs = self._study.storage.leases.epochs(self._study.episodes_key)
         for kept in self._spool.read():
             frozen = by_number.get(kept.number)
-            if frozen is None or frozen.state.is_finished() or not self._is_newest(kept, epochs):
+            if frozen is None or frozen.state.is_finished() or not self._is_newest(kept, frozen, epochs):
                 self._spool.change(kept.number)
                 continue
             if (trial := self._resume(frozen)) is None:
@@ -270,14 +270,19 @@ class Writer:
         """Acquire a trial that has ended without being stored; return None if another process holds or runs it."""
         if self._leases.acquire(frozen.number) is not None:
             return None
-        if frozen.state == TrialState.WAITING and not resume(self._study.study, frozen):
-            self._leases.release(frozen.number)
+        if frozen.state == TrialState.WAITING and not resume(self._study.study, self._leases, frozen):
             return None
         return Trial(self._study.study, frozen._trial_id)
 
-    def _is_newest(self, kept: EndedTrial, epochs: Mapping[int, int]) -> bool:
-        """Return whether no process has restarted a trial since it was spooled."""
-        if kept.epoch is None or epochs.get(kept.number, kept.epoch) == kept.epoch:
+    def _is_newest(self, kept: EndedTrial, frozen: FrozenTrial, epochs: Mapping[int, int]) -> bool:
+        """Return whether no process has restarted a trial since it was spooled.
+
+        A process that requeued it has acquired its lease for that (`requeue_abandoned`), one that restarted it again.
+        """
+        if kept.epoch is None:
+            return True
+        n_acquired = epochs.get(kept.number, kept.epoch) - kept.epoch
+        if n_acquired == 0 or (n_acquired == 1 and frozen.state == TrialState.WAITING):
             return True
         log.warning(
             "Trial %d was restarted by another process: its events in %s are discarded.",

@@ -84,10 +84,6 @@ class Scheduler(ABC):
         """
         return {trial.number: self.decide(trial, trials) for trial in reported if self.is_due(trial)}
 
-    def stopped(self, reported: Sequence[TrialView], trials: Sequence[TrialView]) -> set[int]:
-        """Return the numbers of the trials that stop; see `decisions`."""
-        return {number for number, action in self.decisions(reported, trials).items() if action == Action.STOP}
-
 
 class RungScheduler(Scheduler):
     """Base class for schedulers that compare trials at rungs.

@@ -57,7 +57,7 @@ def make_scheduler(
         "keep-top": (KeepTop, "at", {"at": _near(marks, (0.3,))[0]}),
         "successive-halving": (Halving, "min_resource", {"min_resource": _part(budget, 16)}),
         "hyperband": (Hyperband, "min_resource", {"min_resource": _part(budget, 27), "max_resource": budget}),
-        "asha": (ASHA, "min_resource", {"min_resource": _first_report(marks, 16), "max_resource": budget}),
+        "asha": (ASHA, "min_resource", {"min_resource": _first_report(marks), "max_resource": budget}),
     }
     if canonical in RACES and kwargs.get("per") is not None and kwargs["per"] not in parameters:
         raise StudyError(f"{what} is to race per {kwargs['per']!r}. {nearest(str(kwargs['per']), parameters)}")
@@ -81,9 +81,9 @@ def _built(
         raise StudyError(f"{what} refused {dict(given)!r}: {error}") from error
 
 
-def _first_report(marks: Sequence[int], divisor: int) -> int:
-    """Return the report nearest to a part of the budget, before its end; that part itself where there is none."""
-    part = _part(marks[-1] if marks else None, divisor)
+def _first_report(marks: Sequence[int]) -> int:
+    """Return the report nearest to a sixteenth of the budget, before its end; that part itself where there is none."""
+    part = _part(marks[-1] if marks else None, 16)
     return min(marks[:-1], key=lambda mark: abs(mark - part), default=part)
 
 

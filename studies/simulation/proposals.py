@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import optuna
 from optuna.trial import TrialState
 
+from studies.adapters.quiet_optuna import quiet_optuna
 from studies.adapters.samplers import make_sampler
 from studies.adapters.trial_sampler import TrialSampler
 from studies.simulation.simulated_trial import SimulatedTrial
@@ -64,14 +65,10 @@ class SampledProposals:
         self._open: dict[int, optuna.Trial] = {}
         self._groups, self._positions = groups_of(table)
         spec = StudySpec(name="table", agents="table", env="table", env_steps=table.marks[-1], seed=seed)  # type: ignore[arg-type]  # text becomes a tuple
-        verbosity = optuna.logging.get_verbosity()
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        try:
+        with quiet_optuna():
             self._study = optuna.create_study(
                 direction="maximize", sampler=TrialSampler(lambda own: make_sampler(sampler, {}, own, spec), seed)
             )
-        finally:
-            optuna.logging.set_verbosity(verbosity)
 
     def take(self, number: int, left: float) -> tuple[int, tuple[int, ...]] | None:
         free = [config for config, most in enumerate(self._most) if self._proposed[config] < most]

@@ -138,7 +138,12 @@ def exists(space: Space, params: Mapping[str, Json]) -> bool:
         space: Search space of the parameter.
         params: Parameters of the trial that it depends on. One that is missing does not exist either.
     """
-    return all(other in params and params[other] in values for other, values in space.when.items())
+    return holds(space.when, params)
+
+
+def holds(when: Mapping[str, Sequence[Json]], params: Mapping[str, Json]) -> bool:
+    """Return whether each parameter of a condition exists and has one of its values."""
+    return all(other in params and params[other] in values for other, values in when.items())
 
 
 def existing(row: Row, spaces: Spaces) -> dict[str, Json]:

@@ -14,7 +14,7 @@ from studies.spaces.space_notation import space_text
 from studies.spaces.spaces import Choice, Fixed, FloatRange, IntRange, distribution
 from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import IDENTITY_FIELDS, StudySpec
-from studies.words import plural
+from studies.words import free_name, plural
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -118,14 +118,6 @@ def continuation_error(
         f"{shlex.quote(free)}; in Python study_name={free!r}), or remove the old one first "
         f"({delete_command})."
     )
-
-
-def free_name(name: str, taken: Collection[str]) -> str:
-    """Return the name with the lowest free number appended."""
-    number = 2
-    while f"{name}-{number}" in taken:
-        number += 1
-    return f"{name}-{number}"
 
 
 def describe_changes(old: StudySpec, new: StudySpec, asked: StudySpec) -> list[str]:

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from studies.errors import StudyError, nearest
 from studies.words import exact_text
 
 Kind = Literal["return", "greedy-return", "loss", "auc", "steps-to", "success-rate", "custom"]
+_KINDS: tuple[Kind, ...] = get_args(Kind)
 
 SUCCESS = "is_success"
 """Number in the `info` of the last step of an episode that says whether it succeeded, as Gymnasium-Robotics and
@@ -34,8 +35,6 @@ GREEDY_EPISODES = 10
 
 MOST_GREEDY_EPISODES = 1_000
 """Largest number of episodes of a greedy evaluation."""
-
-_KINDS: tuple[Kind, ...] = ("return", "greedy-return", "loss", "auc", "steps-to", "success-rate", "custom")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from studies.errors import StudyError
+from studies.statistics.values import as_curve
 
 N_EPISODES = 20
 """Episodes whose mean return has to reach a threshold."""
@@ -88,8 +89,6 @@ def steps_to_threshold(
 
 def _ordered(env_steps: ArrayLike, values: ArrayLike) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return both in the order of the steps; of equal steps, the order stays."""
-    steps, numbers = np.asarray(env_steps, dtype=float), np.asarray(values, dtype=float)
-    if steps.shape != numbers.shape or steps.ndim != 1:
-        raise StudyError(f"env_steps has shape {steps.shape} and values {numbers.shape}: give two lists of one length.")
+    steps, numbers = as_curve(env_steps, values)
     order = np.argsort(steps, kind="stable")
     return steps[order], numbers[order]

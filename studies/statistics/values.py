@@ -37,6 +37,11 @@ def mean_of_seeds(values: ArrayLike, axis: int = -1) -> Any:
     return np.mean(np.asarray(values, np.float64), axis=axis)
 
 
+def sign_of(direction: str) -> float:
+    """Return the factor by which values are higher the better they are: 1 for `maximize`, -1 for `minimize`."""
+    return 1.0 if direction == "maximize" else -1.0
+
+
 def spread_of_seeds(values: Sequence[float]) -> float:
     """Return the sample standard deviation over seeds, divided by n - 1.
 
@@ -128,7 +133,7 @@ def last_part_return(env_steps: ArrayLike, returns: ArrayLike, budget: int, part
         raise StudyError(f"budget is {budget}: give at least 1 environment step.")
     if not 0 < part <= 1:
         raise StudyError(f"part is {part}: give a part above 0 and at most 1.")
-    steps, values = _pair(env_steps, returns)
+    steps, values = as_curve(env_steps, returns)
     # budget - part * budget, not (1 - part) * budget: the latter is 80.00000000000001 for 100 and 0.2 in some cases.
     chosen = values[steps > budget - part * budget]
     return float(chosen.mean()) if chosen.size else math.nan
@@ -148,12 +153,17 @@ def windowed_mean(env_steps: ArrayLike, values: ArrayLike, at: float, width: flo
     """
     if not width > 0:
         raise StudyError(f"width is {width}: give a window of more than 0 environment steps.")
-    steps, numbers = _pair(env_steps, values)
+    steps, numbers = as_curve(env_steps, values)
     chosen = numbers[(steps > at - width) & (steps <= at)]
     return float(chosen.mean()) if chosen.size else math.nan
 
 
-def _pair(env_steps: ArrayLike, values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def as_curve(env_steps: ArrayLike, values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Return environment steps and the values at them as arrays.
+
+    Raises:
+        StudyError: If the lengths differ.
+    """
     steps, numbers = np.asarray(env_steps, dtype=float), np.asarray(values, dtype=float)
     if steps.shape != numbers.shape or steps.ndim != 1:
         raise StudyError(f"env_steps has shape {steps.shape} and values {numbers.shape}: give two lists of one length.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import heapq
+import itertools
 from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +27,14 @@ each, and takes minutes for thousands.
 """
 
 
+_REFUSED = "trials of Finder's studies are changed by Finder only: their attributes name the code of later runs"
+
+
 class DelegatingStorage:
     """Optuna storage that delegates to another one, except for the deletion of studies.
+
+    It refuses to change a trial of a Finder study. Clients of the dashboard could otherwise set its configuration, and
+    with it the code that `finder train --from` imports.
 
     Args:
         storage: Storage.
@@ -38,6 +45,25 @@ class DelegatingStorage:
     def __init__(self, storage: BaseStorage, remove_study: Callable[[int], None] | None = None) -> None:
         self._storage = storage
         self.delete_study = remove_study or storage.delete_study
+
+    def set_trial_user_attr(self, trial_id: int, key: str, value: Any) -> None:
+        """Set an attribute of a trial of another program."""
+        self._refuse_own(trial_id)
+        self._storage.set_trial_user_attr(trial_id, key, value)
+
+    def set_trial_state_values(self, trial_id: int, state: TrialState, values: Sequence[float] | None = None) -> bool:
+        """End a trial of another program."""
+        self._refuse_own(trial_id)
+        return self._storage.set_trial_state_values(trial_id, state, values)
+
+    def _refuse_own(self, trial_id: int) -> None:
+        """Answer a request with 403 if it would change a trial of a Finder study."""
+        from bottle import HTTPError
+
+        own = (study._study_id for study in self._storage.get_all_studies() if SPEC_ATTR in study.user_attrs)
+        trials = itertools.chain.from_iterable(self._storage.get_all_trials(each, deepcopy=False) for each in own)
+        if any(trial._trial_id == trial_id for trial in trials):
+            raise HTTPError(403, _REFUSED)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._storage, name)

@@ -51,7 +51,16 @@ def options_of_server(url: str, retry_policy: RetryPolicy) -> dict[str, Any]:
         limit = math.ceil(call_limit())
         arguments = {"connect_timeout": min(CONNECT_SECONDS, limit), "read_timeout": limit, "write_timeout": limit}
     own = {name: value for name, value in arguments.items() if name not in parsed.query}
-    return {"pool_pre_ping": True, "connect_args": own, **module}
+    return {"pool_pre_ping": True, "connect_args": own, **module, **_isolation(parsed)}
+
+
+def _isolation(url: sa.URL) -> dict[str, str]:
+    """Return the isolation level of MySQL: READ COMMITTED, the default of PostgreSQL.
+
+    Under its own default, REPEATABLE READ, a write locks all rows that it reads and the gaps between them: a process
+    that renews its leases would wait for all others.
+    """
+    return {"isolation_level": "READ COMMITTED"} if url.get_backend_name() in ("mysql", "mariadb") else {}
 
 
 def session_timeouts(engine: sa.Engine) -> list[str]:

@@ -281,13 +281,13 @@ def _open_journal(address: StorageAddress) -> StudyStorage:
     beside = Path(f"{path}.episodes.db")
     place = StorageAddress("sqlite", url_of_path("sqlite", beside), beside, str(beside))
     if why_read_only(address):
-        read = JournalStorage(ReadJournal(str(path)))
+        read = JournalStorage(ReadJournal(path))
         if not beside.exists():
             return _storage_for_reading(address, read, None, [])
         engine = sa.create_engine("sqlite://", creator=connector(beside, busy_seconds(place)), poolclass=sa.QueuePool)
         return _storage_for_reading(address, read, engine, [engine.dispose])
     journal = WatchedFile(path)
-    optuna_storage = JournalStorage(WatchedJournal(str(path), journal))
+    optuna_storage = JournalStorage(WatchedJournal(path, journal))
     check_file(place, create=True)
     engine = sa.create_engine(place.url, connect_args={"timeout": busy_seconds(place)})
     _tune_sqlite(engine)

@@ -7,12 +7,15 @@ A file is identified by its device and inode.
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from optuna.storages.journal import JournalFileBackend
+from optuna.storages.journal._file import get_lock_file
 
 from studies.errors import StudyError
 
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 _BUSY_MILLISECONDS = 2_000
+
+_BLOCK = 1 << 12
+"""Bytes that are read at once in the search for the end of the last complete line."""
 
 
 class FileReplacedError(FileNotFoundError):
@@ -88,15 +94,18 @@ def check_connections(engine: sa.Engine, file: WatchedFile) -> None:
 
 
 class WatchedJournal(JournalFileBackend):
-    """Journal whose file is checked before each read and each write.
+    """Journal whose file is checked before each read and each write, and has complete lines only.
+
+    Optuna's leaves the beginning of a line after a full disk or a power cut. It would append to that line, and could
+    not read the file from then on.
 
     Args:
         path: The file.
         file: The file, watched.
     """
 
-    def __init__(self, path: str, file: WatchedFile) -> None:
-        super().__init__(path)
+    def __init__(self, path: Path, file: WatchedFile) -> None:
+        super().__init__(str(path.absolute()))  # the lock is a symbolic link to this path
         self._file = file
 
     def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:  # type: ignore[override]
@@ -105,7 +114,18 @@ class WatchedJournal(JournalFileBackend):
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
         self._file.check()
-        super().append_logs(logs)
+        lines = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in logs).encode()
+        # Unbuffered: a buffer would write its rest when the file is closed after an error.
+        with get_lock_file(self._lock), open(self._file_path, "r+b", buffering=0) as file:
+            size = _cut_incomplete_line(file)
+            try:
+                left = memoryview(lines)
+                while left:
+                    left = left[file.write(left) :]
+                os.fsync(file.fileno())
+            except BaseException:
+                file.truncate(size)
+                raise
 
 
 class ReadJournal(JournalFileBackend):
@@ -115,9 +135,27 @@ class ReadJournal(JournalFileBackend):
         path: The file.
     """
 
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path.absolute()))
+
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
         """Reject the write; see `JournalFileBackend`."""
         raise StudyError(f"the storage {self._file_path!r} can only be read: copy it to a place where you may write.")
+
+
+def _cut_incomplete_line(file: BinaryIO) -> int:
+    """Cut the file back to its last complete line, go to its end, and return its size."""
+    size = end = file.seek(0, os.SEEK_END)
+    while end:
+        begin = max(end - _BLOCK, 0)
+        file.seek(begin)
+        if found := file.read(end - begin).rfind(b"\n") + 1:
+            end = begin + found
+            break
+        end = begin
+    if end < size:
+        file.truncate(end)
+    return file.seek(end)
 
 
 def _copy_unlinked(opened: sqlite3.Connection, place: Path) -> None:

@@ -77,7 +77,7 @@ class OpenStudy:
         They are not copied: do not change them. Confirmations are `confirmation_trials`; trials of other programs are
         left out.
         """
-        return self.own_among(self._get_trials(*states))
+        return self.own_among(self.all_trials(*states))
 
     def own_among(self, trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
         """Return those of the given trials of the Optuna study that are trials of the search."""
@@ -91,14 +91,13 @@ class OpenStudy:
 
     def confirmation_trials(self) -> list[FrozenTrial]:
         """Return the trials that confirm others on further seeds, by number, not copied."""
-        return [trial for trial in self._get_trials() if is_confirmation(trial)]
+        return [trial for trial in self.all_trials() if is_confirmation(trial)]
 
-    def all_trials(self) -> list[FrozenTrial]:
-        """Return all trials of the study, by number, not copied."""
-        return self._get_trials()
+    def all_trials(self, *states: TrialState) -> list[FrozenTrial]:
+        """Return all trials of the study in these states (all if none is given), by number, not copied.
 
-    def _get_trials(self, *states: TrialState) -> list[FrozenTrial]:
-        """Return trials with a single value: with several objectives, that of the objective, or of the first one."""
+        Each has a single value: with several objectives, that of `objective`, or of the first one.
+        """
         trials = self.study.get_trials(deepcopy=False, states=states or None)
         names = [self.objective] if self.objective else self.spec.metrics
         return [by_objective(trial, names[0]) for trial in trials] if names else trials

@@ -13,7 +13,7 @@ from agents.errors import ConfigurationError
 from agents.renamed import renamed_arguments
 from finder import LRFinder, RangeTestResult
 from finder.finders.tuning import _with_deprecated_names
-from finder.range_test.metric import metric_of
+from finder.range_test.metric import curve_metric
 from finder.range_test.suggestion import Suggestion
 from finder.range_test.sweep import Sweep
 
@@ -109,7 +109,7 @@ def test_deprecated_public_names_give_warnings() -> None:
 
 
 def test_metric_accepts_return_and_reward() -> None:
-    assert metric_of("reward") == metric_of("return") == "return"
-    assert metric_of("loss") == "loss"
+    assert curve_metric("reward") == curve_metric("return") == "return"
+    assert curve_metric("loss") == "loss"
     with pytest.raises(ConfigurationError, match=r"metric must be 'return' \(or 'reward'\) or 'loss', got 'los'"):
-        metric_of("los")
+        curve_metric("los")

@@ -73,7 +73,8 @@ class BC(PolicyAgent, ExpertAgent):
         return DemonstrationBuffer(
             {name: values[:n] for name, values in columns.items()},
             held_out={name: values[n:] for name, values in columns.items()} if n < len(expert) else None,
-            n_steps=config.n_steps, gradient_steps=config.gradient_steps, batch_size=config.batch_size, rng=rng,
+            n_steps=config.n_steps, n_envs=n_envs, gradient_steps=config.gradient_steps,
+            batch_size=config.batch_size, rng=rng,
         )  # fmt: skip
 
     @row_by_row

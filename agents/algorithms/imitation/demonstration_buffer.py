@@ -17,6 +17,7 @@ class DemonstrationBuffer(Buffer):
         columns: The dataset, name -> [M, ...]; it is not copied.
         held_out: Rows [H, ...] of which as many are drawn, as columns with the prefix ``held_out_``. Defaults to None.
         n_steps: Steps of each environment between two updates, >= 1.
+        n_envs: Number of environments that are stepped together, >= 1. Defaults to 1.
         gradient_steps: Minibatches of an update, >= 1.
         batch_size: Rows of a minibatch, >= 1, drawn uniformly with replacement.
         rng: Generator for the rows.
@@ -34,13 +35,14 @@ class DemonstrationBuffer(Buffer):
         *,
         held_out: Mapping[str, Array] | None = None,
         n_steps: int,
+        n_envs: int = 1,
         gradient_steps: int,
         batch_size: int,
         rng: np.random.Generator,
     ) -> None:
         self.columns = dict(columns)
         self._held_out = {f"held_out_{name}": values for name, values in (held_out or {}).items()}
-        self._n_steps, self._shape = n_steps, (gradient_steps, batch_size)
+        self._n_steps, self._n_envs, self._shape = n_steps, n_envs, (gradient_steps, batch_size)
         self._rng = rng
         self._count = 0
 
@@ -54,6 +56,10 @@ class DemonstrationBuffer(Buffer):
     @property
     def steps_until_ready(self) -> int:
         return max(1, self._n_steps - self._count)
+
+    @property
+    def rows_per_step(self) -> float:
+        return self._shape[0] * self._shape[1] / (self._n_steps * self._n_envs)
 
     def sample(self) -> dict[str, Array]:
         self._count = 0

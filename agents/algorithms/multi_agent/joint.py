@@ -32,7 +32,8 @@ class JointConfig(NetworkConfig):
     def __post_init__(self) -> None:
         """Refuse settings that only a single agent can have."""
         super().__post_init__()
-        if self.convolutions is not None:
+        of_networks = [own.get("convolutions") for own in self.networks.values()]
+        if any(each is not None for each in (self.convolutions, *of_networks)):
             raise ConfigurationError("convolutions are for images, which several agents cannot have: leave them out.")
         if getattr(self, "replay", None) == "hindsight":
             raise ConfigurationError(

@@ -2,9 +2,11 @@
 
 All agents act on their own observations; critics see the state of the environment, or all observations. Followed from
 the paper: value normalisation, the global state with the agent's own observation, weights shared by all agents (an
-option), and death masks: an agent that has left counts in no loss, and its value is that of zeros. Left out: the
-clipping of the value loss and Huber's loss. With ``central_critic=False`` this is independent PPO (IPPO: de Witt et al.
-2020, 2011.09533).
+option), and death masks: an agent that has left sees zeros, and does not count in the loss of the policy. The team goes
+on without it, so that with the reward of the team its values still enter those of its last step, and are learned (the
+authors train them too: ``--use_value_active_masks`` of their SMAC scripts switches these masks off). With rewards of
+its own, it counts in no loss. Left out: the clipping of the value loss and Huber's loss. With
+``central_critic=False`` this is independent PPO (IPPO: de Witt et al. 2020, 2011.09533).
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from agents.algorithms.actor_critic import approximate_kl
 from agents.algorithms.multi_agent.joint import (
     JointAgent,
     JointConfig,
@@ -25,6 +26,7 @@ from agents.algorithms.multi_agent.joint import (
     mean_in_part,
     mean_over_agents,
 )
+from agents.algorithms.multi_agent.joint_normalizer import JointNormalizer
 from agents.algorithms.ppo import PPO, PPOConfig
 from agents.backend.tensorflow import keras, ops
 from agents.buffers.sequences import in_sequences
@@ -94,8 +96,7 @@ class MAPPO(JointAgent, PPO):
 
     def start(self) -> None:
         self.distribution = Categorical if self.space.discrete else DiagonalGaussian
-        self._seen = self.space.ends[1]  # observations and state are normalized, masks and rewards are not
-        self.normalizer = RunningNormalizer((self._seen,)) if self.config.normalize_observations else None
+        self.normalizer = JointNormalizer(self.space) if self.config.normalize_observations else None
         self.scaler = RewardScaler() if self.config.normalize_rewards else None
         self.value_normalizer = RunningNormalizer((), clip=np.inf) if self.config.normalize_values else None
 
@@ -120,10 +121,7 @@ class MAPPO(JointAgent, PPO):
         return rows[..., :size], memory
 
     def _normalized(self, vectors: Array) -> Array:
-        if self.normalizer is None:
-            return vectors
-        seen = self.normalizer(vectors[..., : self._seen])
-        return np.concatenate([seen, vectors[..., self._seen :]], axis=-1)
+        return vectors if self.normalizer is None else self.normalizer(vectors)
 
     def _parameters(self, view: JointView, memory: Array) -> tuple[Array, Array]:
         """Return the parameters of all agents' policies [N * A, ...] and the actor's memories [N, A, H]."""
@@ -157,7 +155,7 @@ class MAPPO(JointAgent, PPO):
         (seen, memory), (following, after) = (self._parted(data[n]) for n in ("observations", "next_observations"))
         acted_on = space.view(self._normalized(seen))  # [T, N, ...]
         if self.normalizer is not None:
-            self.normalizer.update(seen[..., : self._seen].reshape(-1, self._seen))
+            self.normalizer.update(_merged(seen))
         now, then = space.view(self._normalized(seen)), space.view(self._normalized(following))
         actions = space.split_actions(data["actions"])  # [T, N, A, D]
         lead = actions.shape[:3]
@@ -167,7 +165,7 @@ class MAPPO(JointAgent, PPO):
         values, next_values = (
             self._values(_flat(view), _merged(own))[0].reshape(lead) for view, own in ((now, memory), (then, after))
         )
-        rewards, terminated = self._rewards_and_ends(data, then)
+        rewards, terminated = self._rewards_and_ends(data, now, then)
         truncated = np.broadcast_to(data["truncated"][..., None], lead)
         by_agent = [np.moveaxis(each, 2, 1) for each in (rewards, values, next_values, terminated, truncated)]
         gamma, gae_lambda = self.hyperparameters.gamma, self.hyperparameters.gae_lambda
@@ -184,16 +182,19 @@ class MAPPO(JointAgent, PPO):
             "alive": now.alive,
             "log_probs": log_probs.astype(np.float32),
             "advantages": advantages,
-            "returns": self._scaled(returns, now.alive),
+            "returns": self._scaled(returns, self._valued(now.alive)),
         }
         if not self.memory_size:
             return columns
         length = self.config.steps_of_sequences(lead[0])
         return in_sequences(columns, memory, data["terminated"] | data["truncated"], length)
 
-    def _rewards_and_ends(self, data: dict[str, Array], then: JointView) -> tuple[Array, Array]:
+    def _valued(self, alive: Array) -> Array:
+        """Return which values [..., A] are learned: all with the reward of the team, else those of agents alive."""
+        return np.ones(alive.shape, bool) if self.config.team_reward else alive > 0.0
+
+    def _rewards_and_ends(self, data: dict[str, Array], now: JointView, then: JointView) -> tuple[Array, Array]:
         """Return the reward of each agent, and whether it has left for good, [T, N, A] each."""
-        ended = data["terminated"] | data["truncated"]
         if self.config.team_reward:
             rewards = np.repeat(data["rewards"][..., None], self.space.n_agents, axis=2)
             terminated = np.repeat(data["terminated"][..., None], self.space.n_agents, axis=2)
@@ -201,9 +202,10 @@ class MAPPO(JointAgent, PPO):
             rewards = then.rewards
             terminated = data["terminated"][..., None] | (then.alive == 0.0)
         if self.scaler is not None:
-            n_steps, n_envs, n_agents = rewards.shape
-            flat, all_ended = rewards.reshape(n_steps, n_envs * n_agents), np.repeat(ended, n_agents, axis=1)
-            rewards = self.scaler(flat, all_ended, self.hyperparameters.gamma).reshape(rewards.shape)
+            ended, counted = terminated | data["truncated"][..., None], self._valued(now.alive)
+            flat = [each.reshape(len(rewards), -1) for each in (rewards, ended, counted)]  # [T, N * A]
+            scaled = self.scaler(flat[0], flat[1], self.hyperparameters.gamma, flat[2])
+            rewards = scaled.reshape(rewards.shape)
         return rewards, terminated
 
     def _central(self, view: JointView) -> Array:
@@ -225,12 +227,12 @@ class MAPPO(JointAgent, PPO):
             values = (values * np.sqrt(known.variance + 1e-8) + known.mean).astype(np.float32)
         return values, after
 
-    def _scaled(self, returns: Array, alive: Array) -> Array:
+    def _scaled(self, returns: Array, valued: Array) -> Array:
         """Return the targets of the critic, after an update of their statistics."""
         known = self.value_normalizer
         if known is None:
             return returns
-        known.update(returns[alive > 0.0])
+        known.update(returns[valued])
         return known(returns)
 
     def preprocess_minibatch(self, batch: dict[str, Any]) -> dict[str, Any]:
@@ -267,12 +269,13 @@ class MAPPO(JointAgent, PPO):
         clipped = ops.clip(ratio, 1.0 - clip, 1.0 + clip)
         gains = ops.minimum(ratio * batch["advantages"], clipped * batch["advantages"])
         policy_loss = -mean(gains)
-        value_loss = mean(ops.square(values - batch["returns"]))
+        errors = ops.square(values - batch["returns"])
+        value_loss = ops.mean(errors) if self.config.team_reward else mean(errors)
         entropy = mean(by_agent(self.distribution.entropy(parameters)))
         return {
             **self.losses(policy_loss, value_loss, entropy),
             "value_mean": mean(values),
-            "approx_kl": approximate_kl(log_ratio),
+            "approx_kl": mean(ratio - 1.0 - log_ratio),
             "clip_fraction": mean(ops.cast(ops.abs(ratio - 1.0) > clip, "float32")),
         }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,11 @@ _OPPOSED = -0.3
 """Correlation of two agents' rewards below which they are competitors."""
 
 _ENOUGH, _CHECKED = 64, 4096
-"""Rows from which correlations are judged, and rows after which they are not judged any more."""
+"""Rows of two agents from which their correlation is judged, and rows after which none is judged any more."""
+
+
+_REWARDS = "rewards_seen"
+"""Name of the rewards that are judged, in the state of an agent: a resumed run judges the rest, not all again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +82,7 @@ class VDN(JointAgent, DQN):
 
     def start(self) -> None:
         super().start()
-        self._n_checked, self._unchecked = 0, np.zeros((0, self.space.n_agents), np.float32)
+        self._rewards_seen = np.zeros((0, self.space.n_agents, 2), np.float32)  # and 1 where an agent was alive
 
     @cached_property
     def memory_size(self) -> int:
@@ -101,29 +106,40 @@ class VDN(JointAgent, DQN):
         """Check that agents do not compete; split memories from the observations of sequences."""
         if self.memory_size:
             data = split_memory(data, self.memory_size)
-        if self._n_checked < _CHECKED:
-            self._check_common(self.space.view(data["next_observations"]).rewards.reshape(-1, self.space.n_agents))
+        if len(self._rewards_seen) < _CHECKED:
+            rewards = self.space.view(data["next_observations"]).rewards
+            alive = self.space.view(data["observations"]).alive  # opponents are no part of the team, and not alive
+            seen = np.stack([rewards, alive], axis=-1).reshape(-1, self.space.n_agents, 2)
+            self._rewards_seen = np.concatenate([self._rewards_seen, seen])
+            self._check_common(self._rewards_seen)
         return data
 
-    def _check_common(self, rewards: Array) -> None:
-        """Raise `ConfigurationError` where the rewards [M, A] of two agents oppose each other."""
-        self._unchecked = np.concatenate([self._unchecked, rewards])
-        if len(self._unchecked) < _ENOUGH:
-            return
-        self._n_checked += len(self._unchecked)
-        varying = np.flatnonzero(self._unchecked.std(axis=0) > 0.0)
-        known, self._unchecked = self._unchecked[:, varying], self._unchecked[:0]
-        if len(varying) < 2:
-            return
-        correlations = np.atleast_2d(np.corrcoef(known, rowvar=False))
-        i, j = np.unravel_index(np.argmin(correlations), correlations.shape)
-        if correlations[i, j] < _OPPOSED:
-            one, other = (self.space.agents[int(varying[k])] for k in (i, j))
-            raise ConfigurationError(
-                f"{type(self).__name__} learns one value for the whole team, and the rewards of {one!r} and {other!r} "
-                f"in {self.interface.label!r} oppose each other (correlation {correlations[i, j]:.2f}): they compete. "
-                f"Take maddpg, or mappo with team_reward=false."
-            )
+    def _check_common(self, seen: Array) -> None:
+        """Raise `ConfigurationError` where the rewards of two agents oppose each other.
+
+        Args:
+            seen: [M, A, 2] rewards, and 1 where an agent was alive.
+        """
+        for i, j in combinations(range(self.space.n_agents), 2):
+            both = seen[(seen[:, i, 1] > 0.0) & (seen[:, j, 1] > 0.0)][:, [i, j], 0]
+            if len(both) < _ENOUGH or not np.ptp(both, axis=0).all():
+                continue
+            correlation = np.corrcoef(both, rowvar=False)[0, 1]
+            if correlation < _OPPOSED:
+                raise ConfigurationError(
+                    f"{type(self).__name__} learns one value for the whole team, and the rewards of "
+                    f"{self.space.agents[i]!r} and {self.space.agents[j]!r} in {self.interface.label!r} oppose each "
+                    f"other (correlation {correlation:.2f}): they compete. Take maddpg, or mappo with "
+                    f"team_reward=false."
+                )
+
+    def extra_state(self) -> dict[str, Any]:
+        return {**super().extra_state(), _REWARDS: self._rewards_seen}
+
+    def set_extra_state(self, state: Mapping[str, Any]) -> None:
+        super().set_extra_state(state)
+        if _REWARDS in state:  # those of earlier versions have none
+            self._rewards_seen = np.array(state[_REWARDS])
 
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         if self.memory_size:

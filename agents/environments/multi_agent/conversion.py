@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import gymnasium as gym
+import numpy as np
 from gymnasium import spaces
 
 from agents.errors import ConfigurationError
@@ -88,7 +89,11 @@ def _without_checks(parallel: Any) -> ParallelEnvironment:
 
 
 class _TupleAgents:
-    """Parallel interface of a Gymnasium environment whose observations, actions and rewards are tuples over agents."""
+    """Parallel interface of a Gymnasium environment whose observations and actions are tuples over agents.
+
+    Rewards are a sequence over agents, or one number for the team, of which each agent gets an equal share: the sum of
+    their rewards is the reward of the team. An episode ends for all agents at once.
+    """
 
     def __init__(self, environment: gym.Env[Any, Any]) -> None:
         self._environment = environment
@@ -115,15 +120,19 @@ class _TupleAgents:
 
     def step(self, actions: Values) -> tuple[Values, Values, Values, Values, Values]:
         together = tuple(actions[agent] for agent in self.possible_agents)
-        observations, rewards, terminated, truncated, info = self._environment.step(together)
-        agents = self.agents
-        if terminated or truncated:
+        answer: Any = self._environment.step(together)
+        observations, rewards, terminated, truncated, info = answer
+        agents, n_agents = self.agents, len(self.possible_agents)
+        ended, cut = _flag("terminated", terminated), _flag("truncated", truncated)
+        if ended or cut:
             self.agents = ()
+        if np.ndim(rewards) == 0 and not isinstance(rewards, Mapping):
+            rewards = [float(rewards) / n_agents] * n_agents
         return (
             self._by_agent(observations),
             self._by_agent(rewards),
-            dict.fromkeys(agents, bool(terminated)),
-            dict.fromkeys(agents, bool(truncated)),
+            dict.fromkeys(agents, ended),
+            dict.fromkeys(agents, cut),
             dict.fromkeys(agents, info),
         )
 
@@ -139,3 +148,14 @@ class _TupleAgents:
 
     def close(self) -> None:
         self._environment.close()
+
+
+def _flag(what: str, value: Any) -> bool:
+    """Return a flag of the episode; a sequence over agents would be true whatever is in it."""
+    if np.ndim(value) or isinstance(value, Mapping):
+        raise ConfigurationError(
+            f"A Gymnasium environment with tuples of actions must return {what} as one bool for all agents, it "
+            f"returned {value!r}: return all(...) of them, or make it a ParallelEnv of PettingZoo, whose agents leave "
+            f"one by one."
+        )
+    return bool(value)

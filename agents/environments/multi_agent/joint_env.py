@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import cloudpickle
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
@@ -279,7 +280,7 @@ class JointEnv(gym.Env[Array, Array]):
         self.parallel.close()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> JointEnv:
-        copied: JointEnv = pickle.loads(pickle.dumps(self))
+        copied: JointEnv = pickle.loads(cloudpickle.dumps(self))  # `reward_done_func_ma` may be a lambda
         return copied
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 
 from agents.environments.multi_agent.joint_env import JointEnv
 from agents.errors import ConfigurationError, unknown_name
@@ -34,9 +35,9 @@ class Opponent(Protocol):
 class Opponents(gym.Wrapper[Array, Array, Array, Array]):
     """Wrapper that gives all sides but one to an opponent, in each episode another side and another opponent.
 
-    The learner sees the agents of the other sides as agents that have left (they count in no loss), and its actions for
-    them are replaced. The reward is that of the learner's side. Opponents are drawn uniformly from those that
-    `set_opponents` sets (`agents.SelfPlay` does); before, they act at random, as in evaluations.
+    The learner sees the agents of the other sides as agents that have left (their actions count in no loss), and its
+    actions for them are replaced. The reward is that of the learner's side. Opponents are drawn uniformly from those
+    that `set_opponents` sets (`agents.SelfPlay` does); before, they act at random, as in evaluations.
 
     Args:
         environment: An environment with several agents.
@@ -109,9 +110,7 @@ class Opponents(gym.Wrapper[Array, Array, Array, Array]):
     def _random(self) -> Array:
         rng = self.np_random
         if not self._space.discrete:
-            space: Any = self.env.action_space
-            drawn: Array = rng.uniform(space.low, space.high).astype(np.float32)
-            return drawn
+            return drawn_within(cast("spaces.Box", self.env.action_space), rng)
         allowed = self._space.view(self._seen).allowed
         numbers: Array = np.argmax(rng.random(allowed.shape) * (allowed > 0.0), axis=1)
         return numbers
@@ -124,3 +123,18 @@ class Opponents(gym.Wrapper[Array, Array, Array, Array]):
         alive[:] = 0.0
         alive[self._own] = kept
         return own
+
+
+def drawn_within(space: spaces.Box, rng: np.random.Generator) -> Array:
+    """Draw an action [D]: uniform between two bounds, exponential from a single one, and standard normal without.
+
+    The distributions are those of `gymnasium.spaces.Box.sample`.
+    """
+    below, above = space.bounded_below, space.bounded_above
+    both = below & above
+    drawn = rng.uniform(np.where(both, space.low, 0.0), np.where(both, space.high, 1.0))
+    if not both.all():
+        tail = rng.standard_exponential(space.shape)
+        kinds = [drawn, space.low + tail, space.high - tail]
+        drawn = np.select([both, below, above], kinds, rng.standard_normal(space.shape))
+    return drawn.astype(np.float32)

@@ -36,7 +36,7 @@ from finder.cli.options.server_options import (
     token_commands,
 )
 from finder.cli.options.trust_options import AllowModule
-from finder.cli.session import run_search
+from finder.cli.session import run_search_command
 from finder.progress.console import errors, print_commands, print_json, results, storage_for_file
 from studies.defaults import DEFAULT_STORAGE
 from studies.storage.commands import storage_flag
@@ -113,7 +113,7 @@ def worker(
             allow_modules=allowed,
         )  # fmt: skip
 
-    return run_search(search, Output(context.obj, json, quiet))
+    return run_search_command(search, Output(context.obj, json, quiet))
 
 
 def serve(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from rich.spinner import Spinner
 from rich.text import Text
 
-from finder.progress.console import display, errors, print_commands, print_note, results
+from finder.progress.console import can_redraw, display, errors, print_commands, print_note, results
 from finder.progress.guarded_live import GuardedLive
 from studies.words import counted, interval_text, number_text
 
@@ -92,18 +92,15 @@ class PlayingProgress:
 
     Args:
         n_episodes: Total number of episodes.
-        quiet: Whether to show nothing.
     """
 
-    def __init__(self, n_episodes: int, quiet: bool = False) -> None:
+    def __init__(self, n_episodes: int) -> None:
         self.played: list[PlayedEpisode] = []
         self.n_episodes = n_episodes
         self._console = errors()
         self._printed_at = time.monotonic()
-        self._quiet = quiet
-        live = not quiet and self._console.is_terminal and not self._console.is_dumb_terminal
         self._spinner = Spinner("dots")
-        self._live = GuardedLive(self._draw, display(), lambda error: None) if live else None
+        self._live = GuardedLive(self._draw, display(), lambda error: None) if can_redraw(self._console) else None
 
     def __enter__(self) -> Self:
         if self._live is not None:
@@ -117,7 +114,7 @@ class PlayingProgress:
     def __call__(self, episode: PlayedEpisode) -> None:
         """Add an episode."""
         self.played.append(episode)
-        silent = self._quiet or (self._live is not None and not self._live.failed)
+        silent = self._live is not None and not self._live.failed
         if not silent and time.monotonic() - self._printed_at >= _LINE_SECONDS:
             self._printed_at = time.monotonic()
             self._console.print(Text(f"  {self._text()}"))

@@ -22,7 +22,7 @@ from finder.cli.options.parameters import (
     drop_none,
 )
 from finder.cli.options.start_options import WarmStart, WarmStartStorage, WarmStartTrials
-from finder.cli.session import run_search
+from finder.cli.session import run_search_command
 from finder.progress.console import storage_for_file
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def run(
         )
         return run_file(file, observer, **started, **changes)
 
-    return run_search(
+    return run_search_command(
         search,
         Output(context.obj, json, quiet, dry_run),
         file=str(file),

@@ -21,7 +21,7 @@ from finder.cli.options.parameters import (
 from finder.cli.options.range_test_options import refuse_in_range_test
 from finder.cli.options.scheduler_options import PerturbSteps
 from finder.cli.options.start_options import First, WarmStart, WarmStartStorage, WarmStartTrials
-from finder.cli.session import probably_forks, run_range_test, run_search
+from finder.cli.session import probably_forks, run_range_test, run_search_command
 from finder.progress.console import print_error
 from studies.errors import StudyError
 
@@ -111,7 +111,7 @@ def lr(
         finder = LRFinder(options.agent(agent))
         return finder.grid(**candidates, **options.finder_arguments(observer))
 
-    return run_search(search, options.output, prepares=probably_forks(options))
+    return run_search_command(search, options.output, prepares=probably_forks(options))
 
 
 def _refuse_extension(options: SearchOptions, *, extend: bool) -> None:
@@ -203,10 +203,10 @@ def opt(
         from finder.finders.optimizer import DEFAULT_OPTIMIZERS, OptFinder
 
         values.refuse_repeated_optimizers(optimizer or ())
-        finder = OptFinder(options.agent(agent), optimizer or DEFAULT_OPTIMIZERS, vary=values.numbers(vary, "--vary"))
+        finder = OptFinder(options.agent(agent), optimizer or DEFAULT_OPTIMIZERS, vary=values.numbers(vary))
         return finder.find(**candidates, **options.finder_arguments(observer))
 
-    return run_search(search, options.output, prepares=probably_forks(options))
+    return run_search_command(search, options.output, prepares=probably_forks(options))
 
 
 @with_search_options
@@ -239,7 +239,7 @@ def agents(
         finder = ParallelFinder([options.agent(name) for name in names], optimizer)
         return finder.find(**{**options.finder_arguments(observer), "executor": "process"})
 
-    return run_search(search, options.output, prepares=probably_forks(options))
+    return run_search_command(search, options.output, prepares=probably_forks(options))
 
 
 @with_search_options
@@ -287,7 +287,7 @@ def tune(
     check_early(options, agent)
     params = values.spaces(param)
     arguments = values.json_object(sampler_kwargs, "--sampler-kwargs")
-    sets = parameter_sets(first, "--first")
+    sets = parameter_sets(first)
 
     def search(observer: Observer) -> SearchResult:
         from finder.finders.tuning import tune as search_space
@@ -303,4 +303,4 @@ def tune(
             **options.finder_arguments(observer),
         )
 
-    return run_search(search, options.output, prepares=probably_forks(options))
+    return run_search_command(search, options.output, prepares=probably_forks(options))

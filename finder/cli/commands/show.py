@@ -220,9 +220,7 @@ def _reason(trial: FrozenTrial) -> str:
 
 
 def _spread(trial: FrozenTrial) -> float:
-    from statistics import stdev
-
     from studies.spec.attributes import seed_values
+    from studies.statistics.values import spread_of_seeds
 
-    values = list(seed_values(trial).values())
-    return stdev(values) if len(values) > 1 else float("nan")
+    return spread_of_seeds(list(seed_values(trial).values()))

@@ -241,7 +241,7 @@ def python_lines(pick: Recommendation, study: OpenStudy) -> str:
         if dotted:
             arguments.append(f"**{dotted!r}")
         lines.append(f"agent = agents.make({', '.join(arguments)})")
-        if followed := schedule_lines(pick.schedule, study.spec.env_steps, LONG_RUN):
+        if followed := schedule_lines(pick.schedule, study.spec.env_steps):
             lines += [*followed.splitlines(), f"agents.Trainer(agent, callbacks=[schedule]).train({until})"]
         else:
             lines.append(f"agents.Trainer(agent).train({until})")

@@ -15,13 +15,12 @@ _EXAMPLE = "learning_rate=3e-4,gamma=0.99"
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
-def parameter_sets(given: Sequence[str] | None, flag: str) -> list[dict[str, Any] | str] | None:
-    """Return the parameter sets of a flag that may be repeated, in order.
+def parameter_sets(given: Sequence[str] | None) -> list[dict[str, Any] | str] | None:
+    """Return the parameter sets of `--first`, which may be repeated, in order.
 
     Args:
         given: Each a set, such as ``learning_rate=3e-4,gamma=0.99``, or the path of a ``.toml`` or ``.json`` file with
             one or several sets; or ``zoo``, which stays as it is; or ``none`` alone, for no sets. None for no flag.
-        flag: Name of the flag, for errors.
 
     Raises:
         ConfigurationError: A set or a file cannot be read, or a set has a name twice.
@@ -35,26 +34,26 @@ def parameter_sets(given: Sequence[str] | None, flag: str) -> list[dict[str, Any
     for text, word in zip(given, words, strict=True):
         path = Path(text)
         if word == "none":
-            raise ConfigurationError(f"{flag} none cannot be combined with other sets: leave one of them out.")
+            raise ConfigurationError("--first none cannot be combined with other sets: leave one of them out.")
         if word == "zoo":
             found.append(word)
             continue
-        found += _in_file(path, flag) if path.suffix in (".toml", ".json") else [_parameter_set(text, flag)]
+        found += _in_file(path) if path.suffix in (".toml", ".json") else [_parameter_set(text)]
     return found
 
 
-def _parameter_set(text: str, flag: str) -> dict[str, Any]:
+def _parameter_set(text: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for pair in _at_outer_commas(text):
         name, equals, value = (part.strip() for part in pair.partition("="))
         if not (name and equals and value):
             raise ConfigurationError(
-                f"{flag} is {text!r}: write name=value with a comma between them, such as {_EXAMPLE}, the path of a "
+                f"--first is {text!r}: write name=value with a comma between them, such as {_EXAMPLE}, the path of a "
                 ".toml or .json file, zoo, or none."
             )
         if name in found:
-            raise ConfigurationError(f"{flag} is {text!r}, which gives {name!r} twice: give it once.")
-        found[name] = json_or_text(value, flag)
+            raise ConfigurationError(f"--first is {text!r}, which gives {name!r} twice: give it once.")
+        found[name] = json_or_text(value, "--first")
     return found
 
 
@@ -78,23 +77,23 @@ def _at_outer_commas(text: str) -> Iterator[str]:
     yield part
 
 
-def _in_file(path: Path, flag: str) -> list[dict[str, Any]]:
+def _in_file(path: Path) -> list[dict[str, Any]]:
     """Return the sets in a file: a table, a list of tables, or those under the key `first`, as in a study's file."""
     try:
         text = path.read_text(encoding="utf-8")
         content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except FileNotFoundError:
-        raise ConfigurationError(f"{flag} is {str(path)!r}: there is no such file.") from None
+        raise ConfigurationError(f"--first is {str(path)!r}: there is no such file.") from None
     except RecursionError:
-        raise ConfigurationError(f"{flag}: {path} is nested too deeply: write tables of values.") from None
+        raise ConfigurationError(f"--first: {path} is nested too deeply: write tables of values.") from None
     except (OSError, ValueError) as error:  # ValueErrors: wrong encodings, JSON and TOML
-        raise ConfigurationError(f"{flag}: {path} cannot be read: {error}.") from None
+        raise ConfigurationError(f"--first: {path} cannot be read: {error}.") from None
     if isinstance(content, Mapping) and "first" in content:
         content = content["first"]
     sets = content if isinstance(content, list) else [content]
     if not sets or not all(isinstance(each, Mapping) and each for each in sets):
         raise ConfigurationError(
-            f"{flag}: {path} has no parameter sets: write one as a table of names and values, or several, in TOML each "
-            "under [[first]], in JSON as a list."
+            f"--first: {path} has no parameter sets: write one as a table of names and values, or several, in TOML "
+            "each under [[first]], in JSON as a list."
         )
     return [dict(each) for each in sets]

@@ -130,8 +130,8 @@ def spaces(pairs: Iterable[str] | None) -> dict[str, Any]:
     return found
 
 
-def numbers(pairs: Iterable[str] | None, flag: str) -> dict[str, tuple[float, ...]]:
-    """Parse ``name=1,2,3``.
+def numbers(pairs: Iterable[str] | None) -> dict[str, tuple[float, ...]]:
+    """Parse `--vary`: ``name=1,2,3``.
 
     Raises:
         ConfigurationError: An item is not a name with numbers, or a name is repeated.
@@ -144,8 +144,8 @@ def numbers(pairs: Iterable[str] | None, flag: str) -> dict[str, tuple[float, ..
         except ValueError:
             given = ()
         if not (name.strip() and given and all(math.isfinite(number) for number in given)):
-            raise ConfigurationError(f"{flag} is {pair!r}: write name=0,0.9, a name and its values.")
-        _add(found, name.strip(), given, flag)
+            raise ConfigurationError(f"--vary is {pair!r}: write name=0,0.9, a name and its values.")
+        _add(found, name.strip(), given, "--vary")
     return found
 
 

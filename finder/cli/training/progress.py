@@ -16,7 +16,7 @@ from rich.text import Text
 from agents.callbacks.callback import Callback
 from agents.training.progress_line import rates_text
 from agents.training.records import Evaluation
-from finder.progress.console import display, errors
+from finder.progress.console import can_redraw, display, errors
 from finder.progress.guarded_live import GuardedLive
 from finder.progress.search_progress import failure_note, seconds_text
 from finder.progress.text_layout import DOT, HangingIndent, join_parts
@@ -226,5 +226,4 @@ def training_progress(settings: RunSettings, quiet: bool) -> PlainTraining | Non
     if quiet:
         return None
     console = errors()
-    live = console.is_terminal and not console.is_dumb_terminal
-    return LiveTraining(settings) if live else PlainTraining(settings)
+    return LiveTraining(settings) if can_redraw(console) else PlainTraining(settings)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from agents.backend.silence import import_tensorflow
 from agents.errors import ConfigurationError
-from finder.cli.session import INTERRUPTED
+from finder.cli.session import INTERRUPTED_CODE
 from finder.cli.stdout_guard import redirect_stdout_to_stderr
 from finder.cli.training.messages import budget_text, conclude, print_begin, print_resumed, print_stopped
 from finder.progress.console import errors, print_error
@@ -145,7 +145,7 @@ def run(
         except KeyboardInterrupt:
             if not output.quiet:
                 print_stopped(folder, training.result(REASON)._replace(env_steps=_newest(folder)[1].env_steps))
-            return INTERRUPTED if signals.received is None else 128 + signals.received
+            return INTERRUPTED_CODE if signals.received is None else 128 + signals.received
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever an agent, an environment or a callback raises

@@ -103,10 +103,10 @@ class Endless(gym.Env):
     """Environment of one state with reward 1 per step, in episodes of two steps that are truncated or terminated."""
 
     observation_space = spaces.Box(0.0, 1.0, (1,), np.float32)
-    action_space = spaces.Discrete(2)
 
-    def __init__(self, truncates):
+    def __init__(self, truncates, continuous=False):
         self.truncates = truncates
+        self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32) if continuous else spaces.Discrete(2)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -241,3 +241,22 @@ def test_learned_value_bootstraps_at_truncation_and_ends_at_termination(
     # where the target looks further ahead: V = (2 + 0.8 (bV + (1 - b) 1)) / 2.
     terminating = (2 + 0.8 * (1 - bootstrapped)) / (2 - 0.8 * bootstrapped)
     assert value == pytest.approx(5.0 if truncates else terminating, rel=0.07)
+
+
+@pytest.mark.parametrize("truncates", [True, False])
+@pytest.mark.parametrize(("algorithm", "params"), [("ddpg", {}), ("td3", {}), ("sac", {"ent_coef": 1e-6})])
+@pytest.mark.slow
+def test_learned_value_of_continuous_actions_bootstraps_at_truncation_and_ends_at_termination(
+    algorithm, params, truncates
+):
+    """The value is V = 1 + 0.8 V = 5, or V = (1 + 0.8 V + 1) / 2 = 1.667 where every second step ends the episode."""
+    spec = EnvironmentSpec(Endless, {"truncates": truncates, "continuous": True})
+    settings = {**CONTINUOUS, "gamma": 0.8, "tau": 0.05, "learning_starts": 100, "replay": "uniform", **params}
+    agent = AgentSpec.of(algorithm, spec, settings).build()
+    with Trainer(agent) as trainer:
+        trainer.train(env_steps=5_000)
+    observations = np.ones((1, 1), np.float32)
+    values = [
+        float(agent.value(critic, observations, agent.chosen(observations, False))[0]) for critic in agent.critics
+    ]
+    assert values == pytest.approx([5.0 if truncates else 2 / (2 - 0.8)] * len(values), rel=0.07)

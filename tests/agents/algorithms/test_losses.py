@@ -6,6 +6,7 @@ import pytest
 from gymnasium import spaces
 
 from agents import LambdaCallback, Trainer, make
+from agents.algorithms.a2c import A2C, A2CConfig
 from agents.algorithms.dqn import DQN, DQNConfig
 from agents.algorithms.ppo import PPO, PPOConfig
 from agents.buffers import Batches, RolloutBuffer, Transition, UniformReplay
@@ -460,6 +461,39 @@ def test_actor_critics_report_mean_value_and_policy_divergence(kind: str, diverg
     moved = np.concatenate([update.metrics[divergence] for update in updates])
     assert (moved >= -1e-6).all()
     assert moved.max() > 0.0
+
+
+def a2c(**params):
+    """Return an agent with equal action probabilities and the value 1 everywhere."""
+    config = {**PLAIN, "vf_coef": 0.5, "ent_coef": 0.1, "normalize_advantages": False, **params}
+    agent = A2C(PLANE, TWO, A2CConfig.from_dict(config))
+    agent.networks["actor"].set_weights([np.zeros((2, 2)), np.zeros(2)])
+    agent.networks["critic"].set_weights([np.zeros((2, 1)), np.ones(1)])
+    return agent
+
+
+A2C_ROWS = {
+    **PPO_ROWS,
+    "log_probs": np.full(4, np.log(0.5), np.float32),
+    "advantages": np.array([1, -1, 3, 1], np.float32),
+}
+
+
+def test_a2c_loss():
+    loss = loss_of(a2c(), A2C_ROWS)
+    assert loss["policy_loss"] == pytest.approx(np.log(2))  # log 2 times the mean advantage
+    assert loss["value_loss"] == pytest.approx((0 + 1 + 4 + 9) / 4)
+    assert loss["entropy"] == pytest.approx(np.log(2))
+    assert loss["default"] == pytest.approx(0.9 * np.log(2) + 0.5 * 3.5)
+
+
+def test_a2c_gradient_step():
+    # The policy's gradient is -(1 + 1 + 3 - 1) / 2 / 4 for the first action, that of the entropy 0 at its maximum; the
+    # critic's is the mean of 1 - return, -1.5.
+    agent = a2c(optimizer="sgd", learning_rate=0.1)
+    agent.update(Batches(A2C_ROWS, np.arange(4, dtype=np.int32)[None]))
+    np.testing.assert_allclose(agent.networks["actor"].get_weights()[1], [0.05, -0.05], rtol=1e-5)
+    np.testing.assert_allclose(agent.networks["critic"].get_weights()[1], [1.15], rtol=1e-5)
 
 
 def test_a2c_reports_divergence_of_its_step():

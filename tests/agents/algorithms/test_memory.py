@@ -118,6 +118,17 @@ def test_replay_draws_consecutive_steps_and_marks_beginnings():
     assert batches.indices.shape == (1, 2)  # two sequences of three steps are a minibatch of six
 
 
+def test_minibatches_have_as_many_learned_steps_as_batch_size():
+    params = params_of("dqn", batch_size=64, sequence_length=8, burn_in=8, buffer_size=1000)
+    replay = agents.make("dqn", EnvironmentSpec(Recall), **params).make_buffer(2, np.random.default_rng(0))
+    assert isinstance(replay, SequenceReplay)
+    assert (replay.batch_size, replay.length) == (8, 16)  # 8 sequences of 8 steps and as many before them
+    with_rest = SequenceReplay(
+        length=5, burn_in=2, batch_size=7, buffer_size=50, n_envs=1, rng=np.random.default_rng(0)
+    )
+    assert with_rest.batch_size == 3
+
+
 def test_loss_of_sequences_equals_steps_by_hand():
     rng = np.random.default_rng(0)
     params = params_of("dqn", double=True, gamma=0.9, burn_in=1, sequence_length=3)
@@ -128,9 +139,10 @@ def test_loss_of_sequences_equals_steps_by_hand():
     rewards, terminated = rng.standard_normal((2, 4)).astype(np.float32), rng.random((2, 4)) < 0.3
     begins, actions = rng.random((2, 4)) < 0.4, rng.integers(0, 2, (2, 4)).astype(np.int32)
     begins[:, 0] = False
+    rewards[0, 3] = 3.0  # an error beyond 1, where Huber's loss is linear
     data = {"observations": seen, "next_observations": following, "rewards": rewards, "terminated": terminated}
     batch = agent.preprocess_batch({**data, "begins": begins, "actions": actions})
-    errors = []
+    values, errors = [], []
     for row in range(2):
         memories = dict.fromkeys(("q", "target"), seen[row, :1, 2:])
         for t in range(4):
@@ -144,9 +156,14 @@ def test_loss_of_sequences_equals_steps_by_hand():
             if t < 1:
                 continue  # the burn-in
             goal = rewards[row, t] + 0.9 * (1.0 - terminated[row, t]) * after["target"][np.argmax(after["q"])]
-            errors.append(outputs["q"][actions[row, t]] - goal)
-    losses = agent.loss(batch)
-    np.testing.assert_allclose(losses["td_error"], np.mean(np.abs(errors)), rtol=1e-4)
+            values.append(outputs["q"][actions[row, t]])
+            errors.append(values[-1] - goal)
+    losses, sizes = agent.loss(batch), np.abs(errors)
+    assert sizes.min() < 1.0 < sizes.max()
+    huber = np.where(sizes < 1.0, 0.5 * sizes**2, sizes - 0.5)
+    np.testing.assert_allclose(losses["default"], np.mean(huber), rtol=1e-4)
+    np.testing.assert_allclose(losses["td_error"], np.mean(sizes), rtol=1e-4)
+    np.testing.assert_allclose(losses["q_mean"], np.mean(values), rtol=1e-4, atol=1e-6)
 
 
 # --- training

@@ -21,7 +21,7 @@ from agents.errors import ConfigurationError
 from agents.networks.builders import Constant, constant, critic_network
 from agents.networks.distributions import SquashedGaussian
 from agents.population import Population
-from agents.updates.gradient_steps import OptimizerStep
+from agents.updates.gradient_steps import PRIORITIES, OptimizerStep
 
 LINE = spaces.Box(-10.0, 10.0, (1,), np.float32)
 PUSH = spaces.Box(-1.0, 1.0, (1,), np.float32)
@@ -112,6 +112,31 @@ def test_td3_critic_loss():
     loss = floats(td3().critic_loss(tensors({**ROWS, "noise": noise})))
     expected = ((np.array([2, 0]) - targets) ** 2).mean() + ((np.array([0.5, -1]) - targets) ** 2).mean()
     assert loss["critic"] == pytest.approx(expected, rel=1e-5)
+
+
+WEIGHTS = np.array([1.0, 0.25], np.float32)
+
+
+def test_ddpg_weights_errors_and_reports_them_as_priorities():
+    loss = ddpg(replay="prioritized").critic_loss(tensors({**ROWS, "weights": WEIGHTS}))
+    # The errors are those of `test_ddpg_critic_loss`: -1.119203 and -2.438770, of squares 1.252615 and 5.947599.
+    assert float(loss["critic"]) == pytest.approx((1.252615 + 0.25 * 5.947599) / 2, rel=1e-5)
+    np.testing.assert_allclose(loss[PRIORITIES], [1.119203, 2.438770], rtol=1e-5)
+
+
+def test_weights_count_in_the_loss_of_the_ddpg_actor():
+    loss = ddpg(replay="prioritized").actor_loss(tensors({**ROWS, "weights": WEIGHTS}))
+    assert float(loss["actor"]) == pytest.approx(-(1.0 * 1 + 0.25 * 2) / 2)  # values 1 and 2 of actions 0
+
+
+def test_td3_priorities_are_mean_errors_of_both_critics():
+    agent = td3(replay="prioritized")
+    loss = agent.critic_loss(tensors({**ROWS, "noise": np.zeros((2, 1), np.float32), "weights": WEIGHTS}))
+    targets = np.array([1 + 0.5 * 3, 2 + 0.25 * (2 - NEXT[1])])  # of the smaller values 3 (not 4.24) and 1.76
+    first, second = np.array([2, 0]) - targets, np.array([0.5, -1]) - targets
+    expected = (WEIGHTS * first**2).mean() + (WEIGHTS * second**2).mean()
+    assert float(loss["critic"]) == pytest.approx(expected, rel=1e-5)
+    np.testing.assert_allclose(loss[PRIORITIES], (np.abs(first) + np.abs(second)) / 2, rtol=1e-5)
 
 
 def test_td3_updates_actor_and_targets_at_every_second_step():
@@ -213,6 +238,24 @@ def test_sac_critic_loss(params):
     expected = 0.5 * squares  # as in equation 5 of the paper
     loss = floats(sac(**params).critic_loss(tensors({**ROWS, **NOISE})))
     assert loss["critic"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_sac_weights_all_of_its_losses():
+    """Weights of 1 and 0 leave half of the loss of the first row alone."""
+    agent = sac(replay="prioritized")
+    rows = {**ROWS, **NOISE, "weights": np.array([1.0, 0.0], np.float32)}
+    critic, policy = agent.critic_loss(tensors(rows)), floats(agent.policy_loss(tensors(rows)))
+    before = [0.5 * math.exp(-1), 0.0]
+    log_probs = np.array([log_density(b, 0.0, -1.0) for b in before])
+    smallest = np.minimum(2 * np.array([2, 0.5]) - np.tanh(before), 1)
+    targets = np.array([1, 2]) + np.array([0.5, 0.25]) * (smallest - math.e * log_probs)
+    first, second = np.array([2, 0]) - targets, np.array([-1, -2]) - targets
+    assert float(critic["critic"]) == pytest.approx(0.5 * (first[0] ** 2 + second[0] ** 2) / 2, rel=1e-5)
+    np.testing.assert_allclose(critic[PRIORITIES], (np.abs(first) + np.abs(second)) / 2, rtol=1e-5)
+    log_prob = log_density(math.exp(-1), 0.0, -1.0)
+    value = min(1 + 2 * math.tanh(math.exp(-1)), -1)
+    assert policy["actor"] == pytest.approx((math.e * log_prob - value) / 2, rel=1e-5)
+    assert policy["temperature"] == pytest.approx(-(log_prob - 1) / 2, rel=1e-5)
 
 
 def test_sac_policy_and_temperature_losses():

@@ -479,6 +479,7 @@ def test_sac_reaches_goals_with_hindsight():
         "sac", EnvironmentSpec(Reach), replay="hindsight", hidden_sizes=(64, 64), batch_size=128, n_envs=4,
         learning_rate=3e-3, gamma=0.9, tau=0.05, learning_starts=400,
     )  # fmt: skip
+    assert evaluate(agent, n_episodes=50, explore=True).mean() < -15  # uniform actions, before learning_starts
     with Trainer(agent) as trainer:
         trainer.train(env_steps=10_000)
     # At 0.2 per step every point is reached within 10 steps; a policy that reaches its goals and stays loses less.

@@ -142,6 +142,42 @@ def test_process_strategies_give_same_weights_and_end_with_first_process(strateg
         np.testing.assert_allclose(weights[name], weights_of(name), atol=1e-5)
 
 
+OF_A_FILE = """
+import agents
+
+agent = agents.make("examples/your_own_dqn.py:QLearner", "CartPole-v1", strategy="multi-worker-mirrored",
+                    jit_compile=False, hidden_sizes=[8], batch_size=9, learning_starts=20, train_freq=4)
+agents.Trainer(agent).train(env_steps=40)
+print(agent.gradient_steps)
+"""
+
+
+@pytest.mark.real
+def test_agent_of_a_file_with_its_own_config_learns_in_several_processes() -> None:
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", OF_A_FILE], cwd=root, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 0
+
+
+FAILING = """
+import time
+from agents.distributed.loopback import exit_with_parent
+
+exit_with_parent(lambda: 1 / 0)
+time.sleep(100)
+"""
+
+
+@pytest.mark.real
+def test_process_that_cannot_read_a_message_ends_with_the_error() -> None:
+    done = subprocess.run([sys.executable, "-c", FAILING], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
+
+
 def _check_kept_to_loopback(pids: Iterable[int]) -> None:
     """Assert that the servers, which have no authentication, accept no connections from other machines."""
     here = reachable("0.0.0.0")

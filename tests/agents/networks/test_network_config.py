@@ -101,6 +101,26 @@ def test_invalid_network_configs_are_refused(space, params, message):
         PPO(space, TWO, PPOConfig.from_dict(params))
 
 
+@pytest.mark.parametrize(
+    ("agent", "environment", "network"),
+    [
+        ("sac", "Pendulum-v1", "temperature"),
+        ("qmix", "agents.environments.multi_agent.games:TwoStepGame", "mixer"),
+        ("dqn", "CartPole-v1", "target"),
+    ],
+)
+def test_settings_of_networks_with_layers_of_their_own_are_refused(agent: str, environment: str, network: str):
+    with pytest.raises(ConfigurationError, match=f"Unknown network with settings '{network}'"):
+        agents.make(agent, environment, networks={network: {"hidden_sizes": [8]}})
+
+
+@pytest.mark.parametrize("algorithm", ["mappo", "maddpg", "vdn", "qmix"])
+def test_convolutions_of_a_network_of_several_agents_are_refused(algorithm: str):
+    networks = {"actor": {"convolutions": [[3, 4, 2]]}}
+    with pytest.raises(ConfigurationError, match="convolutions are for images, which several agents cannot have"):
+        agents.make(algorithm, "agents.environments.multi_agent.games:TwoStepGame", networks=networks)
+
+
 # --- one learning rate per network
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 
@@ -35,7 +36,7 @@ class PlaysAgainstPublished(gym.Env):
         if self.opponent is None:
             self.opponent = reach(self.name)
         self.opponent.refresh()
-        agents.distributed.shared(f"versions of {self.name}", list).append(self.opponent.version)
+        agents.distributed.shared(f"versions of {self.name}", list).append((os.getpid(), self.opponent.version))
         self.t = 0
         return self.np_random.uniform(-1, 1, 4).astype(np.float32), {}
 
@@ -111,9 +112,11 @@ def test_reach_waits_for_publication():
     found = []
     waiting = threading.Thread(target=lambda: found.append(reach("late")))
     waiting.start()
+    waiting.join(timeout=0.3)
+    assert waiting.is_alive()  # nothing is published yet
     with Trainer(agent, callbacks=[Publish("late")]) as trainer:
         trainer.train(env_steps=32)
-    waiting.join()
+    waiting.join(timeout=60.0)
     assert found[0].version >= 1
 
 
@@ -137,8 +140,13 @@ def test_environment_acts_with_agent_that_learns_in_it(pool):
     agent = AgentSpec.of(PPO, EnvironmentSpec(PlaysAgainstPublished, {"name": name}), SMALL_PPO).build(0)
     with Trainer(agent, pool=pool, callbacks=[Publish(name)]) as trainer:
         trainer.train(env_steps=320)
-        versions = agents.distributed.shared(f"versions of {name}", list).copy()
+        seen = agents.distributed.shared(f"versions of {name}", list).copy()
+    versions = [version for _, version in seen]
     assert len(versions) == 2 + 2 * 16  # 2 copies, 16 episodes each
-    assert sorted(versions) == versions or pool is not None
+    processes = {process for process, _ in seen}
+    assert len(processes) == (1 if pool is None else 2)
+    for process in processes:
+        own = [version for where, version in seen if where == process]
+        assert sorted(own) == own
     assert min(versions) == 1
     assert max(versions) > 5

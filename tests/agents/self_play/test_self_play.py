@@ -12,7 +12,8 @@ import pytest
 
 import agents
 from agents import AgentSpec, ConfigurationError, EnvironmentSpec, SelfPlay, Trainer
-from agents.environments.multi_agent.opponents import Opponents
+from agents.environments import Environments
+from agents.environments.multi_agent.opponents import Opponents, drawn_within
 from agents.population import Population
 from agents.self_play.self_play import EarlierAgent, PublishedAgent
 
@@ -94,6 +95,31 @@ def test_without_opponents_the_other_side_acts_at_random():
     assert abs(np.mean(rewards)) < 0.2
 
 
+class Throws(Bids):
+    """The same with continuous actions that have no bounds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        one = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
+        self.action_space = gym.spaces.Tuple([one, one])
+
+    def step(self, action: Any) -> Any:
+        return super().step([action[0].sum(), action[1].sum()])
+
+
+def test_random_play_has_actions_without_bounds():
+    environment = EnvironmentSpec(Throws, wrappers=[WRAPPER]).make()
+    environment.reset(seed=0)
+    environment.step(np.zeros(4, np.float32))
+    low, high = np.array([-2, -np.inf, 5, -np.inf], np.float32), np.array([-1, np.inf, np.inf, 3], np.float32)
+    space, rng = gym.spaces.Box(low, high), np.random.default_rng(0)
+    drawn = np.stack([drawn_within(space, rng) for _ in range(2000)])
+    assert drawn.dtype == np.float32
+    assert all(space.contains(each) for each in drawn)
+    np.testing.assert_allclose(drawn.mean(axis=0), [-1.5, 0.0, 5 + 1, 3 - 1], atol=0.1)
+    np.testing.assert_allclose(drawn.std(axis=0), [1 / np.sqrt(12), 1, 1, 1], atol=0.1)
+
+
 def games(environment: Any, n_steps: int) -> list[float]:
     """Return the rewards of a learner that always bids 1, which show the bids of its opponent."""
     return [float(environment.step(np.array([1, 1]))[1]) for _ in range(n_steps)]
@@ -137,6 +163,46 @@ def test_version_acts_as_the_agent_did_also_in_another_process():
     other = pickle.loads(pickle.dumps(version))
     assert version.act(vectors).shape == (400, 2)
     np.testing.assert_array_equal(other.act(vectors), EarlierAgent(version.recipe, 0, version.state).act(vectors))
+
+
+def _moved(agent: agents.Agent, rng: np.random.Generator) -> None:
+    """Add normal numbers to the weights of the actor."""
+    actor = agent.networks["actor"]
+    actor.set_weights([weight + rng.standard_normal(weight.shape) for weight in actor.get_weights()])
+    agent.refresh()
+
+
+def test_version_keeps_the_weights_of_its_time():
+    agent, rng = mappo(seed=3), np.random.default_rng(0)
+    _moved(agent, rng)
+    version = _version_of(agent)
+    vectors = rng.standard_normal((400, *agent.observation_space.shape)).astype(np.float32)
+    agent.observation_space.view(vectors).allowed[:] = 1.0
+
+    def drawn_by_both() -> tuple[Any, Any]:
+        version.rng, agent.rng = np.random.default_rng(5), np.random.default_rng(5)
+        return version.act(vectors), agent.interface.convert_actions(agent.act(vectors, explore=True))
+
+    before, learners = drawn_by_both()
+    np.testing.assert_array_equal(before, learners)
+    _moved(agent, rng)
+    after, learners = drawn_by_both()
+    np.testing.assert_array_equal(after, before)
+    assert (learners != before).any()
+
+
+def test_checkpoint_has_a_version_once_for_all_environments():
+    together, version = Environments(spec(length=200), 4), _version_of(mappo())
+    together.call("set_opponents", [[version]], range(4))
+    together.reset([1, 2, 3, 4])
+    actions = np.ones((4, 2), int)
+    state = pickle.dumps(together.get_state())
+    weights = max(version.state, key=lambda each: each.size).tobytes()
+    assert len(weights) > 100
+    assert state.count(weights) == 1
+    first = [together.step(actions).rewards.tolist() for _ in range(20)]
+    together.set_state(pickle.loads(state))
+    assert first == [together.step(actions).rewards.tolist() for _ in range(20)]
 
 
 # --- training
@@ -193,10 +259,35 @@ def test_published_agents_are_opponents():
             trainer.train(env_steps=64, progress=False)
             assert trainer.history.returns
         environment = spec(length=200).make()
-        environment.get_wrapper_attr("set_opponents")([PublishedAgent("rival")])
+        environment.get_wrapper_attr("set_opponents")([PublishedAgent("rival", learner.observation_space)])
         environment.reset(seed=1)
         other = copy.deepcopy(environment)
         assert games(environment, 40) == games(other, 40)
+
+
+def test_published_agents_that_cannot_be_opponents_are_refused_by_name():
+    environment, learner = spec().make(), mappo(seed=1)
+    environment.get_wrapper_attr("set_opponents")([PublishedAgent("rival", learner.observation_space)])
+    with Trainer(mappo(gru_units=4), callbacks=[agents.Publish("rival")]) as rival:
+        rival.train(env_steps=2, progress=False)
+        with pytest.raises(ConfigurationError, match=r"The agent 'rival' has memory \(gru_units\), and cannot be"):
+            environment.reset(seed=0)
+    other = agents.make("ppo", "CartPole-v1", **SMALL)
+    environment.get_wrapper_attr("set_opponents")([PublishedAgent("pole", learner.observation_space)])
+    with Trainer(other, callbacks=[agents.Publish("pole")]) as rival:
+        rival.train(env_steps=2, progress=False)
+        with pytest.raises(ConfigurationError, match=r"The agent 'pole' cannot .* acts on Box.* learner on JointSpace"):
+            environment.reset(seed=0)
+
+
+@pytest.mark.parametrize("algorithm", ["vdn", "qmix"])
+def test_joint_values_are_learned_against_opponents(algorithm: str):
+    """The rewards of the other side oppose those of the learner, which are those of one team."""
+    params = {"hidden_sizes": (8,), "jit_compile": False, "learning_starts": 70, "batch_size": 64, "train_freq": 10}
+    agent = agents.make(algorithm, spec(), **params)
+    with Trainer(agent, callbacks=[SelfPlay()]) as trainer:
+        trainer.train(env_steps=200, progress=False)
+    assert agent.gradient_steps > 0
 
 
 @pytest.mark.slow

@@ -142,17 +142,32 @@ class Robot(CartPoleEnv): pass
 """
 
 
-def test_modules_named_by_untrusted_file_need_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_modules_named_by_untrusted_file_need_permission(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
+) -> None:
     robot = tmp_path / "robot.py"
     robot.write_text(ROBOT)
     trainer(tmp_path / "kept", environment=f"{robot}:Robot").train(env_steps=40)
     moved = shutil.copy(robot, tmp_path / "another.py")  # this file is not imported yet
     [path] = (tmp_path / "kept").glob("*.checkpoint")
+    signed = path.read_bytes()
     _replace(path, "spec.json", lambda data: data.replace(b"robot.py", b"another.py"))
+    if is_replaced:  # by the file with the signature, once it has been read
+        read = state_file.read_signed
+
+        def replaced(*arguments: Any, **options: Any) -> Any:
+            found = read(*arguments, **options)
+            path.write_bytes(signed)
+            return found
+
+        monkeypatch.setattr(state_file, "read_signed", replaced)
     (tmp_path / "ran").unlink()
     with pytest.raises(ConfigurationError, match=f"{path} names code in '{moved}'.*not written here.*--allow-module"):
         agents.load_agent(path)
     assert not (tmp_path / "ran").exists()
+    if is_replaced:
+        return
     assert agents.load_agent(path, allow_modules=[str(moved)]).environment.label == f"{moved}:Robot"
     assert (tmp_path / "ran").exists()
 

@@ -315,7 +315,9 @@ def test_failed_display_is_replaced_by_plain_lines(study: OpenStudy, clock: Cloc
         progress.study_opened(study, 2, make_executor("inline"))
         progress.broken = True
         if drawn_by == "its thread":
+            deadline = time.monotonic() + 60
             while not progress._live.failed:
+                assert time.monotonic() < deadline, "the thread of the display has not drawn for a minute"
                 time.sleep(0.01)
         if drawn_by != "its end":
             progress._live.refresh()

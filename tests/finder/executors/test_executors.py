@@ -125,6 +125,17 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
     made.close()
 
 
+def await_end_of_trial(broker: Any) -> None:
+    """Wait until a trial has reported its end, and leave all messages in the broker."""
+    messages, deadline = [], time.monotonic() + 120
+    while not any(kind == "ended" for kind, *_ in messages):
+        assert time.monotonic() < deadline, f"the trial has not ended: {messages}"
+        time.sleep(0.05)
+        messages += broker.drain_events()
+    for message in messages:
+        broker.post(*message)
+
+
 def workers() -> set[int]:
     """The worker processes of this process."""
     return {child.pid for child in multiprocess.active_children() if child.name.startswith("worker-")}
@@ -371,6 +382,8 @@ class TestProcesses:
         assert done.stdout == "script.py\ncomplete \n", done.stdout + done.stderr
 
     def test_error_in_a_listener_loses_no_messages(self):
+        executor = make_executor("process")
+
         class Failing(RecordingListener):
             failed = False
 
@@ -378,12 +391,12 @@ class TestProcesses:
                 super().episodes(records)
                 if records and not self.failed:
                     self.failed = True
-                    time.sleep(3)  # the trial ends meanwhile
+                    await_end_of_trial(executor._dispatcher.broker)
                     raise KeyboardInterrupt
 
         listener = Failing()
         with pytest.raises(KeyboardInterrupt):
-            run(make_executor("process"), [make_trial(0)], listener)
+            run(executor, [make_trial(0)], listener)
         assert listener.outcomes[0].state == "complete"
         assert len(listener.records[0]) == 64
 

@@ -14,8 +14,8 @@ from fakes import SMALL_PPO, RecordingListener
 from agents import AgentSpec
 from finder.executors.batches import Batching
 from finder.executors.message_broker import MessageBroker
-from finder.executors.worker_pool import TrialDispatcher
-from finder.trials.trial import INTERRUPTED, Outcome, TrialSpec
+from finder.executors.trial_dispatcher import TrialDispatcher
+from finder.trials.trial import INTERRUPTED, BudgetSpent, Outcome, TrialSpec
 from studies.errors import StudyError
 
 
@@ -30,8 +30,6 @@ def trials_of(n: int) -> Callable[[], TrialSpec | None]:
 
 class Waiting:
     """A process that waits for capacity before it runs its trials, which end at once."""
-
-    cause = "is gone"
 
     def __init__(self, broker: MessageBroker, seconds: float) -> None:
         self._broker, self._seconds = broker, seconds
@@ -69,10 +67,13 @@ class WaitingCrew:
     def wait(self, processes: Any) -> None:
         time.sleep(0.02)
 
+    def cause(self, process: Any) -> str:
+        return "is gone"
+
 
 def test_trial_that_waits_for_capacity_is_not_hanging(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("finder.executors.worker_pool.STOP_SECONDS", 0.1)
-    monkeypatch.setattr("finder.executors.worker_pool.MAX_CRASHES", 1)
+    monkeypatch.setattr("finder.executors.trial_dispatcher.STOP_SECONDS", 0.1)
+    monkeypatch.setattr("finder.executors.trial_dispatcher.MAX_CRASHES", 1)
     agent = AgentSpec.of("ppo", "fakes:TwoStep-v0", SMALL_PPO)
     trials = iter(
         TrialSpec(number=number, agent=agent, env_steps=32, report_marks=(32,), seeds=(0,), hang_seconds=0.1)
@@ -82,6 +83,23 @@ def test_trial_that_waits_for_capacity_is_not_hanging(monkeypatch: pytest.Monkey
     dispatcher = TrialDispatcher(WaitingCrew(), n_jobs=1, batching=Batching(), name="waiting", reuses=True)
     dispatcher.run(lambda: next(trials, None), listener)
     assert {number: outcome.state for number, outcome in listener.outcomes.items()} == {0: "complete", 1: "complete"}
+
+
+class Spent(RecordingListener):
+    """A listener of a search whose budget is spent when it is asked for the first time."""
+
+    def episodes(self, records: Any) -> None:
+        raise BudgetSpent
+
+
+def test_budget_is_kept_while_no_process_sends_an_event(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("finder.executors.trial_dispatcher.BEAT_SECONDS", 0.1)
+    monkeypatch.setattr("finder.executors.trial_dispatcher.STOP_SECONDS", 0.1)
+    listener = Spent()
+    dispatcher = TrialDispatcher(Endless(), n_jobs=1, batching=Batching(), name="waiting", reuses=True)
+    with pytest.raises(BudgetSpent):
+        dispatcher.run(trials_of(1), listener)
+    assert listener.outcomes[0].state == "interrupted"
 
 
 class Stopping(Waiting):
@@ -146,8 +164,6 @@ def test_batch_goes_to_the_process_that_has_compiled_its_structure():
 class Saving:
     """A process that was interrupted, and that is running until a test says otherwise."""
 
-    cause = "is gone"
-
     def __init__(self) -> None:
         self.alive, self.killed = True, False
 
@@ -184,6 +200,9 @@ class SavingCrew:
             self.broker.post("ended", 0, (0, Outcome(state="interrupted", reason="saved")))
             self.process.alive = False
 
+    def cause(self, process: Any) -> str:
+        return "is gone"
+
 
 @pytest.mark.parametrize(
     ("rounds", "is_silent", "reason"),
@@ -194,7 +213,7 @@ def test_process_that_saves_its_trials_is_killed_when_it_is_silent_or_takes_too_
     rounds: int, is_silent: bool, reason: str, monkeypatch: pytest.MonkeyPatch
 ):
     clock = [0.0]
-    monkeypatch.setattr("finder.executors.worker_pool.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr("finder.executors.trial_dispatcher.time", SimpleNamespace(monotonic=lambda: clock[0]))
     crew, listener = SavingCrew(clock, rounds, is_silent=is_silent), Interrupting()
     dispatcher = TrialDispatcher(crew, n_jobs=1, batching=Batching(), name="saving", reuses=True)
     with pytest.raises(KeyboardInterrupt):

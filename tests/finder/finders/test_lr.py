@@ -125,6 +125,22 @@ class TestRangeTest:
             result = LRFinder(trainer).find(1e-5, 1e-2, N=5, storage=None)
         assert min(result.rewards.env_steps) < 50, "learning must start at once from a filled replay buffer"
 
+    @pytest.mark.slow
+    def test_strategy_reaches_the_copy_and_changes_no_loss(self, monkeypatch: pytest.MonkeyPatch):
+        built: list[Any] = []
+        build = AgentSpec.build
+        monkeypatch.setattr(AgentSpec, "build", lambda *given: built.append(build(*given)) or built[-1])
+        plain, on_device = (
+            LRFinder(AgentSpec.of("ppo", ENV, SMALL_PPO)).find(
+                1e-5, 1e-2, N=6, metric="loss", seeds=1, strategy=strategy, storage=None
+            )
+            for strategy in (None, "one-device")
+        )
+        assert [type(agent.strategy).__name__ for agent in built[-1:]] == ["OneDeviceStrategy"]
+        assert type(built[0].strategy).__name__ != "OneDeviceStrategy"
+        assert len(plain.losses.values) == 7
+        np.testing.assert_allclose(on_device.losses.values, plain.losses.values, rtol=1e-5)
+
     def test_return_is_normalized_by_the_preceding_ones(self):
         # Window of 3. At 4: mean of 1, 2, 4 is 7/3, their variance 14/9; (4 - 7/3) / sqrt(14/9) = 5 / sqrt(14).
         assert normalized([1.0, 2.0, 4.0, 4.0, 4.0], 3) == pytest.approx([0.0, 1.0, 5 / 14**0.5, 1 / 2**0.5, 0.0])

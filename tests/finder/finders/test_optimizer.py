@@ -8,10 +8,12 @@ from typing import Any
 import keras
 import pytest
 from fakes import SMALL_PPO
+from recorded_losses import recorded
 
 from agents import AgentSpec, ConfigurationError, OptimizerSpec
 from finder import OptFinder
 from finder.finders.optimizer import _rates
+from finder.results.search_result import OptimizerResult
 
 ENV = "fakes:TwoStep-v0"
 QUICK: dict[str, Any] = {"env_steps": 160, "seeds": 2, "executor": "inline", "fixed": SMALL_PPO, "pruner": "none"}
@@ -36,7 +38,8 @@ def test_each_optimizer_is_compared_at_its_own_best_rate(storage: str):
     assert rates == {"adam": [1e-5, 1e-3, 1e-1], "sgd(momentum=0.9)": [1e-4, 1e-2, 1.0]}
     assert finder.rewards == table.groupby("optimizer").value.max().to_dict()
     assert finder.best_reward == result.best.value
-    assert result.best.tuning_value in finder.rewards.values() or result.best.tied
+    picked = (table.optimizer == finder.best_opt) & (table.learning_rate == result.best.params["learning_rate"])
+    assert table[picked].value.tolist() == [result.best.tuning_value]
     assert finder.best_opt == result.best.params["optimizer"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a search this short may give no safe pick
@@ -83,6 +86,18 @@ def test_optimizers_can_be_compared_by_losses(storage: str):
     finder.find(metrics="loss", n_rates=2, storage=storage, **QUICK)
     assert finder.best_loss == finder.result.best.value
     assert set(finder.losses) == {"adam"}
+
+
+def test_lowest_loss_of_each_optimizer_and_of_all_is_best():
+    finder = OptFinder("ppo", ["adam", "sgd"], ENV)
+    # Losses: adam 3 and 1, sgd 2 and 5.
+    rows = tuple({"optimizer": label, "learning_rate": rate} for label in ("adam", "sgd") for rate in (1e-3, 1e-2))
+    options: Any = {"storage": "memory", "pruner": "none", "confirm": 0, "seeds": 2}
+    with recorded("opt", [finder.spec], options, rows, (3.0, 1.0, 2.0, 5.0)) as study:
+        finder._set_results(OptimizerResult(study))
+    assert finder.losses == {"adam": 1.0, "sgd": 2.0}
+    assert (finder.best_opt, finder.best_loss) == ("adam", 1.0)
+    assert (finder.best_reward, finder.rewards) == (None, {})
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes import SMALL_DQN, SMALL_PPO
+from recorded_losses import recorded
 
 import agents
 from agents import AgentSpec, ConfigurationError, EnvironmentSpec, OptimizerSpec
 from finder import AgentFinder, ParallelFinder
+from finder.finders.parallel import last_loss
+from finder.results.search_result import SearchResult
+from studies.database.records import EpisodeRecord
 
 ENV = "fakes:TwoStep-v0"
 
@@ -110,6 +114,29 @@ class TestRealProcesses:
         failed = result.table().set_index("agent").loc["Doomed"]
         assert "SIGKILL" in failed.reason
         assert finder.logs["best_agent"] in {"ppo", "dqn"}
+
+
+def test_best_loss_is_that_of_the_pick_when_agents_are_compared_by_losses():
+    finder = ParallelFinder([small("dqn"), small("ppo")], ["adam", "rmsprop"])
+    rows = ({"agent": "dqn"}, {"agent": "ppo"})
+    options: Any = {"storage": "memory", "pruner": "none", "confirm": 0, "seeds": 2}
+    with recorded("agents", list(finder.agents.values()), options, rows, (3.0, 1.0), labels=["dqn", "ppo"]) as study:
+        logs = finder._best_of(SearchResult(study))
+    assert logs == {
+        **{"best_agent": "ppo", "best_opt": "rmsprop", "best_reward": -1e9},
+        **{"best_loss": 1.0, "best_loss_agent": "ppo", "best_loss_opt": "rmsprop"},
+    }
+
+
+def test_last_loss_is_the_mean_over_seeds_of_the_last_fifth():
+    def episode(seed: int, number: int, env_steps: int, loss: float) -> EpisodeRecord:
+        named: Any = {"seed": seed, "episode": number, "env_steps": env_steps, "loss": loss}
+        return EpisodeRecord(**named, episode_return=0.0, length=1, wall_seconds=0.0)
+
+    # Seed 0 after 80 of its 100 steps: (2 + 4) / 2 = 3. Seed 1: 5. Their mean: 4.
+    episodes = [episode(0, 0, 50, 9.0), episode(0, 1, 90, 2.0), episode(0, 2, 100, 4.0), episode(1, 0, 100, 5.0)]
+    assert last_loss(episodes) == 4.0
+    assert math.isnan(last_loss([]))
 
 
 def test_equal_names_are_numbered():

@@ -22,6 +22,7 @@ from studies import load_study
 
 ENV = "fakes:TwoStep-v0"
 RATES = list(np.geomspace(1e-6, 1.0, 101))
+SMALL_TD3 = {"learning_starts": 20, "hidden_sizes": [4], "batch_size": 4, "jit_compile": False}
 
 
 def small(kind: str = "ppo", env: str | EnvironmentSpec = ENV, **params: Any) -> Any:
@@ -289,6 +290,37 @@ class TestLossesOfSeveralOptimizers:
         assert result.diverged
         assert result.reason == f"the loss of actor became {broken} at a learning rate of 0.00398"
         assert len(result.losses.rates) == 60
+
+
+@pytest.mark.slow
+class TestRateOfOneOptimizer:
+    # From 1e-5 to 1e-2 in six increases: half a decade each.
+    RATES = tuple(1e-5 * 10 ** (k / 2) for k in range(7))
+
+    def rates_at_updates(self, optimizer: str | None) -> list[tuple[float, float]]:
+        """Return the rates of the critic and of the actor at every update of a range test."""
+        agent = agents.make("td3", "Pendulum-v1", **SMALL_TD3, learning_rate=3e-4)
+        seen: list[tuple[float, float]] = []
+        watch = agents.LambdaCallback(
+            on_update_end=lambda trainer, update: seen.append(
+                (trainer.agent.get_learning_rate("critic"), trainer.agent.get_learning_rate("actor"))
+            ),
+        )
+        with Trainer(agent, callbacks=[watch]) as trainer:
+            result = range_test(trainer, 1e-5, 1e-2, 6, metric="loss", optimizer=optimizer)
+        assert result.optimizer == (optimizer or "all")
+        assert result.losses.rates == pytest.approx(self.RATES)
+        return seen
+
+    def test_rate_of_the_named_optimizer_alone_grows(self):
+        critic, actor = zip(*self.rates_at_updates("critic"), strict=True)
+        assert critic == pytest.approx(self.RATES, rel=1e-6)
+        assert actor == pytest.approx([3e-4] * 7, rel=1e-6)
+
+    def test_without_a_name_all_rates_grow(self):
+        critic, actor = zip(*self.rates_at_updates(None), strict=True)
+        assert critic == pytest.approx(self.RATES, rel=1e-6)
+        assert actor == pytest.approx(self.RATES, rel=1e-6)
 
 
 @pytest.mark.slow

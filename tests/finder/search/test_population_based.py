@@ -20,7 +20,7 @@ from studies.analysis.schedules import lineage_of, member_of, schedules_of, show
 from studies.errors import StudyError
 from studies.figures.ranking import ranking
 from studies.figures.schedules import plot_schedules, schedules_data
-from studies.population_based.choice import population_based_of
+from studies.population_based.by_name import population_based_of
 from studies.population_based.schedule import Member
 from studies.reports.explanation import explain
 from studies.spec.population_rules import exchange_marks

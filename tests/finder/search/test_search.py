@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -81,6 +82,29 @@ def test_trial_of_a_killed_process_has_the_steps_of_its_episodes():
         [row] = trial_table(study).to_dict("records")
         assert (row["state"], row["env_steps"], row["wall_seconds"]) == ("FAIL", 90, 2.0)
         search.recorder.close()
+
+
+def test_executor_is_closed_although_the_recorder_cannot_be_closed(monkeypatch: pytest.MonkeyPatch):
+    closed: list[str] = []
+    with open_storage("memory") as storage:
+        spec = make_spec()
+        search = Search(open_study(spec, storage), ObjectResolver.of(spec), make_executor("inline"))
+        close = search.recorder.close
+
+        def fail() -> None:
+            close()
+            raise OSError("no space left")
+
+        def run(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(search.recorder, "close", fail)
+        monkeypatch.setattr(search._executor, "run", run)
+        for name in ("_executor", "_checkpoints"):
+            monkeypatch.setattr(getattr(search, name), "close", functools.partial(closed.append, name))
+        with pytest.raises(OSError, match="no space left"):
+            search.run()
+    assert closed == ["_checkpoints", "_executor"]
 
 
 @pytest.mark.slow

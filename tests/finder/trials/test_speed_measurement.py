@@ -57,6 +57,26 @@ def test_time_before_the_first_update_is_that_of_the_agent() -> None:
     assert speed.run_seconds == pytest.approx(0.01)
 
 
+def test_long_rollouts_are_not_measured_to_their_end() -> None:
+    spec = trials("ppo", **{**SMALL_PPO, "n_envs": 2, "n_steps": 8_192})
+    began = NOW[0]
+    speed = measure_speed(spec, clock)
+    # 2 seeds x 2 environments x 512 steps of 10 ms are 20.48 s: two rollouts before the measurement, one in it
+    assert NOW[0] - began < 4 * 20.48
+    assert speed.first_update == 16_384
+    assert speed.run_seconds == pytest.approx(0.01)
+    # the memory is that of the whole rollout, of 32 times as many rows
+    assert (
+        speed.run_bytes
+        > 8 * measure_speed(trials("ppo", **{**SMALL_PPO, "n_envs": 2, "n_steps": 256}), clock).run_bytes
+    )
+
+
+def test_sequences_of_a_network_with_memory_remain_whole() -> None:
+    spec = trials("ppo", n_envs=64, n_steps=34, gru_units=4, sequence_length=2)
+    assert measure_speed(spec, clock).n_runs == 2
+
+
 def test_agent_alone_is_measured_by_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speed_measurement, "ALL_SECONDS", 0.5)
     spec = trials("ppo", **SMALL_PPO)[0]

@@ -105,6 +105,17 @@ class TestEveryStorage:
         assert (most, done) == (1, 5 * len(threads))
 
 
+def test_process_that_waits_for_a_lease_writes_nothing(storage: StudyStorage) -> None:
+    hold(storage, PLANNING, on_another_machine())
+    statements: list[str] = []
+    with LeaseManager(storage.leases, "s") as own:
+        sa.event.listen(storage.episodes.engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
+        for _ in range(3):
+            assert own.acquire(PLANNING) is not None
+    assert len(statements) == 6
+    assert all(statement.startswith("SELECT") for statement in statements)
+
+
 def test_lease_of_a_dead_process_on_this_machine_can_be_taken(storage: StudyStorage) -> None:
     hold(storage, 0, Owner.new()._replace(pid=NO_PROCESS))
     with LeaseManager(storage.leases, "s") as own:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from studies.errors import StudyError
-from studies.population_based.bandit import PB2, changes, confidence, normalised
-from studies.population_based.exchange import truncation
 from studies.population_based.gaussian_process import Kernel, Observations, fitted, log_likelihood, posterior
-from studies.population_based.perturbation import PBT, from_unit, to_unit
-from studies.population_based.schedule import Member, ScheduleEntry, entry_of, extended, lineage, scaled
+from studies.population_based.pb2 import PB2, changes, confidence, normalised
+from studies.population_based.pbt import PBT, from_unit, to_unit
+from studies.population_based.population_based import truncation
+from studies.population_based.schedule import Member, ScheduleEntry, entry_of, lineage, scaled
 from studies.spaces.spaces import FloatRange
 
 RATE = FloatRange(1e-5, 1e-2, log=True)
@@ -268,10 +268,6 @@ class TestSchedule:
     def test_a_lineage_with_a_missing_trial_is_refused(self) -> None:
         with pytest.raises(StudyError, match="trial 1 has no schedule"):
             lineage(0, {0: self.SCHEDULES[0]})
-
-    def test_a_step_that_is_reached_again_replaces_what_followed(self) -> None:
-        found = extended((entry(0, 0.1), entry(100, 0.2), entry(200, 0.3)), entry(100, 0.4, 5))
-        assert found == (entry(0, 0.1), entry(100, 0.4, 5))
 
     def test_a_longer_run_stretches_every_step(self) -> None:
         found = scaled((entry(0, 0.1), entry(100, 0.2), entry(150, 0.3, 4)), 200, 1000)

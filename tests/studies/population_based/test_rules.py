@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from studies.errors import StudyError
-from studies.population_based.bandit import PB2
-from studies.population_based.choice import population_based_of
-from studies.population_based.perturbation import PBT
+from studies.population_based.by_name import population_based_of
+from studies.population_based.pb2 import PB2
+from studies.population_based.pbt import PBT
 from studies.spec.compatibility import differences
 from studies.spec.population_rules import exchange_marks, value_steps
 from studies.spec.spec import StudySpec

@@ -11,15 +11,18 @@ from optuna.trial import TrialState
 
 from studies.analysis.status import study_status
 from studies.coordination import lease_manager
-from studies.coordination.lease_manager import PLANNING
+from studies.coordination.lease_manager import PLANNING, LeaseManager
 from studies.coordination.owner import Owner
 from studies.queue import trial_source
-from studies.recording.opening import open_study
+from studies.queue.trial_endings import completion
+from studies.queue.trial_states import requeue_abandoned
+from studies.recording.opening import join_study, open_study
 from studies.recording.recorder import Recorder
 from studies.recording.spool import Spool
+from studies.spec.attributes import HELD_ATTR
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
-from studies.study.study import OpenStudy
+from studies.study.study import OpenStudy, load_study
 
 Make = Callable[..., StudySpec]
 ROWS = [{"learning_rate": rate} for rate in (1e-4, 1e-3, 1e-2)]
@@ -141,6 +144,80 @@ class TestLostTrialIsReturned:
         assert study_status(study).complete
 
 
+def expire(study: OpenStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all leases of a study expire, as if its process had been disconnected for a long time."""
+    monkeypatch.setattr(lease_manager, "WATCH_SECONDS", 0.0)
+    key, leases = study.episodes_key, study.storage.leases
+    for lease in leases.held(key).values():
+        leases.renew(key, lease.owner, -1.0)
+
+
+class TestTrialsRequeuedMeanwhile:
+    """A process returns whose trials another one has requeued, but not taken yet."""
+
+    def test_trials_are_dropped_and_the_study_goes_on(
+        self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        study = open_study(make_spec(params={}, trials=ROWS, confirm=0), storage)
+        with Recorder(study) as away:
+            for number in range(3):
+                assert away.ask().number == number  # type: ignore[union-attr]
+            expire(study, monkeypatch)
+            with LeaseManager(storage.leases, study.episodes_key) as leases, leases.planning():
+                requeue_abandoned(load_study(study.name, storage).study, leases)
+            assert {trial.state for trial in study.trials()} == {TrialState.WAITING}
+            away.completed(0, 9.0, {0: 9.0})
+            assert 1 in away.rung(100, {1: {0: 9.0}})
+            away.interrupted(1)
+            assert {trial.state for trial in study.trials()} == {TrialState.WAITING}, "nothing of it is stored"
+            assert away.ask().number == 0  # type: ignore[union-attr]
+            away.completed(0, 1.0, {0: 1.0})
+        assert [trial.value for trial in study.trials()] == [1.0, None, None]
+
+    def test_spooled_results_are_stored_unless_another_process_has_restarted_the_trial(
+        self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        study = open_study(make_spec(params={}, trials=ROWS[:2], confirm=0), storage)
+        away = Recorder(study)
+        for number in range(2):
+            assert away.ask().number == number  # type: ignore[union-attr]
+            away._writer._keep(number, completion(9.0, {0: 9.0}, {}))
+        expire(study, monkeypatch)
+        with LeaseManager(storage.leases, study.episodes_key) as leases, leases.planning():
+            requeue_abandoned(load_study(study.name, storage).study, leases)
+            assert leases.acquire(1) is None
+        with Recorder(open_study(study.spec, storage)) as other:
+            assert other.spool_path is None
+            assert [trial.value for trial in study.trials()] == [9.0, None]
+            assert other.ask().number == 1  # type: ignore[union-attr]
+
+
+def test_trial_is_not_resumed_before_the_process_that_requeues_it_has_released_its_lease(
+    storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the last write of that process would mark a running trial as one that Finder does not run."""
+    open_study(make_spec(params={}, trials=ROWS[:1], confirm=0), storage).close()
+    with Recorder(join_study("a study", storage)) as first, Recorder(join_study("a study", storage)) as second:
+        ask = first.ask()
+        assert ask is not None
+        set_state, found = first._study.study._storage._storage.set_trial_state_values, []  # type: ignore[attr-defined]
+
+        def requeued(*args: Any) -> Any:
+            result = set_state(*args)
+            found.append(second.ask())
+            return result
+
+        with monkeypatch.context() as patch:
+            patch.setattr(first._study.study._storage._storage, "set_trial_state_values", requeued, raising=False)
+            first.interrupted(ask.number)
+        assert found == [None]
+        again = second.ask()
+        assert again is not None
+        [trial] = second.study.trials()
+        assert (trial.state, trial.system_attrs[HELD_ATTR]) == (TrialState.RUNNING, True)
+        second.completed(again.number, 1.0, {0: 1.0})
+
+
 class TestPlanningByAnotherProcess:
     def test_resumed_trial_is_run_by_the_lease_holder(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
@@ -174,12 +251,15 @@ class TestPlanningByAnotherProcess:
                 if by == "a process that waits":
                     requeue_by_another(study, 0)
                 else:
-                    assert storage.leases.take(study.episodes_key, 0, ANOTHER, 60.0)
+                    take_by_another(study, 0)
                 return found
 
             monkeypatch.setattr(recorder._queue._source, "take", suspended)
-            assert recorder.ask() == (first if by == "a process that waits" else None)
-            assert study.trials()[0].state.name == "RUNNING"
+            assert recorder.ask() == first
+            recorder.started(0, {"of": "this process"})
+            [trial] = study.trials()
+            assert trial.state.name == "RUNNING"
+            assert ("configuration" in trial.user_attrs) == (by == "a process that waits")
 
     @pytest.mark.parametrize("when", ["before its trial is created", "after its trial is created"])
     def test_plan_is_complete_after_the_planning_lease_was_lost(

@@ -9,10 +9,13 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import optuna
 import pytest
+from optuna.trial import TrialState
 from serving import serving
 
 from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
 from studies.servers.dashboard import make_dashboard
 from studies.servers.dashboard_page import DashboardPage
 from studies.spec.spec import StudySpec
@@ -133,3 +136,24 @@ def test_pages_of_other_sites_cannot_read_or_change_studies(storage: StudyStorag
         renamed = json.dumps({"study_name": "renamed"}).encode()
         assert status_of(f"{study_url}/rename", data=renamed, headers=as_json) == 201
         assert status_of(study_url, method="DELETE") == 204
+
+
+def test_clients_cannot_change_trials_of_finder_but_those_of_other_programs(
+    storage: StudyStorage, make_spec: Make
+) -> None:
+    """The configuration of the pick names the code that `finder train --from` imports."""
+    others = optuna.create_study(storage=storage.optuna, study_name="another program").ask()
+    attrs = json.dumps({"user_attrs": {"configuration": {"env": "stolen:Env"}}}).encode()
+    told = json.dumps({"state": "Complete", "values": [1e9]}).encode()
+    as_json = {"Content-Type": "application/json"}
+    with open_study(make_spec(name="mine"), storage) as study, Recorder(study) as recorder:
+        recorder.ask()
+        [own] = study.study.get_trials()
+        with make_dashboard(storage, port=0) as server, serving(server) as address:
+            for trial_id, status in ((own._trial_id, 403), (others._trial_id, 204)):
+                for what, data in (("user-attrs", attrs), ("tell", told)):
+                    assert status_of(f"{address}/api/trials/{trial_id}/{what}", data=data, headers=as_json) == status
+        [after] = study.study.get_trials()
+        assert (after.state, after.user_attrs) == (TrialState.RUNNING, own.user_attrs)
+    found = storage.optuna.get_trial(others._trial_id)
+    assert (found.state, found.value, "configuration" in found.user_attrs) == (TrialState.COMPLETE, 1e9, True)

@@ -8,15 +8,17 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from studies.database.retries import RetryPolicy
+from studies.database.schema import leases
 from studies.errors import StudyError
 from studies.storage.server_timeouts import options_of_server
-from studies.storage.storage import open_storage
+from studies.storage.storage import StudyStorage, open_storage
 from studies.storage.storage_url import check_file, parse_storage_url
 
 
@@ -158,6 +160,20 @@ def test_server_connections_have_timeouts(url: str, arguments: dict[str, int]) -
     assert arguments.items() <= options["connect_args"].items()
     assert ("tcp_user_timeout" in options["connect_args"]) == ("tcp_user_timeout" in arguments)
     assert ("module" in options) == ("psycopg:" in url)  # psycopg is wrapped to limit all calls, connecting included
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("storage_url", ["mysql", "postgresql"], indirect=True)
+def test_servers_lock_only_the_rows_that_a_transaction_changes(storage: StudyStorage) -> None:
+    """A process renews its leases while another one holds the lock of its own."""
+    for number, owner in enumerate(["one", "other"]):
+        assert storage.leases.take("s", number, owner, 60.0)
+    with storage.episodes.engine.begin() as connection:  # type: ignore[attr-defined]
+        assert connection.get_isolation_level() == "READ COMMITTED"
+        connection.execute(leases.update().where(leases.c.number == 1).values(epoch=1))
+        began = time.monotonic()
+        assert storage.leases.renew("s", "one", 60.0) == {0}
+        assert time.monotonic() - began < 10
 
 
 def test_sqlite_uses_wal_and_a_busy_timeout(tmp_path: Path) -> None:

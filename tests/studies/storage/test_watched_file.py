@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import resource
 import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from studies.recording.recorder import Recorder
 from studies.recording.spool import Spool
 from studies.spec.spec import StudySpec
 from studies.storage.storage import open_storage
+from studies.storage.watched_file import WatchedFile, WatchedJournal
 from studies.study.study import load_study
 
 Make = Callable[..., StudySpec]
@@ -90,6 +93,59 @@ def test_deleted_journal_is_not_recreated(tmp_path: Path, make_spec: Make) -> No
     path.write_bytes(text)
     with open_study(spec) as again, Recorder(again):
         assert [trial.value for trial in again.trials()] == [6.0]
+
+
+def test_incomplete_last_line_of_a_journal_is_cut_before_the_next_line(tmp_path: Path, make_spec: Make) -> None:
+    path = tmp_path / "finder.log"
+    spec = make_spec(n_trials=3, storage=f"journal:///{path}")
+    with open_study(spec) as study, Recorder(study) as recorder:
+        recorder.ask()
+        recorder.completed(0, 5.0)
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"op_code":4,"worker_id":"' + 9_000 * b"x")  # longer than what is read at once
+    with open_study(spec) as study, Recorder(study) as recorder:
+        recorder.ask()
+        recorder.completed(1, 6.0)
+    assert path.read_bytes().startswith(whole)
+    assert all(json.loads(line) for line in path.read_bytes().splitlines())
+    with open_study(spec) as again:
+        assert [trial.value for trial in again.trials()] == [5.0, 6.0]
+
+
+@contextlib.contextmanager
+def largest_file(n_bytes: int) -> Iterator[None]:
+    """Limit the size of files that this process writes; a write beyond it is done in part, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_append_that_fails_half_way_leaves_the_journal_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "finder.log"
+    journal = WatchedJournal(path, WatchedFile(path))
+    journal.append_logs([{"number": 1}])
+    before = path.read_bytes()
+    with largest_file(len(before) + 5), pytest.raises(OSError, match="File too large"):
+        journal.append_logs([{"number": 2}])
+    assert path.read_bytes() == before
+    journal.append_logs([{"number": 3}])
+    assert [log["number"] for log in journal.read_logs(0)] == [1, 3]
+
+
+def test_lock_of_a_process_that_was_killed_in_an_append_can_be_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Optuna waits for ever for a lock whose link leads nowhere, as that of a relative path in a folder would."""
+    monkeypatch.chdir(tmp_path)
+    Path("runs").mkdir()
+    path = Path("runs/finder.log")
+    journal = WatchedJournal(path, WatchedFile(path))
+    journal._lock.acquire()
+    assert Path("runs/finder.log.lock").exists(), "the link leads to the journal"
+    journal._lock.release()
 
 
 def test_reader_continues_after_the_file_was_deleted(tmp_path: Path, make_spec: Make) -> None:

@@ -41,6 +41,12 @@ def make(name: str, environment: str = "CartPole-v1", **params: Any) -> Any:
     return agents.make(name, environment, **small(name, environment, **params))
 
 
+@pytest.mark.parametrize(("name", "network"), [("gail-ppo", "reward"), ("airl-ppo", "shaping")])
+def test_settings_of_reward_networks_are_refused(name: str, network: str):
+    with pytest.raises(ConfigurationError, match=f"Unknown network with settings '{network}'. .*Known: actor, critic"):
+        make(name, networks={network: {"hidden_sizes": [8]}})
+
+
 def softplus(x: Any) -> Any:
     return np.logaddexp(x, 0.0)
 

@@ -68,8 +68,9 @@ def test_agent_that_only_starts_from_a_clone_is_trained_further_without_demonstr
     trained("bc-ppo", "Pendulum-v1", {**PPO, **CLONED, "normalize_observations": True}, tmp_path / "run")
     lose_demonstrations(monkeypatch, tmp_path)
     loaded = agents.load_agent(tmp_path / "run")
+    before = loaded.gradient_steps
     agents.Trainer(loaded).train(env_steps=40)
-    assert loaded.gradient_steps > 0
+    assert loaded.gradient_steps > before
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Tests of targets, advantages and joint values for several agents, against numbers worked out by hand."""
+"""Tests of targets and joint values for several agents, against numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium import spaces
+from keras import ops
 
 from agents import ConfigurationError, seeding
 from agents.algorithms.multi_agent.maddpg import MADDPG, MADDPGConfig
@@ -126,6 +127,86 @@ def test_double_vdn_chooses_allowed_actions_by_the_online_network():
     np.testing.assert_allclose(losses["default"], expected**2, rtol=1e-4)
 
 
+def test_qmix_loss_mixes_the_values_of_present_agents_by_the_state():
+    rng = np.random.default_rng(2)
+    agent = QMIX(SPACE, ACTIONS, QMIXConfig(**SMALL, double=False, gamma=0.9, mixing_units=4), seed=0)
+    for network in agent.networks.values():
+        network.set_weights([rng.standard_normal(weight.shape) for weight in network.weights])
+    alive = [[1, 1], [1, 0]]  # the second agent is absent in the second row, which is the last of its episode
+    now, then = joint(rng, 2, alive=alive), joint(rng, 2, alive=[[1, 0], [1, 1]])
+    q = np.asarray(agent.networks["q"](SPACE.view(now).observations))
+    target = np.asarray(agent.networks["target"](SPACE.view(then).observations))
+    chosen = np.array([[q[0, 0, 0], q[0, 1, 1]], [q[1, 0, 2], 0.0]])
+    best = np.array([[target[0, 0].max(), 0.0], [target[1, 0].max(), target[1, 1].max()]])
+
+    def mixed(name: str, values: Any, vectors: Any) -> Any:
+        return np.asarray(agent.networks[name]([values, SPACE.view(vectors).state]))[:, 0]
+
+    def losses() -> list[float]:
+        columns = batch_of(now, then, [[0, 1], [2, 2]], [1.0, -2.0], [False, True])
+        data = {name: ops.convert_to_tensor(column) for name, column in columns.items()}
+        rows = [{name: column[i : i + 1] for name, column in data.items()} for i in range(2)]
+        both, *each = [float(agent.loss(batch)["default"]) for batch in (data, *rows)]
+        assert both == pytest.approx(np.mean(each), rel=1e-5)
+        return each
+
+    def expected() -> Any:
+        following = 0.9 * np.array([1.0, 0.0]) * mixed("target_mixer", best, then)
+        return np.square(mixed("mixer", chosen, now) - np.array([1.0, -2.0]) - following)
+
+    first = losses()
+    np.testing.assert_allclose(first, expected(), rtol=1e-4)
+    mixer = agent.networks["target_mixer"]
+    mixer.set_weights([weight + rng.standard_normal(weight.shape) for weight in mixer.get_weights()])
+    second = losses()
+    np.testing.assert_allclose(second, expected(), rtol=1e-4)
+    assert second[0] != pytest.approx(first[0], rel=0.01)
+    assert second[1] == first[1]
+
+
+def test_loss_of_vdn_sequences_equals_steps_by_hand():
+    """With a burn-in of one step, memories of two units and an episode that begins within each sequence."""
+    rng, n, length = np.random.default_rng(4), 2, 4
+    config = VDNConfig(**SMALL, gru_units=2, sequence_length=3, burn_in=1, gamma=0.9)
+    agent = VDN(SPACE, ACTIONS, config, seed=0)
+    target = agent.networks["target"]
+    target.set_weights([rng.standard_normal(weight.shape) for weight in target.weights])
+    alive = np.array([1.0, 1.0] * 6 + [1.0, 0.0] * 2).reshape(-1, 2)  # one agent absent in the last two steps
+    now, then = joint(rng, n * length, alive=alive), joint(rng, n * length)
+    memory = rng.standard_normal((n, length, 2 * 2)).astype(np.float32)
+    begins = np.array([[False, False, True, False], [False, True, False, False]])
+    terminated = np.array([[False, True, False, False], [True, False, False, True]])
+    rewards, actions = rng.standard_normal((n, length)).astype(np.float32), rng.integers(0, 3, (n, length, 2))
+    data = {
+        "observations": np.concatenate([now.reshape(n, length, -1), memory], axis=2),
+        "next_observations": np.concatenate([then.reshape(n, length, -1), memory], axis=2),
+        "rewards": rewards, "terminated": terminated, "begins": begins, "actions": actions.astype(np.int32),
+    }  # fmt: skip
+    batch = agent.preprocess_batch(data)
+    seen, following = (SPACE.view(each).observations.reshape(n, length, 2, 2) for each in (now, then))
+    present, values, errors = alive.reshape(n, length, 2), [], []
+    for row in range(n):
+        memories = dict.fromkeys(("q", "target"), memory[row, 0].reshape(2, 2))
+        for t in range(length):
+            outputs, after = {}, {}
+            for name in ("q", "target"):
+                own = np.where(begins[row, t], 0.0, memories[name])
+                step = np.asarray(agent.networks[name](np.concatenate([seen[row, t], own], axis=1)[None]))[0]
+                outputs[name], memories[name] = step[:, :3], step[:, 3:]
+                rows = np.concatenate([following[row, t], memories[name]], axis=1)
+                after[name] = np.asarray(agent.networks[name](rows[None]))[0, :, :3]
+            if t < 1:
+                continue  # the burn-in
+            best = sum(after["target"][i, np.argmax(after["q"][i])] for i in range(2))
+            values.append(sum(present[row, t, i] * outputs["q"][i, actions[row, t, i]] for i in range(2)))
+            errors.append(values[-1] - rewards[row, t] - 0.9 * (1.0 - terminated[row, t]) * best)
+    losses = agent.loss(batch)
+    assert len(errors) == 2 * 3
+    np.testing.assert_allclose(losses["default"], np.mean(np.square(errors)), rtol=1e-4)
+    np.testing.assert_allclose(losses["td_error"], np.mean(np.abs(errors)), rtol=1e-4)
+    np.testing.assert_allclose(losses["q_mean"], np.mean(values), rtol=1e-4, atol=1e-6)
+
+
 # --- MADDPG
 
 
@@ -183,108 +264,42 @@ def test_maddpg_actor_loss_replaces_only_its_own_action():
     assert all(np.abs(gradient.numpy()).max() > 0.0 for gradient in gradients)
 
 
-# --- MAPPO
+def with_outputs(agent: MADDPG, outputs: Any) -> MADDPG:
+    """Let the actors of both agents have the same outputs everywhere."""
+    kernel, bias = agent.networks["actor"].trainable_variables[-2:]
+    kernel.assign(np.zeros(kernel.shape))
+    bias.assign(np.broadcast_to(np.array(outputs, np.float32), bias.shape))
+    return agent
 
 
-def mappo(**changes: Any) -> MAPPO:
-    settings = {**SMALL, "normalize_values": False, "gamma": 0.5, "gae_lambda": 0.5, "n_envs": 1, **changes}
-    return MAPPO(SPACE, ACTIONS, MAPPOConfig(**settings), seed=0)
-
-
-def rollout(alive: Any, own_rewards: Any, terminated: Any) -> dict[str, Any]:
-    """Return a rollout of one environment; `alive` has one entry more, for the state after the last step."""
+@pytest.mark.parametrize(("allowed", "expected"), [([1, 1, 1], 0.3 * 5 / 3 * 2), ([1, 1, 0], 0.3 * 4 / 3 * 2)])
+def test_maddpg_regularizes_the_squares_of_allowed_outputs(allowed: Any, expected: float):
+    # Mean squares of the outputs are (4 + 0 + 1) / 3, and (4 + 0) / 3 without the last action; there are two agents.
     rng = np.random.default_rng(0)
-    n_steps = len(own_rewards)
-    observations = joint(rng, n_steps + 1, alive=alive)
-    SPACE.view(observations).rewards[1:] = own_rewards
-    return {
-        "observations": observations[:-1, None], "next_observations": observations[1:, None],
-        "actions": np.zeros((n_steps, 1, 2), np.int64), "terminated": np.array(terminated)[:, None],
-        "rewards": np.asarray(own_rewards, np.float32).sum(axis=1)[:, None],
-        "truncated": np.zeros((n_steps, 1), bool),
-    }  # fmt: skip
+    agent = with_outputs(MADDPG(SPACE, ACTIONS, MADDPGConfig(**SMALL), seed=0), [2.0, 0.0, -1.0])
+    now = joint(rng, 4, allowed=allowed)
+    batch = agent.preprocess_batch(batch_of(now, now, np.zeros((4, 2), int), [0.0] * 4, [False] * 4))
+    losses = []
+    for weight in (0.0, 0.3):
+        agent.set_hyperparameter("policy_regularization", weight)
+        losses.append(float(agent.actor_loss(batch)["actor"]))
+    assert losses[1] - losses[0] == pytest.approx(expected, abs=1e-5)
 
 
-def advantages_by_hand(values: Any, following: Any, rewards: Any, ends: Any) -> list[float]:
-    """Return generalised advantages of one agent with gamma = lambda = 0.5."""
-    result, later = [], 0.0
-    for value, after, reward, end in reversed(list(zip(values, following, rewards, ends, strict=True))):
-        later = reward + (0.0 if end else 0.5 * after) - value + (0.0 if end else 0.25 * later)
-        result.append(later)
-    return result[::-1]
+@pytest.mark.parametrize(("temperature", "expected"), [(2.0, [-1 / 9, 1 / 18, 1 / 18]), (1.0, [-2 / 9, 1 / 9, 1 / 9])])
+def test_gradient_through_maddpg_actions_is_that_of_a_softmax_at_its_temperature(temperature: float, expected: Any):
+    # Three equal probabilities p: the gradient of -p0 is -p0 (1 - p0) / t for the first output, p0 p / t for others.
+    import tensorflow as tf
 
-
-def values_of(agent: MAPPO, vectors: Any) -> Any:
-    view = SPACE.view(vectors)
-    state = view.state[:, None] * view.alive[..., None]
-    return np.asarray(agent.networks["critic"](state))[:, :, 0]
-
-
-def test_advantage_with_own_rewards_ends_when_the_agent_leaves():
-    agent = mappo(team_reward=False)
-    alive = [[1, 1], [1, 1], [0, 1], [0, 0]]  # the first agent dies in the second step, the second in the third
-    data = rollout(alive, [[1, 2], [3, 4], [0, 6]], [False, False, True])
-    result = agent.preprocess_batch(data)
-    now, then = values_of(agent, data["observations"][:, 0]), values_of(agent, data["next_observations"][:, 0])
-    first = advantages_by_hand(now[:2, 0], then[:2, 0], [1, 3], [False, True])
-    second = advantages_by_hand(now[:, 1], then[:, 1], [2, 4, 6], [False, False, True])
-    np.testing.assert_allclose(result["advantages"][:2, 0, 0], first, rtol=1e-5)
-    np.testing.assert_allclose(result["advantages"][:, 0, 1], second, rtol=1e-5)
-    np.testing.assert_array_equal(result["alive"][:, 0], alive[:3])
-    # The return of the agent that left is 0, which a sum of its value and advantage may miss by rounding.
-    np.testing.assert_allclose(result["returns"] - now[:, None], result["advantages"], rtol=1e-5)
-
-
-def test_advantage_with_the_team_reward_continues_after_an_agent_leaves():
-    agent = mappo()
-    data = rollout([[1, 1], [0, 1], [0, 0]], [[1, 2], [0, 5]], [False, True])
-    result = agent.preprocess_batch(data)
-    now, then = values_of(agent, data["observations"][:, 0]), values_of(agent, data["next_observations"][:, 0])
-    expected = advantages_by_hand(now[:, 0], then[:, 0], [3, 5], [False, True])
-    np.testing.assert_allclose(result["advantages"][:, 0, 0], expected, rtol=1e-5)
-
-
-def test_agents_that_left_count_in_no_loss():
-    agent = mappo(normalize_advantages=False, ent_coef=0.1)
-    data = rollout([[1, 1], [0, 1], [0, 1], [0, 0]], [[1, 2], [0, 4], [0, 6]], [False, False, True])
-    batch = {name: values[:, 0] for name, values in agent.preprocess_batch(data).items()}
-    changed = {name: values.copy() for name, values in batch.items()}
-    for name in ("observations", "central", "advantages", "returns", "log_probs"):
-        changed[name][1:, 0] += 7.0
-    losses, same = (agent.loss(agent.preprocess_minibatch(each)) for each in (batch, changed))
-    assert {name: float(value) for name, value in losses.items()} == pytest.approx(
-        {name: float(value) for name, value in same.items()}, rel=1e-5
-    )
-
-
-def test_loss_of_a_minibatch_is_the_mean_of_its_parts_though_agents_left_in_one():
-    """Replicas of a strategy compute parts, weighted by their rows."""
-    agent = mappo(ent_coef=0.1)
-    alive = [[1, 1], [1, 1], [1, 1], [0, 1], [0, 1], [0, 1], [0, 0]]
-    data = rollout(alive, [[1, 2], [3, 4], [5, 1], [0, 2], [0, 6], [0, 3]], [False] * 5 + [True])
-    columns = {name: values[:, 0] for name, values in agent.preprocess_batch(data).items()}
-    columns["log_probs"] = columns["log_probs"] + np.random.default_rng(1).normal(0.0, 0.3, (6, 2)).astype(np.float32)
-    batch = {name: np.asarray(values) for name, values in agent.preprocess_minibatch(columns).items()}
-    whole = agent.loss(batch)
-    parts = [agent.loss({name: values[rows] for name, values in batch.items()}) for rows in np.split(np.arange(6), [4])]
-    for name, value in whole.items():
-        assert float(value) == pytest.approx(4 / 6 * float(parts[0][name]) + 2 / 6 * float(parts[1][name]), rel=1e-5)
-    values = values_of(agent, data["observations"][:, 0])[np.asarray(alive[:6]) > 0]
-    assert float(whole["value_mean"]) == pytest.approx(values.mean(), rel=1e-5)
-
-
-def test_normalized_values_are_returned_in_the_scale_of_rewards():
-    agent = mappo(normalize_values=True)
-    data = rollout([[1, 1]] * 4, [[10, 20], [30, 40], [50, 60]], [False, False, True])
-    first = agent.preprocess_batch(data)
-    known = agent.value_normalizer
-    assert known is not None
-    assert known.count == 6
-    np.testing.assert_allclose(np.mean(first["returns"]), 0.0, atol=1e-5)
-    np.testing.assert_allclose(np.std(first["returns"]), 1.0, rtol=1e-3)
-    raw = values_of(agent, data["observations"][:, 0])
-    values, _ = agent._values(SPACE.view(data["observations"][:, 0]), np.zeros((3, 2, 0), np.float32))
-    np.testing.assert_allclose(values, raw * np.sqrt(known.variance + 1e-8) + known.mean, rtol=1e-5)
+    agent = MADDPG(SPACE, ACTIONS, MADDPGConfig(**SMALL), seed=0)
+    agent.set_hyperparameter("temperature", temperature)
+    view = SPACE.view(joint(np.random.default_rng(0), 1))
+    outputs = tf.Variable(np.zeros((1, 2, 3), np.float32))
+    with tf.GradientTape() as tape:
+        actions = agent._relaxed(outputs, view, {"noise": np.zeros((1, 2, 3), np.float32)}, "noise")
+        objective = -tf.reduce_sum(actions[:, :, 0])
+    np.testing.assert_allclose(actions, one_hot([[0, 0]]), atol=1e-6)
+    np.testing.assert_allclose(tape.gradient(objective, outputs), [[expected, expected]], rtol=1e-5)
 
 
 # --- masks
@@ -319,5 +334,42 @@ def test_competing_agents_are_refused_by_joint_values():
     data = batch_of(then, then, np.zeros((100, 2)), np.zeros(100), np.zeros(100, bool))
     with pytest.raises(ConfigurationError, match=r"'one' and 'two' in .* oppose each other \(correlation -1.00\)"):
         agent.preprocess_batch(data)
+    agent.start()
     SPACE.view(then).rewards[:] = np.stack([gains, gains + rng.standard_normal(100)], axis=1)
     assert agent.preprocess_batch(data) is data
+
+
+def opposed(rng: np.random.Generator, n: int, alive: Any) -> dict[str, Any]:
+    """Return a batch of agents whose rewards are opposed."""
+    gains = rng.standard_normal(n)
+    then = joint(rng, n, rewards=np.stack([gains, -gains], axis=1), alive=alive)
+    return batch_of(joint(rng, n, alive=alive), then, np.zeros((n, 2)), gains, np.zeros(n, bool))
+
+
+def test_agents_are_competitors_only_where_both_are_there():
+    """Rewards of opponents (`Opponents`) are in the joint observations of a team that does not compete."""
+    rng, alternating = np.random.default_rng(0), np.tile([[1, 0], [0, 1]], (50, 1))
+    agent = VDN(SPACE, ACTIONS, VDNConfig(**SMALL), seed=0)
+    agent.preprocess_batch(opposed(rng, 100, alternating))
+    agent.preprocess_batch(opposed(rng, 63, 1.0))  # a row too few
+    with pytest.raises(ConfigurationError, match=r"oppose each other \(correlation -1.00\)"):
+        agent.preprocess_batch(opposed(rng, 1, 1.0))
+
+
+def test_constant_rewards_oppose_none():
+    rng = np.random.default_rng(0)
+    agent = VDN(SPACE, ACTIONS, VDNConfig(**SMALL), seed=0)
+    then = joint(rng, 100, rewards=[0.1, -0.3])
+    agent.preprocess_batch(batch_of(then, then, np.zeros((100, 2)), np.zeros(100), np.zeros(100, bool)))
+
+
+def test_resumed_training_judges_rewards_as_an_uninterrupted_one():
+    """Otherwise rewards of a trained policy, which may oppose each other, would be judged anew."""
+    rng, n = np.random.default_rng(0), 4096
+    agent, resumed = (VDN(SPACE, ACTIONS, VDNConfig(**SMALL), seed=0) for _ in range(2))
+    equal = np.repeat(rng.standard_normal((n, 1)), 2, axis=1)
+    then = joint(rng, n, rewards=equal)
+    agent.preprocess_batch(batch_of(then, then, np.zeros((n, 2)), np.zeros(n), np.zeros(n, bool)))
+    resumed.set_state(agent.get_state())
+    for each in (agent, resumed):
+        each.preprocess_batch(opposed(np.random.default_rng(1), 100, 1.0))

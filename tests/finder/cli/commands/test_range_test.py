@@ -42,6 +42,28 @@ class TestRangeTest:
         assert ran.err.count(" steps/s  mean return ") >= 3, "each run prints its progress where there is no terminal"
 
     @pytest.mark.slow
+    def test_optimizer_name_selects_the_optimizer_whose_rate_grows(
+        self, finder: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from finder.range_test.sweep import Sweeper
+
+        seen: list[tuple[float, float]] = []
+        whole = Sweeper.on_update_end
+
+        def watched(self: Any, trainer: Any, update: Any) -> None:
+            seen.append((trainer.agent.get_learning_rate("critic"), trainer.agent.get_learning_rate("actor")))
+            whole(self, trainer, update)
+
+        monkeypatch.setattr(Sweeper, "on_update_end", watched)
+        small = ("--set", "learning_starts=20", "--set", "hidden_sizes=[4]", "--set", "learning_rate=3e-4")
+        rates = ("--start-lr", "1e-5", "--end-lr", "1e-2", "--n-rates", "6", "--seeds", "1", "--storage", "memory")
+        ran = finder("lr", "td3", "--env", "Pendulum-v1", *rates, *small, "--optimizer-name", "critic", *SMALL)
+        assert "learning rate" in ran.err, ran.err
+        # Six increases by half a decade.
+        assert [critic for critic, _ in seen] == pytest.approx([1e-5 * 10 ** (k / 2) for k in range(7)], rel=1e-6)
+        assert [actor for _, actor in seen] == pytest.approx([3e-4] * 7, rel=1e-6)
+
+    @pytest.mark.slow
     def test_environment_error_is_reported_without_traceback_and_recorded(self, finder: Any) -> None:
         ran = finder("lr", "ppo", "--env", "cli_envs:Broken-v0", "--env-kwargs", '{"broken_steps": 5}', *SMALL)
         assert (ran.code, ran.out) == (1, "")

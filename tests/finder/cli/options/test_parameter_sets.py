@@ -26,7 +26,7 @@ from finder.cli.options.parameter_sets import parameter_sets
     ],
 )
 def test_set_is_split_at_commas_outside_of_brackets_and_quotes(text: str, expected: dict[str, Any]) -> None:
-    assert parameter_sets([text], "--first") == [expected]
+    assert parameter_sets([text]) == [expected]
 
 
 def test_sets_of_flags_and_files_keep_their_order(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_sets_of_flags_and_files_keep_their_order(tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text('[{"gamma": 0.7}, {"gamma": 0.6}]')
     (tmp_path / "object.json").write_text('{"gamma": 0.5}')
     given = ["gamma=1", *(str(tmp_path / name) for name in ("two.toml", "one.toml", "list.json", "object.json"))]
-    assert parameter_sets(given, "--first") == [
+    assert parameter_sets(given) == [
         {"gamma": 1},
         {"gamma": 0.9},
         {"optimizer.momentum": 0.5},
@@ -44,19 +44,19 @@ def test_sets_of_flags_and_files_keep_their_order(tmp_path: Path) -> None:
         {"gamma": 0.6},
         {"gamma": 0.5},
     ]
-    assert parameter_sets(None, "--first") is None
-    assert parameter_sets(["none"], "--first") == []
+    assert parameter_sets(None) is None
+    assert parameter_sets(["none"]) == []
 
 
 @pytest.mark.parametrize("text", ["", "gamma", "gamma=", "=1", "gamma=0.9,", "gamma=0.9,0.99"])
 def test_mistake_in_a_set_is_explained(text: str) -> None:
     with pytest.raises(ConfigurationError, match="write name=value with a comma between them"):
-        parameter_sets([text], "--first")
+        parameter_sets([text])
 
 
 def test_mistake_of_a_repeated_name_is_explained() -> None:
     with pytest.raises(ConfigurationError, match="gives 'gamma' twice"):
-        parameter_sets(["gamma=1,gamma=2"], "--first")
+        parameter_sets(["gamma=1,gamma=2"])
 
 
 @pytest.mark.parametrize(
@@ -77,5 +77,5 @@ def test_mistake_in_a_file_is_explained(tmp_path: Path, name: str, content: byte
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(ConfigurationError, match=message) as error:
-        parameter_sets([str(tmp_path / name)], "--first")
+        parameter_sets([str(tmp_path / name)])
     assert name in str(error.value)
