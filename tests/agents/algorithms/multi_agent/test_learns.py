@@ -52,6 +52,7 @@ def random_return(spec: EnvironmentSpec, n_episodes: int = 200) -> float:
 
 SMALL: dict[str, Any] = {
     "hidden_sizes": (32,), "batch_size": 64, "learning_starts": 100, "learning_rate": 5e-3, "gamma": 0.0,
+    "share_parameters": False,  # one agent's learning must not be that of the other
 }  # fmt: skip
 
 
