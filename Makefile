@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 QUIET := --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all docs install lint benchmarks speed resume tune-all recording kills mutants clean
+.PHONY: demo test test-all test-libraries docs install lint benchmarks speed resume tune-all recording kills mutants clean
 
 # What a user installs.
 install: $(VENV)/.installed
@@ -36,6 +36,17 @@ test: lint
 # All tests, as continuous integration runs them.
 test-all: test
 	$(BIN)/python -m pytest --quiet -n auto --dist worksteal -m "slow or real"
+
+# Agents in PyTorch and of Stable-Baselines3, MLflow and Weights & Biases: Finder does not need these packages, so their tests
+# have a virtual environment of their own.
+LIBRARIES := .venv-libraries
+test-libraries: $(LIBRARIES)/.installed
+	$(LIBRARIES)/bin/python -m pytest --quiet -n auto --dist worksteal tests/libraries
+$(LIBRARIES)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(LIBRARIES)
+	$(LIBRARIES)/bin/python -m pip install $(QUIET) torch==2.13.0 stable-baselines3 sb3-contrib mlflow-skinny wandb
+	$(LIBRARIES)/bin/python -m pip install $(QUIET) pytest pytest-xdist --editable .
+	@touch $@
 
 lint: $(VENV)/.installed-for-tests
 	$(BIN)/ruff format --check .
@@ -81,4 +92,4 @@ recording: install
 	$(BIN)/python -m benchmarks.training.recording
 
 clean:
-	rm -rf $(VENV) demo build site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(LIBRARIES) demo build site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

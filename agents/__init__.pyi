@@ -35,12 +35,12 @@ from .callbacks.history_file import read_evaluations as read_evaluations
 from .callbacks.history_file import read_history as read_history
 from .callbacks.hyperparameter_schedule import HyperparameterSchedule as HyperparameterSchedule
 from .callbacks.intervals import Every as Every
+from .callbacks.loggers.tensorboard import TensorBoard as TensorBoard
 from .callbacks.plateaus import EarlyStopping as EarlyStopping
 from .callbacks.plateaus import ReduceOnPlateau as ReduceOnPlateau
 from .callbacks.progress import Progress as Progress
 from .callbacks.signals import StopOnSignals as StopOnSignals
 from .callbacks.stop_at_return import StopAtReturn as StopAtReturn
-from .callbacks.tensorboard import TensorBoard as TensorBoard
 from .checkpoints.file import load_agent as load_agent
 from .checkpoints.file import load_weights as load_weights
 from .checkpoints.file import resume as resume
@@ -55,6 +55,7 @@ from .contract.keras_agent import KerasAgent as KerasAgent
 from .contract.rows import row_by_row as row_by_row
 from .contract.spec import AgentSpec as AgentSpec
 from .contract.spec import make as make
+from .contract.torch_agent import TorchAgent as TorchAgent
 from .demonstrations.dataset import Demonstrations as Demonstrations
 from .demonstrations.dataset import load_demonstrations as load_demonstrations
 from .environments import EnvironmentSpec as EnvironmentSpec

@@ -21,7 +21,9 @@ _KEPT_NAMES = {
     ("replay", "buffers"): (
         "frames hindsight join n_step observations prioritized rewriting rollout sum_tree trajectories uniform"
     ),
-    ("", "callbacks"): "curriculum history_file intervals plateaus tensorboard",
+    ("", "callbacks"): "curriculum history_file intervals plateaus",
+    ("", "callbacks.loggers"): "tensorboard",
+    ("callbacks", "callbacks.loggers"): "tensorboard",
     ("", "checkpoints"): "plain_spec training_state",
     ("", "state_files"): "old_state_file plain_state state_file whole_file",
     ("checkpoints", "state_files"): "header old_state_file plain_state state_file whole_file",

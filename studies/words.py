@@ -189,6 +189,8 @@ def call_lines(agent: str, environment: HasEnvironment, config: Mapping[str, Any
         config: Parameters of the function.
     """
     place, _, name = agent.rpartition(":")
+    if place == "sb3":
+        return _sb3_lines(agent, environment, config)
     module = place.rpartition("/")[2].removesuffix(".py")
     where = environment_code(environment)
     given = "".join(f", {parameter}={value!r}" for parameter, value in config.items())
@@ -196,3 +198,13 @@ def call_lines(agent: str, environment: HasEnvironment, config: Mapping[str, Any
     lines = ["import agents", where_from, ""]
     lines += [f"with agents.TrainingRun({where}, env_steps={LONG_RUN:_}) as run:", f"    {name}(run{given})"]
     return "\n".join(lines)
+
+
+def _sb3_lines(agent: str, environment: HasEnvironment, config: Mapping[str, Any]) -> str:
+    """Return lines of Python for a long run in Stable-Baselines3."""
+    given = "".join(f"    {parameter}={value!r},\n" for parameter, value in config.items())
+    return (
+        "import agents\nfrom agents.libraries.stable_baselines3 import make_model\n\n"
+        f"model = make_model(\n    {agent!r},\n    {environment_code(environment)},\n{given})\n"
+        f'model.learn(total_timesteps={LONG_RUN:_})\nmodel.save("model")'
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import tempfile
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ from require_all import (  # noqa: F401 - hooks
 
 from agents.shared_objects import place
 from agents.trust.signatures import KEY_VARIABLE, TRUST_VARIABLE
+
+# Finder does not need PyTorch and others: `make test-libraries` runs these in a virtual environment of their own.
+collect_ignore = [] if importlib.util.find_spec("torch") else ["libraries"]
 
 
 @pytest.fixture(scope="session", autouse=True)

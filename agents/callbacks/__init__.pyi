@@ -8,9 +8,11 @@ from .evaluate import Evaluate as Evaluate
 from .history_file import HistoryFile as HistoryFile
 from .hyperparameter_schedule import HyperparameterSchedule as HyperparameterSchedule
 from .intervals import Every as Every
+from .loggers.mlflow import MLflow as MLflow
+from .loggers.tensorboard import TensorBoard as TensorBoard
+from .loggers.weights_and_biases import WeightsAndBiases as WeightsAndBiases
 from .plateaus import EarlyStopping as EarlyStopping
 from .plateaus import ReduceOnPlateau as ReduceOnPlateau
 from .progress import Progress as Progress
 from .signals import StopOnSignals as StopOnSignals
 from .stop_at_return import StopAtReturn as StopAtReturn
-from .tensorboard import TensorBoard as TensorBoard

@@ -126,6 +126,7 @@ class Agent(ABC):
 
     config_class: ClassVar[type[AgentConfig]] = AgentConfig
     members_fail_alone: ClassVar[bool] = False
+    takes_strategies: ClassVar[bool] = False  # of `tf.distribute`
     judged_greedily: ClassVar[bool] = False  # by studies without a metric: exploration hides what it has learned
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

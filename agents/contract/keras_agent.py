@@ -27,9 +27,8 @@ from agents.config.agent_config import AgentConfig
 from agents.config.network_config import settings_used
 from agents.config.optimizers import variables_of
 from agents.contract.agent import ActionSpace, UpdateMetrics
-from agents.contract.hyperparameter_reader import HyperparameterReader
 from agents.contract.mutable_agent import MutableAgent
-from agents.contract.restoring import is_restoring, restoring
+from agents.contract.restoring import is_restoring
 from agents.distributed.replicas import DistributedSteps
 from agents.distributed.team import Team, Update
 from agents.environments import EnvironmentSpec
@@ -54,6 +53,7 @@ class KerasAgent(MutableAgent):
             of the online network in an update of the targets) and `target_update_interval` (gradient steps between).
     """
 
+    takes_strategies: ClassVar[bool] = True
     target_networks: ClassVar[Mapping[str, str]] = {}
 
     def __init__(
@@ -181,18 +181,6 @@ class KerasAgent(MutableAgent):
 
     def set_acting_state(self, state: Sequence[Array]) -> None:
         self.forwards.set_state(self.set_acting_numbers(state))
-
-    @property
-    def hyperparameters(self) -> HyperparameterReader:
-        """Hyperparameters by name: ``self.hyperparameters.gamma`` is right in every method."""
-        return HyperparameterReader(self)
-
-    def number(self, name: str) -> Any:
-        """Return a mutable hyperparameter for NumPy code, outside of the loss: a number, or [rows] in a population.
-
-        It broadcasts against arrays whose last axis is the axis of the environments.
-        """
-        return getattr(self.config, name)
 
     # Learning -------------------------------------------------------------------------------------------------
 
@@ -342,52 +330,30 @@ class KerasAgent(MutableAgent):
             assign_all(network.variables, values_of(fresh[name].variables))
         for name, bound in self._bound.items():
             bound.reset(self.optimizer_spec(name), weights[name])
-        self._gradient_steps.assign(0)
-        self.rng = seeding.generator(seed, "exploration")
-        self.env_steps = self.gradient_steps = 0
+        self._restart_counters(seed)
         self.renumber(config)
         self.fresh, self._initial_digest = True, self._weights_digest()
-
-    @property
-    def fresh(self) -> bool:
-        """Return whether the agent is as built from its seed: never updated, no state set, no weights loaded."""
-        return self._fresh and self._initial_digest == self._weights_digest()
-
-    @fresh.setter
-    def fresh(self, value: bool) -> None:
-        self._fresh = value
 
     def _weights_digest(self) -> int:
         return digest_of(values_of([weight for network in self.networks.values() for weight in network.weights]))
 
-    def get_state(self) -> dict[str, Any]:
-        return {
-            "networks": {name: values_of(network.variables) for name, network in self.networks.items()},
-            "optimizers": {name: bound.state() for name, bound in self._bound.items()},
-            "config": self.config.to_dict(),
-            "rng": self.rng.bit_generator.state,
-            "seed": self.seed,
-            "env_steps": self.env_steps,
-            "gradient_steps": self.gradient_steps,
-            "fresh": self.fresh,
-            "extra": self.extra_state(),
-        }
+    def network_values(self) -> dict[str, list[Array]]:
+        return {name: values_of(network.variables) for name, network in self.networks.items()}
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        # Compilation options belong to the machine, not to the state.
-        config = type(self.config).from_dict(state["config"]).replace({"jit_compile": self.config.jit_compile})
-        self._require_same_structure(config, "be restored")
+    def assign_networks(self, values: Mapping[str, Sequence[Array]]) -> None:
         for name, network in self.networks.items():
-            assign_all(network.variables, state["networks"][name])
+            assign_all(network.variables, values[name])
+
+    def count_gradient_steps(self, n: int) -> None:
+        super().count_gradient_steps(n)
+        self._gradient_steps.assign(n)
+
+    @one_name()
+    def restart_optimizers(self) -> None:
+        """Set the optimizers to the states of new ones for the present weights.
+
+        The states of some (schedule-free AdamW) contain the weights that they began with.
+        """
         for name, bound in self._bound.items():
-            bound.set_state(state["optimizers"][name])
-        self.config = config
-        self._assign_numbers()
-        self.rng.bit_generator.state = state["rng"]
-        self.seed, self.env_steps, self.gradient_steps = state["seed"], state["env_steps"], state["gradient_steps"]
-        self._gradient_steps.assign(self.gradient_steps)
-        self.fresh = state["fresh"]
-        self.forwards.refresh()
-        with restoring():
-            self.start()  # the exploration of this config, which may differ
-        self.set_extra_state(state["extra"])
+            weights = [keras.Variable(keras.ops.convert_to_numpy(weight)) for weight in bound.weights]
+            bound.reset(self.optimizer_spec(name), weights)

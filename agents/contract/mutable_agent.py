@@ -1,36 +1,61 @@
-"""Mutable parts of a Keras agent: learning rates, mutable hyperparameters, numbers of optimizers' rules."""
+"""Base class for agents with networks of any library: learning rates, mutable hyperparameters, the state."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from agents.backend.tensorflow import keras
-from agents.backend.variables import one_name
+from agents import seeding
+from agents.backend.variables import digest_of
 from agents.config.agent_config import AgentConfig
+from agents.config.optimizers import OptimizerSpec
 from agents.contract.agent import Agent
+from agents.contract.hyperparameter_reader import HyperparameterReader
+from agents.contract.restoring import restoring
 from agents.errors import ConfigurationError, unknown_name
-from agents.updates.bound_optimizer import BoundOptimizer
 from agents.updates.mutable import Live
 
 Array = np.ndarray[Any, Any]
 
 
+class Numbers(Protocol):
+    """The mutable numbers of an optimizer's rule."""
+
+    def assign(self, spec: OptimizerSpec) -> None:
+        """Set them to the values of a specification."""
+
+
+class Bound(Protocol):
+    """An optimizer and the weights that it updates."""
+
+    @property
+    def numbers(self) -> Numbers:
+        """The mutable numbers of its rule."""
+
+    def state(self) -> Any:
+        """Return its state, as arrays and plain values."""
+
+    def set_state(self, state: Any) -> None:
+        """Restore a state of `state`."""
+
+
 class MutableAgent(Agent):
-    """Base class for agents whose mutable hyperparameters are variables.
+    """Base class for agents with networks, some of whose hyperparameters may change, whatever the networks' library.
 
     Attributes:
         live: The mutable hyperparameters of the config.
     """
 
     live: Live
-    _bound: Mapping[str, BoundOptimizer]
-    _optimizers: Mapping[str, Any]  # the Keras optimizers of `_bound`
+    _bound: Mapping[str, Any]  # `Bound` objects
+    _optimizers: Mapping[str, Any]  # objects with a `learning_rate`
+    _initial_digest: int
 
     @property
-    def bound_optimizers(self) -> Mapping[str, BoundOptimizer]:
+    def bound_optimizers(self) -> Mapping[str, Any]:
         """The optimizers by name, with the weights that they update."""
         return self._bound
 
@@ -38,8 +63,20 @@ class MutableAgent(Agent):
     def optimizers(self) -> Mapping[str, Any]:
         return self._optimizers
 
+    @property
+    def hyperparameters(self) -> HyperparameterReader:
+        """Hyperparameters by name: ``self.hyperparameters.gamma`` is right in every method."""
+        return HyperparameterReader(self)
+
+    def number(self, name: str) -> Any:
+        """Return a mutable hyperparameter for NumPy code, outside of the loss: a number, or [rows] in a population.
+
+        It broadcasts against arrays whose last axis is the axis of the environments.
+        """
+        return getattr(self.config, name)
+
     def get_learning_rate(self, optimizer: str = "default") -> float:
-        return float(keras.ops.convert_to_numpy(self._named_optimizer(optimizer).learning_rate))
+        return float(np.asarray(self._named_optimizer(optimizer).learning_rate))
 
     def set_learning_rate(self, learning_rate: float, optimizer: str | None = None) -> None:
         following = [name for name in self._optimizers if self.config.follows_learning_rate(name)]
@@ -102,16 +139,6 @@ class MutableAgent(Agent):
         for name, bound in self._bound.items():
             bound.numbers.assign(self.optimizer_spec(name))
 
-    @one_name()
-    def restart_optimizers(self) -> None:
-        """Set the optimizers to the states of new ones for the present weights.
-
-        The states of some (schedule-free AdamW) contain the weights that they began with.
-        """
-        for name, bound in self._bound.items():
-            weights = [keras.Variable(keras.ops.convert_to_numpy(weight)) for weight in bound.weights]
-            bound.reset(self.optimizer_spec(name), weights)
-
     def start(self) -> None:
         """Make all other parts of the agent (exploration policy, normalizer), when it is built and at each reset."""
 
@@ -146,6 +173,73 @@ class MutableAgent(Agent):
                 optimizer.learning_rate = rate
         self.refresh()
         self.start()
+
+    @abstractmethod
+    def record_gradient_norms(self) -> None:
+        """Record each optimizer's ``gradient_norm/NAME`` and ``clipped_gradient_norm/NAME`` as metrics of updates."""
+
+    # State ----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def network_values(self) -> dict[str, list[Array]]:
+        """Return copies of all variables of each network, by its name."""
+
+    @abstractmethod
+    def assign_networks(self, values: Mapping[str, Sequence[Array]]) -> None:
+        """Set all variables of the networks to values of `network_values`."""
+
+    def count_gradient_steps(self, n: int) -> None:
+        """Set the number of gradient steps so far."""
+        self.gradient_steps = n
+
+    @property
+    def fresh(self) -> bool:
+        """Return whether the agent is as built from its seed: never updated, no state set, no weights loaded."""
+        return self._fresh and self._initial_digest == self._weights_digest()
+
+    @fresh.setter
+    def fresh(self, value: bool) -> None:
+        self._fresh = value
+
+    def _weights_digest(self) -> int:
+        return digest_of([values for network in self.network_values().values() for values in network])
+
+    def _restart_counters(self, seed: int) -> None:
+        """Set generator and counters to those of an agent that is built from a seed."""
+        self.count_gradient_steps(0)
+        self.env_steps = 0
+        self.rng = seeding.generator(seed, "exploration")
+
+    def get_state(self) -> dict[str, Any]:
+        return {
+            "networks": self.network_values(),
+            "optimizers": {name: bound.state() for name, bound in self._bound.items()},
+            "config": self.config.to_dict(),
+            "rng": self.rng.bit_generator.state,
+            "seed": self.seed,
+            "env_steps": self.env_steps,
+            "gradient_steps": self.gradient_steps,
+            "fresh": self.fresh,
+            "extra": self.extra_state(),
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        # Compilation options belong to the machine, not to the state.
+        config = type(self.config).from_dict(state["config"]).replace({"jit_compile": self.config.jit_compile})
+        self._require_same_structure(config, "be restored")
+        self.assign_networks(state["networks"])
+        for name, bound in self._bound.items():
+            bound.set_state(state["optimizers"][name])
+        self.config = config
+        self._assign_numbers()
+        self.rng.bit_generator.state = state["rng"]
+        self.seed, self.env_steps = state["seed"], state["env_steps"]
+        self.count_gradient_steps(state["gradient_steps"])
+        self.fresh = state["fresh"]
+        self.refresh()
+        with restoring():
+            self.start()  # the exploration of this config, which may differ
+        self.set_extra_state(state["extra"])
 
     def acting_numbers(self) -> list[Array]:
         """Return the mutable hyperparameters, for copies of the agent in other processes: one array, or none."""

@@ -33,6 +33,9 @@ ALGORITHMS = {
 }
 """Name on the command line -> path of the class."""
 
+SB3_PREFIX = "sb3:"
+"""Prefix of algorithms of Stable-Baselines3 (`agents.libraries.stable_baselines3`)."""
+
 MULTI_AGENT = ("maddpg", "mappo", "qmix", "vdn")
 """Those of the algorithms that train several agents in one environment."""
 
@@ -50,7 +53,8 @@ def agent_class(agent: Any) -> type[Agent]:
     """Return the class of a name.
 
     Args:
-        agent: A name of `ALGORITHMS`; a class; ``"module:Class"``; or ``"path/to/file.py:Class"``.
+        agent: A name of `ALGORITHMS`; a class; ``"module:Class"``; or ``"path/to/file.py:Class"``. (``"sb3:PPO"`` is
+            a training function.)
 
     Raises:
         ConfigurationError: The name is unknown (the message gives the nearest names), or is not an agent.
@@ -105,6 +109,9 @@ def resolve_agent(agent: Any) -> Any:
     """
     if not isinstance(agent, str):
         return agent
+    if agent.startswith(SB3_PREFIX):
+        library = importlib.import_module("agents.libraries.stable_baselines3")
+        return library.training_function_of(agent)
     prefixes, rest = prefixes_of(agent)
     if prefixes:
         composed = importlib.import_module("agents.algorithms.imitation.composed")

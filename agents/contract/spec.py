@@ -118,7 +118,16 @@ class AgentSpec:
             ConfigurationError: The agent cannot take the environment's spaces, or a value.
             Exception: Any error of a user's agent.
         """
+        self._refuse_strategy(StrategySpec.of(strategy))
         self.build().interface.log_notes()
+
+    def _refuse_strategy(self, strategy: StrategySpec) -> None:
+        """Raise `ConfigurationError` for a strategy of TensorFlow and an agent of another library."""
+        if not (strategy.is_none or agent_class(self.agent).takes_strategies):
+            raise ConfigurationError(
+                f"The strategy {strategy.name} is one of TensorFlow, and {self.label} is no agents.KerasAgent: leave "
+                f"the strategy out."
+            )
 
     def structure(self) -> tuple[Any, ...]:
         """Return what agents must have in common to be members of one population."""
@@ -137,7 +146,9 @@ class AgentSpec:
             ConfigurationError: The agent cannot take the environment's spaces, or there are not enough devices.
         """
         if strategy is not None:
-            agent: Agent = StrategySpec.of(strategy).build(self, seed)
+            devices = StrategySpec.of(strategy)
+            self._refuse_strategy(devices)
+            agent: Agent = devices.build(self, seed)
             return agent
         both = interface or self.environment.interface()
         assert isinstance(self.config, AgentConfig)

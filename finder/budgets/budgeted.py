@@ -85,6 +85,13 @@ class BudgetedSearch:
         given = {"confirm", "confirm_seeds", "confirm_env_steps"} & asked.model_fields_set
         return earlier is not None and any(getattr(asked, name) != getattr(earlier.spec, name) for name in given)
 
+    def seconds_left(self) -> float | None:
+        """Return the seconds until the time limit of the whole search; None without one."""
+        if self.spec.minutes is None:
+            return None
+        before = 0.0 if self.earlier is None else self.earlier.seconds
+        return 60 * self.spec.minutes - before - (time.monotonic() - self.began)
+
     def limit(self) -> Limit | None:
         """Return the limit that the search keeps, None without a budget of the whole search."""
         spec = self.spec

@@ -264,7 +264,7 @@ def _callbacks(folder: RunFolder) -> list[Callback]:
     if settings.early_stop is not None:
         callbacks.append(EarlyStopping(settings.early_stop, **checks))
     if settings.tensorboard:
-        from agents.callbacks.tensorboard import TensorBoard
+        from agents.callbacks.loggers.tensorboard import TensorBoard
 
         callbacks.append(TensorBoard(folder.tensorboard))
     return callbacks

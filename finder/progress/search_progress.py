@@ -42,7 +42,9 @@ _LEAST = 20
 _FEW = 4
 """Largest number of trials that plain lines list one by one."""
 
-_LINE_SECONDS = 5.0
+_LINE_SECONDS = (2.0, 10.0)
+"""Least and largest number of seconds between two lines about running trials; a thirtieth of the time so far."""
+
 _MARKS = {
     "complete": ("✓", "green"),
     "pruned": ("◦", "yellow"),
@@ -129,10 +131,17 @@ class PlainProgress(Progress):
             text = f"{counted(n_finalists, 'finalist')} on {which}"
             self.console.print(Text.assemble(("Confirming ", "bold"), text, longer_text(now)))
 
+    def _line_is_due(self) -> bool:
+        """Return whether a line about running trials is due; it counts as printed then."""
+        least, most = _LINE_SECONDS
+        is_due = self._clock() - self._printed_at >= min(most, max(least, self.elapsed / 30))
+        if is_due:
+            self._printed_at = self._clock()
+        return is_due and self._lines_between
+
     def others_run(self, n_trials: int) -> None:
         super().others_run(n_trials)
-        if self._lines_between and self._clock() - self._printed_at >= _LINE_SECONDS:
-            self._printed_at = self._clock()
+        if self._line_is_due():
             self.console.print(Text("  " + DOT.join(self.summary())))
 
     def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
@@ -144,8 +153,7 @@ class PlainProgress(Progress):
 
     def trial_episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
         super().trial_episodes(number, records)
-        if self._lines_between and self._clock() - self._printed_at >= _LINE_SECONDS:
-            self._printed_at = self._clock()
+        if self._line_is_due():
             self.console.print(Text("  " + DOT.join([*running_texts(list(self.running.values())), *self.summary()])))
 
     def trial_ended(self, number: int, outcome: Outcome) -> None:

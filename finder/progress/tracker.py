@@ -77,6 +77,7 @@ class Tracker:
         self._work_done = 0.0  # the sum
         self._n_search: int | None = None  # trials of the search, once the confirmation has begun
         self._forecast: Forecast | None = None  # of trials that are trained together
+        self._until: float | None = None  # time of the limit
         self._speed = WorkSpeed()
 
     # State --------------------------------------------------------------------------------------
@@ -115,7 +116,14 @@ class Tracker:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimate of the remaining seconds; None if there is too little progress.
+        """Estimate of the remaining seconds, at most until the time limit; None if there is too little progress."""
+        estimate = self._estimated_seconds()
+        if estimate is None or self._until is None:
+            return estimate
+        return min(estimate, max(0.0, self._until - self._clock()))
+
+    def _estimated_seconds(self) -> float | None:
+        """Estimate the remaining seconds by the work that is left; None if there is too little progress.
 
         A running trial is assumed to continue at its speed without its start-up time, or to take the usual time; a
         trial that has taken longer continues at its mean speed. Each waiting trial starts when a running one ends.
@@ -167,6 +175,9 @@ class Tracker:
         return search + self._forecast.of_confirmation(None)
 
     # Events --------------------------------------------------------------------------------------------
+
+    def time_limited(self, seconds: float) -> None:
+        self._until = self._clock() + seconds
 
     def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
         from studies.analysis.recommendation import best

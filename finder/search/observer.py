@@ -17,7 +17,10 @@ from studies.study.study import OpenStudy
 log = logging.getLogger(__name__)
 
 
-_OPTIONAL = {"measuring_begins", "budget_chosen", "trial_built", "trials_added", "paused_ended", "budget_spent"}
+_OPTIONAL = {
+    *("measuring_begins", "budget_chosen", "time_limited", "trial_built", "trials_added", "paused_ended"),
+    "budget_spent",
+}
 """Events that an observer may lack."""
 
 
@@ -50,6 +53,9 @@ class Observer(Protocol):
 
     def budget_chosen(self, text: str) -> None:
         """Called before the study is opened with what was chosen for the budget of the whole search. Optional."""
+
+    def time_limited(self, seconds: float) -> None:
+        """Called before the study is opened with what is left of the budget in minutes, if there is one. Optional."""
 
     def budget_spent(self, text: str) -> None:
         """Called at the end if trials were not run because of the budget of the whole search. Optional."""

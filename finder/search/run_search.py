@@ -80,6 +80,8 @@ def run_search(
             raise PlanMade(replace(plan, notes=(*plan.notes, *notes)))
         if budgeted.spec.has_limit:
             guarded.budget_chosen(budgeted.chosen())
+        if (seconds := budgeted.seconds_left()) is not None:
+            guarded.time_limited(seconds)
         spec = budgeted.spec
         study = open_study(spec, storage)
         study = replace(study, notes=(*study.notes, *notes))

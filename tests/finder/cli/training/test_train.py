@@ -20,7 +20,7 @@ from rich.console import Console
 
 import agents
 import studies
-from agents.callbacks.tensorboard import TensorBoard
+from agents.callbacks.loggers.tensorboard import TensorBoard
 from agents.checkpoints import file as checkpoint_file
 from agents.state_files.header import CheckpointHeader, find, header_of, list_checkpoints
 

@@ -1,24 +1,23 @@
-"""TensorBoard events of a training. TensorFlow writes them; TensorBoard itself is not required."""
+"""Base class for callbacks that write the numbers of a training over its environment steps."""
 
 from __future__ import annotations
 
 import math
-import os
-import socket
-import time
+from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agents.backend.tensorflow import tf
 from agents.callbacks.callback import Callback
+from agents.callbacks.checkpoint import Checkpoint
 from agents.callbacks.intervals import Every, IntervalTimer
 from agents.callbacks.signals import REASON as INTERRUPTED
 from agents.contract.agent import UpdateMetrics
-from agents.contract.keras_agent import KerasAgent
+from agents.contract.mutable_agent import MutableAgent
 from agents.errors import ConfigurationError
+from agents.state_files.header import list_checkpoints
 from agents.training.records import Episode, Evaluation, summaries
 from agents.training.training import require_alone
 
@@ -26,11 +25,9 @@ if TYPE_CHECKING:
     from agents.training.run import Run
     from agents.training.trainer import Trainer
 
-_FLUSH_SECONDS = 5.0
 
-
-class TensorBoard(Callback):
-    """Write scalars over environment steps, for ``tensorboard --logdir FOLDER``.
+class ScalarLog(Callback):
+    """Base class for loggers, which implement `open`, `write` and `close`.
 
     `episode/return` and `episode/length` at the end of each episode; `evaluation/mean_return`, its extremes and further
     results of evaluations; `custom_metrics/NAME/mean`, `/min` and `/max` over the episodes since the last interval; and
@@ -39,7 +36,6 @@ class TensorBoard(Callback):
     `gradient_norm/OPTIMIZER` and `clipped_gradient_norm/OPTIMIZER`, and the current `learning_rate/OPTIMIZER`.
 
     Args:
-        folder: Folder of the events. A resumed training keeps the events before its checkpoint.
         every: Interval between means: environment steps, ``"50 episodes"`` or ``"60 s"``. Defaults to 1000.
         gradient_norms: Whether norms are written: of the gradients of each optimizer, before and after clipping to
             `max_grad_norm` (an optimizer's own `clipnorm` comes after that). Without them, updates have no overhead.
@@ -52,32 +48,36 @@ class TensorBoard(Callback):
 
     last = True
 
-    def __init__(self, folder: str | Path, *, every: int | str | Every = 1000, gradient_norms: bool = True) -> None:
-        self.folder = Path(folder)
+    def __init__(self, *, every: int | str | Every = 1000, gradient_norms: bool = True) -> None:
         self.every = Every.of(every)
         self.gradient_norms = gradient_norms
         self._timer: IntervalTimer | None = None
-        self._events: Any = None
-        self._flushed = 0.0
+        self._has_ended = False
         self._sums: dict[str, tuple[float, int]] = {}  # name -> sum and number of values since the last interval
         self._measured: list[Episode] = []  # episodes with custom metrics since the last interval
 
+    @abstractmethod
+    def open(self, trainer: Trainer) -> None:
+        """Begin to write; also called where a resumed training continues."""
+
+    @abstractmethod
+    def write(self, env_steps: int, values: Mapping[str, float]) -> None:
+        """Write finite numbers by name."""
+
+    @abstractmethod
+    def close(self, trainer: Trainer) -> None:
+        """End writing; called also after an error."""
+
     def on_train_begin(self, trainer: Trainer) -> None:
-        agent = require_alone(trainer, "TensorBoard")
-        if self.gradient_norms and isinstance(agent, KerasAgent):
-            if agent.team is not None:
+        agent = require_alone(trainer, type(self).__name__)
+        if self.gradient_norms and isinstance(agent, MutableAgent):
+            if getattr(agent, "team", None) is not None:
                 raise ConfigurationError(
                     "Gradient norms are not available if several processes share updates: set gradient_norms=False."
                 )
             agent.record_gradient_norms()
-        self._timer = IntervalTimer(self.every, trainer)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
-        self._events = tf.io.TFRecordWriter(str(self.folder / name))
-        self._put(file_version="brain.Event:2")
-        if trainer.env_steps or trainer.resumed:  # events of an earlier process after the checkpoint are hidden
-            log = tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START)
-            self._put(session_log=log, step=trainer.env_steps + 1)
+        self._timer, self._has_ended = IntervalTimer(self.every, trainer), False
+        self.open(trainer)
 
     def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
         self._write(episode.env_steps, {"episode/return": episode.episode_return, "episode/length": episode.length})
@@ -102,13 +102,18 @@ class TensorBoard(Callback):
             self._write_means(trainer)
 
     def on_run_end(self, trainer: Trainer, run: Run) -> None:
+        self._has_ended = True
         if (self._sums or self._measured) and run.stop_reason != INTERRUPTED:  # a resumed training has the rest of it
             self._write_means(trainer)
 
     def on_train_end(self, trainer: Trainer) -> None:
-        if self._events is not None:
-            self._events.close()
-            self._events = None
+        self.close(trainer)
+
+    def ending(self, trainer: Trainer) -> str:
+        """Return how the training ended: ``"finished"``, ``"interrupted"`` or ``"failed"``."""
+        if not self._has_ended or trainer.callbacks.error is not None:
+            return "failed"
+        return "interrupted" if trainer.run.stop_reason == INTERRUPTED else "finished"
 
     def get_state(self) -> dict[str, Any]:
         return {"sums": dict(self._sums), "measured": [tuple(episode) for episode in self._measured]}
@@ -118,7 +123,7 @@ class TensorBoard(Callback):
         self._measured = [Episode(*episode) for episode in state.get("measured", ())]
 
     def _write_means(self, trainer: Trainer) -> None:
-        agent = require_alone(trainer, "TensorBoard")
+        agent = require_alone(trainer, type(self).__name__)
         means = {name: total / n for name, (total, n) in self._sums.items() if n}
         means |= {f"learning_rate/{name}": agent.get_learning_rate(name) for name in agent.optimizers}
         for name, summary in summaries(self._measured).items():
@@ -126,16 +131,22 @@ class TensorBoard(Callback):
         self._sums, self._measured = {}, []
         self._write(trainer.env_steps, means)
 
-    def _write(self, step: int, values: Mapping[str, float]) -> None:
-        summary = tf.compat.v1.Summary()
-        for name, value in values.items():
-            if math.isfinite(value):
-                summary.value.add(tag=name, simple_value=float(value))
-        self._put(summary=summary, step=step)
+    def _write(self, env_steps: int, values: Mapping[str, float]) -> None:
+        self.write(env_steps, {name: float(value) for name, value in values.items() if math.isfinite(value)})
 
-    def _put(self, **content: Any) -> None:
-        event = tf.compat.v1.Event(wall_time=time.time(), **content)
-        self._events.write(event.SerializeToString())
-        if time.monotonic() - self._flushed > _FLUSH_SECONDS:
-            self._events.flush()
-            self._flushed = time.monotonic()
+
+def settings_of(trainer: Trainer) -> dict[str, Any]:
+    """Return the settings of a training: agent, environment, seed and hyperparameters."""
+    agent = require_alone(trainer, "A logger")
+    return {
+        "agent": type(agent).__name__.lower(),
+        "environment": trainer.environment.label,
+        "seed": trainer.run.seed,
+        **agent.config.to_dict(),
+    }
+
+
+def checkpoints_of(trainer: Trainer) -> list[Path]:
+    """Return the files of the training's `Checkpoint` callback: the best and the newest ones that it has kept."""
+    folders = [each.folder for each in trainer.callbacks.callbacks if isinstance(each, Checkpoint)]
+    return [path for folder in folders if folder.is_dir() for path in sorted(list_checkpoints(folder))]

@@ -1,0 +1,1 @@
+"""Callbacks that write the numbers of a training for other programs: TensorBoard, MLflow, Weights & Biases."""
