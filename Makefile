@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 QUIET := --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all test-libraries docs install lint benchmarks speed resume tune-all recording kills mutants clean
+.PHONY: demo test test-all test-libraries docs notebooks install lint benchmarks speed resume tune-all recording kills mutants clean
 
 # What a user installs.
 install: $(VENV)/.installed
@@ -57,6 +57,10 @@ lint: $(VENV)/.installed-for-tests
 # The documentation, into site/. Warnings are errors.
 docs: $(VENV)/.installed-for-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The tutorials, with their outputs. Needs Chromium.
+notebooks: $(VENV)/.installed-for-docs
+	$(BIN)/python docs/generate/execute_notebooks.py
 
 $(VENV)/.installed-for-docs: $(VENV)/.installed
 	$(BIN)/python -m pip install $(QUIET) --editable ".[docs]"

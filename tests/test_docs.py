@@ -79,7 +79,7 @@ def test_every_block_has_a_language_and_runs_or_states_why_not(page: Path) -> No
 
 
 def test_replacements_change_numbers_only() -> None:
-    shown = "".join(page.read_text() for page in (*PAGES, *ROOT.glob("examples/*")))
+    shown = "".join(page.read_text() for page in (*PAGES, *ROOT.glob("examples/*"), *ROOT.glob("docs/tutorials/*")))
     for number, smaller in NUMBERS.items():
         assert re.sub(r"[\d_]", "", number) == re.sub(r"[\d_]", "", smaller)
         assert number in shown, f"{number!r} is nowhere any more"

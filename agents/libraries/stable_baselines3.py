@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ from agents.backend.pytorch import import_torch
 from agents.config.hyperparameters import Config, Hyperparameter
 from agents.config.optimizers import OptimizerSpec
 from agents.contract.registry import SB3_PREFIX
+from agents.contract.spec import FunctionSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, NonFiniteError, check_at_least, unknown_name
 from agents.updates.torch_optimizer import torch_optimizer
@@ -71,8 +73,14 @@ OWN: Mapping[str, tuple[Any, Any, Hyperparameter]] = {
 }
 """Hyperparameter -> type, default and description, beside the arguments of the class."""
 
-_TYPES: Mapping[str, Any] = {"target_kl": float | None, "clip_range_vf": float | None}
-"""Types of arguments whose default is None and that are hyperparameters; others are left out."""
+_TYPES: Mapping[str, Any] = {
+    **{"target_kl": float | None, "clip_range_vf": float | None},
+    **{"max_grad_norm": float, "device": str},
+}
+"""Types of arguments that their defaults do not show. Others whose default is None are left out."""
+
+_ROLLOUTS = (32, 64, 128, 256, 512, 1024, 2048)
+"""Lengths of rollouts that are searched: the library has one environment by default."""
 
 _NOT_SEARCHED = frozenset(
     {"env", "seed", "stats_window_size", "supported_action_spaces", "tensorboard_log", "verbose", "_init_setup_model"}
@@ -106,12 +114,8 @@ def make_model(agent: str, environment: Any, *, seed: int = 0, **params: Any) ->
     Raises:
         ConfigurationError: An unknown name, or a bad value.
     """
-    from agents.contract.function_config import config_of
-
-    name = _known_name(agent)
-    config = config_of(_training_function(name)).from_dict(params)
-    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
-    return _model(name, EnvironmentSpec.of(environment), seed, values)
+    spec = FunctionSpec.of_function(agent, EnvironmentSpec.of(environment), params)
+    return _model(_known_name(agent), spec.environment, seed, spec.parameters)
 
 
 def _known_name(agent: str) -> str:
@@ -158,22 +162,14 @@ def _hyperparameters(name: str) -> dict[str, tuple[Any, Any, Hyperparameter]]:
             continue
         if default is None and parameter.name not in _TYPES:
             continue
-        kind = _TYPES.get(parameter.name) or (str | float if parameter.name in _TEXT_OR_NUMBER else type(default))
-        if kind in (int, float) and parameter.name in _FLOATS:
-            kind = float
+        kind = _TYPES.get(parameter.name) or (str | float if default == "auto" else type(default))
         about = Hyperparameter(help=f"Argument of {name} in {ALGORITHMS[name][0]}.")
         own = described.get(parameter.name)
         if own is not None and kind in (int, float):
-            about = dataclasses.replace(own, live=False, acting=False, when=None)
+            searched = _ROLLOUTS if parameter.name == "n_steps" and default > 1 else own.search
+            about = dataclasses.replace(own, live=False, acting=False, when=None, search=searched)
         found[parameter.name] = (kind, default, about)
     return found | dict(OWN)
-
-
-_TEXT_OR_NUMBER = ("ent_coef", "target_entropy")
-"""Arguments that take "auto" where their default does."""
-
-_FLOATS = ("max_grad_norm",)
-"""Arguments whose defaults are whole numbers and that take any."""
 
 
 def _learn(name: str, run: Any, values: Mapping[str, Any]) -> None:
@@ -240,13 +236,16 @@ def _model(name: str, environment: EnvironmentSpec, seed: int, values: Mapping[s
         if "use_rms_prop" in given:  # A2C would choose RMSprop instead
             given["use_rms_prop"] = False
     try:
-        return made_class(
-            _policy_name(name, policy, environments.observation_space),
-            environments,
-            seed=seed % 2**32,
-            policy_kwargs=settings or None,
-            **given,
-        )
+        with warnings.catch_warnings():
+            # A search tries sizes of minibatches that do not divide the rollout.
+            warnings.filterwarnings("ignore", "You have specified a mini-batch size")
+            return made_class(
+                _policy_name(name, policy, environments.observation_space),
+                environments,
+                seed=seed % 2**32,
+                policy_kwargs=settings or None,
+                **given,
+            )
     except (ValueError, TypeError, AssertionError) as error:
         environments.close()
         raise ConfigurationError(f"{SB3_PREFIX}{name} cannot be built with these hyperparameters: {error}") from error
@@ -256,7 +255,7 @@ def _environments(environment: EnvironmentSpec, n_envs: int, normalize: bool, ga
     from stable_baselines3.common.monitor import Monitor
     from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
-    copies = DummyVecEnv([lambda: Monitor(environment.make())] * n_envs)
+    copies = DummyVecEnv([lambda: Monitor(environment.make_plain())] * n_envs)
     return VecNormalize(copies, gamma=gamma) if normalize else copies
 
 

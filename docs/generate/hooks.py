@@ -14,6 +14,7 @@ from typing import Any
 import command_pages
 import examples_pages
 import hyperparameter_pages
+import notebook_pages
 import reference_pages
 import room_diagram
 from mkdocs.config.defaults import MkDocsConfig
@@ -40,17 +41,25 @@ PAGES = {
 }
 """File of the repository -> its page. Files of `docs/` are pages under their own names."""
 
+_FOLDERS = {
+    "commands/": command_pages.navigation,
+    "examples/": lambda: examples_pages.navigation(ROOT),
+    "tutorials/": lambda: notebook_pages.navigation(ROOT),
+}
+"""Folder in the navigation -> its entries."""
+
 _LINK = re.compile(r"(?P<before>\]\(|<img src=\")(?P<target>[^)\"#\s]*)(?P<anchor>#[^)\"\s]*)?(?P<after>[)\"])")
 _FENCE = re.compile(r"^(```.*?^```)$", re.M | re.S)
 _DIAGRAM = re.compile(r"<!-- rooms: (\w+) -->")
 
 
-def _generated() -> dict[str, str]:
-    """Return the pages that are generated from the code."""
+def _generated() -> dict[str, str | bytes]:
+    """Return the pages that are generated from the code, and pictures of notebooks."""
     return {
         **command_pages.pages(),
         **examples_pages.pages(ROOT),
         **hyperparameter_pages.pages(ROOT),
+        **notebook_pages.pages(ROOT),
         **reference_pages.pages(ROOT),
     }
 
@@ -67,13 +76,9 @@ def _expanded(entry: Any) -> Any:
     ((title, value),) = entry.items()
     if isinstance(value, list):
         return {title: [_expanded(each) for each in value]}
-    if value == "commands/":
-        return {title: command_pages.navigation()}
-    if value == "examples/":
-        return {title: examples_pages.navigation(ROOT)}
     if value.startswith("reference/"):
         return {title: reference_pages.navigation(ROOT, value.split("/")[1])}
-    return entry
+    return {title: _FOLDERS[value]()} if value in _FOLDERS else entry
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -115,4 +120,6 @@ def _page_of(source: str) -> str:
         return PAGES[source]
     if source.startswith("examples/"):
         return examples_pages.page_of(source)
+    if source.endswith(".ipynb"):
+        return notebook_pages.page_of(source)
     return source.removeprefix("docs/")

@@ -171,7 +171,8 @@ def test_finders_take_them(tmp_path: Path):
         "sb3:PPO",
         "CartPole-v1",
         {"optimizer": "adam,sgd", "gamma": "0.9:0.99"},
-        env_steps=300, n_trials=2, seeds=1, confirm=0, executor="inline", fixed=SMALL, storage=storage,
+        env_steps=600, n_trials=2, seeds=1, confirm=0, executor="inline", storage=storage,
+        fixed={**SMALL, "learning_rate": 0.05},
     )  # fmt: skip
     assert len(found.table()) == 2
     pick = studies.best(found.study)

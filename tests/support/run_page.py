@@ -24,6 +24,9 @@ from doc_blocks import Block, blocks_of
 NUMBERS = {
     "env_steps=20_000)": "env_steps=4_200)",
     "env_steps=20_000,": "env_steps=4_200,",
+    "env_steps=30_000,": "env_steps=4_200,",
+    "env_steps=50_000,": "env_steps=4_200,",
+    "env_steps=60_000,": "env_steps=4_200,",
     "env_steps=1_000_000": "env_steps=512",
     "env_steps=100_000)": "env_steps=2_100)",
     "100_000 - trainer": "1_200 - trainer",

@@ -25,7 +25,7 @@ def params(
         str | None,
         typer.Argument(
             metavar="AGENT",
-            help="A name, module:Class, or file.py:Class. Without one, the agents are listed.",
+            help="A name, module:Class, file.py:Class, or sb3:PPO. Without one, the agents are listed.",
             show_default=False,
         ),
     ] = None,
@@ -34,6 +34,8 @@ def params(
     """List the hyperparameters of an agent: their defaults, and the ranges that finder tune searches."""
     if agent is None:
         return _list_agents(json)
+    from agents.contract.registry import training_function
+
     config = _config_class(agent)
     described, defaults = config.describe(), _defaults(config)
     if json:
@@ -47,10 +49,12 @@ def params(
             HangingIndent(Text(f"{name:<{width}}  ", "bold"), Text(DOT.join([_text(name, defaults[name]), *notes])))
         )
         out.print(HangingIndent(Text(" " * (width + 2)), Text(about.help, "dim")))
+    is_function = training_function(agent) is not None
+    trains = (f"finder train {agent} --env ENV --set NAME=VALUE", "trains with another value")
     print_commands(
-        "To set and to search them",
+        "To search them" if is_function else "To set and to search them",
         [
-            (f"finder train {agent} --env ENV --set NAME=VALUE", "trains with another value"),
+            *([] if is_function else [trains]),
             (f"finder tune {agent} --env ENV", "searches those with a range or choices in this list"),
             (f"finder tune {agent} --env ENV --param NAME=LOW:HIGH", "searches what you name"),
         ],
@@ -70,6 +74,8 @@ def _list_agents(json: bool) -> int:
     for name, text in rows.items():
         listed.add_row(Text(name, "bold"), text)
     results().print(listed)
+    others = "Also sb3:PPO and its siblings of Stable-Baselines3, and your own: module:Class, file.py:Class."
+    results().print(HangingIndent(Text(""), Text(others, "dim")))
     print_commands("Then", [("finder params ppo", "lists the hyperparameters of an agent")])
     return 0
 

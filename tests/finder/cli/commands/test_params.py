@@ -40,6 +40,9 @@ def test_parameters_of_a_training_function_are_listed(finder: Any) -> None:
     (finder.folder / "mine.py").write_text("def train(run, rate: float = 0.1, steps: int = 3):\n    return None\n")
     rows = finder("params", "mine.py:train", "--json").json
     assert [(row["name"], row["default"]) for row in rows] == [("rate", 0.1), ("steps", 3)]
+    advice = finder("params", "mine.py:train").err
+    assert "finder tune mine.py:train" in advice
+    assert "finder train" not in advice  # which takes no functions
 
 
 def test_unknown_agent_is_refused_with_the_nearest_name(finder: Any) -> None:
