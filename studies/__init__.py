@@ -9,6 +9,9 @@ from typing import Any
 
 import lazy_loader
 
+# Optuna imports tqdm, which warns in a notebook without widgets; Finder's own display needs none.
+warnings.filterwarnings("ignore", message="IProgress not found")
+
 _lazy_getattr, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 _RENAMED = {"NoPick": "NoRecommendation", "Pick": "Recommendation"}

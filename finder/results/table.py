@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -78,10 +79,10 @@ def trial_table(study: OpenStudy) -> TrialTable:
 _FORMATS: dict[str, Callable[[Any], str]] = {
     "pick": lambda is_pick: "pick" if is_pick else "",
     "value": number_text,
-    "spread": "{:.2g}".format,
+    "spread": lambda spread: f"{float(f'{spread:.2g}'):g}",
     "env_steps": "{:,.0f}".format,
     "wall_seconds": "{:.1f}".format,
-    "reason": lambda reason: str(reason).partition("\n")[0][:80],
+    "reason": lambda reason: textwrap.shorten(str(reason).partition("\n")[0], 80, placeholder=" ..."),
 }
 
 

@@ -185,17 +185,9 @@ def test_the_command_line_searches_and_prints_the_lines_of_the_long_run(tmp_path
     storage = f"sqlite:///{tmp_path}/f.db"
     runner = CliRunner()
     searched = ["tune", "sb3:PPO", "--env", "CartPole-v1", "--n-trials", "2", "--env-steps", "300", "--seeds", "1"]
-    searched += [
-        "--set",
-        "n_steps=32",
-        "--set",
-        "batch_size=32",
-        "--storage",
-        storage,
-        "--study-name",
-        "s",
-        "--no-confirm",
-    ]
+    searched += ["--set", "n_steps=32", "--set", "batch_size=32", "--param", "learning_rate=1e-3,0.05"]
+    searched += ["--confirm", "0"]
+    searched += ["--storage", storage, "--study-name", "s", "--executor", "inline"]
     result = runner.invoke(app, searched)
     assert result.exit_code == 0, result.output
     printed = runner.invoke(app, ["best", "s", "--storage", storage])
