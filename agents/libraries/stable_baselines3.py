@@ -129,6 +129,7 @@ def _known_name(agent: str) -> str:
 
 def _library_class(name: str) -> Any:
     package = ALGORITHMS[name][0]
+    import_torch()  # before the library does, which would use all cores in each process of a search
     try:
         return getattr(importlib.import_module(package), name)
     except ModuleNotFoundError as error:
