@@ -207,4 +207,5 @@ def _sb3_lines(agent: str, environment: HasEnvironment, config: Mapping[str, Any
         "import agents\nfrom agents.libraries.stable_baselines3 import make_model\n\n"
         f"model = make_model(\n    {agent!r},\n    {environment_code(environment)},\n{given})\n"
         f'model.learn(total_timesteps={LONG_RUN:_})\nmodel.save("model")'
+        + ('\nmodel.get_env().save("normalization.pkl")' if config.get("normalize") else "")
     )

@@ -20,7 +20,8 @@ from agents.shared_objects import place
 from agents.trust.signatures import KEY_VARIABLE, TRUST_VARIABLE
 
 # Finder does not need PyTorch and others: `make test-libraries` runs these in a virtual environment of their own.
-collect_ignore = [] if importlib.util.find_spec("torch") else ["libraries"]
+_LIBRARIES = ("torch", "stable_baselines3", "sb3_contrib", "mlflow", "wandb")
+collect_ignore = [] if all(map(importlib.util.find_spec, _LIBRARIES)) else ["libraries"]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import sys
+import functools
 from typing import Any
 
-from agents.backend.threads import threads_for
+from agents.backend.threads import own_threads
 from agents.errors import ConfigurationError
 
 
+@functools.cache
 def import_torch() -> Any:
     """Return PyTorch, with at most this process's share of the cores as threads.
 
     Raises:
         ConfigurationError: It is not installed.
     """
-    if "torch" in sys.modules:
-        return sys.modules["torch"]
     try:
         import torch
     except ModuleNotFoundError as error:
         raise ConfigurationError(f"PyTorch is not installed ({error}): pip install torch.") from error
-    torch.set_num_threads(min(torch.get_num_threads(), threads_for()))
+    torch.set_num_threads(min(torch.get_num_threads(), own_threads()))
     return torch

@@ -12,6 +12,7 @@ from agents.errors import ConfigurationError, check_at_least
 _INTRA_OP, _INTER_OP = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"
 _OPENMP, _OPENBLAS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 _chosen_here: set[str] = set()  # numbers of threads of this process that nobody else chose
+_share: list[int] = []  # threads of this process, if it is one of several
 
 
 def threads_for(n_processes: int = 1) -> int:
@@ -112,7 +113,13 @@ def share_blas_threads(n: int) -> None:
     """
     from threadpoolctl import threadpool_limits
 
+    _share[:] = [n]
     threadpool_limits(min(n, _from_environment(_OPENBLAS) or n), user_api="blas")
+
+
+def own_threads() -> int:
+    """Return the threads that this process uses for an operation: its share, if it is one of several."""
+    return _share[0] if _share else threads_for()
 
 
 def threads_in_use() -> int:

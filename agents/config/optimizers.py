@@ -42,6 +42,9 @@ KERAS_OPTIMIZERS: Mapping[str, str] = {
 }
 """Lower-case name -> Keras class name, known without importing Keras."""
 
+TORCH_OPTIMIZERS = "torch.optim:"
+"""Prefix of the names of PyTorch's optimizers, for agents in PyTorch."""
+
 _TYPICAL_RATES = {"sgd": (1e-4, 1e0), "adagrad": (1e-4, 1e0), "ftrl": (1e-4, 1e0), "adadelta": (1e-2, 1e1)} | {
     "lion": (1e-6, 1e-2)
 }
@@ -278,9 +281,15 @@ class OptimizerSpec:
     def serialised(self) -> dict[str, Any]:
         """Return the complete Keras config, with every default spelled out; `OptimizerSpec.of` reads it.
 
+        Of an optimizer of PyTorch it is class and arguments in the same form.
+
         `keras.saving.deserialize_keras_object` reads it, too. (`keras.optimizers.deserialize` of Keras 3.15 does not
         know Lamb and returns a string.)
         """
+        if self.name.startswith(TORCH_OPTIMIZERS):
+            module, _, class_name = self.name.partition(":")
+            settings = {**self.arguments, "learning_rate": self.learning_rate}
+            return {"module": module, "class_name": class_name, "config": settings}
         from agents.backend.tensorflow import keras
 
         config: dict[str, Any] = keras.optimizers.serialize(self.build())

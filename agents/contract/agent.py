@@ -271,6 +271,11 @@ class Agent(ABC):
     def make_buffer(self, n_envs: int, rng: np.random.Generator) -> Buffer:
         """Return an empty buffer of the kind that this agent learns from."""
 
+    @classmethod
+    def check_optimizer(cls, spec: OptimizerSpec) -> None:
+        """Raise `ConfigurationError` for an optimizer that agents of this class cannot have."""
+        spec.build()
+
     @property
     def seeds(self) -> tuple[int, ...]:
         """The seed as a tuple, for the trainer."""

@@ -109,12 +109,14 @@ def resolve_agent(agent: Any) -> Any:
     """
     if not isinstance(agent, str):
         return agent
-    if agent.startswith(SB3_PREFIX):
+    if agent.lower().startswith(SB3_PREFIX):
         library = importlib.import_module("agents.libraries.stable_baselines3")
         return library.training_function_of(agent)
     prefixes, rest = prefixes_of(agent)
     if prefixes:
         composed = importlib.import_module("agents.algorithms.imitation.composed")
+        if rest.lower().startswith(SB3_PREFIX):
+            raise ConfigurationError(f"{rest} cannot learn from demonstrations here: {agent!r} is not an agent.")
         return composed.with_prefixes(resolve_agent(rest), prefixes)
     return _load(ALGORITHMS.get(agent.lower(), agent))
 

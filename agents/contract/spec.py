@@ -20,7 +20,7 @@ from agents.config.agent_config import AgentConfig
 from agents.config.hyperparameters import Config
 from agents.contract.agent import Agent
 from agents.contract.function_config import config_of, name_of_function
-from agents.contract.registry import agent_class, training_function
+from agents.contract.registry import SB3_PREFIX, agent_class, training_function
 from agents.contract.weights import start_from
 from agents.distributed.strategies import StrategySpec
 from agents.environments import EnvironmentSpec
@@ -174,7 +174,9 @@ class FunctionSpec(AgentSpec):
         """
         found = training_function(function)
         assert found is not None
-        return cls(function, environment, config_of(found).from_dict(params))
+        of_library = isinstance(function, str) and function.lower().startswith(SB3_PREFIX)
+        named = name_of_function(found) if of_library else function  # as the library spells it
+        return cls(named, environment, config_of(found).from_dict(params))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the function and its parameters: the class of the config was made in this process."""
@@ -191,10 +193,10 @@ class FunctionSpec(AgentSpec):
 
     @property
     def why_alone(self) -> str:
-        return "it is a training function of your own."
+        return "it is a training function, with a loop of its own."
 
     def check(self, strategy: str = "none") -> None:
-        """Make the environment once; the function itself is not called.
+        """Make the environment once; the function itself is not called. One of a library builds its model.
 
         Raises:
             ConfigurationError: There is no such environment, or a strategy was requested.
@@ -202,6 +204,9 @@ class FunctionSpec(AgentSpec):
         if strategy != "none":
             self.refuse_functions(f"the strategy {strategy} cannot be put on it. Use tf.distribute inside of it.")
         self.environment.make().close()
+        check = getattr(training_function(self.agent), "check", None)
+        if check is not None:
+            check(self.environment, self.parameters)
 
     def build(self, seed: int = 0, strategy: Any = None, interface: Any = None) -> NoReturn:
         """Raise an error: a training function has no agent to build.

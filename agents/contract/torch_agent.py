@@ -8,6 +8,7 @@ numbers everywhere.
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -146,12 +147,14 @@ class TorchAgent(MutableAgent):
         steps, history = list(self.optimizer_steps()), []
         self._check_steps(steps)
         trained = [network for name, network in self.networks.items() if name not in self.target_networks]
-        with self._own_generator():
-            for network in trained:
-                network.train()
-            for rows in batches.indices:
-                chosen = self.tensor(rows)  # [B]
-                history.append(self._gradient_step(steps, {name: values[chosen] for name, values in data.items()}))
+        for network in trained:
+            network.train()
+        try:
+            with self._own_generator():
+                for rows in batches.indices:
+                    chosen = self.tensor(rows)  # [B]
+                    history.append(self._gradient_step(steps, {name: values[chosen] for name, values in data.items()}))
+        finally:
             for network in trained:
                 network.eval()
         self.fresh = False
@@ -182,6 +185,9 @@ class TorchAgent(MutableAgent):
         """Make the optimizer steps on losses; return the norms of the gradients, if they are recorded."""
         torch, several = import_torch(), len(step.optimizers) > 1
         norms: dict[str, Any] = {}
+        for name in step.optimizers:
+            if not losses[name].requires_grad:
+                raise _without_gradient(name)
         gradients = {
             name: torch.autograd.grad(losses[name], self._bound[name].weights, retain_graph=several, allow_unused=True)
             for name in step.optimizers
@@ -190,7 +196,7 @@ class TorchAgent(MutableAgent):
         for name, own in gradients.items():
             present = [gradient for gradient in own if gradient is not None]
             if not present:
-                raise ConfigurationError(f"The loss of the optimizer {name!r} does not depend on its weights.")
+                raise _without_gradient(name)
             norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(each) for each in present]))
             scale = (
                 torch.ones((), device=self.device)
@@ -252,10 +258,10 @@ class TorchAgent(MutableAgent):
 
     # Building, resetting, saving ------------------------------------------------------------------------------
 
-    def _built(self, seed: int) -> tuple[dict[str, Any], Array]:
-        """Return the networks of a seed, and the state of PyTorch's generator for the agent."""
+    def _built(self, seed: int) -> tuple[dict[str, Any], list[Array]]:
+        """Return the networks of a seed, and the states of PyTorch's generators for the agent."""
         torch = import_torch()
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=self._gpus()):
             torch.manual_seed(seeding.integers(seed, "weights", 1)[0])
             built = self.build()
             if not isinstance(built, Mapping) or not all(isinstance(each, torch.nn.Module) for each in built.values()):
@@ -275,7 +281,7 @@ class TorchAgent(MutableAgent):
             for target, online in self.target_networks.items():
                 networks[target].load_state_dict(networks[online].state_dict())
                 networks[target].requires_grad_(False)
-            return networks, torch.get_rng_state().numpy()
+            return networks, self._generator_states()
 
     def set_initial_weights(self, networks: Mapping[str, Any]) -> None:
         """Change the weights of new networks that the seed has drawn. Defaults to no change.
@@ -294,15 +300,29 @@ class TorchAgent(MutableAgent):
 
     @contextmanager
     def _own_generator(self) -> Iterator[None]:
-        """Install the agent's state of PyTorch's generator in the block, so that equal seeds give equal runs."""
-        torch = import_torch()
-        before = torch.get_rng_state()
-        torch.set_rng_state(torch.from_numpy(self._generator))
+        """Install the agent's states of PyTorch's generators in the block, so that equal seeds give equal runs."""
+        before = self._generator_states()
+        self._set_generators(self._generator)
         try:
             yield
         finally:
-            self._generator = torch.get_rng_state().numpy()
-            torch.set_rng_state(before)
+            self._generator = self._generator_states()
+            self._set_generators(before)
+
+    def _gpus(self) -> list[Any]:
+        """Return the device of the agent, if it has a generator of its own beside that of the CPU."""
+        device = import_torch().device(self.device)
+        return [device] if device.type == "cuda" else []
+
+    def _generator_states(self) -> list[Array]:
+        torch = import_torch()
+        return [torch.get_rng_state().numpy(), *(torch.cuda.get_rng_state(gpu).numpy() for gpu in self._gpus())]
+
+    def _set_generators(self, states: Sequence[Array]) -> None:
+        torch = import_torch()
+        torch.set_rng_state(torch.from_numpy(states[0]))
+        for gpu, state in zip(self._gpus(), states[1:], strict=False):  # the state may be of a machine without one
+            torch.cuda.set_rng_state(torch.from_numpy(state), gpu)
 
     def network_values(self) -> dict[str, list[Array]]:
         return {
@@ -327,7 +347,8 @@ class TorchAgent(MutableAgent):
         config = self.config.replace(values or {})
         self._require_same_structure(config, "be reset")
         self.seed, self.config = seed, config
-        fresh, self._generator = self._built(seed)
+        # `build` may keep networks in attributes; the agent must keep the networks that its optimizers update.
+        fresh, self._generator = copy.copy(self)._built(seed)
         for name, network in self.networks.items():
             network.load_state_dict(fresh[name].state_dict())
         self.restart_optimizers()
@@ -336,8 +357,12 @@ class TorchAgent(MutableAgent):
         self.fresh, self._initial_digest = True, self._weights_digest()
 
     def get_state(self) -> dict[str, Any]:
-        return {**super().get_state(), "torch_generator": np.array(self._generator)}
+        return {**super().get_state(), "torch_generators": [np.array(state) for state in self._generator]}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         super().set_state(state)
-        self._generator = np.array(state["torch_generator"])
+        self._generator = [np.array(own) for own in state["torch_generators"]]
+
+
+def _without_gradient(optimizer: str) -> ConfigurationError:
+    return ConfigurationError(f"The loss of the optimizer {optimizer!r} does not depend on its weights.")

@@ -8,7 +8,6 @@ libraries are imported where they are first used; Finder does not require them.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import importlib
 import inspect
@@ -75,7 +74,7 @@ OWN: Mapping[str, tuple[Any, Any, Hyperparameter]] = {
 
 _TYPES: Mapping[str, Any] = {
     **{"target_kl": float | None, "clip_range_vf": float | None},
-    **{"max_grad_norm": float, "device": str},
+    **{"max_grad_norm": float, "device": str, "train_freq": int | tuple[int, str]},
 }
 """Types of arguments that their defaults do not show. Others whose default is None are left out."""
 
@@ -148,6 +147,7 @@ def _training_function(name: str) -> Callable[..., None]:
         train.__annotations__[parameter] = annotation = Annotated[kind, about]
         keyword = inspect.Parameter.KEYWORD_ONLY
         parameters.append(inspect.Parameter(parameter, keyword, default=default, annotation=annotation))
+    train.check = functools.partial(_check, name)  # type: ignore[attr-defined]
     train.__name__ = train.__qualname__ = f"{SB3_PREFIX}{name}"
     train.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return train
@@ -166,11 +166,16 @@ def _hyperparameters(name: str) -> dict[str, tuple[Any, Any, Hyperparameter]]:
         kind = _TYPES.get(parameter.name) or (str | float if default == "auto" else type(default))
         about = Hyperparameter(help=f"Argument of {name} in {ALGORITHMS[name][0]}.")
         own = described.get(parameter.name)
-        if own is not None and kind in (int, float):
+        if own is not None and isinstance(default, int | float) and not isinstance(default, bool):
             searched = _ROLLOUTS if parameter.name == "n_steps" and default > 1 else own.search
-            about = dataclasses.replace(own, live=False, acting=False, when=None, search=searched)
+            about = Hyperparameter(help=own.help, log=own.log, complement=own.complement, search=searched)
         found[parameter.name] = (kind, default, about)
     return found | dict(OWN)
+
+
+def _check(name: str, environment: EnvironmentSpec, values: Mapping[str, Any]) -> None:
+    """Build a model once; see `make_model` for the errors."""
+    _model(name, environment, 0, values).get_env().close()
 
 
 def _learn(name: str, run: Any, values: Mapping[str, Any]) -> None:
@@ -229,13 +234,15 @@ def _model(name: str, environment: EnvironmentSpec, seed: int, values: Mapping[s
     policy, n_envs, normalize = given.pop("policy"), given.pop("n_envs"), given.pop("normalize")
     optimizer, policy_kwargs = given.pop("optimizer"), given.pop("policy_kwargs")
     check_at_least(1, n_envs=n_envs)
-    environments = _environments(environment, n_envs, normalize, given.get("gamma", 0.99))
     made_class = _library_class(name)
     settings = _policy_arguments(policy_kwargs)
     if optimizer is not None:
+        if "learning_rate" in optimizer:
+            raise ConfigurationError(f"optimizer must not hold a learning_rate, got {optimizer!r}: set learning_rate.")
         settings["optimizer_class"], settings["optimizer_kwargs"] = torch_optimizer(OptimizerSpec.of(optimizer))
         if "use_rms_prop" in given:  # A2C would choose RMSprop instead
             given["use_rms_prop"] = False
+    environments = _environments(environment, n_envs, normalize, given.get("gamma", 0.99))
     try:
         with warnings.catch_warnings():
             # A search tries sizes of minibatches that do not divide the rollout.
@@ -247,7 +254,7 @@ def _model(name: str, environment: EnvironmentSpec, seed: int, values: Mapping[s
                 policy_kwargs=settings or None,
                 **given,
             )
-    except (ValueError, TypeError, AssertionError) as error:
+    except (ValueError, TypeError, AssertionError, NotImplementedError) as error:
         environments.close()
         raise ConfigurationError(f"{SB3_PREFIX}{name} cannot be built with these hyperparameters: {error}") from error
 
@@ -276,7 +283,8 @@ def _policy_arguments(given: Mapping[str, Any] | None) -> dict[str, Any]:
     activation = settings.get("activation_fn")
     if isinstance(activation, str):
         modules = {name.lower(): name for name in dir(import_torch().nn)}
-        if activation.lower() not in modules:
+        found = getattr(import_torch().nn, modules.get(activation.lower(), ""), None)
+        if not (isinstance(found, type) and issubclass(found, import_torch().nn.Module)):
             raise ConfigurationError(f"activation_fn must be the name of a class in torch.nn, got {activation!r}.")
-        settings["activation_fn"] = getattr(import_torch().nn, modules[activation.lower()])
+        settings["activation_fn"] = found
     return settings

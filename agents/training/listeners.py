@@ -25,12 +25,17 @@ EVENTS = (
 )
 """Names of the methods that a training calls; `agents.Callback` documents each."""
 
+_END = "on_train_end"
+
 
 class Listener:
     """Base class for objects that receive events of a training; subclass `agents.Callback`, which declares them."""
 
     last: bool = False
     """True if it is called after all other listeners, because it stores or displays their results."""
+
+    ends_last: bool = False
+    """True if its `on_train_end` is called after those of all others, because it stores files that they write."""
 
     of_members: bool = False
     """True if one object may receive the events of all members of a population: its state is separate for each member,
@@ -85,6 +90,8 @@ class CallbackList:
             event: [getattr(callback, event) for callback in self.callbacks if callback.listens_to(event)]
             for event in EVENTS
         }
+        ending = sorted(self.callbacks, key=lambda callback: callback.ends_last)
+        self._listeners[_END] = [getattr(callback, _END) for callback in ending if callback.listens_to(_END)]
         self.every_gradient_step = any(callback.every_gradient_step for callback in self.callbacks)
         self.info_metrics = tuple(dict.fromkeys(name for each in self.callbacks for name in each.info_metrics))
 

@@ -125,6 +125,7 @@ class TorchOptimizer:
 
     def __init__(self, spec: OptimizerSpec, weights: Sequence[Any]) -> None:
         self.weights = list(weights)
+        self._scales_momentum = spec.name in KERAS_OPTIMIZERS  # Keras's velocity has the rates of its steps in it
         if isinstance(spec.learning_rate, Mapping):
             raise ConfigurationError(
                 "A learning-rate schedule of Keras cannot be followed by an optimizer of PyTorch: give a number, and "
@@ -153,8 +154,13 @@ class TorchOptimizer:
 
     @learning_rate.setter
     def learning_rate(self, value: float) -> None:
+        ratio = self.learning_rate / value
         for group in self.optimizer.param_groups:
             group["lr"] = float(value)
+        if self._scales_momentum and ratio != 1:
+            for slots in self.optimizer.state.values():
+                if (momentum := slots.get("momentum_buffer")) is not None:
+                    momentum.mul_(ratio)
 
     def step(self, gradients: Sequence[Any]) -> None:
         """Make a step with the gradient of each weight, or None where the loss does not depend on it."""

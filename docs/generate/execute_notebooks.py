@@ -1,9 +1,9 @@
-"""Runs the tutorials and stores their outputs in them: `make notebooks`. Needs Chromium for the figures.
+"""Run the tutorials and store their outputs in them: `make notebooks`. Needs Chromium for the figures.
 
     python docs/generate/execute_notebooks.py [NOTEBOOK ...]
 
 Every notebook runs in an empty folder. Figures of Plotly are stored as pictures, so that a notebook stays small and is
-shown everywhere; whoever runs it gets the figures themselves.
+shown everywhere; running it gives the figures themselves.
 """
 
 from __future__ import annotations

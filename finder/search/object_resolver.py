@@ -11,6 +11,7 @@ from agents.callbacks.callback import make_callbacks, why_alone
 from agents.config.agent_config import AgentConfig
 from agents.config.hyperparameters import Config
 from agents.config.optimizers import OptimizerSpec
+from agents.contract.registry import agent_class
 from agents.contract.spec import AgentSpec, FunctionSpec
 from agents.distributed.strategies import StrategySpec
 from agents.environments import EnvironmentSpec
@@ -200,10 +201,11 @@ def _check_value(name: str, value: Any, others: Mapping[str, Any], spec: StudySp
     for label in [others["agent"]] if "agent" in others else spec.agents:
         params = {**spec.fixed, **others, "agent": label, name: value}
         try:
-            config = resolver.agent(params, label).config
+            agent = resolver.agent(params, label)
+            config = agent.config
             if (name == "optimizer" or (owner and "optimizer" in others)) and isinstance(config, AgentConfig):
                 optimizer = OptimizerSpec(name=config.optimizer, arguments=config.optimizer_kwargs)
-                optimizer.build()
+                agent_class(agent.agent).check_optimizer(optimizer)
             if owner not in ("", "optimizer"):  # the names of the optimizers are known after building the agent
                 _check_buildable(resolver.agent(params, label))
         except ConfigurationError as error:

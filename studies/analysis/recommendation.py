@@ -319,7 +319,8 @@ def best_optimizer(
             `FINDER_ALLOW_MODULES`.
 
     Returns:
-        A `keras.optimizers.Optimizer` without slot variables.
+        A `keras.optimizers.Optimizer` without slot variables; for an optimizer of PyTorch its class and arguments, as
+        `optimizer=` of an agent takes them.
 
     Raises:
         StudyError: If the study is unknown, no trial is complete, there is no optimizer of that name, or the study
@@ -331,9 +332,12 @@ def best_optimizer(
         pick = best(study if metric is None else study.by_objective(metric))
         if name not in pick.optimizers:
             raise StudyError(f"the pick of {study_name!r} has no optimizer {name!r}. {nearest(name, pick.optimizers)}")
-        check_modules(study, pick.optimizers[name], allow_modules)
-    import keras
-
+        config = pick.optimizers[name]
+        check_modules(study, config, allow_modules)
     if pick.rate is not None and pick.rate.why_unsafe:
         warnings.warn(f"no safe suggestion of a learning rate: {pick.rate.why_unsafe}", stacklevel=2)
-    return keras.saving.deserialize_keras_object(pick.optimizers[name])
+    if str(config.get("module")).partition(".")[0] == "torch":
+        return config
+    import keras
+
+    return keras.saving.deserialize_keras_object(config)

@@ -29,7 +29,8 @@ from studies.words import class_or_id
 
 def default_name(kind: str, agents: Sequence[str], env: str) -> str:
     """Return the default name of a study: kind, agents (classes without their file) and environment."""
-    return "-".join([kind, *(label.rpartition(":")[2] for label in agents), class_or_id(env)])
+    own = [label.replace("sb3:", "sb3-").rpartition(":")[2] for label in agents]
+    return "-".join([kind, *own, class_or_id(env)])
 
 
 Direction = Literal["maximize", "minimize"]

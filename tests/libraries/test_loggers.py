@@ -13,6 +13,7 @@ from mlflow import MlflowClient
 import agents
 from agents import Checkpoint, LambdaCallback, Trainer
 from agents.callbacks import MLflow, WeightsAndBiases
+from agents.training.run import Budget
 
 PPO: dict[str, Any] = {"n_steps": 16, "n_envs": 2, "batch_size": 16, "n_epochs": 1, "hidden_sizes": (4,)}
 
@@ -27,9 +28,11 @@ def ppo(**params: Any) -> Any:
     return agents.make("ppo", "CartPole-v1", jit_compile=False, **PPO, **params)
 
 
-def test_a_training_is_a_run_of_mlflow(store: str, tmp_path: Path):
-    log = MLflow("mine", "first", store, every=64)
-    with Trainer(ppo(learning_rate=0.01), callbacks=[Checkpoint(tmp_path / "kept", every=64), log]) as trainer:
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_training_is_a_run_of_mlflow(is_first: bool, store: str, tmp_path: Path):
+    log, checkpoints = MLflow("mine", "first", store, every=64), Checkpoint(tmp_path / "kept", every=64)
+    callbacks = [log, checkpoints] if is_first else [checkpoints, log]
+    with Trainer(ppo(learning_rate=0.01), callbacks=callbacks) as trainer:
         trainer.train(env_steps=128)
     client = MlflowClient(store)
     [run] = client.search_runs([client.get_experiment_by_name("mine").experiment_id])
@@ -42,7 +45,7 @@ def test_a_training_is_a_run_of_mlflow(store: str, tmp_path: Path):
     assert {each.step for each in client.get_metric_history(run.info.run_id, "loss/default")} == {64, 128}
     assert run.data.metrics["learning_rate/default"] == pytest.approx(0.01)
     assert run.data.metrics["gradient_norm/default"] > 0
-    stored = [file.path for file in client.list_artifacts(run.info.run_id, "checkpoints")]
+    stored = [file.path for file in client.list_artifacts(run.info.run_id, "kept")]
     assert {Path(path).name for path in stored} == {path.name for path in (tmp_path / "kept").iterdir()}
 
 
@@ -69,6 +72,40 @@ def test_a_training_that_fails_is_a_failed_run(store: str):
     with Trainer(ppo(), callbacks=[log, LambdaCallback(on_episode_end=fail)]) as trainer, pytest.raises(ValueError):  # noqa: PT011
         trainer.train(env_steps=500)
     assert MlflowClient(store).get_run(log.run_id).info.status == "FAILED"
+
+
+def test_a_training_that_is_left_is_an_interrupted_run(store: str):
+    log = MLflow(tracking_uri=store)
+    with Trainer(ppo(), callbacks=[log]) as trainer:
+        steps = trainer.iterate(Budget(env_steps=200))
+        next(steps)
+        steps.close()
+    assert MlflowClient(store).get_run(log.run_id).info.status == "KILLED"
+
+
+def test_names_that_mlflow_does_not_allow_are_changed(store: str):
+    def measure(trainer: Any) -> None:
+        trainer.run.episode(0).custom_metrics["height (m)"] = 1.0
+
+    log = MLflow(tracking_uri=store, every=64)
+    with Trainer(ppo(), callbacks=[log, LambdaCallback(on_step_end=measure)]) as trainer:
+        trainer.train(env_steps=192)
+    assert MlflowClient(store).get_run(log.run_id).data.metrics["custom_metrics/height _m_/mean"] == 1.0
+
+
+def test_what_a_killed_process_has_written_is_not_repeated(store: str, tmp_path: Path):
+    folder = tmp_path / "kept"
+    with Trainer(ppo(), callbacks=[Checkpoint(folder, every=64, keep=None), MLflow(tracking_uri=store)]) as trainer:
+        trainer.train(env_steps=128)
+    for path in sorted(folder.iterdir())[1:]:
+        path.unlink()  # as if the process had been killed before
+    with Trainer(ppo(), callbacks=[Checkpoint(folder, every=64), MLflow(tracking_uri=store)]) as again:
+        agents.resume(again, folder)
+        again.train(env_steps=128)
+    client = MlflowClient(store)
+    [run] = client.search_runs([client.get_experiment_by_name("finder").experiment_id])
+    steps = [each.step for each in client.get_metric_history(run.info.run_id, "episode/return")]
+    assert steps == [episode.env_steps for episode in again.history.episodes]
 
 
 def test_a_run_without_artifacts_has_none(store: str, tmp_path: Path):

@@ -25,6 +25,7 @@ from agents.errors import ConfigurationError, NonFiniteError
 from agents.libraries.stable_baselines3 import ALGORITHMS, make_model, training_function_of
 from finder import LRFinder, tune
 from finder.cli.app import app
+from studies.spec.spec import default_name
 
 SMALL: dict[str, Any] = {"n_steps": 32, "batch_size": 32, "n_epochs": 2}
 
@@ -139,6 +140,8 @@ def test_weights_that_are_not_finite_are_a_divergence():
         ({"policy_kwargs": {"activation_fn": "Nothing"}}, "torch.nn"),
         ({"optimizer": "lion"}, "no counterpart in PyTorch"),
         ({"n_envs": 0}, "n_envs"),
+        ({"optimizer": "adam(learning_rate=0.5)"}, "set learning_rate"),
+        ({"policy_kwargs": {"activation_fn": "functional"}}, "torch.nn"),
         ({"verbose": 1}, "verbose"),
         ({"gamma": 2.0}, "gamma"),
     ],
@@ -161,6 +164,24 @@ def test_actions_that_an_algorithm_does_not_take_are_refused():
         make_model("sb3:SAC", "CartPole-v1")
 
 
+def test_values_that_only_the_library_knows_are_accepted():
+    model = make_model("sb3:SAC", "Pendulum-v1", gradient_steps=-1, train_freq=(1, "episode"))
+    assert model.gradient_steps == -1
+    assert model.train_freq.unit.value == "episode"
+
+
+def test_names_are_recorded_as_the_library_spells_them():
+    assert AgentSpec.of("SB3:ppo", "CartPole-v1").label == "sb3:PPO"
+    assert default_name("lr", ["sb3:PPO"], "CartPole-v1") == "lr-sb3-PPO-CartPole-v1"
+    with pytest.raises(ConfigurationError, match="cannot learn from demonstrations"):
+        AgentSpec.of("bc-sb3:PPO", "CartPole-v1")
+
+
+def test_a_search_begins_with_a_check_of_the_model():
+    with pytest.raises(ConfigurationError, match="sb3:SAC cannot be built"):
+        LRFinder("sb3:SAC", "CartPole-v1").grid(1e-3, 1e-2, 2, env_steps=300, confirm=0, executor="inline")
+
+
 def test_finders_take_them(tmp_path: Path):
     storage = f"sqlite:///{tmp_path}/f.db"
     rates = LRFinder("sb3:PPO", "CartPole-v1").grid(
@@ -181,7 +202,9 @@ def test_finders_take_them(tmp_path: Path):
 
 
 @pytest.mark.real
-def test_the_command_line_searches_and_prints_the_lines_of_the_long_run(tmp_path: Path):
+def test_the_command_line_searches_and_prints_the_lines_of_the_long_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     storage = f"sqlite:///{tmp_path}/f.db"
     runner = CliRunner()
     searched = ["tune", "sb3:PPO", "--env", "CartPole-v1", "--n-trials", "2", "--env-steps", "300", "--seeds", "1"]
@@ -191,7 +214,10 @@ def test_the_command_line_searches_and_prints_the_lines_of_the_long_run(tmp_path
     result = runner.invoke(app, searched)
     assert result.exit_code == 0, result.output
     printed = runner.invoke(app, ["best", "s", "--storage", storage])
-    assert 'make_model(\n    "sb3:PPO"' in printed.output.replace("'", '"')
+    lines = printed.stdout[printed.stdout.index("import agents") :].replace("1_000_000", "64")
+    monkeypatch.chdir(tmp_path)
+    exec(lines, {})
+    assert (tmp_path / "model.zip").exists()
     known = json.loads(runner.invoke(app, ["best", "s", "--storage", storage, "--json"]).output)
     assert known["agent"] == "sb3:PPO"
     described = runner.invoke(app, ["params", "sb3:SAC"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any, ClassVar
 
 import keras
@@ -20,6 +21,7 @@ from agents.errors import ConfigurationError
 from agents.exploration import EpsilonGreedy, Softmax, greedy
 from agents.functional.returns import discounted_returns
 from agents.updates.gradient_steps import OptimizerStep
+from finder import LRFinder, OptFinder
 
 BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)
 
@@ -56,19 +58,20 @@ class TestReinforce(AgentContract):
 
 
 class ActorCritic(Reinforce):
-    """An agent with two optimizers, the second of which steps at every second gradient step."""
+    """An agent with two optimizers, the second of which steps at every second gradient step, and an attribute."""
 
     def build(self):
-        return {**super().build(), "critic": nn.Linear(self.observation_space.shape[0], 1)}
+        self.critic = nn.Linear(self.observation_space.shape[0], 1)
+        return {**super().build(), "critic": self.critic}
 
     def optimized_networks(self):
         return {"actor": ["policy"], "critic": ["critic"]}
 
     def optimizer_steps(self):
-        return [OptimizerStep(["critic"], self.critic_loss), OptimizerStep(["actor"], self.actor_loss)]
+        return [OptimizerStep(["critic"], self.critic_loss), OptimizerStep(["actor"], self.actor_loss, every=2)]
 
     def critic_loss(self, batch):
-        values = self.networks["critic"](batch["observations"])[:, 0]
+        values = self.critic(batch["observations"])[:, 0]
         return {"critic": (batch["returns"] - values).square().mean(), "value": values.mean()}
 
     def actor_loss(self, batch):
@@ -278,6 +281,43 @@ def test_numbers_of_an_optimizer_can_change():
     assert agent.optimizers["default"].optimizer.param_groups[0]["momentum"] == 0.5
 
 
+@pytest.mark.parametrize("optimizer", ["sgd(momentum=0.9)", "rmsprop(momentum=0.9, epsilon=1e-16)"])
+def test_momentum_is_that_of_keras_also_where_the_learning_rate_changes(optimizer: str):
+    config = AgentConfig(optimizer=optimizer, learning_rate=0.1)
+    of_keras, of_torch = KerasLinear(BOX, spaces.Discrete(3), config), TorchLinear(BOX, spaces.Discrete(3), config)
+    weights, bias = of_keras.network_values()["policy"]
+    of_torch.assign_networks({"policy": [weights.T, bias]})
+    rng = np.random.default_rng(0)
+    data = {"x": rng.normal(size=(4, 2)).astype(np.float32), "y": rng.normal(size=(4, 3)).astype(np.float32)}
+    for rate in (0.1, 0.001, 0.05):
+        for agent in (of_keras, of_torch):
+            agent.set_learning_rate(rate)
+            agent.update(Batches(data, np.array([[0, 1], [2, 3]], np.int32)))
+    np.testing.assert_allclose(
+        of_torch.network_values()["policy"][0], of_keras.network_values()["policy"][0].T, rtol=1e-4, atol=1e-5
+    )
+
+
+def test_an_error_of_a_loss_leaves_the_networks_in_evaluation_mode():
+    agent = NoName(BOX, spaces.Discrete(3))
+    with pytest.raises(ConfigurationError):
+        agent.update(Batches({"x": np.ones((2, 2), np.float32)}, np.array([[0, 1]], np.int32)))
+    assert not agent.networks["policy"].training
+
+
+@pytest.mark.slow
+def test_optimizers_of_pytorch_are_searched(tmp_path: Path):
+    search: dict[str, Any] = {"env_steps": 400, "seeds": 1, "confirm": 0, "executor": "inline"}
+    storage = f"sqlite:///{tmp_path}/f.db"
+    found = OptFinder(Reinforce, ["torch.optim:RAdam(eps=0.001)", "adam"], "CartPole-v1")
+    result = found.find(n_rates=2, storage=storage, **search)
+    assert set(found.rewards) == {"torch.optim:RAdam(eps=0.001)", "adam"}
+    chosen = agents.make(Reinforce, "CartPole-v1", optimizer=result.best_optimizer())
+    assert chosen.config.optimizer_spec().label == found.best_opt
+    with pytest.raises(ConfigurationError, match="'lion' has no counterpart in PyTorch"):
+        LRFinder(Reinforce, "CartPole-v1").grid(1e-3, 1e-2, 2, fixed={"optimizer": "lion"}, storage=storage, **search)
+
+
 # --- what is refused
 
 
@@ -303,6 +343,11 @@ class NoNetworks(TorchLinear):
         return {"policy": 3}
 
 
+class Detached(TorchLinear):
+    def loss(self, batch):
+        return {"default": self.networks["policy"](batch["x"]).detach().mean()}
+
+
 class NoGradient(TorchLinear):
     def loss(self, batch):
         return {
@@ -324,6 +369,7 @@ class NoName(TorchLinear):
     ("made", "message"),
     [
         (NoNetworks, "must return torch.nn.Module objects"),
+        (Detached, "does not depend on its weights"),
         (NoGradient, "does not depend on its weights"),
         (Vector, "must give a scalar as 'default'"),
         (NoName, "must give a value for the optimizer 'default'"),

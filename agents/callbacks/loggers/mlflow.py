@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,9 @@ _LONGEST_VALUE = 6000
 _BATCH = 1000
 """Metrics that MLflow takes in one call."""
 
+_NOT_ALLOWED = re.compile(r"[^\w.\- :/]")
+"""Characters that MLflow does not allow in the name of a metric."""
+
 _STATUS = {"finished": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
 
 _FLUSH_SECONDS = 2.0
@@ -28,8 +32,8 @@ class MLflow(ScalarLog):
     """Write the numbers of a training (`ScalarLog` lists them), its settings and its checkpoints as a run of MLflow.
 
     The files of the training's `Checkpoint` callback are the run's artifacts when it ends. A resumed training continues
-    its run. Where the runs are stored is up to MLflow (environment variable ``MLFLOW_TRACKING_URI``). A server
-    that does not answer ends the training, after a checkpoint.
+    its run, and does not repeat what that has. Where the runs are stored is up to MLflow (environment variable
+    ``MLFLOW_TRACKING_URI``). A server that does not answer ends the training, after a checkpoint.
 
     Args:
         experiment: Name of the experiment, which is created. Defaults to ``"finder"``.
@@ -63,6 +67,7 @@ class MLflow(ScalarLog):
         self._client: Any = None
         self._metrics: list[Any] = []
         self._sent = 0.0
+        self._stored_until = 0  # environment steps whose numbers an earlier process has stored
 
     def open(self, trainer: Trainer) -> None:
         try:
@@ -73,6 +78,8 @@ class MLflow(ScalarLog):
         self._client = MlflowClient(self.tracking_uri)
         if self.run_id is not None:  # a resumed training
             self._client.update_run(self.run_id, status="RUNNING")
+            stored = self._client.get_metric_history(self.run_id, "episode/return")
+            self._stored_until = max((each.step for each in stored), default=0)
             return
         known = self._client.get_experiment_by_name(self.experiment)
         experiment = known.experiment_id if known is not None else self._client.create_experiment(self.experiment)
@@ -84,18 +91,22 @@ class MLflow(ScalarLog):
         from mlflow.entities import Metric
 
         now = int(1000 * time.time())
-        self._metrics += [Metric(name, value, now, env_steps) for name, value in values.items()]
+        if env_steps <= self._stored_until:
+            return
+        self._metrics += [Metric(_NOT_ALLOWED.sub("_", name), value, now, env_steps) for name, value in values.items()]
         if time.monotonic() - self._sent > _FLUSH_SECONDS or len(self._metrics) >= _BATCH:
-            self._send()
+            self._send(self._client)
 
     def close(self, trainer: Trainer) -> None:
         if self._client is None:
             return
-        self._send()
-        for path in checkpoints_of(trainer) if self.artifacts else ():
-            self._client.log_artifact(self.run_id, str(path), "checkpoints")
-        self._client.set_terminated(self.run_id, _STATUS[self.ending(trainer)])
-        self._client = None
+        client, self._client = self._client, None
+        try:
+            self._send(client)
+            for path in checkpoints_of(trainer) if self.artifacts else ():
+                client.log_artifact(self.run_id, str(path), path.parent.name)
+        finally:
+            client.set_terminated(self.run_id, _STATUS[self.ending(trainer)])
 
     def get_state(self) -> dict[str, Any]:
         return {**super().get_state(), "run_id": self.run_id}
@@ -104,8 +115,8 @@ class MLflow(ScalarLog):
         super().set_state(state)
         self.run_id = state["run_id"]
 
-    def _send(self) -> None:
+    def _send(self, client: Any) -> None:
         while self._metrics:
-            self._client.log_batch(self.run_id, metrics=self._metrics[:_BATCH])
+            client.log_batch(self.run_id, metrics=self._metrics[:_BATCH])
             del self._metrics[:_BATCH]
         self._sent = time.monotonic()

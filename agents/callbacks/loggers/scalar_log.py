@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,7 +47,7 @@ class ScalarLog(Callback):
             several processes.
     """
 
-    last = True
+    last = ends_last = True
 
     def __init__(self, *, every: int | str | Every = 1000, gradient_norms: bool = True) -> None:
         self.every = Every.of(every)
@@ -111,9 +112,9 @@ class ScalarLog(Callback):
 
     def ending(self, trainer: Trainer) -> str:
         """Return how the training ended: ``"finished"``, ``"interrupted"`` or ``"failed"``."""
-        if not self._has_ended or trainer.callbacks.error is not None:
+        if isinstance(sys.exception(), Exception):  # of the training, which ends with it
             return "failed"
-        return "interrupted" if trainer.run.stop_reason == INTERRUPTED else "finished"
+        return "finished" if self._has_ended and trainer.run.stop_reason != INTERRUPTED else "interrupted"
 
     def get_state(self) -> dict[str, Any]:
         return {"sums": dict(self._sums), "measured": [tuple(episode) for episode in self._measured]}

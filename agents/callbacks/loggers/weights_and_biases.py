@@ -18,8 +18,8 @@ class WeightsAndBiases(ScalarLog):
     """Write the numbers of a training (`ScalarLog` lists them), its settings and its checkpoints as a run.
 
     The files of the training's `Checkpoint` callback are an artifact of the type ``model`` when it ends. A resumed
-    training continues its run. Key, project and mode are up to the package (environment variables ``WANDB_API_KEY``,
-    ``WANDB_PROJECT``, ``WANDB_MODE=offline``).
+    training continues its run; what was written after its checkpoint is written again. Key, project and mode are up to
+    the package (environment variables ``WANDB_API_KEY``, ``WANDB_PROJECT``, ``WANDB_MODE=offline``).
 
     Args:
         project: Name of the project. Defaults to None: that of the environment, else ``"finder"``.
@@ -73,16 +73,17 @@ class WeightsAndBiases(ScalarLog):
     def close(self, trainer: Trainer) -> None:
         if self._run is None:
             return
-        paths = checkpoints_of(trainer) if self.artifacts else []
-        if paths:
-            import wandb
+        run, self._run = self._run, None
+        try:
+            if self.artifacts and (paths := checkpoints_of(trainer)):
+                import wandb
 
-            artifact = wandb.Artifact(f"checkpoints-{self.run_id}", type="model")
-            for path in paths:
-                artifact.add_file(str(path))
-            self._run.log_artifact(artifact)
-        self._run.finish(exit_code=int(self.ending(trainer) == "failed"))
-        self._run = None
+                artifact = wandb.Artifact(f"checkpoints-{self.run_id}", type="model")
+                for path in paths:
+                    artifact.add_file(str(path), name=f"{path.parent.name}/{path.name}")
+                run.log_artifact(artifact)
+        finally:
+            run.finish(exit_code=int(self.ending(trainer) == "failed"))
 
     def get_state(self) -> dict[str, Any]:
         return {**super().get_state(), "run_id": self.run_id}

@@ -131,7 +131,7 @@ class TestSearch:
         [note] = executor.notes
         assert note == (
             "train cannot be trained in a population (a process a trial instead): "
-            "it is a training function of your own."
+            "it is a training function, with a loop of its own."
         )
 
 
