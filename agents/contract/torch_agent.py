@@ -21,6 +21,7 @@ from agents import seeding
 from agents.backend.pytorch import import_torch
 from agents.buffers import Batches
 from agents.config.agent_config import AgentConfig
+from agents.config.optimizers import OptimizerSpec
 from agents.contract.agent import ActionSpace, UpdateMetrics
 from agents.contract.mutable_agent import MutableAgent
 from agents.contract.restoring import is_restoring
@@ -28,7 +29,7 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.updates.gradient_steps import PRIORITIES, OptimizerStep
 from agents.updates.mutable import Live
-from agents.updates.torch_optimizer import TorchOptimizer
+from agents.updates.torch_optimizer import TorchOptimizer, torch_optimizer
 
 Array = np.ndarray[Any, Any]
 
@@ -104,6 +105,10 @@ class TorchAgent(MutableAgent):
     def optimizer_steps(self) -> Sequence[OptimizerStep]:
         """Return the optimizer steps of a gradient step, in order; see `KerasAgent.optimizer_steps`."""
         return [OptimizerStep(list(self.optimizers), self.loss)]
+
+    @classmethod
+    def check_optimizer(cls, spec: OptimizerSpec) -> None:
+        torch_optimizer(spec)
 
     def optimized_networks(self) -> Mapping[str, Sequence[str]]:
         """Return optimizer name -> names of its networks. Defaults to one optimizer for all but the target networks."""
@@ -192,21 +197,26 @@ class TorchAgent(MutableAgent):
             name: torch.autograd.grad(losses[name], self._bound[name].weights, retain_graph=several, allow_unused=True)
             for name in step.optimizers
         }
-        largest = self.config.max_grad_norm
         for name, own in gradients.items():
-            present = [gradient for gradient in own if gradient is not None]
-            if not present:
+            if all(gradient is None for gradient in own):
                 raise _without_gradient(name)
-            norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(each) for each in present]))
-            scale = (
-                torch.ones((), device=self.device)
-                if largest is None
-                else torch.clamp(largest / (norm + 1e-12), max=1.0)
-            )
-            if self._record_norms:
-                norms |= {f"gradient_norm/{name}": norm, f"clipped_gradient_norm/{name}": norm * scale}
-            self._bound[name].step([None if gradient is None else gradient * scale for gradient in own])
+            if self.config.max_grad_norm is None and not self._record_norms:
+                self._bound[name].step(own)
+                continue
+            clipped, of_own = self._clipped(name, own)
+            self._bound[name].step(clipped)
+            norms |= of_own
         return norms
+
+    def _clipped(self, name: str, gradients: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Return gradients whose global norm is at most `max_grad_norm`, and their norms if these are recorded."""
+        torch, largest = import_torch(), self.config.max_grad_norm
+        squares = [gradient.square().sum() for gradient in gradients if gradient is not None]
+        norm = torch.stack(squares).sum().sqrt()
+        scale = torch.ones_like(norm) if largest is None else torch.clamp(largest / (norm + 1e-12), max=1.0)
+        clipped = [None if gradient is None else gradient * scale for gradient in gradients]
+        values = {f"gradient_norm/{name}": norm, f"clipped_gradient_norm/{name}": norm * scale}
+        return clipped, values if self._record_norms else {}
 
     def _losses(self, step: OptimizerStep, minibatch: dict[str, Any]) -> dict[str, Any]:
         losses = self._tensors(step.loss(minibatch))

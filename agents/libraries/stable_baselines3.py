@@ -8,6 +8,7 @@ libraries are imported where they are first used; Finder does not require them.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -168,7 +169,8 @@ def _hyperparameters(name: str) -> dict[str, tuple[Any, Any, Hyperparameter]]:
         own = described.get(parameter.name)
         if own is not None and isinstance(default, int | float) and not isinstance(default, bool):
             searched = _ROLLOUTS if parameter.name == "n_steps" and default > 1 else own.search
-            about = Hyperparameter(help=own.help, log=own.log, complement=own.complement, search=searched)
+            low = None if parameter.name == "gradient_steps" else own.low  # -1: as many as were collected
+            about = dataclasses.replace(own, live=False, acting=False, when=None, low=low, search=searched)
         found[parameter.name] = (kind, default, about)
     return found | dict(OWN)
 

@@ -15,7 +15,6 @@ import torch
 from gymnasium import spaces
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
-from typer.testing import CliRunner
 
 import agents
 import studies
@@ -24,7 +23,7 @@ from agents.contract.spec import config_class
 from agents.errors import ConfigurationError, NonFiniteError
 from agents.libraries.stable_baselines3 import ALGORITHMS, make_model, training_function_of
 from finder import LRFinder, tune
-from finder.cli.app import app
+from finder.cli import main
 from studies.spec.spec import default_name
 
 SMALL: dict[str, Any] = {"n_steps": 32, "batch_size": 32, "n_epochs": 2}
@@ -203,22 +202,18 @@ def test_finders_take_them(tmp_path: Path):
 
 @pytest.mark.real
 def test_the_command_line_searches_and_prints_the_lines_of_the_long_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    storage = f"sqlite:///{tmp_path}/f.db"
-    runner = CliRunner()
+    monkeypatch.chdir(tmp_path)
     searched = ["tune", "sb3:PPO", "--env", "CartPole-v1", "--n-trials", "2", "--env-steps", "300", "--seeds", "1"]
     searched += ["--set", "n_steps=32", "--set", "batch_size=32", "--param", "learning_rate=1e-3,0.05"]
-    searched += ["--confirm", "0"]
-    searched += ["--storage", storage, "--study-name", "s", "--executor", "inline"]
-    result = runner.invoke(app, searched)
-    assert result.exit_code == 0, result.output
-    printed = runner.invoke(app, ["best", "s", "--storage", storage])
-    lines = printed.stdout[printed.stdout.index("import agents") :].replace("1_000_000", "64")
-    monkeypatch.chdir(tmp_path)
-    exec(lines, {})
+    assert main([*searched, "--confirm", "0", "--study-name", "s"]) == 0
+    capsys.readouterr()
+    assert main(["best", "s"]) == 0
+    printed = capsys.readouterr().out
+    exec(printed[printed.index("import agents") :].replace("1_000_000", "64"), {})
     assert (tmp_path / "model.zip").exists()
-    known = json.loads(runner.invoke(app, ["best", "s", "--storage", storage, "--json"]).output)
-    assert known["agent"] == "sb3:PPO"
-    described = runner.invoke(app, ["params", "sb3:SAC"])
-    assert "target_entropy" in described.output
+    assert main(["best", "s", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["agent"] == "sb3:PPO"
+    assert main(["params", "sb3:SAC"]) == 0
+    assert "target_entropy" in capsys.readouterr().out

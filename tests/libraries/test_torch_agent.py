@@ -312,7 +312,9 @@ def test_optimizers_of_pytorch_are_searched(tmp_path: Path):
     found = OptFinder(Reinforce, ["torch.optim:RAdam(eps=0.001)", "adam"], "CartPole-v1")
     result = found.find(n_rates=2, storage=storage, **search)
     assert set(found.rewards) == {"torch.optim:RAdam(eps=0.001)", "adam"}
-    chosen = agents.make(Reinforce, "CartPole-v1", optimizer=result.best_optimizer())
+    with pytest.warns(UserWarning, match="with one seed each"):
+        optimizer = result.best_optimizer()
+    chosen = agents.make(Reinforce, "CartPole-v1", optimizer=optimizer)
     assert chosen.config.optimizer_spec().label == found.best_opt
     with pytest.raises(ConfigurationError, match="'lion' has no counterpart in PyTorch"):
         LRFinder(Reinforce, "CartPole-v1").grid(1e-3, 1e-2, 2, fixed={"optimizer": "lion"}, storage=storage, **search)

@@ -169,6 +169,7 @@ def test_loss_of_sequences_equals_steps_by_hand():
 # --- training
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalized", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("algorithm", sorted(SMALL))
 def test_population_members_equal_agents_trained_alone(algorithm: str, normalized: bool):

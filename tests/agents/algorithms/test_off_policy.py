@@ -423,6 +423,7 @@ def test_constant_ignores_its_input():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "params"),
     [

@@ -263,14 +263,29 @@ def test_plain_progress_prints_lines(study: OpenStudy, clock: Clock) -> None:
     ]
 
 
-def test_progress_lines_are_five_seconds_apart(study: OpenStudy, clock: Clock) -> None:
+def test_progress_lines_are_two_seconds_apart_and_later_ten(study: OpenStudy, clock: Clock) -> None:
+    def lines(seconds: int) -> int:
+        before = out.getvalue().count("so far ·")
+        for _ in range(seconds):
+            clock.now += 1
+            progress.trial_episodes(1, [episode(0, 400, 5.0)])
+        return out.getvalue().count("so far ·") - before
+
     out = io.StringIO()
     progress = PlainProgress(Console(file=out, width=1000), clock)
     play(progress, study, clock)
-    for _ in range(9):
-        clock.now += 1
-        progress.trial_episodes(1, [episode(0, 400, 5.0)])
-    assert sum("so far ·" in line for line in out.getvalue().splitlines()) == 2
+    assert lines(9) == 4
+    clock.now += 1000
+    assert lines(40) == 4
+
+
+def test_time_left_is_at_most_that_of_the_budget(study: OpenStudy, clock: Clock) -> None:
+    tracker = Tracker(clock)
+    tracker.time_limited(35.0)
+    play(tracker, study, clock)  # 30 seconds, with about 10 left
+    assert tracker.seconds_left == pytest.approx(5.0)
+    clock.now += 10
+    assert tracker.seconds_left == 0.0
 
 
 def test_live_display_shows_running_trials(study: OpenStudy, clock: Clock) -> None:

@@ -155,6 +155,7 @@ class SpentDuringStep(RecordingListener):
         return super().episodes(records)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "listener", [SpentAtRung, pytest.param(SpentDuringStep, marks=pytest.mark.slow)], ids=["rung", "step"]
 )
@@ -198,6 +199,7 @@ class Bonus(Callback):
         self.seen = state["seen"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["ppo", pytest.param("dqn", marks=pytest.mark.slow)])
 def test_rewards_are_changed_separately_per_run_also_after_resuming(tmp_path: Path, agent: str) -> None:
     own: dict[str, Any] = {"callbacks": (Bonus,), "why_alone": why_alone(make_callbacks([Bonus]))}
@@ -456,6 +458,7 @@ def test_older_checkpoint_is_used_when_the_newest_is_damaged(tmp_path: Path, cap
     assert recorded_episodes(again, 0) == recorded_episodes(whole, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [MemoryError("no room"), OSError("the disk does not answer")], ids=["memory", "disk"])
 def test_checkpoint_that_cannot_be_loaded_now_is_kept_for_a_later_process(
     tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -483,6 +486,7 @@ def test_checkpoint_that_cannot_be_loaded_now_is_kept_for_a_later_process(
     assert recorded_episodes(again, 0) == recorded_episodes(whole, 0)
 
 
+@pytest.mark.slow
 def test_checkpoint_that_is_kept_does_not_keep_other_trials_from_being_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -497,6 +501,7 @@ def test_checkpoint_that_is_kept_does_not_keep_other_trials_from_being_saved(
     assert {number for found in list_saved(tmp_path) for number, _ in found.runs} == {0, 1}
 
 
+@pytest.mark.slow
 def test_restarted_trial_replaces_the_checkpoint_that_it_has_overtaken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -512,6 +517,7 @@ def test_restarted_trial_replaces_the_checkpoint_that_it_has_overtaken(
     assert newer.env_steps > found.env_steps
 
 
+@pytest.mark.slow
 def test_checkpoint_that_does_not_fit_is_replaced_by_the_restarted_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

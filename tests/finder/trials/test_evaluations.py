@@ -107,6 +107,7 @@ def without_times(state: Any) -> Any:
     return state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alone", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["population", "alone"])
 @pytest.mark.parametrize("agent", list(PARAMS))
 def test_training_is_bit_for_bit_as_without_evaluations(agent: str, alone: bool) -> None:

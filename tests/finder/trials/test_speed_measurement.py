@@ -72,6 +72,7 @@ def test_long_rollouts_are_not_measured_to_their_end() -> None:
     )
 
 
+@pytest.mark.slow
 def test_sequences_of_a_network_with_memory_remain_whole() -> None:
     spec = trials("ppo", n_envs=64, n_steps=34, gru_units=4, sequence_length=2)
     assert measure_speed(spec, clock).n_runs == 2

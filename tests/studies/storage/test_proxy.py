@@ -189,6 +189,7 @@ class TestServedFile:
                 make_proxy(opened, "127.0.0.1", port)
             assert not opened.foreign
 
+    @pytest.mark.slow
     def test_file_that_cannot_be_marked_is_not_served(self, tmp_path: Path) -> None:
         path = tmp_path / "finder.db"
         with open_storage(f"sqlite:///{path}?timeout=0.1") as opened:

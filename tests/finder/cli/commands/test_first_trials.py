@@ -101,6 +101,7 @@ def test_default_space_begins_with_tuned_values_unless_they_are_declined(finder:
     assert "tuned values" not in declined
 
 
+@pytest.mark.slow
 def test_default_space_begins_without_tuned_values_where_there_are_none_or_something_else_is_first(finder: Any) -> None:
     words = ("tune", "ppo", "--dry-run", "--n-trials", "4", "--env-steps", "20000")
     for more in (
@@ -119,6 +120,7 @@ def test_no_first_trials_and_some_contradict_each_other(finder: Any) -> None:
     assert "--first none cannot be combined" in " ".join(ran.err.split())
 
 
+@pytest.mark.slow
 def test_tuned_values_do_not_widen_the_space_of_population_based_training(finder: Any) -> None:
     words = ("tune", "ppo", "--env", "MountainCarContinuous-v0", "--first", "zoo", "--scheduler", "pbt", "--dry-run")
     ran = finder(*words, "--n-trials", "4", "--env-steps", "20000")
