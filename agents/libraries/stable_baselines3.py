@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import functools
 import importlib
+import importlib.util
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -129,13 +130,13 @@ def _known_name(agent: str) -> str:
 
 def _library_class(name: str) -> Any:
     package = ALGORITHMS[name][0]
-    import_torch()  # before the library does, which would use all cores in each process of a search
-    try:
-        return getattr(importlib.import_module(package), name)
-    except ModuleNotFoundError as error:
+    if importlib.util.find_spec(package) is None:
         raise ConfigurationError(
-            f"{SB3_PREFIX}{name} needs the package {package} ({error}): pip install {package.replace('_', '-')}."
-        ) from error
+            f"{SB3_PREFIX}{name} needs the package {package}, which is not installed: "
+            f"pip install {package.replace('_', '-')}."
+        )
+    import_torch()  # before the library does, which would use all cores in each process of a search
+    return getattr(importlib.import_module(package), name)
 
 
 @functools.cache

@@ -83,9 +83,10 @@ class OptFinder:
             refuse_environment_as_optimizers(optimizers, [agent])
         # Settings of single optimizers of the agent would override the optimizers that are compared.
         spec = AgentSpec.of(agent, environment)
+        has_parameter = hasattr(spec.config, "optimizer")
+        make = "Search" if has_parameter else "Make it a parameter (optimizer: str = 'adam'), and search"
         spec.refuse_functions(
-            "its optimizer cannot be exchanged from outside. Make it a parameter (optimizer: str = 'adam'), and search "
-            "that with tune."
+            f"its optimizer cannot be exchanged from outside. {make} its parameter 'optimizer' with tune."
         )
         self.spec = spec.with_params({"optimizers": {}})
         self.optimizers = optimizers_by_label(with_variations(optimizers, vary) if vary else optimizers)
