@@ -53,7 +53,7 @@ def test_missing_packages_and_unknown_names_are_named(agent: Any, message: str) 
 
 @pytest.mark.usefixtures("without")
 def test_an_agent_in_pytorch_says_what_to_install() -> None:
-    with pytest.raises(ConfigurationError, match="PyTorch is not installed .*: pip install torch"):
+    with pytest.raises(ConfigurationError, match=r"PyTorch is not installed .*: pip install torch"):
         Torch(spaces.Box(-1, 1, (2,)), spaces.Discrete(2))
 
 
