@@ -113,6 +113,15 @@ def portable(error: BaseException) -> Exception:
     return error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
 
 
+_OTHER_WORDS = {
+    **{"lr": ("learning_rate",), "n_step": ("n_steps",), "k_epochs": ("n_epochs",), "epochs": ("n_epochs",)},
+    **{"eps_clip": ("clip_range",), "alpha": ("priority_alpha",), "beta": ("priority_beta",)},
+    **{"initial_td": ("initial_td_error",), "reward_done_func": ("goal_function",)},
+    **{"entropy_coef": ("ent_coef",), "value_coef": ("vf_coef",), "lam": ("gae_lambda",), "lambda": ("gae_lambda",)},
+}
+"""Words of other libraries in lower case -> names here."""
+
+
 def unknown_name(kind: str, name: object, allowed: Iterable[str]) -> ConfigurationError:
     """Build the error for an unknown name, with the nearest known names first.
 
@@ -123,7 +132,10 @@ def unknown_name(kind: str, name: object, allowed: Iterable[str]) -> Configurati
     """
     names = sorted(allowed)
     by_lower = {known.lower(): known for known in names}
-    near = [by_lower[match] for match in difflib.get_close_matches(str(name).lower(), by_lower, n=3, cutoff=0.5)]
+    meant = [known for known in _OTHER_WORDS.get(str(name).lower(), ()) if known in names]
+    near = meant or [
+        by_lower[match] for match in difflib.get_close_matches(str(name).lower(), by_lower, n=3, cutoff=0.5)
+    ]
     hint = f"Did you mean {' or '.join(near)}? " if near else ""
     shown = ", ".join(names[:40]) + (f", … ({len(names)} in all)" if len(names) > 40 else "")
     what, of, owner = kind.partition(" of ")

@@ -11,7 +11,9 @@ from .finders.worker import work as work
 from .long_run.histories import histories_data as histories_data
 from .long_run.histories import plot_losses as plot_losses
 from .long_run.histories import plot_returns as plot_returns
+from .long_run.histories import plot_runs as plot_runs
 from .long_run.recommendation import recommended_agent as recommended_agent
 from .range_test.range_test import RangeTestResult as RangeTestResult
+from .results.export import export as export
 from .results.search_result import SearchResult as SearchResult
 from .search.run_search import run_search as run_search

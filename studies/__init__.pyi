@@ -18,9 +18,12 @@ from .recording.opening import delete_study as delete_study
 from .recording.opening import join_study as join_study
 from .recording.opening import open_study as open_study
 from .recording.recorder import Recorder as Recorder
+from .reports import plot_importances as plot_importances
 from .reports import plot_learning_curves as plot_learning_curves
 from .reports import plot_learning_rate as plot_learning_rate
 from .reports import plot_optimizers as plot_optimizers
+from .reports import plot_parallel_coordinates as plot_parallel_coordinates
+from .reports import plot_pareto_front as plot_pareto_front
 from .reports import plot_trials as plot_trials
 from .reports import write_report as write_report
 from .servers.dashboard import attach_figures as attach_figures

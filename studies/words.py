@@ -204,7 +204,7 @@ def _sb3_lines(agent: str, environment: HasEnvironment, config: Mapping[str, Any
     """Return lines of Python for a long run in Stable-Baselines3."""
     given = "".join(f"    {parameter}={value!r},\n" for parameter, value in config.items())
     return (
-        "import agents\nfrom agents.libraries.stable_baselines3 import make_model\n\n"
+        "import agents\nfrom agents.libraries import make_model\n\n"
         f"model = make_model(\n    {agent!r},\n    {environment_code(environment)},\n{given})\n"
         f'model.learn(total_timesteps={LONG_RUN:_})\nmodel.save("model")'
         + ('\nmodel.get_env().save("normalization.pkl")' if config.get("normalize") else "")

@@ -199,6 +199,13 @@ class ParallelFinder:
 
     def plot_reward(self) -> go.Figure:
         """Draw the learning curves of all agents."""
+        return self._curves()
+
+    def plot_loss(self) -> go.Figure:
+        """Draw the losses of all agents over their training, for a search by losses (``metric="loss"``)."""
+        return self._curves()
+
+    def _curves(self) -> go.Figure:
         from studies.reports import plot_learning_curves
 
         if self.result is None:

@@ -123,8 +123,17 @@ def plot_losses(runs: Runs, window: int = 100) -> go.Figure:
     return figure
 
 
-def plot_runs(data: HistoriesData) -> go.Figure:
-    """Draw returns and losses of runs, one below the other, over a common axis of environment steps."""
+def plot_runs(runs: Runs, window: int = 100) -> go.Figure:
+    """Draw returns and losses of runs, one below the other, over a common axis of environment steps.
+
+    Args:
+        runs: See `plot_returns`.
+        window: See `plot_returns`.
+
+    Raises:
+        ConfigurationError: See `histories_data`.
+    """
+    data = _data_of(runs, window)
     if not any(run.steps and run.losses for run in data.runs):
         return plot_returns(data)
     figure = new_figure("Returns and losses", _STEPS, _title("return", data.window), height=680)

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from studies.analysis.recommendation import pick_or_none
-from studies.spec.attributes import failure_kind, objective_seeds, seed_values
+from studies.spec.attributes import CONFIRMS_ATTR, failure_kind, objective_seeds, seed_values
 from studies.statistics.values import mean_of_seeds, spread_of_seeds
 from studies.study.study import OpenStudy
 from studies.words import number_text, param_text
@@ -41,22 +41,28 @@ class TrialTable(pd.DataFrame):
         return {name: _formatter(str(name)) for name in self.columns}
 
 
-def trial_table(study: OpenStudy) -> TrialTable:
+def trial_table(study: OpenStudy, *, confirmations: bool = False) -> TrialTable:
     """Return a table of the trials of a study.
 
     Columns: the pick, number, parameters, value, that of each objective if there are several, spread over seeds, seeds,
     state, steps, seconds, kind and reason of a failure, and the mean of each custom metric over the last part of
     training (`custom_metrics.NAME`).
+
+    Args:
+        study: The study.
+        confirmations: Whether there is a row for each confirmation on further seeds too, and a column `confirms`, the
+            trial that it confirms. Defaults to False.
     """
     pick = pick_or_none(study)
     rows = []
-    for trial in study.trials():
+    for trial in study.all_trials() if confirmations else study.trials():
         seeds = tuple(seed_values(trial).values())
         metrics: dict[str, dict[str, float]] = trial.user_attrs.get("custom_metrics", {})
         rows.append(
             {
                 "pick": pick is not None and trial.number == pick.trial,
                 "trial": trial.number,
+                **({"confirms": trial.user_attrs.get(CONFIRMS_ATTR)} if confirmations else {}),
                 **study.params(trial),
                 "value": trial.value,
                 **{

@@ -177,6 +177,8 @@ WRONG = [
     ({"optimizer_kwargs": [1]}, "optimizer_kwargs must be a table, got [1]."),
     ({"optimizer_kwargs": {"learning_rate": 1}}, "optimizer_kwargs must not hold the learning_rate"),
     ({"optimizer": 3}, "name such as 'adamw'"),
+    ({"K_epochs": 3}, "Did you mean n_epochs?"),
+    ({"eps_clip": 0.1}, "Did you mean clip_range?"),
     ({"optimizer": "adamm"}, "Unknown optimizer 'adamm'. Did you mean adam"),
     ({"gama": 0.9}, "Unknown hyperparameter 'gama' of ppo. Did you mean gamma?"),
     ({"Gamma": 0.9}, "Did you mean gamma?"),

@@ -56,6 +56,7 @@ class TestRealProcesses:
         )
         assert set(result.table().agent) == {"dqn", "ppo"}
         assert finder.plot_reward().data
+        assert finder.plot_loss().data
 
     def test_equal_names_are_numbered_in_logs_and_a_finished_study_is_reused(self, storage: str):
         def find() -> ParallelFinder:

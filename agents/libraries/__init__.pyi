@@ -1,0 +1,1 @@
+from .stable_baselines3 import make_model as make_model

@@ -1,0 +1,64 @@
+"""Export of a study as a table in a file: its trials, or all of their episodes."""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agents.errors import ConfigurationError
+from finder.results.table import trial_table
+from studies.spec.attributes import seed_values
+from studies.study.study import OpenStudy
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SUFFIXES = (".csv", ".parquet")
+"""Endings of the names of files that can be written."""
+
+
+def export(study: OpenStudy, path: str | PathLike[str], *, episodes: bool = False) -> Path:
+    """Write the trials of a study, or all of their episodes, as a table, and return the file's absolute path.
+
+    Trials have the columns of `SearchResult.table`, the trial that they confirm on further seeds (`confirms`), and the
+    value of each seed (`value_of_seed_0`, ...). Episodes have a row each: trial, seed, index, environment steps so far,
+    return, length, loss and seconds, all of them, also where figures show fewer points.
+
+    Args:
+        study: The study.
+        path: The file, which is replaced: ``.csv`` or ``.parquet``.
+        episodes: Whether episodes are written. Defaults to False: trials.
+
+    Raises:
+        ConfigurationError: The file has another ending, or cannot be written.
+    """
+    output = Path(path)
+    if output.suffix.lower() not in SUFFIXES:
+        raise ConfigurationError(f"{str(output)!r} must end in {' or '.join(SUFFIXES)}.")
+    frame = study.storage.episodes.frame(study.episodes_key) if episodes else _trials(study)
+    try:
+        if output.suffix.lower() == ".csv":
+            frame.to_csv(output, index=False)
+        else:
+            frame.to_parquet(output, index=False)
+    except OSError as error:
+        raise ConfigurationError(f"{str(output)!r} cannot be written: {error.strerror or error}.") from error
+    return output.resolve()
+
+
+def _trials(study: OpenStudy) -> pd.DataFrame:
+    import pandas as pd
+
+    frame = pd.DataFrame(trial_table(study, confirmations=True))
+    values = {trial.number: seed_values(trial) for trial in study.all_trials()}
+    for seed in sorted({seed for own in values.values() for seed in own}):
+        frame[f"value_of_seed_{seed}"] = [values[number].get(seed) for number in frame["trial"]]
+    for name in frame.select_dtypes("object").columns:  # a parameter may have values of several types
+        frame[name] = frame[name].map(_text)
+    return frame
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)

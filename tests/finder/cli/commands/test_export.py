@@ -1,0 +1,56 @@
+"""Tests of the command `export`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import studies
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_trials_are_written_with_the_values_of_their_seeds(searched: Any, suffix: str) -> None:
+    finder = searched.finder
+    ran = finder("export", searched.study, "-o", f"trials.{suffix}")
+    assert ran.code == 0, ran.err
+    path = finder.folder / f"trials.{suffix}"
+    assert ran.out.strip() == str(path.resolve())
+    frame = pd.read_csv(path) if suffix == "csv" else pd.read_parquet(path)
+    with studies.load_study(searched.study, f"sqlite:///{finder.folder}/finder.db") as study:
+        assert list(frame["trial"]) == [trial.number for trial in study.all_trials()]
+        pick = studies.best(study)
+    row = frame[frame["pick"]].iloc[0]
+    assert row["trial"] == pick.trial
+    assert row["learning_rate"] == pytest.approx(pick.params["learning_rate"])
+    assert row[["value_of_seed_0", "value_of_seed_1"]].mean() == pytest.approx(row["value"])
+    confirming = frame[frame["confirms"].notna()]
+    assert set(confirming["confirms"]) <= set(frame["trial"])
+    assert (finder.folder / f"trials.{suffix}").exists()
+
+
+def test_episodes_are_all_written(searched: Any) -> None:
+    finder = searched.finder
+    ran = finder("export", searched.study, "--episodes", "--output", "episodes.parquet")
+    assert ran.code == 0, ran.err
+    frame = pd.read_parquet(finder.folder / "episodes.parquet")
+    with studies.load_study(searched.study, f"sqlite:///{finder.folder}/finder.db") as study:
+        assert len(frame) == study.storage.episodes.count(study.episodes_key)
+    assert {"trial_number", "seed", "episode", "env_steps", "episode_return", "length", "loss"} <= set(frame.columns)
+
+
+def test_the_file_is_named_after_the_study_by_default(searched: Any) -> None:
+    finder = searched.finder
+    ran = finder("export", searched.study, "--storage", f"sqlite:///{finder.folder}/finder.db")
+    assert ran.out.strip().endswith(f"/{searched.study}.csv")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(("-o", "t.xlsx"), "must end in .csv or .parquet"), (("-o", "nowhere/t.csv"), "cannot be written")],
+)
+def test_files_that_cannot_be_written_are_a_mistake(searched: Any, words: tuple[str, ...], message: str) -> None:
+    ran = searched.finder("export", searched.study, *words)
+    assert ran.code == 2
+    assert message in " ".join(ran.err.split())
