@@ -38,6 +38,13 @@ def wait_for_trials(url: str, name: str, n_trials: int) -> None:
     raise AssertionError(f"{name} did not end {n_trials} trials")
 
 
+def wait_for_text(path: Path, text: str, process: Any) -> None:
+    """Wait until a file has a text, or the process that writes it has ended: on a slow machine, calls are rare."""
+    deadline = time.monotonic() + 120
+    while text not in path.read_text() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
 @pytest.mark.real
 @pytest.mark.parametrize("executor", ["inline", "process"])
 def test_study_continues_when_its_database_is_back(
@@ -50,6 +57,7 @@ def test_study_continues_when_its_database_is_back(
     wait_for_trials(own_postgres.url, "cut", 1)
     own_postgres.stop()
     time.sleep(OUTAGE_SECONDS)
+    wait_for_text(tmp_path / "output", "does not answer", process)
     assert process.poll() is None, (tmp_path / "output").read_text()
     own_postgres.start()
     assert process.wait() == 0, (tmp_path / "output").read_text()
