@@ -104,7 +104,7 @@ def limit_blas_threads() -> None:
 
 
 def share_blas_threads(n: int) -> None:
-    """Limit the threads of NumPy's matrix products to the share of one of several processes.
+    """Limit the threads of NumPy's matrix products to the share of one of several processes, and store it.
 
     Without a limit each process would use all cores: on two, a search in two processes was slower than in one.
 

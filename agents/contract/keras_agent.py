@@ -54,6 +54,7 @@ class KerasAgent(MutableAgent):
     """
 
     takes_strategies: ClassVar[bool] = True
+    _bound: Mapping[str, BoundOptimizer]
     target_networks: ClassVar[Mapping[str, str]] = {}
 
     def __init__(

@@ -50,7 +50,7 @@ class MutableAgent(Agent):
     """
 
     live: Live
-    _bound: Mapping[str, Any]  # `Bound` objects
+    _bound: Mapping[str, Bound]
     _optimizers: Mapping[str, Any]  # objects with a `learning_rate`
     _initial_digest: int
 

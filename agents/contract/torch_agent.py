@@ -51,6 +51,7 @@ class TorchAgent(MutableAgent):
 
     target_networks: ClassVar[Mapping[str, str]] = {}
     device: ClassVar[str] = "cpu"
+    _bound: Mapping[str, TorchOptimizer]
 
     def __init__(
         self,

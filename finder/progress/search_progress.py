@@ -134,10 +134,11 @@ class PlainProgress(Progress):
     def _line_is_due(self) -> bool:
         """Return whether a line about running trials is due; it counts as printed then."""
         least, most = _LINE_SECONDS
-        is_due = self._clock() - self._printed_at >= min(most, max(least, self.elapsed / 30))
-        if is_due:
-            self._printed_at = self._clock()
-        return is_due and self._lines_between
+        since = self._clock() - self._printed_at
+        if not self._lines_between or since < min(most, max(least, self.elapsed / 30)):
+            return False
+        self._printed_at = self._clock()
+        return True
 
     def others_run(self, n_trials: int) -> None:
         super().others_run(n_trials)

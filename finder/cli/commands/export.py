@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from finder.cli.options.parameters import Storage, StudyName
+from finder.cli.options.values import file_name_of
 from finder.progress.console import results
 from studies.defaults import DEFAULT_STORAGE
 
@@ -29,7 +29,6 @@ def export(
     from studies.study.study import load_study
 
     with load_study(study, storage or DEFAULT_STORAGE) as opened:
-        safe = re.sub(r"[^\w.-]+", "-", study)
-        path = export(opened, output or Path(f"{safe}.csv"), episodes=episodes)
+        path = export(opened, output or Path(f"{file_name_of(study)}.csv"), episodes=episodes)
     results().print(str(path), soft_wrap=True)
     return 0

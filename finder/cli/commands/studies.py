@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from pathlib import Path
@@ -173,8 +172,7 @@ def report(
     from studies.study.study import load_study
 
     with load_study(study, storage or DEFAULT_STORAGE) as opened:
-        safe = re.sub(r"[^\w.-]+", "-", study)
-        path = write_report(opened, output or Path(f"finder-report-{safe}.html"))
+        path = write_report(opened, output or Path(f"finder-report-{values.file_name_of(study)}.html"))
     results().print(str(path), soft_wrap=True)
     return 0
 

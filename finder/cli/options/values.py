@@ -196,6 +196,11 @@ def one_metric(given: Sequence[str] | None) -> str:
     return names[0]
 
 
+def file_name_of(study: str) -> str:
+    """Return the name of a study as part of a file name."""
+    return re.sub(r"[^\w.-]+", "-", study)
+
+
 def refuse_other_than_html(output: Path) -> None:
     """Raise `ConfigurationError` for a file of `--output` that is not named as HTML; writing refuses folders."""
     if output.suffix.lower() not in (".html", ".htm") and not output.is_dir():
