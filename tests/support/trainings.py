@@ -116,9 +116,9 @@ def dies_once(run: TrainingRun, mark: str = "", gain: float = 1.0) -> None:
 
 
 def hangs(run: TrainingRun, mark: str = "", gain: float = 1.0) -> None:
-    """Sleep forever after the first report; create the file `mark` at the end."""
-    run.report(gain, length=10)
+    """Sleep forever after the first report; create the file `mark` at the end, in the report or later."""
     try:
+        run.report(gain, length=10)
         while True:
             time.sleep(0.01)
     finally:
