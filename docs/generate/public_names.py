@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-SUBPACKAGES = ("agents.callbacks", "agents.distributed", "agents.exploration", "agents.libraries")
+SUBPACKAGES = ("agents.callbacks", "agents.distributed", "agents.exploration", "agents.libraries", "finder.range_test")
 """Subpackages whose own public names scripts import too."""
 
 

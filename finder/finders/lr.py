@@ -349,16 +349,22 @@ class LRFinder:
         """Draw the change of the loss (moving average of `sma` points) per decade of the learning rate."""
         return self._plot_change("loss", sma, n_skip_beginning, n_skip_end, y_lim)
 
-    def get_best_lr(self, sma: int | None = None, n_skip_beginning: int = 0, n_skip_end: int = 0) -> float:
+    def get_best_lr(
+        self, sma: int | None = None, n_skip_beginning: int = 0, n_skip_end: int = 0, rule: str | None = None
+    ) -> float:
         """Return the rate of the pick of a grid, or the suggested rate of a range test.
 
         Args:
             sma: Length of the moving average, >= 1. Defaults to a tenth of the points, as for `best` of the result.
             n_skip_beginning: Points to leave out at the beginning. Defaults to 0.
             n_skip_end: Points to leave out at the end. Defaults to 0.
+            rule: Name of the rule by which the curve of a range test is read (`finder.range_test.suggestion`):
+                ``"steepest"``, ``"valley"``, ``"minimum"`` or ``"slide"``. Defaults to ``"steepest"`` for losses,
+                ``"minimum"`` for returns.
 
         Raises:
-            ConfigurationError: There was no search, or it found no rate; the message has the reason.
+            ConfigurationError: There was no search, it found no rate (the message has the reason), or the rule is
+                unknown.
         """
         if isinstance(self.result, SearchResult):
             if self.best_learning_rate is None:
@@ -366,7 +372,7 @@ class LRFinder:
             return self.best_learning_rate
         result = self._range_test()
         trim(*result.curve(), n_skip_beginning, n_skip_end)  # raises if more points are left out than there are
-        suggestion = result.read(n_skip_beginning, n_skip_end, sma)
+        suggestion = result.read(n_skip_beginning, n_skip_end, sma, rule)
         if suggestion.rate is None:
             raise ConfigurationError(
                 f"The range test suggests no learning rate: {suggestion.reason}. Train every rate by itself: grid()."

@@ -10,6 +10,14 @@ from agents.errors import ConfigurationError
 Numbers = Sequence[float] | npt.NDArray[np.floating]
 Floats = npt.NDArray[np.float64]
 
+_SMOOTHING = 0.1
+"""Length of the moving average for suggestions, as a share of the points."""
+
+
+def smoothing_window(n_points: int) -> int:
+    """Return the number of points of the moving average for a curve."""
+    return max(1, round(n_points * _SMOOTHING))
+
 
 def smooth(values: Numbers, sma: int) -> Floats:
     """Smooth by a simple moving average of the current and earlier values.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from finder.range_test.curve import smooth
 from finder.range_test.suggestion import Suggestion
-from studies.figures.theme import PALETTE, QUIET, annotate_rate, log_axis, new_figure
+from studies.figures.range_tests import Band, add_runs, mark_suggestion
+from studies.figures.theme import PALETTE, QUIET, annotate_rate, log_axis, new_figure, shade_interval
 from studies.words import rate_text
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ def plot_sweep(
     sma: int = 1,
     suggestion: Suggestion | None = None,
     y_lim: tuple[float, float] | None = None,
+    band: Band | None = None,
+    interval: tuple[float, float] = (math.nan, math.nan),
 ) -> go.Figure:
     """Draw values over the learning rate on a log axis: the points, and their moving average if `sma` > 1.
 
@@ -40,14 +44,19 @@ def plot_sweep(
         sma: Points of the moving average. Defaults to 1.
         suggestion: A suggestion to mark, or None.
         y_lim: Limits of the vertical axis.
+        band: The runs of which these are the points, which are drawn in place of the moving average; or None.
+        interval: The 95% interval of the suggestion; NaN where there is none.
     """
     title = _TITLES[of]
     figure = new_figure(f"{title} while the learning rate grows", "learning rate", title.lower())
     hover = "learning rate %{x:.3g}<br>%{y:.4g}<extra></extra>"
-    points = {"color": QUIET if sma > 1 else PALETTE[0], "size": 5}
-    mode = "markers" if sma > 1 else "lines+markers"
-    figure.add_scatter(x=list(rates), y=list(values), mode=mode, marker=points, name="single", hovertemplate=hover)
-    if sma > 1:
+    averaged = sma > 1 or band is not None
+    points = {"color": QUIET if averaged else PALETTE[0], "size": 5}
+    mode = "markers" if averaged else "lines+markers"
+    figure.add_scatter(x=list(rates), y=list(values), mode=mode, marker=points, name="at each rate", hovertemplate=hover)
+    if band is not None:
+        add_runs(figure, band, "mean of the runs", PALETTE[0], hover)
+    elif sma > 1:
         line = {"color": PALETTE[0], "width": 2.5}
         name = f"mean of {sma}"
         figure.add_scatter(
@@ -59,4 +68,6 @@ def plot_sweep(
         figure.update_yaxes(range=list(y_lim))
     if suggestion is not None and suggestion.rate is not None:
         annotate_rate(figure, suggestion.rate, f"suggested: {rate_text(suggestion.rate)}", rates)
+        mark_suggestion(figure, suggestion.rate)
+        shade_interval(figure, *interval)
     return figure

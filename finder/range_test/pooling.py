@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 from scipy import stats
 
-from finder.range_test.curve import smooth
-from finder.range_test.range_test import RangeTestResult, smoothing_window
+from finder.range_test.curve import smooth, smoothing_window
+from finder.range_test.range_test import RangeTestResult
 from finder.range_test.suggestion import minimum, no_suggestion, steepest
 from finder.range_test.sweep import Sweep
 from studies.judging.learning_rate_estimate import WIDEST

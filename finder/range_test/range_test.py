@@ -17,26 +17,26 @@ import numpy as np
 
 from agents.contract.agent import Agent
 from agents.contract.keras_agent import KerasAgent
-from agents.errors import ConfigurationError
+from agents.errors import ConfigurationError, unknown_name
 from agents.functional.schedules import ExponentialSchedule
 from agents.renamed import renamed_arguments, warn_renamed
 from agents.training.run import Budget
 from agents.training.trainer import Trainer
-from finder.range_test.curve import smooth
+from finder.range_test.band import band_of
+from finder.range_test.curve import smooth, smoothing_window
 from finder.range_test.evidence import LEVEL, p_value
 from finder.range_test.metric import Metric, MetricName, curve_metric
-from finder.range_test.suggestion import Suggestion, empty_suggestion, minimum, no_suggestion, steepest
+from finder.range_test.suggestion import RULES, Suggestion, empty_suggestion, minimum, no_suggestion, steepest
 from finder.range_test.sweep import Sweep, Sweeper
 from studies.words import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from studies.figures.range_tests import Band
+
 MOST_RATES, MOST_INCREASES = 1_000, 100_000
 """Largest numbers of rates of a grid, and of increases of a range test."""
-
-_SMOOTHING = 0.1
-"""Length of the moving average for suggestions, as a share of the points."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -101,13 +101,23 @@ class RangeTestResult:
         """
         return self._sweep(of).curve()
 
-    def read(self, n_skip_beginning: int = 0, n_skip_end: int = 0, sma: int | None = None) -> Suggestion:
+    def band(self, of: MetricName | None = None) -> Band | None:
+        """Return the smoothed mean curve of several runs with its lowest and highest run; None for a single run.
+
+        Args:
+            of: The metric. Defaults to the metric of the test.
+        """
+        return band_of([run.curve(of) for run in self.runs])
+
+    def read(
+        self, n_skip_beginning: int = 0, n_skip_end: int = 0, sma: int | None = None, rule: str | None = None
+    ) -> Suggestion:
         """Return the suggestion of the curve without its first and last points; see `read_suggestion`."""
         sweep = self._sweep()
         rates, values = sweep.curve()
         kept = slice(n_skip_beginning, len(rates) - n_skip_end)
         sources = sweep.sources()[kept] if self.metric == "loss" else None
-        return read_suggestion(rates[kept], values[kept], self.metric, sma=sma, sources=sources)
+        return read_suggestion(rates[kept], values[kept], self.metric, sma=sma, sources=sources, rule=rule)
 
     def _sweep(self, of: MetricName | None = None) -> Sweep:
         return self.rewards if curve_metric(of or self.metric) == "return" else self.losses
@@ -121,11 +131,15 @@ class RangeTestResult:
         return frame.assign(normalized=self.normalized) if self.metric == "return" else frame
 
     def plot(self) -> Any:
-        """Draw the smoothed curve, with the suggestion marked."""
+        """Draw the smoothed curve, of several runs with their band, and the suggestion with its interval."""
         from finder.range_test.figures import plot_sweep
 
         rates, values = self.curve()
-        return plot_sweep(rates, values, self.metric, sma=smoothing_window(len(values)), suggestion=self.suggestion)
+        sma = smoothing_window(len(values))
+        interval = (self.low, self.high)
+        return plot_sweep(
+            rates, values, self.metric, sma=sma, suggestion=self.suggestion, band=self.band(), interval=interval
+        )
 
 
 @renamed_arguments(metrics="metric")
@@ -244,11 +258,6 @@ def evenly_spaced(start_lr: float, end_lr: float, n_rates: int) -> list[float]:
     return rates
 
 
-def smoothing_window(n_points: int) -> int:
-    """Return the number of points of the moving average for a curve."""
-    return max(1, round(n_points * _SMOOTHING))
-
-
 def read_suggestion(
     rates: list[float],
     values: list[float],
@@ -256,11 +265,13 @@ def read_suggestion(
     *,
     sma: int | None = None,
     sources: Sequence[int] | None = None,
+    rule: str | None = None,
 ) -> Suggestion:
     """Return the suggestion of a curve; it is empty if noise could improve as much as the curve.
 
-    For losses, the rate at which they fall fastest. For returns, a tenth of the rate at which they are best: returns
-    accumulate the learning at all rates before, so that they rise fastest late, just before they collapse.
+    By default, for losses the rate at which they fall fastest (`steepest`), for returns a tenth of the rate at which
+    they are best (`minimum`): returns accumulate the learning at all rates before, so that they rise fastest late, just
+    before they collapse.
 
     Args:
         rates: Ascending rates.
@@ -268,9 +279,16 @@ def read_suggestion(
         metric: The metric of the values.
         sma: Length of the moving average. Defaults to a tenth of the points.
         sources: Number of the rollout that each value was measured on; see `finder.range_test.evidence`.
+        rule: Name of another rule (`finder.range_test.suggestion`), which is applied to the moving average:
+            ``"steepest"``, ``"valley"``, ``"minimum"`` or ``"slide"``.
+
+    Raises:
+        ConfigurationError: The rule is unknown.
     """
     maximize = curve_metric(metric) == "return"
-    rule = "minimum" if maximize else "steepest"
+    rule = ("minimum" if maximize else "steepest") if rule is None else rule
+    if rule not in RULES:
+        raise unknown_name("rule", rule, RULES)
     nothing = empty_suggestion(rule, rates, values)
     if nothing is not None:
         return nothing
@@ -282,7 +300,11 @@ def read_suggestion(
             f"{LEVEL:.0%} would do)",
         )
     window = smoothing_window(len(values)) if sma is None else sma
-    return _tenth_of_best(rates, values, window) if maximize else steepest(rates, values, maximize=False, sma=window)
+    if rule == "minimum" and maximize:
+        return _tenth_of_best(rates, values, window)
+    if rule == "steepest":
+        return steepest(rates, values, maximize=maximize, sma=window)
+    return RULES[rule](rates, smooth(values, window), maximize=maximize)
 
 
 def _tenth_of_best(rates: list[float], returns: list[float], sma: int) -> Suggestion:

@@ -143,6 +143,7 @@ def _seed_values(runs: Sequence[RangeTestRun]) -> dict[int, float]:
 
 def _curve(result: RangeTestResult, rates: list[float], values: list[float]) -> dict[str, Any]:
     chosen = np.unique(np.linspace(0, max(0, len(rates) - 1), min(_MAX_POINTS, len(rates))).round().astype(int))
+    band = result.band()
     return {
         "optimizer": result.optimizer,
         "metric": result.metric,
@@ -152,4 +153,5 @@ def _curve(result: RangeTestResult, rates: list[float], values: list[float]) -> 
         "low": result.low if np.isfinite(result.low) else None,
         "high": result.high if np.isfinite(result.high) else None,
         "rule": result.suggestion.rule,
+        "band": None if band is None else band._asdict(),
     }

@@ -31,6 +31,7 @@ from studies.figures.theme import (
     plain,
     rgba,
     rounded,
+    shade_interval,
     value_title,
 )
 from studies.judging.learning_rate_estimate import LearningRateEstimate
@@ -299,7 +300,7 @@ def _mark_pick(figure: go.Figure, pick: RatePoint, label: str, rates: list[float
 def _mark_interval(figure: go.Figure, finding: LearningRateEstimate) -> None:
     """Shade the interval of the best rate, for the long run if the study has a horizon."""
     whose = f" for {finding.horizon:,} steps" if finding.is_of_horizon else ""
-    figure.add_vrect(x0=finding.low, x1=finding.high, fillcolor=ACCENT, opacity=0.07, line_width=0, layer="below")
+    shade_interval(figure, finding.low, finding.high)
     figure.add_scatter(
         x=[None],
         y=[None],

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import plotly.graph_objects as go
 
-from studies.figures.theme import ACCENT, annotate_rate, colors, log_axis, new_figure, plain, rounded
+from studies.figures.theme import (
+    ACCENT,
+    add_band,
+    annotate_rate,
+    colors,
+    explain_band,
+    log_axis,
+    new_figure,
+    plain,
+    rgba,
+    rounded,
+    shade_interval,
+)
 from studies.words import rate_text
 
 if TYPE_CHECKING:
@@ -17,8 +29,24 @@ if TYPE_CHECKING:
 RANGE_TEST_ATTR = "range_test"
 
 
+class Band(NamedTuple):
+    """The smoothed curves of several runs of a range test at common rates.
+
+    Attributes:
+        rates: Learning rates, ascending, [B].
+        low: Lowest value of a run at each rate, [B].
+        mean: Mean of the runs, [B].
+        high: Highest value of a run, [B].
+    """
+
+    rates: tuple[float, ...]
+    low: tuple[float, ...]
+    mean: tuple[float, ...]
+    high: tuple[float, ...]
+
+
 class RangeTest(NamedTuple):
-    """Curve of a range test, with its suggestion (None: no safe suggestion)."""
+    """Curve of a range test, with its suggestion (None: no safe suggestion) and, of several runs, their band."""
 
     label: str
     metric: str
@@ -26,6 +54,9 @@ class RangeTest(NamedTuple):
     values: tuple[float, ...]
     suggestion: float | None
     rule: str
+    band: Band | None
+    low: float
+    high: float
 
 
 def range_tests_data(study: OpenStudy) -> tuple[RangeTest, ...]:
@@ -43,17 +74,56 @@ def range_tests_data(study: OpenStudy) -> tuple[RangeTest, ...]:
         if pairs:
             rates, values = zip(*pairs, strict=True)
             label = f"{test.get('optimizer', '')} {number}".strip() or "range test"
-            numbers = tuple(math.nan if value is None else float(value) for value in values)
             tests.append(
                 RangeTest(
-                    label, test.get("metric", "loss"), rates, numbers, test.get("suggestion"), test.get("rule", "rule")
+                    label=label,
+                    metric=test.get("metric", "loss"),
+                    rates=rates,
+                    values=tuple(map(_number, values)),
+                    suggestion=test.get("suggestion"),
+                    rule=test.get("rule", "rule"),
+                    band=_band(test.get("band")),
+                    low=_number(test.get("low")),
+                    high=_number(test.get("high")),
                 )
             )
     return tuple(tests)
 
 
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _band(stored: dict[str, list[float]] | None) -> Band | None:
+    return None if stored is None else Band(*(tuple(stored[name]) for name in Band._fields))
+
+
+def add_runs(figure: go.Figure, band: Band, name: str, color: str, hover: str) -> None:
+    """Draw the mean of several runs, and the area between the lowest and the highest of them.
+
+    Args:
+        figure: Figure to add to.
+        band: The runs.
+        name: Name of the line in the legend.
+        color: Colour of the line, `#rrggbb`.
+        hover: Template of the text of a point.
+    """
+    add_band(figure, band.rates, band.low, band.high, group=name, color=rgba(color, 0.18))
+    line = {"color": color, "width": 2.5}
+    figure.add_scatter(
+        x=list(band.rates), y=list(band.mean), mode="lines", name=plain(name), legendgroup=name, line=line,
+        hovertemplate=hover,
+    )  # fmt: skip
+    explain_band(figure)
+
+
+def mark_suggestion(figure: go.Figure, rate: float) -> None:
+    """Draw a vertical line at the suggested rate."""
+    figure.add_vline(x=rate, line={"color": ACCENT, "width": 1.5, "dash": "dot"})
+
+
 def plot_range_tests(tests: Sequence[RangeTest]) -> go.Figure:
-    """Plot range tests as lines, with their suggestions as vertical lines.
+    """Plot range tests as lines with their bands, with their suggestions as vertical lines.
 
     Args:
         tests: At least one, as `range_tests_data` returns them.
@@ -63,16 +133,23 @@ def plot_range_tests(tests: Sequence[RangeTest]) -> go.Figure:
     figure = new_figure("Learning-rate range test", "learning rate (log scale)", y_title)
     palette = colors([test.label for test in tests])
     for test in tests:
-        figure.add_scatter(
-            x=list(test.rates),
-            y=rounded(test.values),
-            mode="lines",
-            name=plain(test.label),
-            line={"color": palette[test.label], "width": 2},
-            hovertemplate=f"<b>{plain(test.label)}</b><br>rate %{{x:.3g}}<br>{metric} %{{y:.4g}}<extra></extra>",
-        )
+        color = palette[test.label]
+        hover = f"<b>{plain(test.label)}</b><br>rate %{{x:.3g}}<br>{metric} %{{y:.4g}}<extra></extra>"
+        if test.band is None:
+            figure.add_scatter(
+                x=list(test.rates),
+                y=rounded(test.values),
+                mode="lines",
+                name=plain(test.label),
+                line={"color": color, "width": 2},
+                hovertemplate=hover,
+            )
+        else:
+            add_runs(figure, test.band, f"{test.label}, mean of the runs", color, hover)
         if test.suggestion is not None:
-            figure.add_vline(x=test.suggestion, line={"color": ACCENT, "width": 1.5, "dash": "dot"})
+            shade_interval(figure, test.low, test.high)
+        if test.suggestion is not None:
+            mark_suggestion(figure, test.suggestion)
     suggestions = [test for test in tests if test.suggestion is not None]
     for test in suggestions[:1]:
         assert test.suggestion is not None

@@ -216,6 +216,12 @@ def add_band(
     figure.add_scatter(x=x, y=rounded(lows), fill="tonexty", fillcolor=color, **band)
 
 
+def shade_interval(figure: go.Figure, low: float, high: float) -> None:
+    """Shade the 95% interval of a rate, if its ends are known."""
+    if math.isfinite(low) and math.isfinite(high):
+        figure.add_vrect(x0=low, x1=high, fillcolor=ACCENT, opacity=0.07, line_width=0, layer="below")
+
+
 def annotate_only_failed(figure: go.Figure) -> None:
     """Write into the area of the values that all trials have failed."""
     figure.update_layout(yaxis={"showticklabels": False, "showgrid": False, "ticks": ""})

@@ -90,3 +90,29 @@ def test_best_rate_is_where_the_loss_falls_most_within_a_decade(monkeypatch: pyt
     monkeypatch.setattr("finder.range_test.range_test.p_value", lambda *_, **__: 0.0)
     # By 1 to 1e-3, and by 5 to 1e-2.
     assert found("loss", (9.0, 8.0, 3.0, 6.0)).get_best_lr(sma=1) == 1e-2
+
+
+@pytest.mark.parametrize(
+    ("rule", "rate"),
+    [
+        ("minimum", 1e-3),  # a tenth of 1e-2, where the loss is lowest
+        ("slide", 1e-2 / 3),  # at 1e-1 it is back where it began
+        ("steepest", 1e-2),  # by 0.5 to 1e-3, and by 4.5 to 1e-2
+    ],
+)
+def test_rate_by_a_rule_of_that_name(monkeypatch: pytest.MonkeyPatch, rule: str, rate: float):
+    monkeypatch.setattr("finder.range_test.range_test.p_value", lambda *_, **__: 0.0)
+    finder = found("loss", (9.0, 8.5, 4.0, 9.0))
+    assert finder.get_best_lr(sma=1, rule=rule) == pytest.approx(rate)
+
+
+def test_valley_is_two_thirds_along_the_longest_fall(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("finder.range_test.range_test.p_value", lambda *_, **__: 0.0)
+    assert found("loss", (9.0, 7.0, 5.0, 4.0)).get_best_lr(sma=1, rule="valley") == 1e-2
+
+
+def test_rule_of_an_unknown_name_is_refused():
+    with pytest.raises(ConfigurationError, match="Unknown rule 'steep'. Did you mean steepest"):
+        found().get_best_lr(rule="steep")
+    with pytest.raises(ConfigurationError, match="suggests no learning rate: nothing can be read from this curve"):
+        found().get_best_lr(rule="valley")  # noise is refused by every rule

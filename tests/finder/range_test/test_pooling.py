@@ -12,6 +12,7 @@ from finder.range_test.pooling import pool_results
 from finder.range_test.range_test import RangeTestResult
 from finder.range_test.suggestion import Suggestion
 from finder.range_test.sweep import Sweep
+from studies.figures.range_tests import range_tests_data
 
 RATES = [float(rate) for rate in np.geomspace(1e-6, 1.0, 121)]
 
@@ -102,3 +103,7 @@ def test_range_test_of_several_seeds_is_recorded_as_one_trial(tmp_path: object):
         assert set(trial.user_attrs["seed_values"]) == {"5", "6", "7"}
         seeds = {episode.seed for episode in study.storage.episodes.curve(study.episodes_key, trial.number)}
         assert seeds == {5, 6, 7}
+        band = result.band()
+        assert band is not None
+        (test,) = range_tests_data(study)
+        assert test.band == band
