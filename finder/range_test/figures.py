@@ -53,7 +53,9 @@ def plot_sweep(
     averaged = sma > 1 or band is not None
     points = {"color": QUIET if averaged else PALETTE[0], "size": 5}
     mode = "markers" if averaged else "lines+markers"
-    figure.add_scatter(x=list(rates), y=list(values), mode=mode, marker=points, name="at each rate", hovertemplate=hover)
+    figure.add_scatter(
+        x=list(rates), y=list(values), mode=mode, marker=points, name="at each rate", hovertemplate=hover
+    )
     if band is not None:
         add_runs(figure, band, "mean of the runs", PALETTE[0], hover)
     elif sma > 1:
