@@ -1,5 +1,7 @@
 from .adapters.pruners import make_pruner as make_pruner
 from .adapters.samplers import make_sampler as make_sampler
+from .analysis.comparison import Comparison as Comparison
+from .analysis.comparison import compare as compare
 from .analysis.listing import StudySummary as StudySummary
 from .analysis.listing import list_studies as list_studies
 from .analysis.no_recommendation import NoRecommendation as NoRecommendation
@@ -24,7 +26,10 @@ from .reports import plot_learning_rate as plot_learning_rate
 from .reports import plot_optimizers as plot_optimizers
 from .reports import plot_parallel_coordinates as plot_parallel_coordinates
 from .reports import plot_pareto_front as plot_pareto_front
+from .reports import plot_picks as plot_picks
+from .reports import plot_progress as plot_progress
 from .reports import plot_trials as plot_trials
+from .reports import write_comparison as write_comparison
 from .reports import write_report as write_report
 from .servers.dashboard import attach_figures as attach_figures
 from .servers.dashboard import serve as serve

@@ -14,6 +14,7 @@ from typer.exceptions import TyperException
 
 from agents.errors import ConfigurationError
 from agents.trust.loading import ended_by
+from finder.cli.commands import compare as compare_command
 from finder.cli.commands import export as export_command
 from finder.cli.commands import machines, searches, studies
 from finder.cli.commands import params as params_command
@@ -59,6 +60,7 @@ app.command("report", rich_help_panel=_LOOK)(studies.report)
 app.command("export", rich_help_panel=_LOOK)(export_command.export)
 app.command("dashboard", rich_help_panel=_LOOK)(studies.dashboard)
 app.command("delete", rich_help_panel=_LOOK)(studies.delete)
+app.command("compare", rich_help_panel=_COMPARE)(compare_command.compare)
 app.command("replay", rich_help_panel=_COMPARE)(replay_command.replay)
 
 

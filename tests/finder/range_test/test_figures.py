@@ -112,7 +112,7 @@ def test_valley_is_two_thirds_along_the_longest_fall(monkeypatch: pytest.MonkeyP
 
 
 def test_rule_of_an_unknown_name_is_refused():
-    with pytest.raises(ConfigurationError, match="Unknown rule 'steep'. Did you mean steepest"):
+    with pytest.raises(ConfigurationError, match=r"Unknown rule 'steep'\. Did you mean steepest"):
         found().get_best_lr(rule="steep")
-    with pytest.raises(ConfigurationError, match="suggests no learning rate: nothing can be read from this curve"):
+    with pytest.raises(ConfigurationError, match=r"suggests no learning rate: nothing can be read from this curve"):
         found().get_best_lr(rule="valley")  # noise is refused by every rule

@@ -40,6 +40,13 @@ def test_front_picks_and_the_long_run(finder: Any) -> None:
     assert "return over the whole training " in by_one.out
     assert "has no objective 'loss'. Allowed: auc, return" in finder("best", "both", "--metric", "loss").err
 
+    single = [word for word in SEVERAL if word != "--metric=return" and not word.startswith("--study-name")]
+    assert finder(*single, "--study-name=single", *SMALL).code in (0, 1)
+    assert "'both' has several objectives: give one, --metric (return, auc)" in finder("compare", "both", "single").err
+    compared = json.loads(finder("compare", "both", "single", "--metric", "auc", "--json").out)
+    assert compared["metric"] == "return over the whole training"
+    assert {each["study"] for each in compared["studies"]} == {"both", "single"}
+
     listed = finder("show", "both")
     assert "auc" in listed.out.splitlines()[1]
     assert finder("studies").code == 0

@@ -1,0 +1,251 @@
+"""Comparison of studies of one environment by their picks, and by how fast they found them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from optuna.trial import FrozenTrial, TrialState
+
+from studies.analysis.conclusion import Status, conclusion
+from studies.analysis.recommendation import Recommendation, pick_or_none
+from studies.errors import StudyError
+from studies.judging.ranking import Candidate, Ranked, rank
+from studies.spaces.spaces import Json
+from studies.words import are, spread_text, with_value
+
+if TYPE_CHECKING:
+    from studies.study.study import OpenStudy
+
+_OF_THE_ENVIRONMENT = ("env", "env_kwargs", "wrappers", "max_episode_steps")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedStudy:
+    """Study of a comparison.
+
+    Attributes:
+        name: Its name; with a number if another study has the same one.
+        agents: Labels of its agents.
+        status: Status of its conclusion.
+        summary: First line of its conclusion: what to use.
+        pick: Its pick, or None.
+        ranked: Its pick among those of the other studies: `tied` if it cannot be distinguished from the best. None
+            without a pick.
+        n_ended: Its trials that have ended.
+        minutes: Minutes from the start of its first trial to the end of its last one, pauses included.
+        progress: Minutes since its start, and the best value in the search until then, at each complete trial.
+    """
+
+    name: str
+    agents: tuple[str, ...]
+    status: Status
+    summary: str
+    pick: Recommendation | None
+    ranked: Ranked | None
+    n_ended: int
+    minutes: float
+    progress: tuple[tuple[float, float], ...]
+
+    @property
+    def value_text(self) -> str:
+        """The value of the pick with its spread; "" without a pick."""
+        return "" if self.pick is None else spread_text(self.pick.value, self.pick.spread)
+
+    @property
+    def seeds_text(self) -> str:
+        """The seeds of the value, such as `5 further seeds`; "" without a pick."""
+        return "" if self.pick is None else self.pick.seeds_text
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the study as JSON values."""
+        pick = self.pick
+        known = {} if pick is None else pick.to_json()
+        return {
+            "study": self.name,
+            "agents": list(self.agents),
+            "status": self.status,
+            "pick": known.get("params"),
+            **{name: known.get(name) for name in ("value", "spread", "low", "high", "n_seeds")},
+            "confirmed": None if pick is None else pick.confirmed_by is not None,
+            "env_steps": known.get("value_env_steps"),
+            "tied": None if self.ranked is None else self.ranked.tied,
+            "n_ended": self.n_ended,
+            "minutes": round(self.minutes, 2),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Comparison of the picks of studies.
+
+    Attributes:
+        env: The environment.
+        metric: What the picks are compared by, as people read it (`StudySpec.metric_text`).
+        studies: The best pick first; studies without a pick come last.
+        caveats: Reasons why the values of the picks are not of the same kind, as sentences; usually none.
+    """
+
+    env: str
+    metric: str
+    studies: tuple[ComparedStudy, ...]
+    caveats: tuple[str, ...]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The conclusion: whose pick has the best value, and what limits that."""
+        picked = [each for each in self.studies if each.ranked is not None]
+        if not picked:
+            return ("no study has a pick",)
+        best = picked[0]
+        head = f"{best.name} has the best value: {with_value(self.metric, best.value_text)} over {best.seeds_text}"
+        if len(picked) == 1:
+            return (head, "no other study has a pick")
+        if all(each.pick is not None and each.pick.n_seeds < 2 for each in picked):
+            return (head, "one seed cannot exclude luck", *self.caveats)
+        tied = [each.name for each in picked[1:] if each.ranked is not None and each.ranked.tied]
+        certainty = "no other pick may be as good, with 95% confidence"
+        if tied:
+            certainty = f"{', '.join(tied)} cannot be distinguished from it, with 95% confidence"
+        return (head, certainty, *self.caveats)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the comparison as JSON values."""
+        return {
+            "env": self.env,
+            "metric": self.metric,
+            "conclusion": list(self.lines),
+            "studies": [each.to_json() for each in self.studies],
+        }
+
+
+def compare(studies: Sequence[OpenStudy], metric: str | None = None) -> Comparison:
+    """Compare studies of one environment and one metric by the values of their picks.
+
+    Values are those of the conclusion of each study: on further seeds where the pick was confirmed, else those of the
+    search, which are optimistic. Which picks cannot be distinguished is judged as among the candidates of one study
+    (`studies.judging.ranking`).
+
+    Args:
+        studies: At least two studies, which may be of different storages, and may still be running.
+        metric: For studies with several objectives: the one by which is compared. Defaults to `None`.
+
+    Raises:
+        StudyError: There are fewer than two studies, one is a range test, or their environments or metrics differ.
+    """
+    if len(studies) < 2:
+        raise StudyError(f"a comparison needs two or more studies, got {len(studies)}.")
+    chosen = [_by_metric(study, metric) for study in studies]
+    first = chosen[0]
+    for other in chosen[1:]:
+        _check_alike(first, other)
+    names = _distinct([study.name for study in chosen])
+    picks = {name: pick_or_none(study) for name, study in zip(names, chosen, strict=True)}
+    candidates = [
+        Candidate(label=name, params=pick.params, seed_values=_seed_values(pick), number=number)
+        for number, (name, pick) in enumerate(picks.items())
+        if pick is not None
+    ]
+    order = {each.label: each for each in rank(candidates, first.direction)} if candidates else {}
+    by_name = dict(zip(names, chosen, strict=True))
+    compared = [
+        _compared(by_name[name], name, picks[name], order.get(name))
+        for name in (*order, *(name for name in names if name not in order))
+    ]
+    return Comparison(
+        env=first.spec.env, metric=first.spec.metric_text, studies=tuple(compared), caveats=_caveats(compared)
+    )
+
+
+def _by_metric(study: OpenStudy, metric: str | None) -> OpenStudy:
+    """Return a study by one objective.
+
+    Raises:
+        StudyError: It has several, or has no value.
+    """
+    if study.spec.kind == "range-test":
+        raise StudyError(f"{study.name!r} is a range test, which has no value that could be compared.")
+    if not study.spec.metrics:
+        return study
+    if metric is None:
+        known = ", ".join(study.spec.metrics)
+        raise StudyError(f"the study {study.name!r} has several objectives: give one, --metric ({known}).")
+    return study.by_objective(metric)
+
+
+def _check_alike(first: OpenStudy, other: OpenStudy) -> None:
+    """Check that the values of two studies have the same meaning.
+
+    Raises:
+        StudyError: They have not.
+    """
+    for name in (*_OF_THE_ENVIRONMENT, "metric"):
+        one, two = getattr(first.spec, name), getattr(other.spec, name)
+        if one != two:
+            raise StudyError(
+                f"the values of {first.name!r} and {other.name!r} cannot be compared: {name} is {one!r} in the first, "
+                f"and {two!r} in the second."
+            )
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return names with numbers where studies of several storages have the same one."""
+    seen: dict[str, int] = {}
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+    numbers = {name: itertools.count(1) for name in seen}
+    return [name if seen[name] == 1 else f"{name} ({next(numbers[name])})" for name in names]
+
+
+def _seed_values(pick: Recommendation) -> tuple[float, ...]:
+    """Return the values of the seeds of a pick; its value where seeds were not recorded."""
+    return tuple(pick.seed_values.values()) or (pick.value,)
+
+
+def _compared(study: OpenStudy, name: str, pick: Recommendation | None, ranked: Ranked | None) -> ComparedStudy:
+    found = conclusion(study)
+    began = min((each.datetime_start for each in study.all_trials() if each.datetime_start), default=datetime.min)
+    return ComparedStudy(
+        name=name,
+        agents=tuple(study.spec.agents),
+        status=found.status,
+        summary=found.pick,
+        pick=pick,
+        ranked=ranked,
+        n_ended=sum(trial.state.is_finished() for trial in study.trials()),
+        minutes=max((_minutes(trial, began) for trial in study.all_trials()), default=0.0),
+        progress=_progress(study, began),
+    )
+
+
+def _minutes(trial: FrozenTrial, began: datetime) -> float:
+    """Return the minutes from the start of a study to the end of a trial; 0 if it has not ended."""
+    return 0.0 if trial.datetime_complete is None else (trial.datetime_complete - began).total_seconds() / 60
+
+
+def _progress(study: OpenStudy, began: datetime) -> tuple[tuple[float, float], ...]:
+    """Return the minutes at the end of each complete trial, and the best value until then."""
+    complete = sorted(study.trials(TrialState.COMPLETE), key=lambda trial: _minutes(trial, began))
+    better = max if study.direction == "maximize" else min
+    best = itertools.accumulate((float(trial.value or 0.0) for trial in complete), better)
+    return tuple(zip((_minutes(trial, began) for trial in complete), best, strict=True))
+
+
+def _caveats(compared: Sequence[ComparedStudy]) -> tuple[str, ...]:
+    """Return why the values of picks are not of the same kind."""
+    picked = {each.name: each.pick for each in compared if each.pick is not None}
+    found: list[str] = []
+    unconfirmed = [name for name, pick in picked.items() if pick.confirmed_by is None]
+    if unconfirmed and len(unconfirmed) < len(picked):
+        found.append(
+            f"{', '.join(unconfirmed)} {are(len(unconfirmed))} not confirmed on further seeds: values of a search are "
+            "optimistic"
+        )
+    lengths = {pick.value_env_steps for pick in picked.values()}
+    if len(lengths) > 1:
+        texts = ", ".join(f"{name} {pick.value_env_steps:,}" for name, pick in picked.items() if pick.value_env_steps)
+        found.append(f"the runs have different lengths in environment steps: {texts}")
+    return tuple(found)

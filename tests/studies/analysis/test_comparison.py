@@ -1,0 +1,143 @@
+"""Comparison of studies: the order of their picks, what cannot be told apart, and refusals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from studies.analysis.comparison import compare
+from studies.errors import StudyError
+from studies.figures.comparison import plot_picks, plot_progress
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.reports.comparison import write_comparison
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage, open_storage
+from studies.study.study import OpenStudy
+
+Make = Callable[..., StudySpec]
+Seeds = Sequence[float]
+
+
+def recorded(spec: StudySpec, storage: StudyStorage, values: Sequence[Seeds], reason: str = "") -> OpenStudy:
+    """Return a study with complete trials of these seeds; with a reason one failed trial besides."""
+    study = open_study(spec, storage)
+    with Recorder(study) as recorder:
+        for seeds in values:
+            recorder.completed(recorder.ask().number, sum(seeds) / len(seeds), dict(enumerate(seeds)))  # type: ignore[union-attr]
+        if reason:
+            recorder.failed(recorder.ask().number, reason)  # type: ignore[union-attr]
+    return study
+
+
+def test_the_best_pick_comes_first_and_worse_ones_are_told_apart(storage: StudyStorage, make_spec: Make) -> None:
+    low = recorded(make_spec(name="low"), storage, [(10.0, 11.0, 12.0), (5.0, 6.0, 7.0)])
+    high = recorded(make_spec(name="high"), storage, [(90.0, 91.0, 92.0), (95.0, 96.0, 97.0)])
+    compared = compare([low, high])
+    assert [each.name for each in compared.studies] == ["high", "low"]
+    assert [each.ranked.tied for each in compared.studies if each.ranked] == [True, False]
+    assert [each.value_text for each in compared.studies] == ["96.0 ± 1.0", "11.0 ± 1.0"]
+    assert compared.lines == (
+        "high has the best value: return 96.0 ± 1.0 over 3 seeds",
+        "no other pick may be as good, with 95% confidence",
+    )
+    best = compared.studies[0]
+    assert [value for _, value in best.progress] == [91.0, 96.0]  # the best so far
+    assert best.minutes >= best.progress[-1][0] >= best.progress[0][0] >= 0.0
+    assert best.n_ended == 2
+
+
+def test_loss_is_better_when_it_is_lower(storage: StudyStorage, make_spec: Make) -> None:
+    low = recorded(make_spec(name="low", metric="loss"), storage, [(1.0, 1.1), (3.0, 3.1)])
+    high = recorded(make_spec(name="high", metric="loss"), storage, [(5.0, 5.1)])
+    compared = compare([high, low])
+    assert [each.name for each in compared.studies] == ["low", "high"]
+    assert [value for _, value in compared.studies[0].progress] == pytest.approx([1.05, 1.05])
+
+
+def test_picks_that_may_be_as_good_are_named(storage: StudyStorage, make_spec: Make) -> None:
+    one = recorded(make_spec(name="one"), storage, [(10.0, 50.0, 90.0)])
+    two = recorded(make_spec(name="two"), storage, [(20.0, 50.0, 95.0)])
+    compared = compare([one, two])
+    assert compared.lines[1] == "one cannot be distinguished from it, with 95% confidence"
+
+
+def test_one_seed_cannot_exclude_luck(storage: StudyStorage, make_spec: Make) -> None:
+    studies = [
+        recorded(make_spec(name=name, seeds=(0,)), storage, [(value,)]) for name, value in (("a", 1.0), ("b", 9.0))
+    ]
+    assert compare(studies).lines == ("b has the best value: return 9 over 1 seed", "one seed cannot exclude luck")
+
+
+def test_runs_of_other_lengths_are_a_caveat(storage: StudyStorage, make_spec: Make) -> None:
+    short = recorded(make_spec(name="short"), storage, [(1.0, 2.0)])
+    long = recorded(make_spec(name="long", env_steps=5000), storage, [(8.0, 9.0)])
+    assert compare([short, long]).lines[-1] == (
+        "the runs have different lengths in environment steps: long 5,000, short 1,000"
+    )
+
+
+def test_studies_without_a_pick_come_last(storage: StudyStorage, make_spec: Make) -> None:
+    failed = recorded(make_spec(name="failed"), storage, [], "it diverged")
+    good = recorded(make_spec(name="good"), storage, [(8.0, 9.0)])
+    compared = compare([failed, good])
+    assert [each.name for each in compared.studies] == ["good", "failed"]
+    assert compared.lines[-1] == "no other study has a pick"
+    assert compare([failed, failed]).lines == ("no study has a pick",)
+    data = json.loads(json.dumps(compared.to_json(), allow_nan=False))
+    assert [each["value"] for each in data["studies"]] == [8.5, None]
+    assert [each["status"] for each in data["studies"]][1] == "no pick"
+
+
+def test_studies_of_one_name_in_two_storages_are_numbered(
+    storage: StudyStorage, make_spec: Make, tmp_path: Path
+) -> None:
+    with open_storage(f"sqlite:///{tmp_path}/other.db") as other:
+        same = recorded(make_spec(), storage, [(1.0, 2.0)])
+        compared = compare([same, recorded(make_spec(storage=f"sqlite:///{tmp_path}/other.db"), other, [(8.0, 9.0)])])
+        assert [each.name for each in compared.studies] == ["a study (2)", "a study (1)"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"env": "Acrobot-v1"}, "env is 'CartPole-v1' in the first, and 'Acrobot-v1' in the second"),
+        ({"max_episode_steps": 7}, "max_episode_steps is None in the first, and 7"),
+        ({"metric": "auc"}, "metric is 'return' in the first, and 'auc'"),
+        ({"metrics": ("return", "loss"), "sampler": "random"}, r"'other' has several objectives: give one, --metric"),
+    ],
+)
+def test_values_of_different_meaning_are_refused(
+    storage: StudyStorage, make_spec: Make, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(StudyError, match=message):
+        compare([open_study(make_spec(), storage), open_study(make_spec(name="other", **changes), storage)])
+
+
+def test_one_study_is_refused(storage: StudyStorage, make_spec: Make) -> None:
+    with pytest.raises(StudyError, match="needs two or more studies, got 1"):
+        compare([open_study(make_spec(), storage)])
+
+
+def test_figures_and_page_show_every_study(storage: StudyStorage, make_spec: Make, tmp_path: Path) -> None:
+    one = recorded(make_spec(name="<one>"), storage, [(1.0, 2.0), (3.0, 4.0)])
+    two = recorded(make_spec(name="two"), storage, [(8.0, 9.0)])
+    compared = compare([one, two])
+    seeds = [list(trace.x) for trace in plot_picks(compared).data]
+    assert seeds == [[8.0, 9.0], [8.5], [3.0, 4.0], [3.5]]
+    progress = {trace.name: list(trace.y) for trace in plot_progress(compared).data}
+    assert progress == {"two": [8.5, 8.5], "&lt;one&gt;": [1.5, 3.5, 3.5]}
+    page = write_comparison(compared, tmp_path / "page.html").read_text()
+    assert "&lt;one&gt;" in page
+    assert "<one>" not in page.partition("<script")[0]
+    assert "two has the best value: return 8.50 ± 0.71 over 2 seeds" in page
+
+
+def test_figures_of_nothing_say_so(storage: StudyStorage, make_spec: Make) -> None:
+    compared = compare([open_study(make_spec(name=name), storage) for name in ("a", "b")])
+    assert "No study has a pick" in plot_picks(compared).layout.annotations[0].text
+    assert "No trial is complete yet" in plot_progress(compared).layout.annotations[0].text
