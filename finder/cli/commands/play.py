@@ -11,18 +11,18 @@ import typer
 from rich.text import Text
 
 from agents.errors import ConfigurationError
-from finder.cli.commands.play_messages import (
+from finder.cli.options import values
+from finder.cli.options.parameters import Json
+from finder.cli.options.step_numbers import parse_steps
+from finder.cli.options.trust_options import AllowModule, Trust
+from finder.cli.playing.messages import (
     PlayingProgress,
     can_be_shown,
     print_episodes,
     print_video_command,
     summary_of,
 )
-from finder.cli.commands.play_outputs import Outputs
-from finder.cli.options import values
-from finder.cli.options.parameters import Json
-from finder.cli.options.step_numbers import parse_steps
-from finder.cli.options.trust_options import AllowModule, Trust
+from finder.cli.playing.outputs import Outputs
 from finder.cli.stdout_guard import redirect_stdout_to_stderr
 from finder.progress.console import errors, print_error, print_json
 

@@ -17,7 +17,7 @@ from agents.callbacks.history_file import EPISODES_SCHEMA
 from agents.demonstrations.writing import DatasetWriter
 from agents.errors import ConfigurationError
 from agents.playing.play import PlayedEpisode
-from finder.cli.commands.play_messages import summary_of
+from finder.cli.playing.messages import summary_of
 from finder.long_run.histories import histories_data, plot_losses, plot_returns, plot_runs
 
 PPO = (
