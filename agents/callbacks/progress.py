@@ -10,7 +10,7 @@ class Progress(ProgressPrinter, Callback):
     """Print a line at intervals: time, steps, episodes, steps per second, mean and best return, learning rate.
 
     Args:
-        every_seconds: Seconds between lines. Defaults to 5.
+        every_seconds: Seconds between lines. Defaults to None: two at first, later up to ten.
         stream: Output stream. Defaults to standard error.
         window: Number of episodes in the mean. Defaults to 100.
     """

@@ -7,6 +7,7 @@ import time
 from typing import TextIO
 
 from agents.contract.agent import Agent
+from agents.training.line_interval import seconds_between_lines
 from agents.training.listeners import Listener
 from agents.training.training import Training
 
@@ -46,18 +47,18 @@ class ProgressPrinter(Listener):
     """Print progress lines at intervals, and one at the end.
 
     Args:
-        every_seconds: Seconds between lines. Defaults to 5.
+        every_seconds: Seconds between lines. Defaults to None: two at first, later up to ten.
         stream: Output stream. Defaults to standard error.
         window: Number of episodes in the mean. Defaults to 100.
     """
 
     last = True
 
-    def __init__(self, every_seconds: float = 5.0, stream: TextIO | None = None, window: int = 100) -> None:
+    def __init__(self, every_seconds: float | None = None, stream: TextIO | None = None, window: int = 100) -> None:
         self.every_seconds = every_seconds
         self.stream = stream
         self._line = ProgressLine(window)
-        self._next = 0.0
+        self._began = self._next = 0.0
 
     @property
     def window(self) -> int:
@@ -66,14 +67,21 @@ class ProgressPrinter(Listener):
 
     def on_train_begin(self, trainer: Training) -> None:
         """Start the clock."""
-        self._next = time.monotonic() + self.every_seconds
+        self._began = time.monotonic()
+        self._set_next()
         self._line.start(trainer)
 
     def on_step_end(self, trainer: Training) -> None:
         """Print a line if one is due."""
         if time.monotonic() >= self._next:
             self.show(trainer)
-            self._next = time.monotonic() + self.every_seconds
+            self._set_next()
+
+    def _set_next(self) -> None:
+        now = time.monotonic()
+        self._next = now + (
+            seconds_between_lines(now - self._began) if self.every_seconds is None else self.every_seconds
+        )
 
     def on_train_end(self, trainer: Training) -> None:
         """Print the last line."""

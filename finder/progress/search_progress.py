@@ -13,6 +13,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from agents.training.line_interval import seconds_between_lines
 from finder.progress.console import can_redraw, display, errors
 from finder.progress.guarded_live import GuardedLive
 from finder.progress.plan_lines import longer_text, plan_lines
@@ -41,9 +42,6 @@ _LEAST = 20
 
 _FEW = 4
 """Largest number of trials that plain lines list one by one."""
-
-_LINE_SECONDS = (2.0, 10.0)
-"""Least and largest number of seconds between two lines about running trials; a thirtieth of the time so far."""
 
 _MARKS = {
     "complete": ("✓", "green"),
@@ -133,9 +131,8 @@ class PlainProgress(Progress):
 
     def _line_is_due(self) -> bool:
         """Return whether a line about running trials is due; it counts as printed then."""
-        least, most = _LINE_SECONDS
         since = self._clock() - self._printed_at
-        if not self._lines_between or since < min(most, max(least, self.elapsed / 30)):
+        if not self._lines_between or since < seconds_between_lines(self.elapsed):
             return False
         self._printed_at = self._clock()
         return True

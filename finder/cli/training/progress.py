@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agents.callbacks.callback import Callback
+from agents.training.line_interval import seconds_between_lines
 from agents.training.progress_line import rates_text
 from agents.training.records import Evaluation
 from finder.progress.console import can_redraw, display, errors
@@ -45,16 +46,19 @@ class PlainTraining(Callback):
     Args:
         settings: Settings of the run, for its budget.
         console: Console of the lines. Defaults to stderr.
-        every_seconds: Seconds between lines. Defaults to 5.
+        every_seconds: Seconds between lines. Defaults to None: two at first, later up to ten.
     """
 
     last = True
 
-    def __init__(self, settings: RunSettings, console: Console | None = None, every_seconds: float = 5.0) -> None:
+    def __init__(
+        self, settings: RunSettings, console: Console | None = None, every_seconds: float | None = None
+    ) -> None:
         self.phase = "starting"
         self._settings = settings
         self._console = console or errors()
         self._every_seconds = every_seconds
+        self._began = time.monotonic()
         self._next = 0.0
         self._compiled = False
         self._marks: deque[tuple[float, float, int]] = deque()  # seconds, share of the budget, steps
@@ -111,12 +115,17 @@ class PlainTraining(Callback):
 
     def _begin(self, phase: str, trainer: Trainer) -> None:
         self.phase = phase
-        self._next = time.monotonic() + self._every_seconds
+        self._set_next()
         self._note_speed(trainer)
         self._show(trainer)
 
+    def _set_next(self) -> None:
+        now = time.monotonic()
+        every = seconds_between_lines(now - self._began) if self._every_seconds is None else self._every_seconds
+        self._next = now + every
+
     def _update(self, trainer: Trainer) -> None:
-        self._next = time.monotonic() + self._every_seconds
+        self._set_next()
         self._note_speed(trainer)
         self._show(trainer)
         if not self._shows_itself:
@@ -201,7 +210,7 @@ class LiveTraining(PlainTraining):
         return Group(beside, self._spinner)
 
     def _fall_back_to_lines(self, error: Exception) -> None:
-        self._shows_itself, self._every_seconds = False, 5.0
+        self._shows_itself, self._every_seconds = False, None
         self._console.print(failure_note(error))
 
 

@@ -20,6 +20,7 @@ from agents.contract.agent import Agent, UpdateMetrics
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, NonFiniteError
 from agents.training.call_progress import CallProgress
+from agents.training.line_interval import seconds_between_lines
 from agents.training.listeners import EVENTS, CallbackList
 from agents.training.run import Budget
 
@@ -595,3 +596,8 @@ def test_error_before_update_loses_no_update(name):
     assert raised
     assert trainer.agent.gradient_steps == whole.agent.gradient_steps
     assert [episode[:5] for episode in trainer.history.episodes] == [episode[:5] for episode in whole.history.episodes]
+
+
+@pytest.mark.parametrize(("elapsed", "seconds"), [(0.0, 2.0), (60.0, 2.0), (150.0, 5.0), (3600.0, 10.0)])
+def test_lines_of_progress_are_close_at_first(elapsed: float, seconds: float):
+    assert seconds_between_lines(elapsed) == seconds
