@@ -14,6 +14,7 @@ from agents.buffers.prioritized import Priorities
 from agents.config.agent_config import AgentConfig, hyperparameter
 from agents.environments.goals import Goals
 from agents.errors import ConfigurationError, unknown_name
+from agents.trust.loading import place_of
 
 REPLAYS = ("uniform", "prioritized", "hindsight")
 
@@ -80,12 +81,14 @@ class ReplayConfig(AgentConfig):
     )
     goal_function: str | None = hyperparameter(
         None,
-        "Hindsight: module:function that returns rewards [M] and ends [M] for achieved and desired goals [M, G]; null: "
-        "the environment's compute_reward and compute_terminated.",
+        "Hindsight: module:function (in Python also the function itself) that returns rewards [M] and ends [M] for "
+        "achieved and desired goals [M, G]; null: the environment's compute_reward and compute_terminated.",
     )
 
     def __post_init__(self) -> None:
         """Refuse contradictory values."""
+        if callable(self.goal_function):  # a function itself, whose place is recorded
+            object.__setattr__(self, "goal_function", place_of(self.goal_function))
         super().__post_init__()
         if self.buffer_size // self.n_envs <= self.n_step:
             raise ConfigurationError(

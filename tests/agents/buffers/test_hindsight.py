@@ -147,6 +147,16 @@ def test_custom_goal_function_gives_rewards_and_terminations():
     assert (rewards.tolist(), ended.tolist()) == ([-4, 0], [False, True])
 
 
+def test_goal_function_may_be_the_function_itself():
+    config = AgentSpec.of(
+        "dqn", EnvironmentSpec(Line), {"replay": "hindsight", "goal_function": double_distance}
+    ).config
+    assert config.goal_function == f"{__name__}:double_distance"
+    agents.make("dqn", EnvironmentSpec(Line), replay="hindsight", goal_function=double_distance)
+    with pytest.raises(ConfigurationError, match="has no name that identifies it"):
+        AgentSpec.of("dqn", EnvironmentSpec(Line), {"replay": "hindsight", "goal_function": lambda a, d: (a, d)})
+
+
 def test_environment_without_goals_is_refused_with_missing_parts():
     with pytest.raises(
         ConfigurationError, match=r"'CartPole-v1' has no achieved_goal, no desired_goal, no observation"
