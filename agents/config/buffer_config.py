@@ -87,8 +87,9 @@ class ReplayConfig(AgentConfig):
 
     def __post_init__(self) -> None:
         """Refuse contradictory values."""
-        if callable(self.goal_function):  # a function itself, whose place is recorded
-            object.__setattr__(self, "goal_function", place_of(self.goal_function))
+        given: Any = self.goal_function
+        if callable(given):  # a function itself, whose place is recorded
+            object.__setattr__(self, "goal_function", place_of(given))
         super().__post_init__()
         if self.buffer_size // self.n_envs <= self.n_step:
             raise ConfigurationError(

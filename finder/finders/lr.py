@@ -19,7 +19,7 @@ from agents.training.trainer import Trainer
 from finder.range_test.curve import changes, smooth, trim
 from finder.range_test.figures import plot_sweep
 from finder.range_test.metric import Metric, MetricName, curve_metric
-from finder.range_test.pooling import pool_results
+from finder.range_test.pooling import agreed, pool_results
 from finder.range_test.range_test import RangeTestResult, check_sweep, evenly_spaced, range_test
 from finder.range_test.recording import RangeTestRun, record_range_test
 from finder.results.search_result import SearchResult, finder_repr
@@ -372,7 +372,7 @@ class LRFinder:
             return self.best_learning_rate
         result = self._range_test()
         trim(*result.curve(), n_skip_beginning, n_skip_end)  # raises if more points are left out than there are
-        suggestion = result.read(n_skip_beginning, n_skip_end, sma, rule)
+        suggestion = agreed(result, n_skip_beginning, n_skip_end, sma, rule).suggestion
         if suggestion.rate is None:
             raise ConfigurationError(
                 f"The range test suggests no learning rate: {suggestion.reason}. Train every rate by itself: grid()."

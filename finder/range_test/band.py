@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from finder.range_test.curve import Numbers, smooth, smoothing_window
+from finder.range_test.curve import Numbers, centred_means, smoothing_window
 from studies.figures.range_tests import Band
 
 N_POINTS = 100
@@ -27,11 +27,9 @@ def band_of(curves: Sequence[tuple[Numbers, Numbers]]) -> Band | None:
     """
     smoothed = []
     for rates, values in curves:
-        finite = np.isfinite(values)
-        width = smoothing_window(int(finite.sum()))
-        means, logs = (smooth(each[finite], width)[width - 1 :] for each in (np.asarray(values), np.log10(rates)))
+        places, means = centred_means(rates, values, smoothing_window(int(np.isfinite(values).sum())))
         if len(means):
-            smoothed.append((logs, means))
+            smoothed.append((np.log10(places), means))
     if len(smoothed) < 2:
         return None
     first = max(logs[0] for logs, _ in smoothed)

@@ -50,6 +50,23 @@ def smooth(values: Numbers, sma: int) -> Floats:
     return np.where(finite, smoothed.sum(axis=1), np.nan)
 
 
+def centred_means(rates: Numbers, values: Numbers, sma: int) -> tuple[Floats, Floats]:
+    """Return the moving average of the finite values of a curve, each mean at the middle of its rates on a log axis.
+
+    Args:
+        rates: Learning rates, ascending and > 0, [M].
+        values: Losses or returns, [M]; NaN and infinities are left out.
+        sma: Window length in points, >= 1. Incomplete windows have no mean.
+
+    Returns:
+        Rates and means, [F - sma + 1] of the F finite values.
+    """
+    checked, given = check_curve(rates, values)
+    finite = np.isfinite(given)
+    logs, means = (smooth(each[finite], sma)[sma - 1 :] for each in (np.log10(checked), given))
+    return 10.0**logs, means
+
+
 def changes(rates: Numbers, values: Numbers, sma: int = 1) -> Floats:
     """Compute the change of the smoothed value per decade of the learning rate.
 

@@ -3,8 +3,9 @@
 A noisy curve always has a steepest point, so a suggestion is useful only if the curve as a whole is unlikely to be
 noise. If the rates had no effect, the values could be in any order. The improvement of the curve is therefore compared
 with the improvement of random permutations of its values (Fisher, "The Design of Experiments", 1935). No distribution
-is assumed; returns of single episodes have long tails. The random generator is seeded, so that results are
-reproducible.
+is assumed; returns of single episodes have long tails. Outliers for the worse (Tukey, "Exploratory Data Analysis",
+1977) are moved to the limit of what is usual: a few losses after divergence would be larger than any improvement, and
+no curve that ends in them could be told from noise. The random generator is seeded, so that results are reproducible.
 
 Permutations assume independent values, but the losses of the gradient steps on one rollout share its level. If there
 are many rollouts, each is averaged to one value; if there are few, only values within a rollout are permuted.
@@ -24,6 +25,9 @@ LEVEL = 0.01
 _N_ORDERS = 999
 _MOST_POINTS = 100
 """Longer curves are averaged to this many points."""
+
+_REACH = 1.5
+"""Interquartile ranges below the lower quartile, beyond which a value is an outlier."""
 
 _MANY_SOURCES = 20
 _ENOUGH_VALUES = 10
@@ -69,7 +73,7 @@ def p_value(values: Numbers, *, maximize: bool, sources: Sequence[int] | None = 
     finite = np.isfinite(given)
     goodness = given[finite] if maximize else -given[finite]
     _, source = np.unique(numbers[finite], return_inverse=True)
-    parts = [_averaged(part) for part in _exchangeable(goodness, source)]
+    parts = [_without_outliers(_averaged(part)) for part in _exchangeable(goodness, source)]
     parts = [(part - part.mean()) / part.std() for part in parts if len(part) > 1 and np.ptp(part) > 0]
     if not parts:
         return 1.0
@@ -90,6 +94,12 @@ def _exchangeable(goodness: Floats, source: np.ndarray) -> list[Floats]:
     if len(sizes) >= _MANY_SOURCES or sizes.max() < _ENOUGH_VALUES:
         return [np.bincount(source, goodness) / sizes]
     return [goodness[source == number] for number in np.flatnonzero(sizes >= _ENOUGH_VALUES)]
+
+
+def _without_outliers(goodness: Floats) -> Floats:
+    """Return values of which none is worse than the lower quartile by more than `_REACH` interquartile ranges."""
+    low, high = np.quantile(goodness, (0.25, 0.75))
+    return np.maximum(goodness, low - _REACH * (high - low))
 
 
 def _averaged(values: Floats) -> Floats:

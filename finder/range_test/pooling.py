@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from finder.range_test.curve import smooth, smoothing_window
+from finder.range_test.curve import smoothing_window, trim
 from finder.range_test.range_test import RangeTestResult
-from finder.range_test.suggestion import minimum, no_suggestion, steepest
+from finder.range_test.reading import apply_rule, rule_of
+from finder.range_test.suggestion import Suggestion, no_suggestion
 from finder.range_test.sweep import Sweep
 from studies.judging.learning_rate_estimate import WIDEST
 
@@ -48,22 +50,52 @@ def pool_results(runs: Sequence[RangeTestResult], seeds: Sequence[int]) -> Range
     )
     if error is not None:
         return together
-    suggestion = together.read() if together.curve()[0] else runs[-1].suggestion
-    if suggestion.rate is None:
-        return replace(together, suggestion=suggestion)
-    log_rates = [log_rate for run in runs if not math.isnan(log_rate := _log_rate_of(run, end))]
+    return replace(together, **agreed(together)._asdict()) if together.curve()[0] else together
+
+
+class Agreed(NamedTuple):
+    """The suggestion of several runs, with the ends of its 95% interval (NaN without one)."""
+
+    suggestion: Suggestion
+    low: float = math.nan
+    high: float = math.nan
+
+
+def agreed(
+    result: RangeTestResult,
+    n_skip_beginning: int = 0,
+    n_skip_end: int = 0,
+    sma: int | None = None,
+    rule: str | None = None,
+) -> Agreed:
+    """Read the suggestion of a result, and that of each of its runs: where these disagree, there is none.
+
+    Args:
+        result: A pooled result; one of a single run has no interval.
+        n_skip_beginning: Points to leave out at the beginning of the pooled curve, and rates before them in the runs.
+        n_skip_end: Points to leave out at the end.
+        sma: See `finder.range_test.reading.read_suggestion`.
+        rule: See `finder.range_test.reading.read_suggestion`.
+    """
+    suggestion = result.read(n_skip_beginning, n_skip_end, sma, rule)
+    if suggestion.rate is None or not result.runs:
+        return Agreed(suggestion)
+    rates, _ = trim(*result.curve(), n_skip_beginning, n_skip_end)
+    name, n_runs = rule_of(result.metric, rule), len(result.runs)
+    found = [_log_rate_of(run, rates[0], rates[-1], name, sma) for run in result.runs]
+    log_rates = [each for each in found if not math.isnan(each)]
     if len(log_rates) < 2:
-        reason = f"only {len(log_rates)} of {len(runs)} runs has a curve that shows where it learns fastest"
-        return replace(together, suggestion=no_suggestion(suggestion.rule, reason))
-    reach = _half_width(log_rates, together.curve()[0])
+        reason = f"only {len(log_rates)} of {n_runs} runs has a curve that shows where it learns fastest"
+        return Agreed(no_suggestion(suggestion.rule, reason))
+    reach = _half_width(log_rates, rates)
     low, high = suggestion.rate * 10**-reach, suggestion.rate * 10**reach
     if 2 * reach > WIDEST:
         reason = (
-            f"the {len(runs)} runs disagree: their mean suggests {suggestion.rate:.3g}, with a 95% interval of "
+            f"the {n_runs} runs disagree: their mean suggests {suggestion.rate:.3g}, with a 95% interval of "
             f"{2 * reach:.1f} decades"
         )
         suggestion = no_suggestion(suggestion.rule, reason)
-    return replace(together, suggestion=suggestion, low=low, high=high)
+    return Agreed(suggestion, low, high)
 
 
 def _merged(sweeps: Sequence[Sweep], end: float) -> Sweep:
@@ -85,17 +117,24 @@ def _normalized_until(run: RangeTestResult, end: float) -> list[tuple[float, flo
     return [(value, rate) for value, rate in pairs if rate <= end]
 
 
-def _log_rate_of(run: RangeTestResult, end: float) -> float:
-    """Return the decimal logarithm of the best rate of one curve, without a test for noise; NaN if there is none."""
-    rates, values = run.curve()
-    kept = [i for i, rate in enumerate(rates) if rate <= end]
-    rates, values = [rates[i] for i in kept], [values[i] for i in kept]
-    window = smoothing_window(len(values))
-    if run.metric == "loss":
-        found = steepest(rates, values, maximize=False, sma=window) if rates else None
-    else:
-        found = minimum(rates, smooth(values, window), maximize=True) if rates else None
-    return math.nan if found is None or found.rate is None else math.log10(found.rate)
+def _log_rate_of(run: RangeTestResult, first: float, last: float, rule: str, sma: int | None) -> float:
+    """Return the decimal logarithm of the rate of one curve by a rule, without a test for noise; NaN if there is none.
+
+    Args:
+        run: The run.
+        first: Rate from which on points are read.
+        last: Rate up to which they are.
+        rule: Name of the rule.
+        sma: Length of the moving average. Defaults to a tenth of the points.
+    """
+    points = [point for point in zip(*run.curve(), strict=True) if first <= point[0] <= last]
+    if not points:
+        return math.nan
+    rates, values = (list(each) for each in zip(*points, strict=True))
+    window = smoothing_window(len(values)) if sma is None else sma
+    diverged = run.diverged and rates[-1] == run.curve()[0][-1]
+    found = apply_rule(rule, rates, values, maximize=run.metric == "return", sma=window, diverged=diverged)
+    return math.nan if found.rate is None else math.log10(found.rate)
 
 
 def _half_width(log_rates: Sequence[float], rates: Sequence[float]) -> float:

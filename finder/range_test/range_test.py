@@ -8,7 +8,6 @@ impression, and to find where training diverges.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,16 +16,16 @@ import numpy as np
 
 from agents.contract.agent import Agent
 from agents.contract.keras_agent import KerasAgent
-from agents.errors import ConfigurationError, unknown_name
+from agents.errors import ConfigurationError
 from agents.functional.schedules import ExponentialSchedule
 from agents.renamed import renamed_arguments, warn_renamed
 from agents.training.run import Budget
 from agents.training.trainer import Trainer
 from finder.range_test.band import band_of
-from finder.range_test.curve import smooth, smoothing_window
-from finder.range_test.evidence import LEVEL, p_value
+from finder.range_test.curve import smoothing_window
 from finder.range_test.metric import Metric, MetricName, curve_metric
-from finder.range_test.suggestion import RULES, Suggestion, empty_suggestion, minimum, no_suggestion, steepest
+from finder.range_test.reading import read_suggestion
+from finder.range_test.suggestion import Suggestion, no_suggestion
 from finder.range_test.sweep import Sweep, Sweeper
 from studies.words import counted
 
@@ -112,12 +111,19 @@ class RangeTestResult:
     def read(
         self, n_skip_beginning: int = 0, n_skip_end: int = 0, sma: int | None = None, rule: str | None = None
     ) -> Suggestion:
-        """Return the suggestion of the curve without its first and last points; see `read_suggestion`."""
+        """Return the suggestion of the curve without its first and last points; see `finder.range_test.reading`."""
         sweep = self._sweep()
         rates, values = sweep.curve()
         kept = slice(n_skip_beginning, len(rates) - n_skip_end)
-        sources = sweep.sources()[kept] if self.metric == "loss" else None
-        return read_suggestion(rates[kept], values[kept], self.metric, sma=sma, sources=sources, rule=rule)
+        return read_suggestion(
+            rates[kept],
+            values[kept],
+            self.metric,
+            sma=sma,
+            sources=sweep.sources()[kept] if self.metric == "loss" else None,
+            rule=rule,
+            diverged=self.diverged and n_skip_end == 0,
+        )
 
     def _sweep(self, of: MetricName | None = None) -> Sweep:
         return self.rewards if curve_metric(of or self.metric) == "return" else self.losses
@@ -256,74 +262,6 @@ def evenly_spaced(start_lr: float, end_lr: float, n_rates: int) -> list[float]:
             "four digits: give fewer, or a wider range."
         )
     return rates
-
-
-def read_suggestion(
-    rates: list[float],
-    values: list[float],
-    metric: MetricName,
-    *,
-    sma: int | None = None,
-    sources: Sequence[int] | None = None,
-    rule: str | None = None,
-) -> Suggestion:
-    """Return the suggestion of a curve; it is empty if noise could improve as much as the curve.
-
-    By default, for losses the rate at which they fall fastest (`steepest`), for returns a tenth of the rate at which
-    they are best (`minimum`): returns accumulate the learning at all rates before, so that they rise fastest late, just
-    before they collapse.
-
-    Args:
-        rates: Ascending rates.
-        values: One each.
-        metric: The metric of the values.
-        sma: Length of the moving average. Defaults to a tenth of the points.
-        sources: Number of the rollout that each value was measured on; see `finder.range_test.evidence`.
-        rule: Name of another rule (`finder.range_test.suggestion`), which is applied to the moving average:
-            ``"steepest"``, ``"valley"``, ``"minimum"`` or ``"slide"``.
-
-    Raises:
-        ConfigurationError: The rule is unknown.
-    """
-    maximize = curve_metric(metric) == "return"
-    rule = ("minimum" if maximize else "steepest") if rule is None else rule
-    if rule not in RULES:
-        raise unknown_name("rule", rule, RULES)
-    nothing = empty_suggestion(rule, rates, values)
-    if nothing is not None:
-        return nothing
-    p = p_value(values, maximize=maximize, sources=sources)
-    if p > LEVEL:
-        return no_suggestion(
-            rule,
-            f"nothing can be read from this curve: noise alone improves as much in {p:.0%} of cases (at most "
-            f"{LEVEL:.0%} would do)",
-        )
-    window = smoothing_window(len(values)) if sma is None else sma
-    if rule == "minimum" and maximize:
-        return _tenth_of_best(rates, values, window)
-    if rule == "steepest":
-        return steepest(rates, values, maximize=maximize, sma=window)
-    return RULES[rule](rates, smooth(values, window), maximize=maximize)
-
-
-def _tenth_of_best(rates: list[float], returns: list[float], sma: int) -> Suggestion:
-    """Apply `minimum` to the smoothed returns, at the middle of the best window; suggest nothing at the edges."""
-    smoothed = smooth(returns, sma)
-    smoothed[: sma - 1] = np.nan  # means of fewer returns are noisier than the others
-    found = minimum(rates, smoothed, maximize=True)
-    if found.index is None:
-        return found
-    last = int(np.flatnonzero(np.isfinite(smoothed))[-1])
-    middle = rates[max(0, found.index - sma // 2)]
-    if found.index == last:
-        return no_suggestion(found.rule, f"the returns are best at the last rates, around {middle:.3g}")
-    if middle / 10 < rates[0]:
-        return no_suggestion(
-            found.rule, f"the returns are best around {middle:.3g}: test smaller rates, from below a tenth of it"
-        )
-    reason = f"a tenth of {middle:.3g}, where the returns are best"
-    return Suggestion(middle / 10, max(0, found.index - sma // 2), found.rule, reason)
 
 
 def normalized(returns: list[float], window_size: int) -> list[float]:

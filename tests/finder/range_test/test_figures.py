@@ -81,13 +81,13 @@ def test_four_points_are_too_few_to_suggest_a_rate():
 
 
 def test_best_rate_is_a_tenth_of_that_of_the_best_return(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("finder.range_test.range_test.p_value", lambda *_, **__: 0.0)
+    monkeypatch.setattr("finder.range_test.reading.p_value", lambda *_, **__: 0.0)
     # The best return, 7, is at 1e-2.
     assert found().get_best_lr(sma=1) == pytest.approx(1e-3)
 
 
 def test_best_rate_is_where_the_loss_falls_most_within_a_decade(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("finder.range_test.range_test.p_value", lambda *_, **__: 0.0)
+    monkeypatch.setattr("finder.range_test.reading.p_value", lambda *_, **__: 0.0)
     # By 1 to 1e-3, and by 5 to 1e-2.
     assert found("loss", (9.0, 8.0, 3.0, 6.0)).get_best_lr(sma=1) == 1e-2
 
@@ -101,13 +101,13 @@ def test_best_rate_is_where_the_loss_falls_most_within_a_decade(monkeypatch: pyt
     ],
 )
 def test_rate_by_a_rule_of_that_name(monkeypatch: pytest.MonkeyPatch, rule: str, rate: float):
-    monkeypatch.setattr("finder.range_test.range_test.p_value", lambda *_, **__: 0.0)
+    monkeypatch.setattr("finder.range_test.reading.p_value", lambda *_, **__: 0.0)
     finder = found("loss", (9.0, 8.5, 4.0, 9.0))
     assert finder.get_best_lr(sma=1, rule=rule) == pytest.approx(rate)
 
 
 def test_valley_is_two_thirds_along_the_longest_fall(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("finder.range_test.range_test.p_value", lambda *_, **__: 0.0)
+    monkeypatch.setattr("finder.range_test.reading.p_value", lambda *_, **__: 0.0)
     assert found("loss", (9.0, 7.0, 5.0, 4.0)).get_best_lr(sma=1, rule="valley") == 1e-2
 
 

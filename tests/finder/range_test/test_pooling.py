@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from agents import ConfigurationError
 from finder import LRFinder
 from finder.range_test.pooling import pool_results
 from finder.range_test.range_test import RangeTestResult
@@ -84,6 +85,46 @@ def test_rates_beyond_the_first_divergence_are_not_used():
     assert result.curve()[0][-1] == RATES[99]
     assert result.diverged
     assert result.reason == "the loss diverged at 0.1"
+
+
+@pytest.mark.parametrize("rule", [None, "valley"])
+def test_finder_suggests_nothing_where_the_runs_disagree(rule: str | None):
+    finder = LRFinder("ppo", "CartPole-v1")
+    finder.result = pool_results(
+        [run_of(falling(10**-x, noise=0.001, seed=int(x))) for x in (1.5, 3.0, 4.5)], [0, 1, 2]
+    )
+    with pytest.raises(ConfigurationError, match="the 3 runs disagree"):
+        finder.get_best_lr(rule=rule)
+
+
+@pytest.mark.parametrize("growth", [1.2, 1.5, 2.0])
+def test_divergence_does_not_hide_a_clear_fall(growth: float):
+    def diverging(seed: int) -> list[float]:
+        losses = falling(1e-3, noise=0.01, seed=seed)
+        return [loss * growth ** max(0, i - 100) for i, loss in enumerate(losses[:100])] + [
+            growth**k for k in range(1, 12)
+        ]
+
+    result = pool_results([run_of(diverging(seed), diverged=True) for seed in range(3)], [0, 1, 2])
+    assert result.suggestion.rate == pytest.approx(1e-3, rel=0.3)
+
+
+def test_slide_takes_the_end_of_a_diverged_run_as_the_edge():
+    run = run_of(falling(1e-3, noise=0.001)[:101], diverged=True)  # up to 0.1, where the loss became NaN
+    assert run.read(rule="slide").rate == pytest.approx(RATES[100] / 3)
+    assert "do not diverge" in run.read(rule="slide", n_skip_end=3).reason
+    pooled = pool_results([run, run_of(falling(1e-3, noise=0.001, seed=1)[:101], diverged=True)], [0, 1])
+    finder = LRFinder("ppo", "CartPole-v1")
+    finder.result = pooled
+    assert finder.get_best_lr(rule="slide") == pytest.approx(RATES[100] / 3)
+
+
+def test_lowest_loss_is_read_at_the_middle_of_its_window():
+    losses = [abs(math.log10(rate) + 2) for rate in RATES]  # lowest at 1e-2
+    run = run_of(losses)
+    assert run.read(rule="minimum").rate == pytest.approx(1e-3, rel=0.2)
+    assert "best at the last rates" in run_of(losses[:75]).read(rule="minimum").reason
+    assert run.read(rule="valley").rate == pytest.approx(run.read(rule="valley", sma=1).rate, rel=0.6)
 
 
 @pytest.mark.slow
