@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +18,7 @@ from studies.spec.attributes import (
     PAUSED_ATTR,
     PROMOTED_ATTR,
     RUNG_ATTR,
+    exclusion_reason,
     has_diverged,
     is_confirmation,
     is_paused,
@@ -44,10 +45,15 @@ class SchedulerPruner(BasePruner):
 
     Args:
         scheduler: The scheduler.
+
+    Attributes:
+        names: Parameters that the study searches; trials that are not part of its search decide nothing. None in a
+            study of another program, all of whose trials are.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
+        self.names: Collection[str] | None = None
         self._views: dict[int, _Known] = {}
 
     def prune(self, study: Study, trial: FrozenTrial) -> bool:
@@ -80,7 +86,10 @@ class SchedulerPruner(BasePruner):
         return self.scheduler.promotable(self._trials(study, _sign(study)), is_last=is_last)
 
     def _trials(self, study: Study, sign: float) -> list[TrialView]:
-        return [self._view_of(each, sign) for each in study.get_trials(deepcopy=False) if not is_confirmation(each)]
+        return [self._view_of(each, sign) for each in study.get_trials(deepcopy=False) if self._is_searched(each)]
+
+    def _is_searched(self, trial: FrozenTrial) -> bool:
+        return not is_confirmation(trial) and (self.names is None or not exclusion_reason(trial, self.names))
 
     def _view_of(self, trial: FrozenTrial, sign: float) -> TrialView:
         """Return the view of a trial, which is made anew only if something was reported since."""

@@ -12,10 +12,12 @@ from optuna.trial import TrialState
 
 from studies.adapters.trial_sampler import TrialSampler
 from studies.analysis.listing import list_studies
+from studies.analysis.recommendation import best
 from studies.analysis.status import study_status
 from studies.coordination.lease_manager import PLANNING
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
+from studies.schedulers.scheduler import Action
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 from studies.study.study import OpenStudy
@@ -84,6 +86,42 @@ class TestEveryStorage:
         assert list_studies(storage)[0].best_value == 2.0
         message = "it has the parameter momentum, which is not searched here (searched: learning_rate)"
         assert caplog.text.count(message) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "params", "reason"),
+    [
+        (float("inf"), {"learning_rate": 1e-3}, "its value is not a finite number"),
+        (1e9, {}, "it has none of the parameters that are searched here (learning_rate)"),
+    ],
+)
+def test_complete_trial_that_says_nothing_is_left_alone(
+    make_spec: Make, caplog: pytest.LogCaptureFixture, value: float, params: dict[str, float], reason: str
+) -> None:
+    study = open_study(make_spec(n_trials=3))
+    distributions = dict.fromkeys(params, RATE)
+    added = optuna.trial.create_trial(value=value, params=params, distributions=distributions)
+    opened_by_another_program(study).add_trial(added)
+    with Recorder(study) as recorder:
+        for each in (1.0, 3.0, 2.0):
+            recorder.completed(recorder.ask().number, each)  # type: ignore[union-attr]
+    assert best(study).value == 3.0
+    assert [trial.number for trial in study.trials()] == [1, 2, 3]
+    assert f"Trial 0 is left alone: {reason}." in caplog.text
+
+
+def test_trials_of_other_programs_prune_nothing(storage: StudyStorage, make_spec: Make) -> None:
+    study = open_study(make_spec(n_trials=4, pruner="keep-top", pruner_kwargs={"at": 300, "keep": 2}), storage)
+    momentum = {"momentum": FloatDistribution(0.0, 1.0)}
+    for _ in range(2):
+        added = optuna.trial.create_trial(
+            value=1e6, params={"momentum": 0.5}, distributions=momentum, intermediate_values={300: 1e6}
+        )
+        opened_by_another_program(study).add_trial(added)
+    with Recorder(study) as recorder:
+        asks = [recorder.ask() for _ in range(4)]
+        decided = recorder.decide(300, {ask.number: {0: float(i)} for i, ask in enumerate(asks) if ask is not None})
+    assert decided == {2: Action.STOP, 3: Action.STOP, 4: Action.CONTINUE, 5: Action.CONTINUE}
 
 
 def test_sampler_runs_without_the_planning_lease(
