@@ -12,10 +12,13 @@ from optuna.trial import FrozenTrial, TrialState
 
 from studies.analysis.conclusion import Status, conclusion
 from studies.analysis.recommendation import Recommendation, pick_or_none
+from studies.analysis.status import StudyStatus, study_status
 from studies.errors import StudyError
 from studies.judging.ranking import Candidate, Ranked, rank
 from studies.spaces.spaces import Json
-from studies.words import are, spread_text, with_value
+from studies.spec.metrics import check_metric
+from studies.study.time_spent import began_at
+from studies.words import are, counted, spread_text, with_value
 
 if TYPE_CHECKING:
     from studies.study.study import OpenStudy
@@ -36,6 +39,9 @@ class ComparedStudy:
         ranked: Its pick among those of the other studies: `tied` if it cannot be distinguished from the best. None
             without a pick.
         n_ended: Its trials that have ended.
+        n_complete: Its complete trials.
+        unfinished: What is left to be done, such as `2 of 50 trials done`; "" if the study is complete.
+        budget: Budget of each run of the value, such as `50,000 environment steps`; "" without a pick.
         minutes: Minutes from the start of its first trial to the end of its last one, pauses included.
         progress: Minutes since its start, and the best value in the search until then, at each complete trial.
     """
@@ -47,8 +53,21 @@ class ComparedStudy:
     pick: Recommendation | None
     ranked: Ranked | None
     n_ended: int
+    n_complete: int
+    unfinished: str
+    budget: str
     minutes: float
     progress: tuple[tuple[float, float], ...]
+
+    @property
+    def is_optimistic(self) -> bool:
+        """Whether the value of the pick is the best of several in a search, not one on further seeds."""
+        return self.pick is not None and self.pick.confirmed_by is None and self.n_complete > 1
+
+    @property
+    def has_one_seed(self) -> bool:
+        """Whether the value of the pick is that of one seed."""
+        return self.pick is not None and self.pick.n_seeds < 2
 
     @property
     def value_text(self) -> str:
@@ -86,7 +105,7 @@ class Comparison:
         env: The environment.
         metric: What the picks are compared by, as people read it (`StudySpec.metric_text`).
         studies: The best pick first; studies without a pick come last.
-        caveats: Reasons why the values of the picks are not of the same kind, as sentences; usually none.
+        caveats: Reasons why the values of the picks cannot simply be compared, as sentences; usually none.
     """
 
     env: str
@@ -103,14 +122,21 @@ class Comparison:
         best = picked[0]
         head = f"{best.name} has the best value: {with_value(self.metric, best.value_text)} over {best.seeds_text}"
         if len(picked) == 1:
-            return (head, "no other study has a pick")
-        if all(each.pick is not None and each.pick.n_seeds < 2 for each in picked):
-            return (head, "one seed cannot exclude luck", *self.caveats)
+            return (head, "no other study has a pick", *self.caveats)
+        return (head, *self._certainty(picked), *self.caveats)
+
+    def _certainty(self, picked: Sequence[ComparedStudy]) -> tuple[str, ...]:
+        """Return which picks may be as good as the first; nothing if the values cannot tell (`caveats` has the reason).
+
+        The best of many values of a search is optimistic, and more so the more there were. One seed has no spread, and
+        that of another study may be quite different.
+        """
+        if any(each.is_optimistic or each.has_one_seed for each in picked):
+            return ()
         tied = [each.name for each in picked[1:] if each.ranked is not None and each.ranked.tied]
-        certainty = "no other pick may be as good, with 95% confidence"
-        if tied:
-            certainty = f"{', '.join(tied)} cannot be distinguished from it, with 95% confidence"
-        return (head, certainty, *self.caveats)
+        if not tied:
+            return ("no other pick may be as good, with 95% confidence",)
+        return (f"{', '.join(tied)} cannot be distinguished from it, with 95% confidence",)
 
     def to_json(self) -> dict[str, Json]:
         """Return the comparison as JSON values."""
@@ -131,10 +157,12 @@ def compare(studies: Sequence[OpenStudy], metric: str | None = None) -> Comparis
 
     Args:
         studies: At least two studies, which may be of different storages, and may still be running.
-        metric: For studies with several objectives: the one by which is compared. Defaults to `None`.
+        metric: The metric by which is compared, which studies with several objectives need. Defaults to `None`: that of
+            the studies.
 
     Raises:
-        StudyError: There are fewer than two studies, one is a range test, or their environments or metrics differ.
+        StudyError: There are fewer than two studies, one is a range test or has no such metric, or their environments
+            or metrics differ.
     """
     if len(studies) < 2:
         raise StudyError(f"a comparison needs two or more studies, got {len(studies)}.")
@@ -169,6 +197,8 @@ def _by_metric(study: OpenStudy, metric: str | None) -> OpenStudy:
     if study.spec.kind == "range-test":
         raise StudyError(f"{study.name!r} is a range test, which has no value that could be compared.")
     if not study.spec.metrics:
+        if metric is not None and check_metric(metric) != study.spec.metric:
+            raise StudyError(f"the study {study.name!r} is judged by {study.spec.metric!r}, not by {metric!r}.")
         return study
     if metric is None:
         known = ", ".join(study.spec.metrics)
@@ -193,11 +223,12 @@ def _check_alike(first: OpenStudy, other: OpenStudy) -> None:
 
 def _distinct(names: Sequence[str]) -> list[str]:
     """Return names with numbers where studies of several storages have the same one."""
-    seen: dict[str, int] = {}
+    found: list[str] = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-    numbers = {name: itertools.count(1) for name in seen}
-    return [name if seen[name] == 1 else f"{name} ({next(numbers[name])})" for name in names]
+        is_taken = names.count(name) > 1
+        numbered = (f"{name} ({number})" for number in itertools.count(1))
+        found.append(next(each for each in numbered if each not in {*names, *found}) if is_taken else name)
+    return found
 
 
 def _seed_values(pick: Recommendation) -> tuple[float, ...]:
@@ -206,8 +237,8 @@ def _seed_values(pick: Recommendation) -> tuple[float, ...]:
 
 
 def _compared(study: OpenStudy, name: str, pick: Recommendation | None, ranked: Ranked | None) -> ComparedStudy:
-    found = conclusion(study)
-    began = min((each.datetime_start for each in study.all_trials() if each.datetime_start), default=datetime.min)
+    found, now = conclusion(study), study_status(study)
+    began = began_at(study) or datetime.min
     return ComparedStudy(
         name=name,
         agents=tuple(study.spec.agents),
@@ -216,9 +247,27 @@ def _compared(study: OpenStudy, name: str, pick: Recommendation | None, ranked: 
         pick=pick,
         ranked=ranked,
         n_ended=sum(trial.state.is_finished() for trial in study.trials()),
+        n_complete=len(study.trials(TrialState.COMPLETE)),
+        unfinished=_unfinished(now),
+        budget="" if pick is None else _budget_of(study, pick),
         minutes=max((_minutes(trial, began) for trial in study.all_trials()), default=0.0),
         progress=_progress(study, began),
     )
+
+
+def _unfinished(now: StudyStatus) -> str:
+    if now.complete:
+        return ""
+    if now.n_ended < now.n_total:
+        return f"{now.n_ended} of {counted(now.n_total, 'trial')} done"
+    return f"{counted(now.n_unconfirmed, 'finalist')} still to be confirmed"
+
+
+def _budget_of(study: OpenStudy, pick: Recommendation) -> str:
+    """Return the budget of each run of the value of a pick as text."""
+    if pick.value_env_steps is not None:
+        return counted(pick.value_env_steps, "environment step")
+    return counted(study.spec.budget, "episode")
 
 
 def _minutes(trial: FrozenTrial, began: datetime) -> float:
@@ -235,17 +284,20 @@ def _progress(study: OpenStudy, began: datetime) -> tuple[tuple[float, float], .
 
 
 def _caveats(compared: Sequence[ComparedStudy]) -> tuple[str, ...]:
-    """Return why the values of picks are not of the same kind."""
-    picked = {each.name: each.pick for each in compared if each.pick is not None}
-    found: list[str] = []
-    unconfirmed = [name for name, pick in picked.items() if pick.confirmed_by is None]
-    if unconfirmed and len(unconfirmed) < len(picked):
+    """Return why the values of picks cannot simply be compared."""
+    picked = [each for each in compared if each.pick is not None]
+    optimistic = [each.name for each in picked if each.is_optimistic]
+    single = [each.name for each in picked if each.has_one_seed]
+    found = []
+    if optimistic:
         found.append(
-            f"{', '.join(unconfirmed)} {are(len(unconfirmed))} not confirmed on further seeds: values of a search are "
-            "optimistic"
+            f"{', '.join(optimistic)} {are(len(optimistic))} not confirmed on further seeds: the best value of a "
+            "search is optimistic, so it cannot be told which pick is better"
         )
-    lengths = {pick.value_env_steps for pick in picked.values()}
-    if len(lengths) > 1:
-        texts = ", ".join(f"{name} {pick.value_env_steps:,}" for name, pick in picked.items() if pick.value_env_steps)
-        found.append(f"the runs have different lengths in environment steps: {texts}")
+    if single and len(picked) > 1:
+        found.append(f"one seed cannot exclude luck ({', '.join(single)})")
+    if len({each.budget for each in picked}) > 1:
+        lengths = ", ".join(f"{each.name} {each.budget}" for each in picked)
+        found.append(f"the runs have different lengths: {lengths}")
+    found += [f"{each.name} is not complete, and may change: {each.unfinished}" for each in compared if each.unfinished]
     return tuple(found)
