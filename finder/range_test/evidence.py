@@ -99,7 +99,7 @@ def _exchangeable(goodness: Floats, source: np.ndarray) -> list[Floats]:
 def _without_outliers(goodness: Floats) -> Floats:
     """Return values of which none is worse than the lower quartile by more than `_REACH` interquartile ranges."""
     low, high = np.quantile(goodness, (0.25, 0.75))
-    return np.maximum(goodness, low - _REACH * (high - low))
+    return np.asarray(np.maximum(goodness, low - _REACH * (high - low)))
 
 
 def _averaged(values: Floats) -> Floats:

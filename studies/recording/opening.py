@@ -54,6 +54,7 @@ from studies.study.study import (
     store_spec,
     study_id_of,
 )
+from studies.study.time_spent import store_beginning
 from studies.words import over_seeds_text
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
         made = OpenStudy(spec, study, opened, key, owns_storage=owns, leases=leases, notes=tuple(notes))
         store_origin(made)
         store_spec(made)
+        store_beginning(made)
         on_error.pop_all()
         return made
 

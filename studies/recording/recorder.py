@@ -19,7 +19,6 @@ from studies.recording.running_study import RunningStudy
 from studies.schedulers.scheduler import Action
 from studies.spaces.spaces import Json, check_json
 from studies.spec.attributes import FailureKind
-from studies.study.time_spent import store_beginning
 
 
 class Recorder(RunningStudy):
@@ -59,9 +58,6 @@ class Recorder(RunningStudy):
             return None
         if self.spool_path is not None:  # the lease of its trial may be free by now
             self._leases.plan(self._writer.catch_up)
-        if not self._has_begun:
-            store_beginning(self._study)
-            self._has_begun = True
         taken = take()
         if taken is None:
             return None

@@ -37,7 +37,6 @@ class RunningStudy:
         self._leases = study.leases
         self._lock = threading.RLock()
         self._study = study
-        self._has_begun = False  # whether its beginning is stored
         self._writer = Writer(study, study.leases)
         self._exchanges = Exchanges(study, self._writer)
         self._trials = RunningTrials(self._writer.drop)

@@ -23,9 +23,8 @@ def began_at(study: OpenStudy) -> datetime | None:
 
 
 def store_beginning(study: OpenStudy) -> None:
-    """Store the start of the first trial, if it is not stored yet."""
-    if BEGAN_ATTR not in study.study.user_attrs:
-        began = began_at(study) or datetime.now()
+    """Store the start of the first trial, if there is one: call it before a trial is resumed."""
+    if BEGAN_ATTR not in study.study.user_attrs and (began := began_at(study)) is not None:
         study.study.set_user_attr(BEGAN_ATTR, began.isoformat(timespec="milliseconds"))
 
 
