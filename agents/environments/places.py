@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from agents.errors import ConfigurationError, unknown_name
 from agents.trust.loading import MissingModuleError, loaded, module_of
 
 Maker = Callable[..., gym.Env[Any, Any]]
+
+# A file that registers environments runs again where it is also imported by its name, and in each further process.
+warnings.filterwarnings("ignore", message=r"(?s).*Overriding environment .* already in registry")
 
 
 def found_environment(id: str) -> str | Maker:

@@ -24,7 +24,9 @@ from agents.environments.vector.vector_env import (
     VectorEnv,
     as_error,
     called,
+    check_reset,
     check_shape,
+    check_step,
     encode_result,
     info_as_bytes,
 )
@@ -169,7 +171,9 @@ class _Guard(gym.Wrapper[Any, Any, Any, Any]):
         if self._dead:
             return self._nothing(), {}
         try:
-            observation, _ = self.env.reset(**arguments)
+            started = self.env.reset(**arguments)
+            check_reset(started)
+            observation = started[0]
             check_shape(observation, self._shape)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign environment may raise anything
             return self._nothing(), self._died(error)
@@ -179,7 +183,9 @@ class _Guard(gym.Wrapper[Any, Any, Any, Any]):
         if self._dead:
             return self._nothing(), 0.0, False, False, {}
         try:
-            observation, reward, terminated, truncated, info = self.env.step(action)
+            stepped = self.env.step(action)
+            check_step(stepped)
+            observation, reward, terminated, truncated, info = stepped
             check_shape(observation, self._shape)
             packed = {_INFO: info_as_bytes(info)} if self._wants_infos else {}
         except (Exception, SystemExit) as error:  # noqa: BLE001 - as above

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -16,6 +17,8 @@ from agents.environments.vector.sync import SyncCopies
 from agents.environments.vector.vector_env import Array, Called, VectorEnv
 from agents.errors import ConfigurationError, NonFiniteError, ObservationError, check_at_least, with_cause
 from agents.processes.hanging import under_way
+
+log = logging.getLogger(__name__)
 
 FEW = 8
 """Number of copies below which single environments are faster than one vectorised expression."""
@@ -86,7 +89,9 @@ class Environments:
         finally:
             under_way.end()
         self._bad_starts = {}
-        return self._observations_of(observations, self._bad_starts, 0)
+        first = self._observations_of(observations, self._bad_starts, 0)
+        _warn_of_bounds(self._label, self.observation_space, first)
+        return first
 
     def step(self, actions: Array) -> Step:
         """Step every copy once; a copy whose episode ends starts its next one in the same step.
@@ -110,7 +115,7 @@ class Environments:
             errors, self._bad_starts = {**errors, **self._bad_starts}, {}
         if not _all_finite(rewards):
             for i in np.flatnonzero(~np.isfinite(rewards)).tolist():
-                message = f"Environment {self._label!r} gave the reward {rewards[i]} (copy {i})."
+                message = f"Environment {self._label!r} gave the reward {rewards[i]} (copy {i % self._of_member})."
                 errors.setdefault(i, NonFiniteError(message))
         successors = observations
         if stepped.finals:
@@ -159,7 +164,8 @@ class Environments:
         return self._without_bad_numbers(seen, errors, step, first)
 
     def _with_context(self, error: ObservationError, copy: int, step: int) -> ObservationError:
-        return ObservationError(f"Environment {self._label!r} gave {error} (copy {copy}, {_step_text(step)}).")
+        where = f"copy {copy % self._of_member}, {_step_text(step)}"
+        return ObservationError(f"Environment {self._label!r} gave {error} ({where}).")
 
     def _without_bad_numbers(self, observations: Array, errors: dict[int, Exception], step: int, first: int) -> Array:
         """Return the observations with 0 in place of those with NaN or infinity; see `_observations_of`."""
@@ -177,7 +183,7 @@ class Environments:
         bad = observation[~np.isfinite(observation)]
         return NonFiniteError(
             f"Environment {self._label!r} gave an observation with {bad[0]} in {len(bad)} of {observation.size} "
-            f"places (copy {copy}, {_step_text(step)})."
+            f"places (copy {copy % self._of_member}, {_step_text(step)})."
         )
 
     def call(self, method: str, arguments: Sequence[Any], copies: Sequence[int]) -> dict[int, Called]:
@@ -204,6 +210,26 @@ class Environments:
     def set_state(self, state: Any) -> None:
         """Continue from a state of `get_state`."""
         self._copies.set_state(state)
+
+
+_warned_of_bounds: set[str] = set()
+
+
+def _warn_of_bounds(label: str, space: Any, observations: Array) -> None:
+    """Warn once in a process if first observations are outside of their declared bounds: one of both is wrong."""
+    if label in _warned_of_bounds:
+        return
+    reach = 1e-5 * np.maximum(np.abs(space.low), np.abs(space.high)).astype(np.float64)  # for rounding
+    outside = (observations < space.low - reach) | (observations > space.high + reach)
+    if outside.any():
+        _warned_of_bounds.add(label)
+        copy, *place = np.argwhere(outside)[0].tolist()
+        low, high = space.low[tuple(place)], space.high[tuple(place)]
+        log.warning(
+            "Environment %r begins with %g in place %s of its observation, which it declares to be from %g to %g: "
+            "training goes on, but one of both is wrong.",
+            *(label, observations[(copy, *place)], place if len(place) > 1 else place[0], low, high),
+        )
 
 
 def _all_finite(numbers: Array) -> bool:

@@ -20,7 +20,9 @@ from agents.environments.vector.vector_env import (
     VectorEnv,
     as_error,
     called,
+    check_reset,
     check_shape,
+    check_step,
     copied_info,
 )
 from agents.processes.hanging import HungError, under_way
@@ -56,9 +58,10 @@ class SyncCopies(VectorEnv):
         observations, shape = self._empty(), self._shape
         for i, (environment, seed) in enumerate(zip(self._environments, seeds, strict=True)):
             under_way.begin("reset", i)
-            observation, _ = environment.reset(seed=seed)
-            check_shape(observation, shape)
-            observations[i] = observation
+            started = environment.reset(seed=seed)
+            check_reset(started)
+            check_shape(started[0], shape)
+            observations[i] = started[0]
         return observations
 
     def step(self, actions: Array) -> Stepped:
@@ -74,7 +77,10 @@ class SyncCopies(VectorEnv):
                 continue
             under_way.begin("step", i)
             try:
-                observation, rewards[i], is_terminated, is_truncated, info = environment.step(actions[i])
+                stepped: Any = environment.step(actions[i])
+                if type(stepped) is not tuple or len(stepped) != 5 or type(stepped[1]) is not float:
+                    check_step(stepped)
+                observation, rewards[i], is_terminated, is_truncated, info = stepped
                 if wants_infos:
                     infos[i] = copied_info(info)  # of the last step of an ended episode, not of the reset
                 if getattr(observation, "shape", None) != shape:
@@ -83,7 +89,9 @@ class SyncCopies(VectorEnv):
                     terminated[i], truncated[i] = is_terminated, is_truncated
                     finals[i] = np.array(observation)  # a copy: the reset may write into the same array
                     under_way.begin("reset", i)
-                    observation, _ = environment.reset()
+                    started = environment.reset()
+                    check_reset(started)
+                    observation = started[0]
                     check_shape(observation, shape)
                 observations[i] = observation
             except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign environment may raise anything

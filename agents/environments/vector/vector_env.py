@@ -94,6 +94,24 @@ def check_shape(observation: Any, shape: tuple[int, ...]) -> None:
         raise ObservationError(f"an observation of shape {given}, where its observation_space declares {shape}")
 
 
+def check_reset(started: Any) -> None:
+    """Raise `ObservationError` unless `reset` returned an observation and an info."""
+    if not (isinstance(started, tuple) and len(started) == 2):
+        raise ObservationError("no info at a reset: reset must return the observation and an info, a dictionary")
+
+
+def check_step(stepped: Any) -> None:
+    """Raise `ObservationError` unless `step` returned its five results, with a number as the reward."""
+    if not (isinstance(stepped, tuple | list) and len(stepped) == 5):
+        given = f"{len(stepped)} results" if isinstance(stepped, tuple | list) else "one result"
+        raise ObservationError(
+            f"{given} from step, which must return five: observation, reward, terminated, truncated, info"
+        )
+    reward = stepped[1]
+    if not hasattr(reward, "__float__") or np.size(reward) != 1:
+        raise ObservationError(f"the reward {reward!r}, which is not a number")
+
+
 def called(environment: gym.Env[Any, Any], method: str, arguments: Sequence[Any]) -> Called:
     """Call a method of an environment through its wrappers."""
     try:

@@ -455,6 +455,77 @@ def test_non_finite_rewards_are_reported(reward):
     assert str(errors[0]) == f"Environment 'Counter' gave the reward {reward} (copy 0)."
 
 
+class OldForm(Counter):
+    """Environment that returns from `step` or `reset` what Gymnasium's interface does not have."""
+
+    def __init__(self, *, stepped=None, started=None):
+        super().__init__()
+        self.stepped, self.started = stepped, started
+
+    def reset(self, **arguments):
+        began = super().reset(**arguments)
+        return began if self.started is None else self.started
+
+    def step(self, action):
+        result = super().step(action)
+        return result if self.stepped is None else self.stepped
+
+
+@pytest.mark.parametrize("vectorization", ["sync", pytest.param("async", marks=pytest.mark.real)])
+@pytest.mark.parametrize(
+    ("stepped", "problem"),
+    [
+        ((0, 1.0, False, {}), "4 results from step, which must return five: observation, reward, terminated, "),
+        (3.0, "one result from step, which must return five"),
+        ((np.zeros(1, np.float32), "1", False, False, {}), "the reward '1', which is not a number"),
+        ((np.zeros(1, np.float32), None, False, False, {}), "the reward None, which is not a number"),
+        (
+            (np.zeros(1, np.float32), np.zeros(2), False, False, {}),
+            r"the reward array([0., 0.]), which is not a number",
+        ),
+    ],
+)
+def test_results_of_another_form_are_reported(stepped, problem, vectorization):
+    environments = Environments(EnvironmentSpec(OldForm, {"stepped": stepped}, vectorization), 4, of_member=2)
+    environments.reset(range(4))
+    errors = environments.step(np.zeros(4, np.int64)).errors
+    assert str(errors[3]).startswith(f"Environment 'OldForm' gave {problem}")
+    assert str(errors[3]).endswith("(copy 1, step 1).")  # of its member
+    environments.close()
+
+
+@pytest.mark.parametrize("reward", [1, True, np.float32(1), np.array(1.0), np.int64(1)])
+def test_numbers_of_any_type_are_rewards(reward):
+    environments = Environments(
+        EnvironmentSpec(OldForm, {"stepped": (np.zeros(1, np.float32), reward, False, False, {})}, "sync"), 1
+    )
+    environments.reset([0])
+    step = environments.step(np.zeros(1, np.int64))
+    assert (step.rewards.tolist(), step.errors) == ([1.0], {})
+
+
+@pytest.mark.parametrize("vectorization", ["sync", pytest.param("async", marks=pytest.mark.real)])
+def test_reset_without_info_is_reported(vectorization):
+    two = np.zeros(2, np.float32)  # would be taken for the pair
+    environments = Environments(EnvironmentSpec(OldForm, {"started": two}, vectorization), 1)
+    with pytest.raises(ObservationError, match="'OldForm' gave no info at a reset: reset must return the observation"):
+        environments.reset([0])
+    environments.close()
+
+
+def test_first_observations_outside_of_their_bounds_are_warned_of_once(caplog):
+    class Far(Strange):
+        pass
+
+    far = {"observation": np.full(4, 7.0, np.float32), "at_step": 0}
+    for _ in range(2):
+        Environments(EnvironmentSpec(Far, far, "sync"), 2).reset([0, 1])
+    assert [record.getMessage() for record in caplog.records] == [
+        "Environment 'Far' begins with 7 in place 0 of its observation, which it declares to be from -1 to 1: training "
+        "goes on, but one of both is wrong."
+    ]
+
+
 # --- seeds and state
 
 
