@@ -14,6 +14,7 @@ import numpy as np
 from gymnasium.utils import EzPickle
 
 from agents.environments.vector.vector_env import (
+    NUMBERS,
     Array,
     Called,
     Stepped,
@@ -78,7 +79,7 @@ class SyncCopies(VectorEnv):
             under_way.begin("step", i)
             try:
                 stepped: Any = environment.step(actions[i])
-                if type(stepped) is not tuple or len(stepped) != 5 or type(stepped[1]) is not float:
+                if type(stepped) is not tuple or len(stepped) != 5 or type(stepped[1]) not in NUMBERS:
                     check_step(stepped)
                 observation, rewards[i], is_terminated, is_truncated, info = stepped
                 if wants_infos:

@@ -100,6 +100,10 @@ def check_reset(started: Any) -> None:
         raise ObservationError("no info at a reset: reset must return the observation and an info, a dictionary")
 
 
+NUMBERS = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.int32})
+"""Usual types of rewards, which need no further check."""
+
+
 def check_step(stepped: Any) -> None:
     """Raise `ObservationError` unless `step` returned its five results, with a number as the reward."""
     if not (isinstance(stepped, tuple | list) and len(stepped) == 5):
