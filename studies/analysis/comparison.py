@@ -91,7 +91,6 @@ class ComparedStudy:
             **{name: known.get(name) for name in ("value", "spread", "low", "high", "n_seeds")},
             "confirmed": None if pick is None else pick.confirmed_by is not None,
             "env_steps": known.get("value_env_steps"),
-            "tied": None if self.ranked is None else self.ranked.tied,
             "n_ended": self.n_ended,
             "minutes": round(self.minutes, 2),
         }
@@ -125,13 +124,18 @@ class Comparison:
             return (head, "no other study has a pick", *self.caveats)
         return (head, *self._certainty(picked), *self.caveats)
 
+    @property
+    def _can_tell(self) -> bool:
+        """Whether the values of the picks can tell which is better."""
+        return not any(each.is_optimistic or each.has_one_seed for each in self.studies)
+
     def _certainty(self, picked: Sequence[ComparedStudy]) -> tuple[str, ...]:
         """Return which picks may be as good as the first; nothing if the values cannot tell (`caveats` has the reason).
 
         The best of many values of a search is optimistic, and more so the more there were. One seed has no spread, and
         that of another study may be quite different.
         """
-        if any(each.is_optimistic or each.has_one_seed for each in picked):
+        if not self._can_tell:
             return ()
         tied = [each.name for each in picked[1:] if each.ranked is not None and each.ranked.tied]
         if not tied:
@@ -144,7 +148,10 @@ class Comparison:
             "env": self.env,
             "metric": self.metric,
             "conclusion": list(self.lines),
-            "studies": [each.to_json() for each in self.studies],
+            "studies": [
+                {**each.to_json(), "tied": each.ranked.tied if each.ranked and self._can_tell else None}
+                for each in self.studies
+            ],
         }
 
 
@@ -289,7 +296,7 @@ def _caveats(compared: Sequence[ComparedStudy]) -> tuple[str, ...]:
     optimistic = [each.name for each in picked if each.is_optimistic]
     single = [each.name for each in picked if each.has_one_seed]
     found = []
-    if optimistic:
+    if optimistic and len(picked) > 1:
         found.append(
             f"{', '.join(optimistic)} {are(len(optimistic))} not confirmed on further seeds: the best value of a "
             "search is optimistic, so it cannot be told which pick is better"

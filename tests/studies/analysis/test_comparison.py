@@ -78,7 +78,9 @@ def test_confirmed_picks_are_compared_by_their_further_seeds(storage: StudyStora
 def test_best_of_many_values_of_a_search_tells_nothing(storage: StudyStorage, make_spec: Make) -> None:
     many = recorded(make_spec(name="many"), storage, [(k + 0.0, k + 1.0, k + 2.0) for k in range(9)])
     one = confirmed(make_spec(name="one", confirm_seeds=3), storage, [(1.0, 2.0, 3.0), (0.0, 1.0)], (1.0, 2.0, 3.0))
-    head, caveat = compare([many, one]).lines
+    compared = compare([many, one])
+    assert [each["tied"] for each in compared.to_json()["studies"]] == [None, None]
+    head, caveat = compared.lines
     assert head.startswith("many has the best value: return ")
     assert caveat == (
         "many is not confirmed on further seeds: the best value of a search is optimistic, so it cannot be told which "
