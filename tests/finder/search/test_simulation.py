@@ -146,7 +146,14 @@ PRUNERS = ["race", "successive-halving", "hyperband", "keep-top", "sequential-te
 
 
 @pytest.mark.parametrize("pruner", PRUNERS)
-@pytest.mark.parametrize("at_once", [None, 1, 3], ids=["in step", "one by one", "three at a time"])
+@pytest.mark.parametrize(
+    "at_once",
+    [
+        pytest.param(None, id="in step"),
+        pytest.param(1, id="one by one", marks=pytest.mark.slow),
+        pytest.param(3, id="three at a time"),
+    ],
+)
 def test_search_and_simulation_do_the_same(pruner: str, at_once: int | None):
     table = noisy_table(PRUNERS.index(pruner), tuple(range(50, 1050, 50)))
     spec = spec_of([dict(params) for params in table.params], pruner=pruner)

@@ -23,6 +23,8 @@ from agents.contract.registry import built_in_name, is_built_in
 from agents.state_files import state_file
 from agents.state_files.header import find
 
+pytestmark = pytest.mark.slow
+
 ON_POLICY = {"n_envs": 2, "n_steps": 10, "batch_size": 10, "n_epochs": 2}
 OFF_POLICY = {"learning_starts": 20, "batch_size": 8}
 SMALL: dict[str, Any] = {"hidden_sizes": (8,), "jit_compile": False}

@@ -26,7 +26,8 @@ SMALL |= {"qmix": {**SMALL["vdn"], "mixing_units": 4}, "maddpg": SMALL["vdn"]}
 MULTI_AGENT = sorted(SMALL)
 
 
-@pytest.mark.parametrize("in_info", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("in_info", [False, True])
 @pytest.mark.parametrize("algorithm", MULTI_AGENT)
 def test_forbidden_actions_are_never_taken_and_losses_stay_finite(algorithm: str, in_info: bool):
     spec = EnvironmentSpec(Masked, {"in_info": in_info})  # raises at an action that its mask forbids
@@ -152,6 +153,7 @@ def test_mappo_sequences_reproduce_the_acting_policy():
     np.testing.assert_allclose(flat.reshape(-1, 2)[alive], np.asarray(rows["log_probs"])[alive], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "params"),
     [
