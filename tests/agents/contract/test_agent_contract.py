@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 from agent_contract import SMALL, AgentContract
 
 import agents
@@ -35,6 +36,7 @@ class TestPrioritizedDQN(TestDQN):
     live_value = 0.0
 
 
+@pytest.mark.slow
 class TestNoisyDQN(TestDQN):
     params = {**TestDQN.params, "noisy": True, "double": True, "dueling": True, "gradient_steps": 2}  # noqa: RUF012
 
@@ -45,6 +47,7 @@ class TestCategoricalDQN(TestDQN):
     live_value = 10.0
 
 
+@pytest.mark.slow
 class TestRainbow(TestDQN):
     agent_class = "rainbow"
     params = {**TestDQN.params, "n_envs": 2, "gradient_steps": 2, "buffer_size": 60}  # noqa: RUF012
