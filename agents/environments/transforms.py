@@ -7,7 +7,7 @@ Actions are converted in both directions, observations in one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -130,9 +130,20 @@ def sizes_of_parts(space: spaces.Dict, label: str) -> dict[str, int]:
 
 
 def batch_of_one(space: gym.Space[Any], value: Any) -> Any:
-    """Return a single observation as a batch."""
+    """Return a single observation as a batch.
+
+    Raises:
+        ObservationError: The observation lacks a part.
+    """
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        return {name: batch_of_one(part, value[name]) for name, part in parts_of(space).items()}
+        try:
+            own = {name: value[name] for name in parts_of(space)}
+        except (KeyError, IndexError, TypeError):
+            expected = ", ".join(map(repr, parts_of(space)))
+            given = ", ".join(map(repr, value)) if isinstance(value, Mapping) else type(value).__name__
+            message = f"an observation of {given}, where its observation_space declares the parts {expected}"
+            raise ObservationError(message) from None
+        return {name: batch_of_one(part, own[name]) for name, part in parts_of(space).items()}
     return np.asarray(value)[None]
 
 

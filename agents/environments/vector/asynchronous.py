@@ -23,6 +23,7 @@ from agents.environments.vector.vector_env import (
     Stepped,
     VectorEnv,
     as_error,
+    as_step_error,
     called,
     check_reset,
     check_shape,
@@ -189,7 +190,7 @@ class _Guard(gym.Wrapper[Any, Any, Any, Any]):
             check_shape(observation, self._shape)
             packed = {_INFO: info_as_bytes(info)} if self._wants_infos else {}
         except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
-            return self._nothing(), 0.0, False, False, self._died(error)
+            return self._nothing(), 0.0, False, False, self._died(as_step_error(error))
         if terminated or truncated:
             observation = np.array(observation)  # a copy: the reset may write into the same array
         return observation, reward, terminated, truncated, packed

@@ -19,7 +19,7 @@ from agents.environments.vector.vector_env import (
     Called,
     Stepped,
     VectorEnv,
-    as_error,
+    as_step_error,
     called,
     check_reset,
     check_shape,
@@ -96,7 +96,7 @@ class SyncCopies(VectorEnv):
                     check_shape(observation, shape)
                 observations[i] = observation
             except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign environment may raise anything
-                errors[i] = as_error(error)
+                errors[i] = as_step_error(error)
                 if isinstance(error, HungError):
                     hung.add(i // under_way.of_member)
                 self._dead[i] = True

@@ -7,6 +7,7 @@ step, and a copy that raises does not affect the other copies.
 from __future__ import annotations
 
 import copy
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -104,13 +105,14 @@ NUMBERS = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.int3
 """Usual types of rewards, which need no further check."""
 
 
+_FIVE = "which must return five: observation, reward, terminated, truncated, info"
+
+
 def check_step(stepped: Any) -> None:
     """Raise `ObservationError` unless `step` returned its five results, with a number as the reward."""
     if not (isinstance(stepped, tuple | list) and len(stepped) == 5):
         given = f"{len(stepped)} results" if isinstance(stepped, tuple | list) else "one result"
-        raise ObservationError(
-            f"{given} from step, which must return five: observation, reward, terminated, truncated, info"
-        )
+        raise ObservationError(f"{given} from step, {_FIVE}")
     reward = stepped[1]
     if not hasattr(reward, "__float__") or np.size(reward) != 1:
         raise ObservationError(f"the reward {reward!r}, which is not a number")
@@ -174,6 +176,15 @@ def as_bytes(state: Any) -> bytes | None:
         return None if state is None else bytes(cloudpickle.dumps(state))
     except Exception:  # noqa: BLE001 - a foreign environment may fail to be pickled in any way
         return None
+
+
+def as_step_error(raised: BaseException) -> Exception:
+    """Return an error of `step`: wrappers of Gymnasium take its results apart before they can be checked here."""
+    if isinstance(raised, ValueError) and re.match(r"(not enough|too many) values to unpack \(expected 5", str(raised)):
+        got = re.search(r"got (\d+)", str(raised))
+        given = f"{got[1]} results" if got else "more results"
+        return ObservationError(f"{given} from step, {_FIVE}")
+    return as_error(raised)
 
 
 def as_error(raised: BaseException) -> Exception:

@@ -494,6 +494,43 @@ def test_results_of_another_form_are_reported(stepped, problem, vectorization):
     environments.close()
 
 
+@pytest.mark.parametrize("vectorization", ["sync", pytest.param("async", marks=pytest.mark.real)])
+def test_too_few_results_are_reported_behind_wrappers(vectorization):
+    spec = EnvironmentSpec(OldForm, {"stepped": (0, 1.0, False, {})}, vectorization, max_episode_steps=9)
+    environments = Environments(spec, 1)
+    environments.reset([0])
+    assert str(environments.step(np.zeros(1, np.int64)).errors[0]) == (
+        "Environment 'OldForm' gave 4 results from step, which must return five: observation, reward, terminated, "
+        "truncated, info (copy 0, step 1)."
+    )
+    environments.close()
+
+
+class Parts(Counter):
+    """Environment whose observation lacks a part from a step on, or is none of parts."""
+
+    def __init__(self, *, later):
+        parts = spaces.Dict({"place": spaces.Box(-1, 1, (2,), np.float32), "load": spaces.Discrete(2)})
+        super().__init__(observation_space=parts, length=9)
+        self.later = later
+
+    def _observation(self):
+        return self.later if self.t else {"place": np.zeros(2, np.float32), "load": 0}
+
+
+@pytest.mark.parametrize(
+    ("later", "given"),
+    [({"place": np.zeros(2, np.float32)}, "'place'"), (np.zeros(3, np.float32), "ndarray"), (None, "NoneType")],
+)
+def test_missing_parts_of_an_observation_are_reported(later, given):
+    environments = Environments(EnvironmentSpec(Parts, {"later": later}, "sync"), 1)
+    environments.reset([0])
+    assert str(environments.step(np.zeros(1, np.int64)).errors[0]) == (
+        f"Environment 'Parts' gave an observation of {given}, where its observation_space declares the parts 'load', "
+        "'place' (copy 0, step 1)."
+    )
+
+
 @pytest.mark.parametrize("reward", [1, True, np.float32(1), np.array(1.0), np.int64(1)])
 def test_numbers_of_any_type_are_rewards(reward):
     environments = Environments(
