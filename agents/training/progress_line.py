@@ -7,7 +7,7 @@ import time
 from typing import TextIO
 
 from agents.contract.agent import Agent
-from agents.training.line_interval import seconds_between_lines
+from agents.training.line_interval import next_line
 from agents.training.listeners import Listener
 from agents.training.training import Training
 
@@ -68,20 +68,14 @@ class ProgressPrinter(Listener):
     def on_train_begin(self, trainer: Training) -> None:
         """Start the clock."""
         self._began = time.monotonic()
-        self._set_next()
+        self._next = next_line(self._began, self.every_seconds)
         self._line.start(trainer)
 
     def on_step_end(self, trainer: Training) -> None:
         """Print a line if one is due."""
         if time.monotonic() >= self._next:
             self.show(trainer)
-            self._set_next()
-
-    def _set_next(self) -> None:
-        now = time.monotonic()
-        self._next = now + (
-            seconds_between_lines(now - self._began) if self.every_seconds is None else self.every_seconds
-        )
+            self._next = next_line(self._began, self.every_seconds)
 
     def on_train_end(self, trainer: Training) -> None:
         """Print the last line."""

@@ -61,12 +61,12 @@ class ComparedStudy:
 
     @property
     def is_optimistic(self) -> bool:
-        """Whether the value of the pick is the best of several in a search, not one on further seeds."""
+        """Return whether the value of the pick is the best of several in a search, not one on further seeds."""
         return self.pick is not None and self.pick.confirmed_by is None and self.n_complete > 1
 
     @property
     def has_one_seed(self) -> bool:
-        """Whether the value of the pick is that of one seed."""
+        """Return whether the value of the pick is that of one seed."""
         return self.pick is not None and self.pick.n_seeds < 2
 
     @property
@@ -126,7 +126,7 @@ class Comparison:
 
     @property
     def _can_tell(self) -> bool:
-        """Whether the values of the picks can tell which is better."""
+        """Return whether the values of the picks can tell which is better."""
         return not any(each.is_optimistic or each.has_one_seed for each in self.studies)
 
     def _certainty(self, picked: Sequence[ComparedStudy]) -> tuple[str, ...]:

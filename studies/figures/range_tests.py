@@ -148,7 +148,6 @@ def plot_range_tests(tests: Sequence[RangeTest]) -> go.Figure:
             add_runs(figure, test.band, f"{test.label}, mean of the runs", color, hover)
         if test.suggestion is not None:
             shade_interval(figure, test.low, test.high)
-        if test.suggestion is not None:
             mark_suggestion(figure, test.suggestion)
     suggestions = [test for test in tests if test.suggestion is not None]
     for test in suggestions[:1]:

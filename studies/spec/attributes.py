@@ -99,8 +99,8 @@ def exclusion_reason(trial: FrozenTrial, names: Collection[str]) -> str:
     """
     if is_run_by_others(trial):
         return "another Optuna program runs it"
-    searched = ", ".join(sorted(names)) or "none"
     if unknown := sorted(set(trial.params).difference(names)):
+        searched = ", ".join(sorted(names)) or "none"
         return f"it has the parameter {', '.join(unknown)}, which is not searched here (searched: {searched})"
     if trial.state != TrialState.COMPLETE:
         return ""
@@ -108,7 +108,7 @@ def exclusion_reason(trial: FrozenTrial, names: Collection[str]) -> str:
         return "its value is not a finite number"
     was_run_here = HELD_ATTR in trial.system_attrs or "configuration" in trial.user_attrs
     if names and not trial.params and not was_run_here:
-        return f"it has none of the parameters that are searched here ({searched})"
+        return f"it has none of the parameters that are searched here ({', '.join(sorted(names))})"
     return ""
 
 

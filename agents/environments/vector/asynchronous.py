@@ -25,10 +25,10 @@ from agents.environments.vector.vector_env import (
     as_error,
     as_step_error,
     called,
-    check_reset,
     check_shape,
     check_step,
     encode_result,
+    first_observation,
     info_as_bytes,
 )
 from agents.errors import portable
@@ -172,10 +172,7 @@ class _Guard(gym.Wrapper[Any, Any, Any, Any]):
         if self._dead:
             return self._nothing(), {}
         try:
-            started = self.env.reset(**arguments)
-            check_reset(started)
-            observation = started[0]
-            check_shape(observation, self._shape)
+            observation = first_observation(self.env.reset(**arguments), self._shape)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign environment may raise anything
             return self._nothing(), self._died(error)
         return observation, {}  # infos of resets are not used, and may not be picklable

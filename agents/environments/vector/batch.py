@@ -115,7 +115,7 @@ class Environments:
             errors, self._bad_starts = {**errors, **self._bad_starts}, {}
         if not _all_finite(rewards):
             for i in np.flatnonzero(~np.isfinite(rewards)).tolist():
-                message = f"Environment {self._label!r} gave the reward {rewards[i]} (copy {i % self._of_member})."
+                message = f"Environment {self._label!r} gave the reward {rewards[i]} ({self._copy_text(i)})."
                 errors.setdefault(i, NonFiniteError(message))
         successors = observations
         if stepped.finals:
@@ -164,8 +164,9 @@ class Environments:
         return self._without_bad_numbers(seen, errors, step, first)
 
     def _with_context(self, error: ObservationError, copy: int, step: int) -> ObservationError:
-        where = f"copy {copy % self._of_member}, {_step_text(step)}"
-        return ObservationError(f"Environment {self._label!r} gave {error} ({where}).")
+        return ObservationError(
+            f"Environment {self._label!r} gave {error} ({self._copy_text(copy)}, {_step_text(step)})."
+        )
 
     def _without_bad_numbers(self, observations: Array, errors: dict[int, Exception], step: int, first: int) -> Array:
         """Return the observations with 0 in place of those with NaN or infinity; see `_observations_of`."""
@@ -183,8 +184,12 @@ class Environments:
         bad = observation[~np.isfinite(observation)]
         return NonFiniteError(
             f"Environment {self._label!r} gave an observation with {bad[0]} in {len(bad)} of {observation.size} "
-            f"places (copy {copy % self._of_member}, {_step_text(step)})."
+            f"places ({self._copy_text(copy)}, {_step_text(step)})."
         )
+
+    def _copy_text(self, copy: int) -> str:
+        """Return the number of a copy among those of its member, for errors."""
+        return f"copy {copy % self._of_member}"
 
     def call(self, method: str, arguments: Sequence[Any], copies: Sequence[int]) -> dict[int, Called]:
         """Call a method of some copies; see `VectorEnv.call`."""

@@ -21,10 +21,10 @@ from agents.environments.vector.vector_env import (
     VectorEnv,
     as_step_error,
     called,
-    check_reset,
     check_shape,
     check_step,
     copied_info,
+    first_observation,
 )
 from agents.processes.hanging import HungError, under_way
 
@@ -59,10 +59,7 @@ class SyncCopies(VectorEnv):
         observations, shape = self._empty(), self._shape
         for i, (environment, seed) in enumerate(zip(self._environments, seeds, strict=True)):
             under_way.begin("reset", i)
-            started = environment.reset(seed=seed)
-            check_reset(started)
-            check_shape(started[0], shape)
-            observations[i] = started[0]
+            observations[i] = first_observation(environment.reset(seed=seed), shape)
         return observations
 
     def step(self, actions: Array) -> Stepped:
@@ -90,10 +87,7 @@ class SyncCopies(VectorEnv):
                     terminated[i], truncated[i] = is_terminated, is_truncated
                     finals[i] = np.array(observation)  # a copy: the reset may write into the same array
                     under_way.begin("reset", i)
-                    started = environment.reset()
-                    check_reset(started)
-                    observation = started[0]
-                    check_shape(observation, shape)
+                    observation = first_observation(environment.reset(), shape)
                 observations[i] = observation
             except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign environment may raise anything
                 errors[i] = as_step_error(error)

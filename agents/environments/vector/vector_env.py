@@ -95,10 +95,16 @@ def check_shape(observation: Any, shape: tuple[int, ...]) -> None:
         raise ObservationError(f"an observation of shape {given}, where its observation_space declares {shape}")
 
 
-def check_reset(started: Any) -> None:
-    """Raise `ObservationError` unless `reset` returned an observation and an info."""
+def first_observation(started: Any, shape: tuple[int, ...]) -> Any:
+    """Return the observation that `reset` returned.
+
+    Raises:
+        ObservationError: It returned no observation and info, or an observation of another shape.
+    """
     if not (isinstance(started, tuple) and len(started) == 2):
         raise ObservationError("no info at a reset: reset must return the observation and an info, a dictionary")
+    check_shape(started[0], shape)
+    return started[0]
 
 
 NUMBERS = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.int32})

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agents.callbacks.callback import Callback
-from agents.training.line_interval import seconds_between_lines
+from agents.training.line_interval import next_line
 from agents.training.progress_line import rates_text
 from agents.training.records import Evaluation
 from finder.progress.console import can_redraw, display, errors
@@ -115,17 +115,12 @@ class PlainTraining(Callback):
 
     def _begin(self, phase: str, trainer: Trainer) -> None:
         self.phase = phase
-        self._set_next()
+        self._next = next_line(self._began, self._every_seconds)
         self._note_speed(trainer)
         self._show(trainer)
 
-    def _set_next(self) -> None:
-        now = time.monotonic()
-        every = seconds_between_lines(now - self._began) if self._every_seconds is None else self._every_seconds
-        self._next = now + every
-
     def _update(self, trainer: Trainer) -> None:
-        self._set_next()
+        self._next = next_line(self._began, self._every_seconds)
         self._note_speed(trainer)
         self._show(trainer)
         if not self._shows_itself:

@@ -7,28 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from range_curves import range_test_of
 
 from finder.range_test.band import N_POINTS, band_of
 from finder.range_test.pooling import pool_results
-from finder.range_test.range_test import RangeTestResult
 from finder.range_test.suggestion import Suggestion
-from finder.range_test.sweep import Sweep
 from studies.figures.range_tests import RangeTest, plot_range_tests
 
 RATES = [1e-4, 1e-3, 1e-2]
-
-
-def run_of(losses: list[float]) -> RangeTestResult:
-    """Return a range test with these losses at `RATES`."""
-    return RangeTestResult(
-        metric="loss",
-        optimizer="all",
-        rewards=Sweep(),
-        losses=Sweep(RATES[: len(losses)], losses, list(range(len(losses)))),
-        normalized=[],
-        suggestion=Suggestion(None, None, "steepest", "not read"),
-        reason="every rate was tried",
-    )
 
 
 def test_band_goes_from_the_lowest_to_the_highest_run_around_their_mean():
@@ -73,7 +59,7 @@ def test_values_that_are_not_finite_are_left_out():
 
 
 def test_figure_of_several_runs_has_their_band_and_the_interval():
-    pooled = pool_results([run_of([3.0, 2.0, 1.0]), run_of([5.0, 4.0, 3.0])], [0, 1])
+    pooled = pool_results([range_test_of([3.0, 2.0, 1.0], RATES), range_test_of([5.0, 4.0, 3.0], RATES)], [0, 1])
     figure = replace(pooled, suggestion=Suggestion(1e-3, 1, "steepest", ""), low=5e-4, high=2e-3).plot()
     points, high, low, mean, legend = figure.data
     assert list(points.y) == [4.0, 3.0, 2.0]

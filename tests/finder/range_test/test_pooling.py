@@ -6,30 +6,20 @@ import math
 
 import numpy as np
 import pytest
+from range_curves import range_test_of
 
 from agents import ConfigurationError
 from finder import LRFinder
 from finder.range_test.pooling import pool_results
 from finder.range_test.range_test import RangeTestResult
-from finder.range_test.suggestion import Suggestion
-from finder.range_test.sweep import Sweep
 from studies.figures.range_tests import range_tests_data
 
 RATES = [float(rate) for rate in np.geomspace(1e-6, 1.0, 121)]
 
 
-def run_of(losses: list[float], rates: list[float] = RATES, diverged: bool = False) -> RangeTestResult:
-    """Return a range test with these losses."""
-    return RangeTestResult(
-        metric="loss",
-        optimizer="all",
-        rewards=Sweep(),
-        losses=Sweep(rates[: len(losses)], losses, list(range(len(losses)))),
-        normalized=[],
-        suggestion=Suggestion(None, None, "steepest", "not read"),
-        reason="the loss diverged at 0.1" if diverged else "every rate was tried",
-        diverged=diverged,
-    )
+def run_of(losses: list[float], diverged: bool = False) -> RangeTestResult:
+    """Return a range test with these losses at the first of `RATES`."""
+    return range_test_of(losses, RATES, diverged)
 
 
 def falling(at: float, noise: float = 0.0, seed: int = 0) -> list[float]:
