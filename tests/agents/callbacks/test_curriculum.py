@@ -14,10 +14,18 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit
+from rays import WITH_RAY
 
 from agents import AgentSpec, Callback, ConfigurationError, Curriculum, EnvironmentSpec, LambdaCallback, Pool, Trainer
 from agents.population import Population
 
+pytestmark = pytest.mark.usefixtures("one_ray_for_all")
+
+KINDS = [
+    "sync",
+    pytest.param("async", marks=pytest.mark.real),
+    pytest.param("ray", marks=[pytest.mark.real, WITH_RAY]),
+]
 PHASES = ("low", "middle", "high")
 DQN = {"learning_starts": 10_000, "hidden_sizes": [4], "jit_compile": False, "n_envs": 2, "buffer_size": 4000}
 IN_CHUNKS = {**DQN, "learning_starts": 4, "train_freq": 4}  # a pool collects four steps at a time
@@ -93,9 +101,7 @@ def assert_moved_at_first_reset(curriculum: Curriculum, phases: Phases, ahead: i
     assert {phase for _, phase, _, _ in phases.episodes} == {1, 2, 3}
 
 
-@pytest.mark.parametrize(
-    "kind", ["sync", pytest.param("async", marks=pytest.mark.real), pytest.param("ray", marks=pytest.mark.real)]
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_curriculum_moves_through_all_phases(kind: str):
     curriculum, phases = trained(kind)
     assert curriculum.phase == "high"
@@ -241,9 +247,7 @@ def test_resumed_training_equals_uninterrupted_training(stop: int, pool: Any):
     assert whole[1].episodes == resumed[1].episodes
 
 
-@pytest.mark.parametrize(
-    "kind", ["sync", pytest.param("async", marks=pytest.mark.real), pytest.param("ray", marks=pytest.mark.real)]
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_restarted_environments_begin_in_current_phase(kind: str):
     curriculum, phases = train_and_resume(60, kind, environments=False)
     reached = [i for i, move in enumerate(curriculum.moves, 1) if move.env_steps <= 60]
@@ -309,9 +313,7 @@ def begin(environment: Any, curriculum: Curriculum, **params: Any) -> None:
         trainer.train(env_steps=2)
 
 
-@pytest.mark.parametrize(
-    "kind", ["sync", pytest.param("async", marks=pytest.mark.real), pytest.param("ray", marks=pytest.mark.real)]
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_invalid_phases_are_refused_at_first_step(kind: str):
     with pytest.raises(ConfigurationError, match=r"'wrapped' has no phase 'hihg'; it has 'low', 'middle', 'high'"):
         begin(EnvironmentSpec(wrapped, {}, kind), Curriculum(["low", "hihg"], promote_at=1))
