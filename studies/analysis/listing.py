@@ -40,6 +40,7 @@ class StudySummary:
         n_running: Trials that are running, or were running when their process died.
         n_paused: Trials that are paused at a rung.
         n_confirmed: Ended confirmations, which are in none of the numbers above.
+        n_confirming: Confirmations that are running, or were running when their process died; in none of them either.
         best_value: Value of the best complete trial; None if there is none, and for several objectives and range tests.
         started: Start of the first trial, None if none was started.
         unreadable: Reason why the spec cannot be read; then only the name and the counts are known. Empty if it can be
@@ -63,6 +64,7 @@ class StudySummary:
     started: datetime | None
     unreadable: str = ""
     n_paused: int = 0
+    n_confirming: int = 0
 
 
 def list_studies(storage: StudyStorage | str) -> list[StudySummary]:
@@ -88,7 +90,8 @@ def _summary_of(opened: StudyStorage, frozen: FrozenStudy) -> StudySummary:
 
 
 def _summary(name: str, attributes: Mapping[str, Any], trials: Sequence[FrozenTrial]) -> StudySummary:
-    n_confirmed = sum(is_confirmation(trial) and trial.state.is_finished() for trial in trials)
+    confirmations = [trial for trial in trials if is_confirmation(trial)]
+    n_confirmed = sum(trial.state.is_finished() for trial in confirmations)
     own = [trial for trial in trials if not is_confirmation(trial)]
     try:
         spec = read_spec(attributes, name)
@@ -111,6 +114,7 @@ def _summary(name: str, attributes: Mapping[str, Any], trials: Sequence[FrozenTr
         n_trials=study_status.n_total,
         n_ended=study_status.n_ended,
         n_confirmed=n_confirmed,
+        n_confirming=sum(trial.state == TrialState.RUNNING for trial in confirmations),
         best_value=(max(values) if spec.direction == "maximize" else min(values)) if values else None,
         **_counted(own),
     )

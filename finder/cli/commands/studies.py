@@ -71,10 +71,11 @@ def studies(storage: Storage = None, json: Json = False) -> int:
 
 
 def _trials_text(summary: StudySummary) -> str:
-    """Return how many trials have ended, of how many, and how many are running and paused."""
+    """Return how many trials have ended, of how many, and how many are running, paused and confirmed right now."""
     running = f" +{summary.n_running}" if summary.n_running else ""
     paused = f", {summary.n_paused} paused" if summary.n_paused else ""
-    return f"{summary.n_ended}/{summary.n_trials}{running}{paused}"
+    confirming = f", {summary.n_confirming} confirming" if summary.n_confirming else ""
+    return f"{summary.n_ended}/{summary.n_trials}{running}{paused}{confirming}"
 
 
 def best(

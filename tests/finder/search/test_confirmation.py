@@ -12,6 +12,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from sampler_packages import runnable, skip_without_package
 
 from finder import LRFinder
+from finder.cli.commands.studies import studies as studies_command
 from studies import load_study, open_study, write_report
 from studies.analysis.conclusion import conclusion
 from studies.analysis.listing import list_studies
@@ -278,6 +279,17 @@ def test_finalist_is_not_assigned_twice_after_an_interruption():
         assert recorder.ask_confirmation() is None
 
 
+def test_running_confirmations_are_listed(capsys: pytest.CaptureFixture[str], tmp_path: Any):
+    storage = f"sqlite:///{tmp_path}/s.db"
+    with searched(spec_of(storage=storage)) as study, Recorder(study) as recorder:
+        first, _ = recorder.ask_confirmation(), recorder.ask_confirmation()
+        recorder.completed(first.number, 18.0, dict.fromkeys(range(2, 7), 18.0))
+        (summary,) = list_studies(storage)
+        assert (summary.n_ended, summary.n_running, summary.n_confirmed, summary.n_confirming) == (4, 0, 1, 1)
+        studies_command(storage)
+        assert "4/4, 1 confirming" in capsys.readouterr().out
+
+
 def test_queued_trial_is_not_taken_for_a_confirmation():
     study = searched(spec_of())
     study.study.enqueue_trial({"learning_rate": 5e-4})
@@ -300,6 +312,7 @@ def test_confirmations_are_not_trials_of_the_search(tmp_path: Any):
         assert "The best, run again on 5 further seeds" in text
     (summary,) = list_studies(storage)
     assert (summary.n_trials, summary.n_ended, summary.best_value) == (4, 4, 30.0)
+    assert (summary.n_confirmed, summary.n_confirming) == (3, 0)
     # A longer plan resumes; confirmed trials stay confirmed.
     rows = tuple({"learning_rate": rate} for rate in (1e-4, 1e-3, 1e-2, 1e-1, 1.0))
     longer = spec_of(storage=storage).model_copy(update={"trials": rows, "n_trials": 5})
