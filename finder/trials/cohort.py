@@ -299,12 +299,12 @@ class _Cohort:
     def _complete(self, number: int, trial: TrialRun) -> None:
         seed_values = trial.final_values()
         if not np.isfinite(list(seed_values.values())).all():
-            trial.error = ValueError(trial.spec.no_value_message())
+            trial.error = trial.no_value()
             self._end_failed(number)
             return
         for name, values in trial.objectives().items():
             if not np.isfinite(list(values.values())).all():
-                trial.error = ValueError(trial.spec.no_value_message(name))
+                trial.error = trial.no_value(name)
                 self._end_failed(number)
                 return
         value = float(mean_of_seeds(list(seed_values.values())))

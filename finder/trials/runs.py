@@ -84,7 +84,12 @@ class TrialRun:
         """Fail the trial if every run has ended many episodes, and none of them reported the metric of the study."""
         for name, metric in zip(names_of(self.spec), self.metrics, strict=True):
             if metric.name and self.runs and all(run.lacks(metric) for run in self.runs):
-                self.error = self.error or ValueError(self.spec.no_value_message(name))
+                self.error = self.error or self.no_value(name)
+
+    def no_value(self, name: str = "") -> ValueError:
+        """Return the error of a trial that ended without a value, of its metric or of another objective."""
+        reported = {metric for run in self.runs for metric in run.reported_metrics}
+        return ValueError(self.spec.no_value_message(name, reported))
 
     def take_new_episodes(self) -> list[EpisodeRecord]:
         """Return the episodes since the last call."""
@@ -228,6 +233,11 @@ class SeedRun:
     def lacks(self, metric: Metric) -> bool:
         """Return whether many episodes have ended, and none of them reported a metric of the study."""
         return self._n_episodes >= PATIENCE and not self._series[metric].values
+
+    @property
+    def reported_metrics(self) -> set[str]:
+        """Names of the custom metrics of its episodes."""
+        return {name for episode in self._measured for name in metrics_of(episode)}
 
     def recently_measured(self) -> list[Episode]:
         """Return the episodes of the last part of training that have custom metrics."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
@@ -110,14 +110,20 @@ class TrialSpec:
         """Name of the agent in the study."""
         return self.name or self.agent.label
 
-    def no_value_message(self, name: str = "") -> str:
-        """Return the error message for a trial that ended without a value, of its metric or of another objective."""
+    def no_value_message(self, name: str = "", reported: Collection[str] = ()) -> str:
+        """Return the error message for a trial that ended without a value, of its metric or of another objective.
+
+        Args:
+            name: The objective. Defaults to the metric of the study.
+            reported: Names of the custom metrics that its episodes reported.
+        """
         metric = metric_of(name or self.metric)
         if metric.name:
+            others = f" Its episodes reported {', '.join(sorted(reported))}." if reported else ""
             return (
                 f"No episode reported the metric {metric.name!r}, so the trial has no value. An environment reports it "
                 f"in the info of the last step of an episode, info[{metric.name!r}]; a callback in the custom_metrics "
-                f"of the episode."
+                f"of the episode.{others}"
             )
         what = "update" if metric.kind == "loss" else "episode"
         budget = f"{self.env_steps} environment steps" if self.env_steps else f"{self.episodes} episodes"

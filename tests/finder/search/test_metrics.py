@@ -81,6 +81,8 @@ def test_a_metric_that_no_episode_reports_fails_early_and_says_where_it_is_repor
     assert all(trial.user_attrs["env_steps"] < 1_000 for trial in trials)
     assert "No episode reported the metric 'speed'" in trials[0].user_attrs["reason"]
     assert "custom_metrics" in trials[0].user_attrs["reason"]
+    misspelt = search("custom:enrgy", energy=[1.0]).study.trials()[0]
+    assert misspelt.user_attrs["reason"].endswith("of the episode. Its episodes reported energy.")
 
 
 def test_unknown_metrics_are_refused_before_anything_runs() -> None:
