@@ -79,7 +79,7 @@ benchmarks: install
 	$(BIN)/python -m benchmarks.learning.returns
 	$(BIN)/python -m benchmarks.learning.returns --summary
 
-# Speed beside Stable-Baselines3, which lives in an environment of its own (see benchmarks/README.md).
+# Speed beside Stable-Baselines3, which lives in an environment of its own (see benchmarks/training/README.md).
 speed: install
 	$(BIN)/python -m benchmarks.training.speed
 

@@ -1,1 +1,1 @@
-"""Measurements of the product; README.md has the tables and how to make them again."""
+"""Measurements of the product; the README.md of each folder has the tables and their commands."""

@@ -135,7 +135,7 @@ def run() -> None:
 
 
 def summary() -> None:
-    """Prints the table of the README: medians over seeds."""
+    """Print the table of README.md beside it: medians over seeds."""
     groups: dict[tuple[str, str], list[list[float]]] = {}
     with RESULTS.open(newline="") as file:
         for process, episodes, _, *numbers in list(csv.reader(file))[1:]:

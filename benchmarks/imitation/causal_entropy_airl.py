@@ -210,7 +210,7 @@ def write(others: list[dict[str, str]], rows: list[Row]) -> None:
 
 
 def summary() -> None:
-    """Print the table of the README: medians over seeds."""
+    """Print the table of README.md beside it: medians over seeds."""
     groups: dict[tuple[str, str], list[list[float]]] = {}
     for row in known():
         start, name, _, *numbers = row.values()

@@ -2,7 +2,7 @@
 
     python -m benchmarks.training.memory                  all cases; those that are done are not run again
     python -m benchmarks.training.memory ppo-xla grid     these
-    python -m benchmarks.training.memory --summary        the table of benchmarks/README.md
+    python -m benchmarks.training.memory --summary        the table of benchmarks/training/README.md
     python -m benchmarks.training.memory --picture        benchmarks/memory.png (needs Chromium)
 
 Each case is one process. Its rows in `results/memory.csv` are resident megabytes after each agent, or each grid.
@@ -100,7 +100,7 @@ def run(cases: list[str]) -> None:
 
 
 def summary() -> None:
-    """Prints the table of the README."""
+    """Print the table of README.md beside it."""
     print(f"| case | times | MB after the {WARM}th | MB at the end | growth |\n|---|---|---|---|---|")
     for case, values in rows().items():
         first, last = values[WARM - 1], values[-1]
