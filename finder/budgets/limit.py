@@ -235,6 +235,8 @@ class Limit:
                 self._values[number] = value
             if work is not None and (relative := self._meter.relative_time(work)):
                 self._relative.add(number, relative, env_steps * max(1, n_seeds))
+            if work is not None and not self._together:  # others report at rungs how fast they are
+                self._meter.trained(work)
         if n_seeds:
             # A run may end its last rollout beyond its budget.
             budget = self._spec.confirm_budget if self._confirming else self._spec.budget
@@ -257,8 +259,9 @@ class Limit:
         before = {number: max(self._counted.get(number, 0), self._resumed.get(number, 0)) for number in self._running}
         trained = [number for number, steps in before.items() if steps < env_steps]
         counted = sum(self._counted.get(number, 0) for number in trained)
-        self._meter.advanced(self._reached, env_steps, len(trained), n_seeds, counted)
-        self._reached = env_steps if trained else 0
+        if env_steps > self._reached:  # processes that do not prune report their marks one by one: the first one counts
+            self._meter.advanced(self._reached, env_steps, len(trained), n_seeds, counted)
+            self._reached = env_steps if trained else 0
         left = [number for number in trained if number in values and number not in pruned]
         if not self.prunes or len(left) < 2 or self._spec.env_steps == env_steps:
             return set()

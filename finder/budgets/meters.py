@@ -76,6 +76,10 @@ class Meter(ABC):
         """
         return None
 
+    def trained(self, work: Work) -> None:
+        """Record the training of a trial that had a process of its own. Defaults to nothing."""
+        return
+
     @abstractmethod
     def rest(self, course: Course, n_seeds: int, reached: int) -> float:
         """Return the cost of the rest of a batch, whose runs have made so many environment steps."""
@@ -165,6 +169,11 @@ class TimeMeter(Meter):
 
     def rest(self, course: Course, n_seeds: int, reached: int) -> float:
         return self.correction * self._costs.batch_seconds(course, n_seeds, reached)
+
+    def trained(self, work: Work) -> None:
+        if relative := self.relative_time(work):
+            self._taken += work.seconds
+            self._estimated += work.seconds / relative
 
     def advanced(self, first: int, last: int, n_trials: int, n_seeds: int, counted: int = 0) -> None:
         now = self._clock()

@@ -51,8 +51,8 @@ def improvement(goodness: Floats) -> Floats:
         goodness: Curves, larger is better, [R, M] with M >= 2.
 
     Returns:
-        The measure of each in the unit of the values, and in standard deviations of the values of both segments, [R, 2].
-        The latter is at most the square root of the number of these values.
+        The measure of each in the unit of the values, and in standard deviations of the values of both segments,
+        [R, 2]. The latter is at most the square root of the number of these values.
     """
     n_curves, n_values = goodness.shape
     sums, squares = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -54,12 +53,13 @@ def expected_courses(spec: StudySpec, n_trials: int, at_once: int | None = None)
         n_trials: Trials of the search, at least 1.
         at_once: Trials of a batch. Defaults to `None`: all.
     """
-    n = min(n_trials, MOST_SIMULATED)
-    size = min(n, at_once or n)
+    size = min(n_trials, MOST_SIMULATED, at_once or n_trials)
+    # Beyond what is simulated, batches are like the last one, which is a whole one.
+    n = n_trials if n_trials <= MOST_SIMULATED else MOST_SIMULATED - MOST_SIMULATED % size
     sizes = [min(size, n - first) for first in range(0, n, size)]
     courses = _Simulation(spec, _scheduler_of(spec), n).courses(sizes)
-    n_further = math.ceil((n_trials - n) / size)
-    return courses + [courses[-1]] * n_further
+    further = [min(size, n_trials - first) for first in range(n, n_trials, size)]
+    return courses + [at_most(courses[-1], n_batch) for n_batch in further]
 
 
 def kept_trials(course: Course) -> list[Stage]:

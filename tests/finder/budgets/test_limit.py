@@ -14,6 +14,7 @@ from finder.budgets.meters import LATE, StepMeter, TimeMeter
 from finder.budgets.search_plan import unfinished_text
 from finder.trials.speed import Speed
 from finder.trials.trial import BudgetSpent, Work
+from studies.adapters.expected_pruning import Stage
 
 
 def begun(limit: Limit, n: int) -> None:
@@ -188,6 +189,33 @@ def test_estimates_follow_the_speed_of_the_search() -> None:
     clock.now += 8.0
     limit.rung(200, values(8), set())  # 8 runs of 100 steps were estimated to take 0.8 s
     assert meter.correction == pytest.approx((2 + 8) / (2 + 0.8))
+
+
+def test_trials_with_processes_of_their_own_tell_their_speed_at_their_end() -> None:
+    clock = Clock()
+    meter = time_meter(60.0, clock)
+    limit = Limit(spec(pruner="none"), meter, together=False)
+    limit.begun(0, 1)
+    clock.now += 9.0
+    limit.rung(500, values(1), set())
+    assert meter.correction == 1.0
+    expected = 1.0 / (1 + RECORDING)
+    limit.ended(0, 1_000, 5.0, Work(6.0, 1_000, 1_000))
+    assert meter.correction == pytest.approx((2 + 6) / (2 + expected))
+    assert meter.batch((Stage(1_000, 1),), 1, starts=False) == pytest.approx(8 / (2 + expected))
+
+
+def test_marks_of_a_process_that_is_behind_say_nothing_about_the_speed() -> None:
+    clock = Clock()
+    meter = time_meter(60.0, clock)
+    limit = Limit(spec(pruner="none"), meter, together=True)
+    begun(limit, 2)
+    for first, second in ((100, 0), (200, 0), (300, 100), (400, 200), (500, 300)):
+        clock.now += 0.2  # as estimated: two runs of 100 steps
+        limit.rung(first, {0: {0: 1.0}}, set())
+        if second:
+            limit.rung(second, {1: {0: 1.0}}, set())
+    assert meter.correction == pytest.approx(1.0)
 
 
 def test_the_worst_are_pruned_if_the_search_is_slower_than_estimated() -> None:

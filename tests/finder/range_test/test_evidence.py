@@ -34,8 +34,8 @@ def test_improvement_matches_a_naive_loop():
 
 def test_p_value_is_the_share_of_permutations_that_improve_as_much():
     # Of the six permutations of 1, 2, 3 the largest rises are: 1 | 3 in 1 3 2, 2 / sqrt(2) = 1.41; 1 | 2 3 in 1 2 3 and
-    # 2 1 | 3 in 2 1 3, both 1.5 / sqrt(1.5) = 1.22; less than that in the other three. In standard deviations these three
-    # are 1.5, and the others less. The p-value is twice the smaller one.
+    # 2 1 | 3 in 2 1 3, both 1.5 / sqrt(1.5) = 1.22; less than that in the other three. In standard deviations these
+    # three are 1.5, and the others less. The p-value is twice the smaller one.
     assert p_value([1.0, 3.0, 2.0], maximize=True) == pytest.approx(2 * 1 / 6, abs=0.06)
     assert p_value([1.0, 2.0, 3.0], maximize=True) == pytest.approx(2 * 3 / 6, abs=0.1)
     assert p_value([3.0, 2.0, 1.0], maximize=True) == 1.0

@@ -75,6 +75,14 @@ def test_asha_promotes_a_quarter_of_a_batch_and_the_best_of_a_small_one() -> Non
     assert shortened(course) == [(2_500, 3), (50_000, 1)]
 
 
+@pytest.mark.parametrize(("n_trials", "at_once"), [(201, 64), (1_000, 64), (1_000, 21), (1_000, 3), (1_000, None)])
+def test_many_trials_are_all_counted(n_trials: int, at_once: int | None) -> None:
+    courses = expected_courses(spec(pruner="none"), n_trials, at_once)
+    assert sum(course[0].n_trials for course in courses) == n_trials
+    assert sum(map(run_steps, courses)) == n_trials * 50_000
+    assert max(course[0].n_trials for course in courses) == (at_once or 200)
+
+
 def test_median_needs_other_trials() -> None:
     [course] = expected_courses(spec(pruner="median"), 4)
     assert shortened(course) == [(50_000, 4)]
@@ -99,5 +107,4 @@ def test_nothing_is_counted_on_without_rules_for_ranks(pruner: str) -> None:
 
 def test_trials_beyond_the_simulated_ones_are_like_them() -> None:
     courses = expected_courses(spec(pruner="none"), 450, at_once=100)
-    assert len(courses) == 5
-    assert {course[0].n_trials for course in courses} == {100}
+    assert [course[0].n_trials for course in courses] == [100, 100, 100, 100, 50]
