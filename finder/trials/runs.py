@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
@@ -205,6 +206,7 @@ class SeedRun:
                 continue  # evaluations count, not episodes
             if metric.name:
                 value = measured.get(metric.name)
+                value = value if value is not None and math.isfinite(value) else None  # as in `summaries`
             else:
                 value = record.loss if metric.kind == "loss" else record.episode_return
             if value is not None:
@@ -250,10 +252,10 @@ class SeedRun:
         return fresh
 
     def value_at(self, env_steps: int) -> float:
-        """Return the value at a step: the mean over the episodes that ended shortly before it, or over all so far.
+        """Return the value at a step: the mean over the episodes that ended shortly before it.
 
-        These are the episodes of a tenth of the budget. If the study is judged by evaluations, they count in place of
-        episodes. NaN before the first.
+        These are the episodes of a tenth of the budget, or the newest one if none ended there. If the study is judged
+        by evaluations, they count in place of episodes. NaN before the first.
         """
         width = max(1, (self.trial.spec.env_steps or env_steps) // 10)
         at = min(env_steps, self.env_steps) if self.was_stopped else env_steps
@@ -280,7 +282,8 @@ class SeedRun:
         if not metric.of_last_part:
             return self._of_whole_curve(metric, budget)
         if self.trial.spec.value_steps is not None:
-            return series.mean_before(budget, self.trial.spec.value_steps)
+            since_exchange = max(1, budget - self.group.exchanged_at)  # before, a member may have had other weights
+            return series.mean_before(budget, min(self.trial.spec.value_steps, since_exchange))
         value = last_part_return(series.steps, series.values, budget)
         return value if np.isfinite(value) else series.newest(budget)
 

@@ -118,6 +118,8 @@ class TrialSpec:
             reported: Names of the custom metrics that its episodes reported.
         """
         metric = metric_of(name or self.metric)
+        if metric.name in reported:
+            return f"No value of the metric {metric.name!r} was a finite number, so the trial has no value."
         if metric.name:
             others = f" Its episodes reported {', '.join(sorted(reported))}." if reported else ""
             return (

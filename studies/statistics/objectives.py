@@ -15,6 +15,10 @@ N_EPISODES = 20
 """Episodes whose mean return has to reach a threshold."""
 
 
+_ROUNDING = 1e-9
+"""Share of the largest value by which a mean may be below the threshold that it reaches."""
+
+
 def area_under_curve(env_steps: ArrayLike, values: ArrayLike, until: float) -> float:
     """Return the mean of a learning curve over environment steps: its area divided by the steps.
 
@@ -79,9 +83,11 @@ def steps_to_threshold(
     steps, numbers = steps[known], numbers[known]
     if not steps.size:
         return math.nan
-    sums = np.concatenate([[0.0], np.cumsum(numbers)])
-    means = (sums[n_episodes:] - sums[:-n_episodes]) / n_episodes  # [n - n_episodes + 1]
-    reached = np.flatnonzero(means >= threshold)
+    reached = np.zeros(0, np.int64)
+    if len(numbers) >= n_episodes:
+        windows = np.lib.stride_tricks.sliding_window_view(numbers, n_episodes)  # [n - n_episodes + 1, n_episodes]
+        rounding = _ROUNDING * np.abs(windows).max(axis=1)
+        reached = np.flatnonzero(windows.mean(axis=1) >= threshold - rounding)
     return (
         float(steps[reached[0] + n_episodes - 1]) if reached.size else float(until if unreached is None else unreached)
     )

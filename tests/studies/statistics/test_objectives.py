@@ -52,6 +52,13 @@ def test_episodes_after_the_end_do_not_count() -> None:
     assert steps_to_threshold([10, 70], [0.0, 9.0], 5.0, 60, n_episodes=1, unreached=100) == 100
 
 
+@pytest.mark.parametrize("threshold", [0.1, 0.3, 0.7, -0.1, 200.3, -150.2])
+@pytest.mark.parametrize("before", [0, 7, 33, 200])
+def test_a_mean_that_equals_the_threshold_reaches_it(threshold: float, before: int) -> None:
+    returns = [threshold - 1.0] * before + [threshold] * 60
+    assert steps_to_threshold(range(1, len(returns) + 1), returns, threshold, len(returns)) == before + 20
+
+
 @pytest.mark.parametrize("function", [area_under_curve, lambda *given: steps_to_threshold(*given[:2], 1.0, given[2])])
 def test_without_an_episode_there_is_no_value(function: object) -> None:
     assert math.isnan(function([], [], 10))  # type: ignore[operator]
