@@ -2,6 +2,6 @@
 
 from agents.population.population import Population
 from agents.population.size import bytes_of_member, seconds_per_step
-from agents.population.template import CompiledTemplate
+from agents.population.template import CompiledTemplate, TemplateCache
 
-__all__ = ["CompiledTemplate", "Population", "bytes_of_member", "seconds_per_step"]
+__all__ = ["CompiledTemplate", "Population", "TemplateCache", "bytes_of_member", "seconds_per_step"]

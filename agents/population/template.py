@@ -43,3 +43,37 @@ class CompiledTemplate:
     def capacity(self) -> int:
         """The largest number of members at a time."""
         return self.stacks.capacity
+
+
+class TemplateCache:
+    """A cache of compiled agents for the next cohorts of a process.
+
+    Compilation takes seconds, and TensorFlow never frees all memory of a graph. Trials of one process that differ only
+    in seeds, learning rates and other mutable hyperparameters therefore share compiled code. The cache keeps the newest
+    structures.
+
+    Args:
+        keep: Number of compiled agents that are kept.
+    """
+
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        self._templates: list[CompiledTemplate] = []
+
+    def acquire(self, spec: AgentSpec, n_members: int) -> CompiledTemplate:
+        """Remove and return a compiled agent with room for so many members; compile a new one if there is none.
+
+        Raises:
+            NotMappableError: The agent cannot be trained in a population.
+        """
+        structure = spec.structure()
+        for template in self._templates:
+            if template.structure == structure and template.capacity >= n_members:
+                self._templates.remove(template)
+                return template
+        return CompiledTemplate(spec, n_members)
+
+    def release(self, template: CompiledTemplate) -> None:
+        """Return a compiled agent to the cache."""
+        others = [other for other in self._templates if other.structure != template.structure]
+        self._templates = [*others, template][-self._keep :]

@@ -226,5 +226,4 @@ def _chosen(search: BudgetedSearch) -> StudySpec:
     if spec.minutes is not None:
         assert search.measured is not None
         return within_minutes(spec, search.measured, search.agents, time.monotonic() - search.began)
-    at_once = search.executor.trials_at_once(len(spec.seeds))
-    return within_steps(spec, at_once, search.agents)
+    return within_steps(spec, search.executor.trials_at_once, search.agents)

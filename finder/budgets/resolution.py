@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from finder.budgets.estimating import Measured, longest_episode_of
+from finder.budgets.estimating import Measured, TrialsAtOnce, longest_episode_of
 from finder.budgets.plan_numbers import estimated_time, expected_steps, with_budget
 from finder.budgets.search_plan import counted_minutes
 from studies.adapters.expected_pruning import expected_courses
@@ -177,7 +177,8 @@ def within_minutes(spec: StudySpec, measured: Measured, agents: Mapping[str, Age
     assert spec.minutes is not None
 
     def seconds(candidate: StudySpec) -> float:
-        return estimated_time(candidate, measured.costs, measured.at_once).total_seconds
+        at_once = measured.trials_at_once(len(candidate.seeds))
+        return estimated_time(candidate, measured.costs, at_once).total_seconds
 
     def text(amount: float) -> str:
         minutes = (amount + spent) / TARGET / 60
@@ -193,12 +194,12 @@ def within_minutes(spec: StudySpec, measured: Measured, agents: Mapping[str, Age
     return _resolved(spec, budget, least_steps(agents))
 
 
-def within_steps(spec: StudySpec, at_once: int | None, agents: Mapping[str, AgentSpec]) -> StudySpec:
+def within_steps(spec: StudySpec, trials_at_once: TrialsAtOnce, agents: Mapping[str, AgentSpec]) -> StudySpec:
     """Return a study whose runs, or trials, are chosen so that the search takes its environment steps in total.
 
     Args:
         spec: The study, with `total_env_steps`.
-        at_once: Trials of a batch; None for all.
+        trials_at_once: Returns the trials of a batch by their number of seeds; None for all.
         agents: Label -> agent.
 
     Raises:
@@ -207,6 +208,7 @@ def within_steps(spec: StudySpec, at_once: int | None, agents: Mapping[str, Agen
     assert spec.total_env_steps is not None
 
     def steps(candidate: StudySpec) -> float:
+        at_once = trials_at_once(len(candidate.seeds))
         return expected_steps(candidate, expected_courses(candidate, candidate.n_trials, at_once))
 
     budget = _Budget(

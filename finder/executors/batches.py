@@ -69,13 +69,14 @@ class Batching:
         return split_into_batches(trials, n_workers, divides=confirms and self.members is not None)
 
     def _is_resumed_batch(self, trials: list[TrialSpec], listener: StudyListener) -> bool:
-        """Return whether these trials are an interrupted batch, to which no new trials are added.
+        """Return whether these trials are an interrupted batch of the search, to which no new trials are added.
 
         New trials would be compared with it and proposed before its results are known, unlike without the interruption;
         or they would be further members of a population whose members copy each other.
         """
         exchanges = any(trial.exchanges for trial in trials)
-        matters = self.members is not None and (self.trials is not None or listener.prunes or exchanges)
+        searches = all(trial.confirms is None for trial in trials)
+        matters = self.members is not None and (self.trials is not None or listener.prunes or exchanges) and searches
         interrupted = any(trial.resumed and trial.promoted_from is None for trial in trials)
         return matters and interrupted and not listener.n_to_resume
 

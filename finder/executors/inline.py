@@ -7,11 +7,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from agents.population import TemplateCache
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor, NextTrial, StudyListener
 from finder.trials.cohort import run_cohort
 from finder.trials.execution import with_executor
-from finder.trials.groups import TemplateCache
+from finder.trials.speed import KEPT_STRUCTURES
 from finder.trials.trial import Outcome
 from studies.database.records import EpisodeRecord
 from studies.population_based.population_based import Perturbation
@@ -28,7 +29,7 @@ class InlineExecutor(Executor):
 
     def __init__(self, batching: Batching) -> None:
         self._batching = batching
-        self._templates = TemplateCache()
+        self._templates = TemplateCache(KEPT_STRUCTURES)
 
     @property
     def description(self) -> str:

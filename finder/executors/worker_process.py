@@ -12,9 +12,10 @@ from typing import Any
 
 from agents.contract.pickling import unpickled
 from agents.contract.registry import import_all
+from agents.population import TemplateCache
 from agents.processes.child_process import begin
 from finder.trials.cohort import run_cohort
-from finder.trials.groups import TemplateCache
+from finder.trials.speed import KEPT_STRUCTURES
 from finder.trials.trial import Outcome, TrialSpec
 from studies.database.records import EpisodeRecord
 from studies.population_based.population_based import Perturbation
@@ -35,7 +36,7 @@ def main(worker: int, broker: Any, wakeup: Any, threads: int, path: list[str], *
     """
     begin(threads, shared)
     sys.path[:] = path
-    templates = TemplateCache()
+    templates = TemplateCache(KEPT_STRUCTURES)
     while (batch := broker.receive_batch(worker)) is not None:
         payloads, waits = batch
         trials = _unpack(worker, broker, payloads)

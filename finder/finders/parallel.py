@@ -214,7 +214,7 @@ class ParallelFinder:
 
 
 class AgentFinder(ParallelFinder):
-    """Alias of `ParallelFinder`."""
+    """The same as `ParallelFinder`, whose subclass it is."""
 
 
 def last_loss(episodes: Sequence[EpisodeRecord]) -> float:

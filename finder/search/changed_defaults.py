@@ -44,7 +44,7 @@ class ChangedDefaults:
 def changed_defaults(study: OpenStudy, agents: Mapping[str, AgentSpec]) -> list[ChangedDefaults]:
     """Compare the defaults of agents with the recorded configurations of the trials of a study.
 
-    Hyperparameters that the study searches, and those that are set explicitly, are left out.
+    Hyperparameters that the study searches or sets for all trials, and those that are set explicitly, are left out.
 
     Args:
         study: The open study.
@@ -56,7 +56,7 @@ def changed_defaults(study: OpenStudy, agents: Mapping[str, AgentSpec]) -> list[
         if agent is None or not isinstance(agent.config, AgentConfig):
             continue
         now = json.loads(json.dumps(agent.config.to_dict()))
-        given = {*agent.config.non_default_values(), *_searched(study), *_WITHOUT_EFFECT}
+        given = {*agent.config.non_default_values(), *_given_names(study), *_WITHOUT_EFFECT}
         other = {name: recorded[name] for name in now if name in recorded and recorded[name] != now[name]}
         other = {name: value for name, value in other.items() if name not in given}
         if other and _accepts(agent, other):
@@ -75,8 +75,9 @@ def _recorded_configs(study: OpenStudy) -> dict[str, dict[str, Any]]:
     return configs
 
 
-def _searched(study: OpenStudy) -> set[str]:
-    names = {name for trial in study.all_trials() for name in trial.params}
+def _given_names(study: OpenStudy) -> set[str]:
+    """Return the hyperparameters that the study searches or sets for all trials."""
+    names = {*study.spec.fixed, *(name for trial in study.all_trials() for name in trial.params)}
     # `actor.learning_rate` is part of `learning_rate`, or of `optimizers` where the actor has one of its own.
     parts = {part for name in names for part in name.split(".")}
     whole = {"optimizers", "networks"} if any("." in name for name in names) else set()

@@ -18,14 +18,16 @@ from typing import Protocol
 
 import numpy as np
 
+from agents.population import TemplateCache
 from agents.trust.allowed_modules import restricted
 from finder.trials.checkpoints import CannotPauseError, Checkpoints, SavedGroup, load
 from finder.trials.exchange import exchange
 from finder.trials.execution import KEY as EXECUTION
 from finder.trials.execution import execution_of
 from finder.trials.failures import failure_of
-from finder.trials.groups import Group, TemplateCache, group_by_structure, make_groups, restore_group, single_run_groups
+from finder.trials.groups import Group, group_by_structure, make_groups, restore_group, single_run_groups
 from finder.trials.runs import SeededTrial, TrialRun
+from finder.trials.speed import KEPT_STRUCTURES
 from finder.trials.step_interrupts import StepInterrupts
 from finder.trials.trial import INTERRUPTED, PAUSED, Outcome, State, TrialListener, TrialSpec, configuration_of
 from studies.database.records import EpisodeRecord
@@ -71,7 +73,7 @@ def run_cohort(trials: Sequence[TrialSpec], listener: CohortListener, templates:
         templates: The cache of compiled agents. Defaults to a new one.
     """
     with restricted(trials[0].only_modules):
-        _Cohort(trials, listener, templates or TemplateCache()).run()
+        _Cohort(trials, listener, templates or TemplateCache(KEPT_STRUCTURES)).run()
 
 
 class _Cohort:
@@ -136,8 +138,10 @@ class _Cohort:
         try:
             self._groups.extend(make_groups(runs, self._templates))
         except Exception as error:  # noqa: BLE001 - any error of an agent or environment is a failure of the trials
-            for trial in dict.fromkeys(trial for trial, _ in runs):
+            for trial, _ in runs:
                 trial.error = error
+        for trial in dict.fromkeys(trial for trial, _ in runs):
+            if trial.error is not None:
                 self._end_failed(trial.spec.number)
 
     def _restore(self, found: SavedGroup, runs: Sequence[SeededTrial]) -> bool:
@@ -272,12 +276,7 @@ class _Cohort:
         for trial, seed in runs:
             trial.remove_run(seed)
         group.close(self._templates)
-        try:
-            made = list(single_run_groups(runs))
-        except Exception as error:  # noqa: BLE001 - as in `_begin`
-            made = []
-            for trial, _ in runs:
-                trial.error = error
+        made = list(single_run_groups(runs))
         self._groups = [*(other for other in self._groups if other is not group), *made]
         return made
 

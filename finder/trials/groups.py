@@ -9,9 +9,8 @@ from typing import Any
 from agents.callbacks.callback import Callback, make_callbacks
 from agents.callbacks.hyperparameter_schedule import HyperparameterSchedule
 from agents.contract.agent import Agent
-from agents.contract.spec import AgentSpec
 from agents.errors import NotMappableError
-from agents.population import CompiledTemplate, Population
+from agents.population import CompiledTemplate, Population, TemplateCache
 from agents.processes.hanging import under_way
 from agents.training.function_trainer import FunctionTrainer, OwnTraining, learner_of
 from agents.training.records import Episode
@@ -20,47 +19,12 @@ from agents.training.trainer import Trainer
 from finder.trials.evaluations import GreedyEvaluations
 from finder.trials.execution import jit_compile_of
 from finder.trials.runs import Key, SeededTrial, SeedRun, TrialRun
-from finder.trials.speed import KEPT_STRUCTURES
 from finder.trials.trial import Work
 from finder.trials.watchdog import COMPILING_SECONDS, Watchdog, WatchdogCallback
 from studies.spec.objectives import greedy_episodes_of
 
 ALIVE_SECONDS = 5.0
 """Seconds between heartbeats of a group within a step of its loop."""
-
-
-class TemplateCache:
-    """A cache of compiled agents for the next cohorts of a process.
-
-    Compilation takes seconds, and TensorFlow never frees all memory of a graph. Trials of one process that differ only
-    in seeds, learning rates and other mutable hyperparameters therefore share compiled code. The cache keeps the newest
-    structures.
-
-    Args:
-        keep: Number of compiled agents that are kept. Defaults to 4.
-    """
-
-    def __init__(self, keep: int = KEPT_STRUCTURES) -> None:
-        self._keep = keep
-        self._templates: list[CompiledTemplate] = []
-
-    def acquire(self, spec: AgentSpec, n_members: int) -> CompiledTemplate:
-        """Remove and return a compiled agent with room for so many members; compile a new one if there is none.
-
-        Raises:
-            NotMappableError: The agent cannot be trained in a population.
-        """
-        structure = spec.structure()
-        for template in self._templates:
-            if template.structure == structure and template.capacity >= n_members:
-                self._templates.remove(template)
-                return template
-        return CompiledTemplate(spec, n_members)
-
-    def release(self, template: CompiledTemplate) -> None:
-        """Return a compiled agent to the cache."""
-        others = [other for other in self._templates if other.structure != template.structure]
-        self._templates = [*others, template][-self._keep :]
 
 
 class Group(Callback):
@@ -342,7 +306,11 @@ def group_by_structure(trials: Sequence[TrialRun]) -> list[list[TrialRun]]:
 
 
 def make_groups(runs: Sequence[SeededTrial], templates: TemplateCache) -> Iterator[Group]:
-    """Yield one group for a population, or a group for each run if there cannot be a population."""
+    """Yield one group for a population, or a group for each run if there cannot be a population.
+
+    Raises:
+        Exception: The agent of a population cannot be built. See `single_run_groups` for those that are trained alone.
+    """
     try:
         yield _population_of(runs, runs, templates)
     except NotMappableError:
@@ -350,9 +318,20 @@ def make_groups(runs: Sequence[SeededTrial], templates: TemplateCache) -> Iterat
 
 
 def single_run_groups(runs: Sequence[SeededTrial]) -> Iterator[Group]:
-    """Yield a group for each run."""
+    """Yield a group for each run. A trial whose agent cannot be built gets the error, and no further group."""
     for trial, seed in runs:
-        yield Group([(trial, seed)], learner_of(trial.spec.agent, seed, trial.spec.strategy), None)
+        if trial.error is not None:
+            continue
+        try:
+            group = _single_run_group(trial, seed)
+        except Exception as error:  # noqa: BLE001 - any error of an agent or environment is a failure of its trial
+            trial.error = error
+        else:
+            yield group
+
+
+def _single_run_group(trial: TrialRun, seed: int) -> Group:
+    return Group([(trial, seed)], learner_of(trial.spec.agent, seed, trial.spec.strategy), None)
 
 
 def restore_group(
@@ -370,7 +349,8 @@ def restore_group(
         NotMappableError: The agent cannot be trained in a population any more.
     """
     if alone:
-        return next(single_run_groups(list(runs)))
+        [(trial, seed)] = runs
+        return _single_run_group(trial, seed)
     by_key = {(trial.spec.number, seed): (trial, seed) for trial, seed in runs}
     members = [by_key.get(key) for key in keys]
     some = next(iter(by_key.values()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 KEPT_STRUCTURES = 4
-"""Structures of agents that a process keeps compiled by default (`finder.trials.groups.TemplateCache`)."""
+"""Structures of agents that a process keeps compiled by default (`agents.population.TemplateCache`)."""
 
 
 @dataclass(frozen=True, kw_only=True)

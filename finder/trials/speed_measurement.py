@@ -13,10 +13,10 @@ from agents.config.agent_config import AgentConfig
 from agents.contract.keras_agent import KerasAgent
 from agents.contract.spec import AgentSpec, FunctionSpec
 from agents.errors import ConfigurationError
-from agents.population import bytes_of_member
-from finder.trials.groups import Group, TemplateCache, make_groups
+from agents.population import TemplateCache, bytes_of_member
+from finder.trials.groups import Group, make_groups
 from finder.trials.runs import TrialRun
-from finder.trials.speed import Speed
+from finder.trials.speed import KEPT_STRUCTURES, Speed
 from finder.trials.trial import TrialSpec
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def measure_speed(trials: Sequence[TrialSpec], clock: Clock = time.perf_counter)
     function = isinstance(trials[0].agent, FunctionSpec)
     callbacks = () if function else (lambda: watch,)
     measured = [replace(t, agent=_that_starts_early(t.agent), callbacks=callbacks, checkpoints=None) for t in trials]
-    templates = TemplateCache()
+    templates = TemplateCache(KEPT_STRUCTURES)
     began = clock()
     groups: list[Group] = []
     try:
@@ -70,6 +70,8 @@ def measure_speed(trials: Sequence[TrialSpec], clock: Clock = time.perf_counter)
             for group in make_groups(runs, templates):
                 groups.append(group)
                 break
+            if not groups:
+                raise runs[0][0].first_error()
             _step(groups[0])
         except Exception as error:
             raise SpeedError(f"{type(error).__name__}: {error}") from error

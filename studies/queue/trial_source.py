@@ -47,7 +47,7 @@ class TrialSource:
             retries = retry_failed and (study.leases is None or retries_failures(study.leases))
             retried = [trial.number for trial in retryable(self._spec, trials)] if retries else ()
         self.retried = frozenset(retried)
-        """Numbers of the trials that failed in an earlier run, and that are retried or replaced."""
+        """Numbers of the trials that failed in an earlier run or at their start, and are retried or replaced."""
         self._pending = list(itertools.chain(*rows_left(self._spec, trials, self.retried)))
         self._started: set[int] = set()  # started by this source
         self._n_seen = self._next_number(trials)
@@ -184,7 +184,8 @@ class TrialSource:
         return StartedTrial(trial, self._spec.seeds, None, resumed, distributions, self._conditions)
 
     def restore(self, trial: FrozenTrial) -> None:
-        """Restore the planned row of a trial that was abandoned at its start, so that it is tried again."""
+        """Restore a trial that was abandoned at its start: its planned row is tried again, or it is replaced."""
+        self.retried |= {trial.number}
         if row := planned_row(trial):
             self._pending.insert(0, row)
 

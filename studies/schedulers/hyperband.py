@@ -33,7 +33,7 @@ class Hyperband(RungScheduler):
         n_rungs = 1
         while min_resource * reduction_factor**n_rungs <= max_resource:
             n_rungs += 1
-        sizes = [math.ceil(n_rungs / (k + 1) * reduction_factor**k) for k in range(n_rungs - 1, -1, -1)]
+        sizes = [-(-n_rungs * reduction_factor**k // (k + 1)) for k in range(n_rungs - 1, -1, -1)]
         self._first_rungs = [min_resource * reduction_factor**bracket for bracket in range(n_rungs)]
         self._order = _spread_out(sizes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,10 @@ from studies.errors import StudyError
 from studies.spec.spec import StudySpec
 
 AGENTS = {"ppo": AgentSpec.of("ppo", "CartPole-v1", {"n_envs": 4, "n_steps": 32})}
+
+
+def all_at_once(n_seeds: int) -> None:
+    """Return the trials of a batch: all."""
 
 
 def planned(n: int = 2, **fields: Any) -> StudySpec:
@@ -33,7 +38,7 @@ def measured(run_seconds: float, start_seconds: float = 3.0) -> Measured:
         n_runs=1, start_seconds=start_seconds, shared_seconds=0.0, run_seconds=run_seconds / (1 + RECORDING)
     )  # fmt: skip
     costs = Costs(speeds={"ppo": speed}, n_processes=1, n_cores=1, together=True, own_processes=False)
-    return Measured(costs=costs, at_once=None, sentences=())
+    return Measured(costs=costs, trials_at_once=all_at_once, sentences=())
 
 
 def test_least_steps_are_two_updates_and_an_episode() -> None:
@@ -59,6 +64,20 @@ def test_number_of_trials_follows_for_a_sampler() -> None:
     assert within_minutes(own, measured(0.001), AGENTS, spent=4.0).n_trials == 10
 
 
+def test_smaller_designs_have_batches_of_their_own_size() -> None:
+    asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": {"gamma": "0.9:0.99"}}
+    numbers = set()
+
+    def of_process(n_seeds: int) -> int:
+        numbers.add(n_seeds)
+        return 60 // n_seeds
+
+    spec = StudySpec(**asked, horizon=12_000, minutes=1)  # type: ignore[arg-type]
+    chosen = within_minutes(spec, replace(measured(0.001), trials_at_once=of_process), AGENTS, spent=4.0)
+    assert len(chosen.seeds) == 1
+    assert numbers == {1, 2, 3}
+
+
 def test_runs_are_no_longer_than_the_long_run() -> None:
     # 57 s less 7 s are 50,000 steps: 25,000 for each of two trials, of which the long run needs 10,000.
     assert within_minutes(planned(minutes=1, horizon=10_000), measured(0.001), AGENTS, spent=4.0).env_steps == 10_000
@@ -70,7 +89,7 @@ def test_what_a_long_run_leaves_goes_to_further_trials_of_a_sampler() -> None:
     own = {"params": {"gamma": "0.9:0.99"}, "horizon": 1_234}
     chosen = within_minutes(spec(minutes=1, **own), measured(0.001), AGENTS, spent=4.0)
     assert (chosen.env_steps, chosen.n_trials) == (1_234, 40)  # 50,000 // 1,234
-    chosen = within_steps(spec(total_env_steps=50_000, **own), None, AGENTS)
+    chosen = within_steps(spec(total_env_steps=50_000, **own), all_at_once, AGENTS)
     assert (chosen.env_steps, chosen.n_trials) == (1_234, 40)
     chosen = within_minutes(spec(minutes=1, n_trials=8, **own), measured(0.001), AGENTS, spent=4.0)
     assert (chosen.env_steps, chosen.n_trials) == (1_234, 8)
@@ -119,7 +138,7 @@ def test_seeds_and_trials_are_fewer_rather_than_runs_too_short(
 
 def test_total_steps_have_fewer_seeds_and_trials_too() -> None:
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": {"gamma": "0.9:0.99"}}
-    chosen = within_steps(StudySpec(**asked, horizon=12_000, total_env_steps=50_000), None, AGENTS)  # type: ignore[arg-type]
+    chosen = within_steps(StudySpec(**asked, horizon=12_000, total_env_steps=50_000), all_at_once, AGENTS)  # type: ignore[arg-type]
     assert (len(chosen.seeds), chosen.n_trials, chosen.env_steps, chosen.confirm_env_steps) == (1, 12, 2_500, 10_000)
 
 
@@ -150,7 +169,7 @@ def test_baseline_is_confirmed_beside_the_finalists_but_leaves_nothing_to_choose
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "trials": rows, "confirm": 1}
 
     def chosen(**fields: Any) -> StudySpec:
-        return within_steps(StudySpec(**asked, **fields, total_env_steps=38_000, horizon=2_000), None, AGENTS)
+        return within_steps(StudySpec(**asked, **fields, total_env_steps=38_000, horizon=2_000), all_at_once, AGENTS)
 
     assert (chosen().env_steps, chosen().confirm_env_steps) == (2_000, None)  # 4 x 3 runs and 5 are 17 runs
     own = chosen(baseline=rows[0])  # 5 more
@@ -161,7 +180,7 @@ def test_lengths_of_finalists_suit_the_long_run() -> None:
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": {"gamma": "0.9:0.99"}}
 
     def chosen(**fields: Any) -> StudySpec:
-        return within_steps(StudySpec(**{**asked, **fields}), None, AGENTS)
+        return within_steps(StudySpec(**{**asked, **fields}), all_at_once, AGENTS)
 
     for horizon in (30_000, 30_001):  # runs of half of it are rounded up
         own = chosen(horizon=horizon, total_env_steps=1_000_000)
@@ -203,23 +222,23 @@ def test_too_few_minutes_for_a_single_trial_are_refused() -> None:
 
 
 def test_total_steps_are_those_of_search_and_confirmation() -> None:
-    assert within_steps(planned(total_env_steps=10_000), None, AGENTS).env_steps == 5_000
+    assert within_steps(planned(total_env_steps=10_000), all_at_once, AGENTS).env_steps == 5_000
     own = planned(total_env_steps=10_000, confirm=1, confirm_seeds=3)
-    assert within_steps(own, None, AGENTS).env_steps == 2_000
+    assert within_steps(own, all_at_once, AGENTS).env_steps == 2_000
 
 
 def test_total_steps_count_on_pruning() -> None:
     # Eight racing trials take 5.2 budgets (`test_limit.py`).
     own = planned(8, total_env_steps=52_000, pruner="race", n_reports=10)
-    assert within_steps(own, None, AGENTS).env_steps == pytest.approx(10_000, rel=0.01)
+    assert within_steps(own, all_at_once, AGENTS).env_steps == pytest.approx(10_000, rel=0.01)
 
 
 def test_too_few_total_steps_are_refused() -> None:
     with pytest.raises(
         StudyError, match=r"999 environment steps are too few: 2 trials .* about 1000 environment steps"
     ):
-        within_steps(planned(total_env_steps=999), None, AGENTS)
-    assert within_steps(planned(total_env_steps=1_000), None, AGENTS).env_steps == 500
+        within_steps(planned(total_env_steps=999), all_at_once, AGENTS)
+    assert within_steps(planned(total_env_steps=1_000), all_at_once, AGENTS).env_steps == 500
 
 
 def test_all_first_trials_are_run_or_the_budget_is_refused() -> None:
@@ -228,12 +247,12 @@ def test_all_first_trials_are_run_or_the_budget_is_refused() -> None:
         "name": "s", "agents": ["ppo"], "env": "CartPole-v1", "env_steps": 10_000, "first": rates,
         "baseline": rates[-1], "params": {"learning_rate": "1e-6:0.1:log"}, "pruner": "none",
     }  # fmt: skip
-    chosen = within_steps(StudySpec(**asked, total_env_steps=200_000), None, AGENTS)  # type: ignore[arg-type]
+    chosen = within_steps(StudySpec(**asked, total_env_steps=200_000), all_at_once, AGENTS)  # type: ignore[arg-type]
     # 5 trials, and 3 finalists with the present values: of three seeds each, and five further ones, 2 trials would fit.
     assert (chosen.n_trials, len(chosen.seeds), chosen.confirm, chosen.confirm_seeds) == (8, 1, 3, 3)
     least = "5 trials of 10,000 environment steps with 1 seed each would take about 110000 "
     with pytest.raises(StudyError, match=least):
-        within_steps(StudySpec(**asked, total_env_steps=90_000), None, AGENTS)  # type: ignore[arg-type]
+        within_steps(StudySpec(**asked, total_env_steps=90_000), all_at_once, AGENTS)  # type: ignore[arg-type]
 
 
 def test_contradictions_are_refused_with_what_to_do() -> None:

@@ -132,6 +132,15 @@ def test_only_confirmations_in_populations_are_divided(
     assert [each.seeds for batch in batches for each in batch] == expected
 
 
+@pytest.mark.parametrize("resumed", [False, True])
+def test_interrupted_confirmations_resume_together(resumed: bool) -> None:
+    waiting = iter([trial(number, confirms=number, resumed=resumed) for number in range(3)])
+    listener = RecordingListener(prune_at=100)
+    assert listener.prunes
+    batches = Batching(members=64).next(lambda: next(waiting, None), 2, listener)
+    assert {each.number for batch in batches for each in batch} == {0, 1, 2}
+
+
 def searched(
     n_jobs: int, prune_at: int | None = None, n_trials: int = 1, kwargs: dict[str, Any] | None = None, **fields: Any
 ) -> RecordingListener:

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from fakes import SMALL_PPO
 
+from agents import AgentSpec
 from agents.algorithms.ppo import PPOConfig
 from finder import LRFinder
-from finder.search.changed_defaults import ChangedDefaults
+from finder.search.changed_defaults import ChangedDefaults, changed_defaults
+from studies import load_study
 
 OLD = {"optimizer": "rmsprop", "gamma": 0.98}
 
@@ -61,6 +63,15 @@ def test_given_value_is_not_a_default(tmp_path: Path) -> None:
     assert [own["gamma"] for own in configs(after)] == [0.9, 0.9]
     assert len({own["optimizer"] for own in configs(after)}) == 1
     after.close()
+
+
+@pytest.mark.slow
+def test_value_that_the_study_sets_for_all_trials_is_not_a_default(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/it.db"
+    search(url, [1e-3], gamma=0.9).close()
+    with load_study("old", url) as study:
+        assert study.spec.fixed["gamma"] == 0.9
+        assert changed_defaults(study, {"ppo": AgentSpec.of("ppo", "CartPole-v1")}) == []
 
 
 def test_note_names_both_values() -> None:

@@ -19,11 +19,12 @@ from fakes import SMALL_DQN, SMALL_PPO, RecordingListener
 
 from agents import AgentSpec, Callback, EnvironmentSpec, Episode, Trainer, Trajectory
 from agents.callbacks.callback import make_callbacks, why_alone
+from agents.population import TemplateCache
 from agents.trust.signatures import KEY_VARIABLE, TRUST_VARIABLE
 from finder.trials import checkpoints
 from finder.trials.checkpoints import Checkpoints, list_saved, remove_ended, remove_unneeded
 from finder.trials.cohort import run_cohort
-from finder.trials.groups import Group, TemplateCache, make_groups, restore_group, single_run_groups
+from finder.trials.groups import Group, make_groups, restore_group, single_run_groups
 from finder.trials.runs import TrialRun
 from finder.trials.trial import INTERRUPTED, BudgetSpent, TrialSpec
 from studies.database.records import EpisodeRecord
@@ -349,7 +350,7 @@ def test_weights_slots_and_replay_are_identical_after_resuming(
         trial = make_trial(tmp_path, 0, agent, environment=replace(EnvironmentSpec.of(env), vectorization="sync"))
         run = TrialRun(trial)
         runs = [(run, seed) for seed in ((0,) if alone else (0, 1))]
-        return next(single_run_groups(runs) if alone else make_groups(runs, TemplateCache()))
+        return next(single_run_groups(runs) if alone else make_groups(runs, TemplateCache(4)))
 
     def to_end(group: Group) -> list[np.ndarray[Any, Any]]:
         while group.is_before(320):
@@ -365,7 +366,7 @@ def test_weights_slots_and_replay_are_identical_after_resuming(
     kept.save([stopped])
     [(found, keys)] = kept.find([stopped.trials[0].spec], stopped.keys)
     trial = TrialRun(stopped.trials[0].spec)
-    again = restore_group(found.keys, [(trial, seed) for _, seed in keys], TemplateCache(), alone=found.alone)
+    again = restore_group(found.keys, [(trial, seed) for _, seed in keys], TemplateCache(4), alone=found.alone)
     again.load(checkpoints.load(found))
     for one, other in zip(to_end(straight), to_end(again), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)

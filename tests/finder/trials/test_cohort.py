@@ -10,8 +10,8 @@ from fakes import SMALL_PPO, RecordingListener
 
 from agents import AgentSpec, EnvironmentSpec, Trainer
 from agents.algorithms.ppo import PPO
+from agents.population import TemplateCache
 from finder.trials.cohort import run_cohort
-from finder.trials.groups import TemplateCache
 from finder.trials.trial import INTERRUPTED, Outcome, TrialSpec, Work
 
 
@@ -148,10 +148,10 @@ def test_configuration_needed_to_repeat_a_trial_is_reported():
 
 @pytest.mark.slow
 def test_used_template_cache_gives_the_same_results_as_a_new_one():
-    templates, fresh, again = TemplateCache(), RecordingListener(), RecordingListener()
+    templates, fresh, again = TemplateCache(4), RecordingListener(), RecordingListener()
     run_trial(make_trial(params={"learning_rate": 0.1, "gamma": 0.5}), RecordingListener(), templates)
     run_trial(make_trial(params={"learning_rate": 0.01}), again, templates)
-    run_trial(make_trial(params={"learning_rate": 0.01}), fresh, TemplateCache())
+    run_trial(make_trial(params={"learning_rate": 0.01}), fresh, TemplateCache(4))
     assert returns_of(fresh) == returns_of(again)
     assert fresh.reports == again.reports
 
@@ -164,7 +164,7 @@ def test_template_cache_distinguishes_classes_of_the_same_name():
 
         return Scaled
 
-    templates = TemplateCache()
+    templates = TemplateCache(4)
     first, second = (AgentSpec.of(make_class(factor), "fakes:TwoStep-v0", SMALL_PPO) for factor in (1.0, 100.0))
     templates.release(templates.acquire(first, 2))
     assert type(templates.acquire(second, 2).agent) is second.agent
@@ -200,7 +200,7 @@ def test_template_cache_builds_one_agent_per_structure(monkeypatch: pytest.Monke
     built = []
     build = AgentSpec.build
     monkeypatch.setattr(AgentSpec, "build", lambda self, seed=0: built.append(seed) or build(self, seed))
-    templates = TemplateCache()
+    templates = TemplateCache(4)
     for rate in (0.1, 0.01, 0.001):
         run_trial(make_trial(params={"learning_rate": rate}), RecordingListener(), templates)
     assert built == [0]
@@ -300,6 +300,16 @@ def test_agent_that_cannot_be_a_member_is_trained_alone():
     run_cohort([make_trial()], member)
     assert listener.outcomes[7].state == "complete"
     assert returns_of(listener) == returns_of(member)
+
+
+@pytest.mark.parametrize("why_alone", ["", "it is a test"])
+def test_agent_that_cannot_be_built_fails_its_own_trial_only(why_alone: str):
+    by_momentum = [{"optimizer": "sgd", "optimizer_kwargs": {"momentum": momentum}} for momentum in (0.5, 0.9, 1.2)]
+    trials = [make_trial(number=i, params=params, why_alone=why_alone) for i, params in enumerate(by_momentum)]
+    listener = RecordingListener()
+    run_cohort(trials, listener)
+    assert [listener.outcomes[number].state for number in range(3)] == ["complete", "complete", "failed"]
+    assert "momentum" in listener.outcomes[2].reason
 
 
 class UsesNetworksInPrepare(PPO):

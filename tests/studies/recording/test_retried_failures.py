@@ -9,6 +9,7 @@ import pytest
 
 from studies.analysis.listing import list_studies
 from studies.analysis.status import StudyStatus, study_status
+from studies.queue.trial_states import abandon
 from studies.recording.opening import join_study, open_study
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
@@ -153,3 +154,17 @@ def test_trials_that_a_budget_adds_are_beside_those_that_replace_failures(
         assert recorder.n_left == 2
         assert len(complete(recorder)) == 2
         assert study_status(recorder.study).all_ended
+
+
+@pytest.mark.parametrize(
+    "fields", [{"trials": ROWS, "params": {}}, {"params": {"learning_rate": "1e-5:1e-1:log"}, "n_trials": 3}]
+)
+def test_trial_that_was_abandoned_at_its_start_is_replaced(make_spec: Make, fields: dict[str, Any]) -> None:
+    with open_study(make_spec(confirm=0, **fields)) as study, Recorder(study) as recorder:
+        source = recorder._queue._source
+        with recorder._leases.planning():
+            started = source.take(study.study.get_trials(deepcopy=False))
+            assert started is not None
+            abandon(study.study, started.trial, "abandoned at its start: the lease was lost")
+            source.restore(started.trial)
+        assert len(complete(recorder)) == 3

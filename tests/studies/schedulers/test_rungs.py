@@ -68,6 +68,8 @@ def test_hyperband_brackets_have_the_sizes_of_the_paper() -> None:
     scheduler = Hyperband(1, 81, 3)
     sizes = Counter(scheduler.bracket_of(number) for number in range(81 + 34 + 15 + 8 + 5))
     assert [sizes[bracket] for bracket in range(5)] == [81, 34, 15, 8, 5]
+    # Of eleven brackets, the third one has exactly 11 / 9 * 3^8 = 8,019 candidates.
+    assert Counter(Hyperband(1, 3**10, 3)._order)[2] == 8_019
 
 
 def test_hyperband_compares_within_brackets_and_spares_the_last() -> None:
