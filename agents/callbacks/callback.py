@@ -149,5 +149,8 @@ def _make(maker: Any) -> Callback:
     except Exception as error:
         raise ConfigurationError(f"The callback {place_of(maker)!r} cannot be made: {error}") from error
     if not isinstance(made, Callback):
-        raise ConfigurationError(f"{place_of(maker)!r} must make an agents.Callback, it made {made!r}.")
+        raise ConfigurationError(
+            f"{place_of(maker)!r} returns {type(made).__name__}, which is no callback: derive its class from "
+            "agents.Callback."
+        )
     return made

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from gymnasium import spaces
 
 from agents import seeding
 from agents.buffers import Transition
@@ -157,13 +158,26 @@ class Collector:
         return {name: info[name] for name in self._info_metrics if info is not None and name in info}
 
     def _check(self, actions: Any) -> None:
-        """Refuse actions of another size than those of the agent's action space."""
+        """Refuse actions of another size than those of the agent's action space, and no numbers of discrete actions."""
         space, n_envs = self.environments.action_space, self.environments.n_envs
         found, shape, self._checked = np.shape(actions), (n_envs, *(space.shape or ())), True
         if found[:1] != shape[:1] or math.prod(found) != math.prod(shape):
             raise ConfigurationError(
                 f"act() must return an action of {space} for each of {n_envs} observations, an array of the shape "
                 f"{shape}; it returned the shape {found}."
+            )
+        if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+            self._check_numbers(space, np.asarray(actions))
+
+    @staticmethod
+    def _check_numbers(space: spaces.Discrete | spaces.MultiDiscrete, actions: Array) -> None:
+        """Refuse discrete actions that are not integers in the range of the space, such as probabilities."""
+        n = space.n if isinstance(space, spaces.Discrete) else space.nvec
+        outside = (actions < space.start) | (actions >= space.start + n) if actions.dtype != bool else np.False_
+        if actions.dtype.kind not in "iub" or outside.any():
+            wrong = actions[outside][0] if outside.any() else actions.flat[0]
+            raise ConfigurationError(
+                f"act() must return numbers of actions of {space}, as integers; it returned {wrong} ({actions.dtype})."
             )
 
     def _with_memory(self, size: int) -> Array:

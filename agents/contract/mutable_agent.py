@@ -15,6 +15,7 @@ from agents.config.optimizers import OptimizerSpec
 from agents.contract.agent import Agent
 from agents.contract.hyperparameter_reader import HyperparameterReader
 from agents.contract.restoring import restoring
+from agents.contract.weights import difference_of_networks
 from agents.errors import ConfigurationError, unknown_name
 from agents.updates.mutable import Live
 
@@ -227,7 +228,15 @@ class MutableAgent(Agent):
         # Compilation options belong to the machine, not to the state.
         config = type(self.config).from_dict(state["config"]).replace({"jit_compile": self.config.jit_compile})
         self._require_same_structure(config, "be restored")
-        self.assign_networks(state["networks"])
+        try:
+            self.assign_networks(state["networks"])
+        except (KeyError, ValueError, RuntimeError) as error:  # of zip, Keras and PyTorch
+            difference = difference_of_networks(state["networks"], self.network_values())
+            if not difference:
+                raise
+            raise ConfigurationError(
+                f"The weights do not fit this {type(self).__name__}: {difference}. Restore its code, or train anew."
+            ) from error
         for name, bound in self._bound.items():
             bound.set_state(state["optimizers"][name])
         self.config = config

@@ -43,6 +43,10 @@ IMITATION = ("bc",)
 """Those of the algorithms that learn from demonstrations alone."""
 
 
+_WITHOUT_LOSS = ("agents.contract.keras_agent", "agents.contract.torch_agent")
+"""Modules of base classes that leave the loss to their subclasses."""
+
+
 def import_all() -> None:
     """Import every algorithm, and thereby TensorFlow: for a process from which others are forked."""
     for path in ALGORITHMS.values():
@@ -64,7 +68,28 @@ def agent_class(agent: Any) -> type[Agent]:
         raise ConfigurationError(
             f"{agent!r} is not an agent: it must be a subclass of agents.Agent or agents.KerasAgent."
         )
+    _check_methods(found)
     return found
+
+
+def _check_methods(agent: type[Agent]) -> None:
+    """Raise `ConfigurationError` for a class that lacks a method, or whose `act` takes other arguments."""
+    missing = sorted(agent.__abstractmethods__)
+    steps = [getattr(agent, name, None) for name in ("loss", "optimizer_steps", "update")]
+    if all(getattr(step, "__module__", None) in _WITHOUT_LOSS for step in steps):
+        missing.append("loss")
+    if missing:
+        methods = " and ".join(f"{name}()" for name in missing)
+        raise ConfigurationError(
+            f"The agent {agent.__name__} has no {methods}: define it as agents.Agent or agents.KerasAgent describes it."
+        )
+    try:
+        inspect.signature(agent.act).bind(None, None, False)
+    except TypeError:
+        raise ConfigurationError(
+            f"{agent.__name__}.act{inspect.signature(agent.act)} must take observations and whether to explore: "
+            "act(self, observations, explore)."
+        ) from None
 
 
 def is_built_in(name: str) -> bool:

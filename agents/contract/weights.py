@@ -1,4 +1,4 @@
-"""Start an agent from the weights of another one."""
+"""Start an agent from the weights of another one; differences between networks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def start_from(agent: Agent, state: Mapping[str, Any]) -> None:
     try:
         agent.set_state({**own, "networks": state["networks"], "extra": state["extra"], "fresh": False})
     except (KeyError, ValueError) as error:
-        reason = _difference(state.get("networks", {}), own.get("networks", {})) or str(error)
+        reason = difference_of_networks(state.get("networks", {}), own.get("networks", {})) or str(error)
         raise ConfigurationError(
             f"The {type(agent).__name__} cannot start from the given weights, because they were trained with another "
             f"algorithm, environment or other hyperparameters ({reason}): use the same ones, or start from new weights."
@@ -34,7 +34,7 @@ def start_from(agent: Agent, state: Mapping[str, Any]) -> None:
     agent.restart(None)  # running episodes were those of the other agent
 
 
-def _difference(stored: Mapping[str, Sequence[Any]], present: Mapping[str, Sequence[Any]]) -> str:
+def difference_of_networks(stored: Mapping[str, Sequence[Any]], present: Mapping[str, Sequence[Any]]) -> str:
     """Describe the difference between networks of a stored state and of an agent; empty if there is none.
 
     Agents without Keras networks may have no networks to compare.

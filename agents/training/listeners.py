@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -24,6 +25,9 @@ EVENTS = (
     "on_evaluation_end",
 )
 """Names of the methods that a training calls; `agents.Callback` documents each."""
+
+RAISED_IN = "Raised in"
+"""Beginning of the note of an error of a callback, with the name of the callback and the event."""
 
 _END = "on_train_end"
 
@@ -105,7 +109,7 @@ class CallbackList:
             try:
                 listener(*arguments)
             except Exception as error:
-                self.error = error
+                self._take(error, listener, event)
                 raise
 
     def call_each(self, event: str, *arguments: Any) -> None:
@@ -115,10 +119,16 @@ class CallbackList:
             try:
                 listener(*arguments)
             except Exception as error:  # noqa: BLE001 - raised again below
-                self.error = error
+                self._take(error, listener, event)
                 errors.append(error)
         if errors:
             raise errors[0]
+
+    def _take(self, error: Exception, listener: Any, event: str) -> None:
+        """Keep the error of a callback, with a note of its place."""
+        self.error = error
+        owner = getattr(listener, "__self__", None)  # a function of a LambdaCallback has none
+        error.add_note(f"{RAISED_IN} {event if owner is None else f'{type(owner).__name__}.{event}'}.")
 
     def get_state(self) -> dict[str, dict[str, Any]]:
         """Return the states of callbacks by name; callbacks without a state are left out."""
@@ -141,6 +151,16 @@ class CallbackList:
         return named
 
 
+def _check_names(callback: type[Listener]) -> None:
+    """Refuse a method whose name is nearly that of an event: it would never be called."""
+    for name in dir(callback):
+        is_other = name.startswith("on_") and name not in EVENTS
+        if is_other and (near := difflib.get_close_matches(name, EVENTS, n=1, cutoff=0.7)):
+            raise ConfigurationError(
+                f"{callback.__name__}.{name} is never called: did you mean {near[0]}? Events are {', '.join(EVENTS)}."
+            )
+
+
 def _checked(callbacks: Any) -> list[Listener]:
     """Return callbacks as a list."""
     if isinstance(callbacks, Listener) or not isinstance(callbacks, Iterable):
@@ -151,4 +171,5 @@ def _checked(callbacks: Any) -> list[Listener]:
             raise ConfigurationError(f"A callback must be an object, got the class: write {each.__name__}(...).")
         if not isinstance(each, Listener):
             raise ConfigurationError(f"A callback must be an agents.Callback (or agents.LambdaCallback), got {each!r}.")
+        _check_names(type(each))
     return found

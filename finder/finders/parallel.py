@@ -239,8 +239,6 @@ def _optimizer_of_each(optimizers: Sequence[Any] | Any | None, n_agents: int) ->
     if optimizers is None:
         return []
     given = list(optimizers) if isinstance(optimizers, list | tuple) else [optimizers] * n_agents
-    if len(given) == 1:
-        given *= n_agents
     if len(given) != n_agents:
         raise ConfigurationError(
             f"Give one optimizer for all agents or one for each: "

@@ -44,10 +44,13 @@ def recommended_agent(
             f"module:{label} or file.py:{label}. A training function is called from Python, with the pick of the study "
             f"(finder best {shlex.quote(study.name)})."
         )
+    given = agent if isinstance(agent, str) else label if agent is None else agent.__name__
+    if given.rpartition(":")[2].lower() != label.rpartition(":")[2].lower():
+        raise ConfigurationError(
+            f"The pick of {study.name!r} is of the agent {label!r}, not {given!r}: leave the agent out."
+        )
     environment = EnvironmentSpec.of_described(pick, study.vectorization)
     spec = AgentSpec.of(agent or label, environment, pick.config)
-    if spec.label.rpartition(":")[2].lower() != label.rpartition(":")[2].lower():
-        raise ConfigurationError(f"The pick of {study.name!r} is of the agent {label!r}, not {spec.label!r}.")
     wanted = study.spec.agent_weights.get(pick.name_in_study)
     if wanted is None and weights is not None:
         raise ConfigurationError(

@@ -51,7 +51,8 @@ def train(
         str | None,
         typer.Argument(
             metavar="AGENT",
-            help="A name (dqn, ppo, sac, ...), module:Class or file.py:Class; left out with --from and --resume.",
+            help="A name (dqn, ppo, sac, ...), module:Class or file.py:Class; left out with --resume, and with --from "
+            "unless its class is of a script.",
             show_default=False,
         ),
     ] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -146,12 +147,8 @@ def run(
             if not output.quiet:
                 print_stopped(folder, training.result(REASON)._replace(env_steps=_newest(folder)[1].env_steps))
             return INTERRUPTED_CODE if signals.received is None else 128 + signals.received
-        except ConfigurationError:
-            raise
         except Exception as error:  # noqa: BLE001 - whatever an agent, an environment or a callback raises
-            _print_traceback(error)
-            print_error(f"the training failed: {type(error).__name__}: {error}", _newest_hint(folder))
-            return 1
+            return _print_failure(folder, error)
     if result.reason == REASON and signals.received is not None:
         if not output.quiet:
             print_stopped(folder, result)
@@ -177,6 +174,17 @@ def _built(
     except Exception as error:
         _print_traceback(error)
         raise ConfigurationError(f"the agent cannot be built: {type(error).__name__}: {error}") from error
+
+
+def _print_failure(folder: RunFolder, error: Exception) -> int:
+    """Print why a training failed and how to resume it, and return the exit code."""
+    if isinstance(error, ConfigurationError):
+        message, code = f"{error}{_place_of(error)}", 2
+    else:
+        _print_traceback(error)
+        message, code = f"{type(error).__name__}: {error}", 1
+    print_error(f"the training failed: {message}", _newest_hint(folder))
+    return code
 
 
 def _end_hung(folder: RunFolder, reason: str) -> None:
@@ -213,6 +221,16 @@ def _print_traceback(error: Exception) -> None:
         errors().print(Text("".join(traceback.format_exception(error)).rstrip(), "dim"), soft_wrap=True)
 
 
+def _place_of(error: Exception) -> str:
+    """Return the callback in which an error was raised, as a sentence; empty for other errors."""
+    from agents.training.listeners import RAISED_IN
+
+    return "".join(f" {note}" for note in getattr(error, "__notes__", ()) if note.startswith(RAISED_IN))
+
+
 def _newest_hint(folder: RunFolder) -> str:
     path, header = _newest(folder)
-    return f"The newest checkpoint, after {header.env_steps:,} environment steps, is {path}"
+    hint = f"The newest checkpoint, after {header.env_steps:,} environment steps, is {path}."
+    if folder.settings.weights_only:
+        return hint
+    return f"{hint}\nResume: finder train --resume {shlex.quote(str(folder.path))}"

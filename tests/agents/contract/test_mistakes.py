@@ -91,6 +91,41 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: trained(act=lambda self, observations, explore=False: 0),
         r"an array of the shape \(1,\); it returned the shape \(\)",
     ),
+    "probabilities in the place of actions": (
+        lambda: trained(act=lambda self, observations, explore=False: np.full(len(observations), 0.7)),
+        r"act\(\) must return numbers of actions of Discrete\(2\), as integers; it returned 0\.7 \(float64\)",
+    ),
+    "an action out of range": (
+        lambda: trained(act=lambda self, observations, explore=False: np.full(len(observations), 7)),
+        r"numbers of actions of Discrete\(2\), as integers; it returned 7",
+    ),
+    "no loss": (
+        lambda: made(loss=KerasAgent.loss),
+        r"The agent Mistaken has no loss\(\): define it as agents\.Agent or agents\.KerasAgent describes it",
+    ),
+    "no act and no build": (
+        lambda: made(act=KerasAgent.act, build=KerasAgent.build),
+        r"The agent Mistaken has no act\(\) and build\(\)",
+    ),
+    "act without explore": (
+        lambda: made(act=lambda self, observations: np.zeros(len(observations), int)),
+        r"Mistaken\.act\(self, observations\) must take .*: act\(self, observations, explore\)",
+    ),
+    "weights of another network": (
+        lambda: made().set_state(
+            made(build=lambda self: {"policy": network(self.observation_space, [8], 2)}).get_state()
+        ),
+        r"weights do not fit this Mistaken: their network policy has weights of the shapes \[\[4, 8\].*\[\[4, 4\].*"
+        r"Restore its code",
+    ),
+    "weights of a network with another name": (
+        lambda: made().set_state({**made().get_state(), "networks": {"actor": []}}),
+        "they are of the networks actor; this agent has policy",
+    ),
+    "a misspelt event": (
+        lambda: agents.Trainer(made(), callbacks=[type("Log", (agents.Callback,), {"on_epsode_end": print})()]),
+        r"Log\.on_epsode_end is never called: did you mean on_episode_end\? Events are on_train_begin",
+    ),
     "no buffer": (lambda: trained(make_buffer=lambda self, n_envs, rng: None), r"make_buffer\(\) must return a buffer"),
     "no data": (
         lambda: trained(preprocess_batch=lambda self, data: None),

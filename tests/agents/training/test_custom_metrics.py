@@ -156,7 +156,7 @@ def raises() -> Callback:
     [
         ("nowhere:Class", "The callback 'nowhere:Class' cannot be loaded: No module named 'nowhere'"),
         (Steps(), "makes no callback: give a subclass of agents.Callback"),
-        (makes_no_callback, "must make an agents.Callback, it made 3"),
+        (makes_no_callback, "returns int, which is no callback"),
         (raises, "cannot be made: no luck"),
     ],
 )
