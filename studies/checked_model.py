@@ -29,6 +29,11 @@ class CheckedModel(BaseModel):
             raise StudyError(explain(error, type(self))) from None
 
 
+def whole(value: Any) -> Any:
+    """Return a float without a fraction, such as 2e5, as the integer; anything else as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def explain(error: ValidationError, model: type[BaseModel]) -> str:
     """Return the sentences for a pydantic error, one per mistake, joined by spaces."""
     return " ".join(sentence for _, sentence in mistakes(error, model))

@@ -95,6 +95,12 @@ class AgentSpec:
         """Return the same agent with other hyperparameters."""
         return replace(self, config=self.config.replace(params))
 
+    def with_common_rate(self) -> AgentSpec:
+        """Return the agent without learning rates of single optimizers, which would override the common one."""
+        own = self.config.optimizers if isinstance(self.config, AgentConfig) else {}
+        without = {name: {k: v for k, v in override.items() if k != "learning_rate"} for name, override in own.items()}
+        return self.with_params({"optimizers": without}) if own else self
+
     @property
     def optimizer(self) -> str:
         """The name of the optimizer, "" if unknown."""

@@ -84,7 +84,7 @@ def header_of(path: str | Path) -> CheckpointHeader:
         raise ConfigurationError(f"There is no checkpoint {str(path)!r}.")
     fields = state_file.read_header(path)
     if fields is None:
-        raise ConfigurationError(f"{path} is no whole checkpoint: it was cut off, or something else wrote it.")
+        raise ConfigurationError(f"{path} is not a complete checkpoint: it was cut off, or is no file of Finder.")
     if fields.pop("kind", None) != KIND:
         raise ConfigurationError(
             f"{path} is a checkpoint of a study's trials, not of a training: resume the study instead."

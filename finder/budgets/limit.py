@@ -67,10 +67,8 @@ class Limit:
         self._resumed: dict[int, int] = {}  # interrupted trial -> environment steps of its last report
         self._n_begun = 0
         self._confirming = False
-        self._refused = False
-        self._reached = 0
-        self._n_of_batch = 0
-        self._is_spent = False
+        self._refused = self._is_spent = False
+        self._reached = self._n_of_batch = 0
         self._seeds: int | None = None  # further seeds of the confirmation that has begun
         self._confirmation_began = (0.0, 0.0)  # what was spent when its newest runs began, and their estimated cost
         self._values: dict[int, float] = {}  # of completed trials of the search
@@ -235,8 +233,8 @@ class Limit:
                 self._values[number] = value
             if work is not None and (relative := self._meter.relative_time(work)):
                 self._relative.add(number, relative, env_steps * max(1, n_seeds))
-            if work is not None and not self._together:  # others report at rungs how fast they are
-                self._meter.trained(work)
+                if not self._together:  # others report at rungs how fast they are
+                    self._meter.trained(work)
         if n_seeds:
             # A run may end its last rollout beyond its budget.
             budget = self._spec.confirm_budget if self._confirming else self._spec.budget
@@ -254,12 +252,12 @@ class Limit:
         n_seeds = len(next(iter(values.values()), ())) or 1
         if not self._together or self._confirming:
             return set()
-        # Promoted and interrupted trials have made their first steps before, and passed the rungs there. (A checkpoint
-        # may be older than the last report: what is trained again until there is neither measured nor pruned.)
+        # Promoted and interrupted trials have passed their first rungs before. (A checkpoint may be older than the
+        # last report: what is trained again until there is neither measured nor pruned.)
         before = {number: max(self._counted.get(number, 0), self._resumed.get(number, 0)) for number in self._running}
         trained = [number for number, steps in before.items() if steps < env_steps]
         counted = sum(self._counted.get(number, 0) for number in trained)
-        if env_steps > self._reached:  # processes that do not prune report their marks one by one: the first one counts
+        if env_steps > self._reached:  # without pruning, processes report their marks one by one: the first counts
             self._meter.advanced(self._reached, env_steps, len(trained), n_seeds, counted)
             self._reached = env_steps if trained else 0
         left = [number for number in trained if number in values and number not in pruned]

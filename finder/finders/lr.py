@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from agents.callbacks.progress import Progress
-from agents.config.agent_config import AgentConfig
 from agents.contract.agent import Agent
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
@@ -141,7 +140,7 @@ class LRFinder:
         """
         candidates = evenly_spaced(start_lr, end_lr, n_rates) if rates is None else sorted(map(float, rates))
         name = "learning_rate" if optimizer is None else f"{optimizer}.learning_rate"
-        agent = self.spec if optimizer is not None else _with_one_rate(self.spec)
+        agent = self.spec if optimizer is not None else self.spec.with_common_rate()
         if metric is None:
             metric = usual_metric([agent], options)
         chosen: StudyOptions = {**options, "pruner": scheduler_name(options) or default_pruner(metric, episodes)}
@@ -396,10 +395,3 @@ class LRFinder:
         if self.result is None:
             raise ConfigurationError("There was no range test yet: call find() first.")
         return self.result
-
-
-def _with_one_rate(agent: AgentSpec) -> AgentSpec:
-    """Return the agent without rates of single optimizers, which would override the common rate."""
-    own = agent.config.optimizers if isinstance(agent.config, AgentConfig) else {}
-    without = {name: {k: v for k, v in override.items() if k != "learning_rate"} for name, override in own.items()}
-    return agent.with_params({"optimizers": without}) if own else agent

@@ -147,6 +147,11 @@ def tune(
         ConfigurationError: A name is unknown, or a value is invalid.
         StudyError: The storage cannot be opened, or has another study of this name.
     """
+    if params is not None and not isinstance(params, Mapping):
+        raise ConfigurationError(
+            f"The hyperparameters to search are {params!r}: give them with their spaces, such as "
+            '{"gamma": "0.9:0.999"}, or None for the usual range.'
+        )
     spec = AgentSpec.of(agent, environment)
     _set_population_options(options, perturb_steps)
     fixed = options.get("fixed", {})
@@ -262,6 +267,9 @@ def parse_spaces(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space
             space = parse_space(value, log=log or None)
         except StudyError as error:
             raise StudyError(f"{name}: {error}") from error
+        has_range = about is not None and isinstance(declared_range(about.search or ()), dict)
+        if has_range and isinstance(space, Fixed) and isinstance(space.value, str) and ":" in space.value:
+            raise StudyError(f"{name}={space.value}: the ends of a range must be numbers, such as {name}=0.1:0.9.")
         spaces[name] = space if value is given else conditional(space, when)
     return spaces
 

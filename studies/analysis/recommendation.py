@@ -19,7 +19,7 @@ from studies.judging.missing_pick import rate_suggestions, why_no_pick
 from studies.judging.ranking import Ranked, seeds_to_settle
 from studies.population_based.schedule import Schedule
 from studies.spaces.spaces import Json
-from studies.spec.attributes import seed_values
+from studies.spec.attributes import CONFIRMS_ATTR, seed_values
 from studies.spec.metrics import metric_of
 from studies.spec.spec import Direction
 from studies.words import counted, interval_text, params_text, spread_text, with_value
@@ -249,7 +249,9 @@ def _with_complete(study: OpenStudy, number: int) -> OpenStudy:
     study = study.by_objective(study.spec.metric) if study.spec.metrics else study
     complete = [trial.number for trial in study.trials(TrialState.COMPLETE)]
     if number not in complete:
+        confirms = {trial.number: trial.user_attrs[CONFIRMS_ATTR] for trial in study.confirmation_trials()}
         known = f"complete are {', '.join(map(str, complete))}" if complete else "no trial is complete"
+        known = f"it confirms trial {confirms[number]}" if number in confirms else known
         raise StudyError(f"the study {study.name!r} has no complete trial {number}: {known}.")
     return study
 

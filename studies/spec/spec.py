@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from studies.checked_model import CheckedModel
+from studies.checked_model import CheckedModel, whole
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.redaction import redacted
@@ -42,7 +42,7 @@ LARGEST_SEED = 2**32 - 1
 MOST_PROCESSES, MOST_PLANNED = 1024, 100_000
 """Limits on processes of a study and trials of a plan, which catch typing errors."""
 
-Count = Annotated[int, Field(strict=True, ge=1, le=LARGEST)]
+Count = Annotated[int, BeforeValidator(whole), Field(strict=True, ge=1, le=LARGEST)]
 Text = Annotated[str, Field(min_length=1, max_length=400)]
 _Minutes = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 

@@ -236,12 +236,12 @@ def agents(
     def search(observer: Observer) -> SearchResult:
         from finder.finders.parallel import ParallelFinder
 
-        for_all = optimizer is not None and len(optimizer) == 1
-        finder = ParallelFinder([options.agent(name) for name in names], optimizer[0] if for_all else optimizer)
+        one_for_all = optimizer[0] if optimizer is not None and len(optimizer) == 1 else None
+        finder = ParallelFinder([options.agent(name) for name in names], one_for_all or optimizer)
         if len(names) < 2:
             raise ConfigurationError(
-                f"{names[0]} is compared with nothing: give two or more agents, such as finder agents dqn ppo. To train "
-                "one agent: finder train; to search its hyperparameters: finder tune."
+                f"{names[0]} is compared with nothing: give two or more agents, such as finder agents dqn ppo. To "
+                "train one agent: finder train; to search its hyperparameters: finder tune."
             )
         return finder.find(**{**options.finder_arguments(observer), "executor": "process"})
 

@@ -248,14 +248,14 @@ class TestUnusableFiles:
     @pytest.mark.slow
     def test_truncated_file_is_refused(self, path: Path) -> None:
         path.write_bytes(path.read_bytes()[:-20])
-        self.refused(path, "no whole checkpoint: it was cut off, or something else wrote it")
+        self.refused(path, "not a complete checkpoint: it was cut off, or is no file of Finder")
         assert list_checkpoints(path.parent) == {}
 
     def test_foreign_file_is_refused(self, path: Path) -> None:
         path.write_bytes(pickle.dumps({"weights": [1.0, 2.0]}))
-        self.refused(path, "no whole checkpoint")
+        self.refused(path, "not a complete checkpoint")
         path.write_bytes(b"")
-        self.refused(path, "no whole checkpoint")
+        self.refused(path, "not a complete checkpoint")
 
     def test_file_with_wrong_checksum_is_refused(self, path: Path) -> None:
         damaged = bytearray(path.read_bytes())

@@ -208,7 +208,7 @@ def test_compressed_files_are_refused(path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in parts.items():
             archive.writestr(name, data)
-    with pytest.raises(ConfigurationError, match="no whole checkpoint"):
+    with pytest.raises(ConfigurationError, match="not a complete checkpoint"):
         agents.load_agent(path)
 
 

@@ -144,6 +144,13 @@ def test_equal_names_are_numbered():
     assert list(ParallelFinder([small("ppo"), small("ppo")]).agents) == ["ppo", "ppo-2"]
 
 
+def test_optimizers_are_one_for_all_agents_or_a_list_with_one_for_each():
+    both = [small("ppo"), small("dqn")]
+    assert [each.optimizer for each in ParallelFinder(both, "sgd").agents.values()] == ["sgd", "sgd"]
+    with pytest.raises(ConfigurationError, match="one optimizer for all agents or one for each: there are 2 agents"):
+        ParallelFinder(both, ["sgd"])
+
+
 def test_optimizer_without_a_rate_keeps_the_rate_of_the_agent():
     agent = small("ppo").with_params({"learning_rate": 0.02})
     config = ParallelFinder([agent], ["rmsprop"]).agents["ppo"].config

@@ -13,7 +13,7 @@ from sampler_packages import runnable, skip_without_package
 
 from finder import LRFinder
 from finder.cli.commands.studies import studies as studies_command
-from studies import load_study, open_study, write_report
+from studies import StudyError, load_study, open_study, write_report
 from studies.analysis.conclusion import conclusion
 from studies.analysis.listing import list_studies
 from studies.analysis.recommendation import best
@@ -87,6 +87,8 @@ def test_value_of_the_pick_is_that_on_further_seeds():
     assert pick.confirmed_by == verdict(study).confirmed[0].runs[-1].number
     assert pick.seed_values == {2: 29.0, 3: 30.0, 4: 29.0, 5: 30.0, 6: 29.0}
     assert pick.value == pytest.approx(29.4)
+    with pytest.raises(StudyError, match="has no complete trial 4: it confirms trial "):
+        best(study, 4)
     assert "over 5 further seeds" in repr(pick)
     assert "confirmed over 5 further seeds" in conclusion(study).value
     explanation = explain(study)

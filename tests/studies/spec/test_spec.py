@@ -30,6 +30,14 @@ def test_spec_round_trips_through_json(make_spec: Make) -> None:
     assert StudySpec.from_json_dict(json.loads(json.dumps(spec.to_json_dict()))) == spec
 
 
+def test_counts_may_be_written_as_whole_floats(make_spec: Make) -> None:
+    spec = make_spec(env_steps=2e5, n_trials=3.0)
+    assert (spec.env_steps, spec.n_trials) == (200_000, 3)
+    assert isinstance(spec.env_steps, int)
+    with pytest.raises(StudyError, match=r"env_steps is 2000\.5"):
+        make_spec(env_steps=2000.5)
+
+
 def test_spec_defaults() -> None:
     spec = StudySpec(name="s", agents="ppo", env="E", env_steps=10)
     assert (spec.storage, spec.n_trials, spec.seeds, spec.n_reports) == ("sqlite:///finder.db", 20, (0, 1, 2), 20)

@@ -20,6 +20,11 @@ MISTAKES = {
     "environment argument": (("lr", *PPO, "--env-kwargs", '{"colour": 1}'), "colour"),
     "unknown optimizer": (("opt", *PPO, "--optimizer", "adamm"), "Did you mean adam"),
     "unknown optimizer of agents": (("agents", *PPO, "--optimizer", "adamm"), "Did you mean adam"),
+    "one agent": (("agents", *PPO), "ppo is compared with nothing: give two or more agents"),
+    "ends of a range that are no numbers": (
+        ("tune", *PPO, "--param", "gamma=a:b"),
+        "gamma=a:b: the ends of a range must be numbers",
+    ),
     "unknown optimizer to tune": (("tune", *PPO, "--param", "optimizer=adamm,sgd"), "Did you mean adam"),
     "optimizer argument": (("opt", *PPO, "--optimizer", "sgd(momentun=0.9)"), "momentum"),
     "unknown sampler": (("tune", *PPO, "--sampler", "tpee"), "Did you mean 'tpe'"),

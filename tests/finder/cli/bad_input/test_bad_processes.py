@@ -30,7 +30,7 @@ ALL = [
     Mistake("dashboard --storage folder.db", "'folder.db' is a directory", "give a file in it"),
     Mistake("best real --storage 'sqlite:///what?.db'", "'.db' behind a question mark", "%3F"),
     Mistake("run cut.toml", "cut.toml: not valid TOML", "line 1"),
-    Mistake("play cut.checkpoint", "cut.checkpoint is no whole checkpoint", "cut off"),
+    Mistake("play cut.checkpoint", "cut.checkpoint is not a complete checkpoint", "cut off"),
     Mistake("train --resume cut-run", "cut-run/run.json is damaged", "--start-from cut-run"),
 ]
 

@@ -144,7 +144,7 @@ class TestPlay:
         ("words", "message"),
         [
             (("nowhere", "--frames", "f"), "no such file or folder"),
-            (("note.txt", "--frames", "f"), "note.txt is no whole checkpoint"),
+            (("note.txt", "--frames", "f"), "note.txt is not a complete checkpoint"),
             (("run", "--video", "out.avi"), "ends in .gif or .mp4"),
             (("run", "--video", "nowhere/out.gif"), "make its folder first"),
             (("run", "--frames", "full"), "'full' is not empty"),
