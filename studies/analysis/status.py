@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.coordination.lease_manager import STUDY
+from studies.coordination.owner import Owner
 from studies.judging.confirmation import unconfirmed
 from studies.spaces.plan import pending_rows
 from studies.spaces.spaces import Json, encode
-from studies.spec.attributes import has_diverged, is_paused
+from studies.spec.attributes import has_diverged, is_paused, is_run_by_others
 from studies.spec.scheduler_names import is_population_based
 
 if TYPE_CHECKING:
@@ -81,6 +82,19 @@ def status_of(spec: StudySpec, trials: Sequence[FrozenTrial]) -> StudyStatus:
     n_open = len(untried) + len(waiting) + len(running)
     n_ended = max(0, n_total - n_open)
     return StudyStatus(n_total=n_total, n_ended=n_ended, n_running=len(running), n_again=len(again), n_paused=n_paused)
+
+
+def abandoned_trials(study: OpenStudy) -> set[int]:
+    """Return the running trials whose process has ended or no longer renews its leases: the next run resumes them."""
+    before = _owned(study)
+    running = {trial.number for trial in study.all_trials(TrialState.RUNNING) if not is_run_by_others(trial)}
+    return running - before - _owned(study) if running else set()  # some may have ended, and others begun
+
+
+def _owned(study: OpenStudy) -> set[int]:
+    """Return the trials whose lease is held by a process that may be alive."""
+    leases = study.storage.leases.held(study.episodes_key)
+    return {number for number, own in leases.items() if own.seconds_left > 0 and not Owner.read(own.owner).is_dead}
 
 
 def retryable(spec: StudySpec, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from finder.cli.advice import print_doubts
 from finder.cli.options.parameters import Json, Storage, StudyName
-from finder.progress.console import budget_of, errors, print_json, results, table
+from finder.progress.console import budget_of, errors, print_json, print_note, results, table
 from finder.progress.search_progress import headline
 from studies.defaults import DEFAULT_STORAGE
 from studies.storage.commands import storage_flag
@@ -56,6 +56,7 @@ def show(
 
 def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
     from studies.analysis.recommendation import pick_or_none
+    from studies.analysis.status import abandoned_trials
     from studies.queue.trial_endings import short_reason
     from studies.spec.attributes import CONFIRMS_ATTR, is_confirmation
     from studies.spec.objectives import names_of
@@ -79,7 +80,7 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
         suggestions = {each.number: each.user_attrs.get("range_test", {}).get("suggestion") for each in trials}
         params_of = {number: {"suggested learning_rate": rate or "none"} for number, rate in suggestions.items()}
     names = list(dict.fromkeys(name for params in params_of.values() for name in params))
-    metrics = names_of(spec)
+    metrics, abandoned = names_of(spec), abandoned_trials(study)
     rows = []
     for each in trials:
         params, attrs, state = params_of[each.number], each.user_attrs, each.state.name
@@ -96,13 +97,15 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
                     Text(value + (" ←" if picked else ""), "bold green" if picked else ""),
                     *(_value_of(each, name) for name in metrics[1:]),
                 ],
-                Text(_state_word(each), _STYLES[state]),
+                Text("interrupted" if each.number in abandoned else _state_word(each), _STYLES[state]),
                 "" if steps is None else f"{steps:,}",
                 "" if seconds is None else f"{seconds:.1f}",
                 _reason(each) or confirms,
             )
         )
     out.print(_table(rows, names, metrics, out.width))
+    if abandoned:
+        print_note("the process of interrupted trials has ended: the command that began the study resumes them.")
     for reason in dict.fromkeys(found for each in trials if (found := short_reason(each))):
         errors().print(Text(f"Pruned: {reason}.", "dim"))
     executions = Counter(execution_text(each.user_attrs.get("configuration", {})) for each in trials)

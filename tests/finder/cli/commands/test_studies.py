@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from death import simulate_crash
 from terminals import in_terminal
 
 import studies
+from finder.cli.commands.show import show
 from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
 from studies.spec.stored_spec import SPEC_VERSION, VERSION_ATTR
 
@@ -42,6 +45,24 @@ def test_show_lists_the_trials_of_a_study(searched: Any) -> None:
     trials = searched.finder("show", searched.study, "--json").json["trials"]
     assert {trial["state"] for trial in trials} == {"complete"}
     assert set(trials[0]["seed_values"]) == {"0", "1"}
+
+
+def test_show_tells_running_trials_from_those_of_dead_processes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path}/it.db"
+    rows = tuple({"learning_rate": rate} for rate in (1e-4, 1e-3))
+    spec = StudySpec(name="s", storage=url, agents="ppo", env="CartPole-v1", env_steps=1000, trials=rows)
+    with open_study(spec) as study:
+        recorder = Recorder(study)
+        assert recorder.ask() is not None
+        show("s", storage=url)
+        assert "running" in capsys.readouterr().out
+        simulate_crash(study)
+        show("s", storage=url)
+        shown = capsys.readouterr()
+        assert "interrupted" in shown.out
+        assert "the process of interrupted trials has ended: the command that began the study" in shown.err
 
 
 def test_show_prints_one_trial_in_full(searched: Any) -> None:
