@@ -50,7 +50,7 @@ class Checkpoint(Callback):
         ConfigurationError: A bad value, or an interval that would be unused.
     """
 
-    last = True
+    last = stores_states = True
 
     def __init__(
         self,

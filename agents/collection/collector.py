@@ -158,7 +158,7 @@ class Collector:
         return {name: info[name] for name in self._info_metrics if info is not None and name in info}
 
     def _check(self, actions: Any) -> None:
-        """Refuse actions of another size than those of the agent's action space, and no numbers of discrete actions."""
+        """Refuse actions of another size than those of the action space, and discrete ones that are no integers."""
         space, n_envs = self.environments.action_space, self.environments.n_envs
         found, shape, self._checked = np.shape(actions), (n_envs, *(space.shape or ())), True
         if found[:1] != shape[:1] or math.prod(found) != math.prod(shape):
@@ -172,10 +172,13 @@ class Collector:
     @staticmethod
     def _check_numbers(space: spaces.Discrete | spaces.MultiDiscrete, actions: Array) -> None:
         """Refuse discrete actions that are not integers in the range of the space, such as probabilities."""
-        n = space.n if isinstance(space, spaces.Discrete) else space.nvec
-        outside = (actions < space.start) | (actions >= space.start + n) if actions.dtype != bool else np.False_
-        if actions.dtype.kind not in "iub" or outside.any():
-            wrong = actions[outside][0] if outside.any() else actions.flat[0]
+        wrong = actions.flat[0] if actions.dtype.kind not in "iubO" else None
+        if wrong is None and actions.dtype != bool:
+            given = actions.reshape(-1, *(space.shape or ()))
+            n = space.n if isinstance(space, spaces.Discrete) else space.nvec
+            outside = (given < space.start) | (given >= space.start + n)
+            wrong = given[outside][0] if outside.any() else None
+        if wrong is not None:
             raise ConfigurationError(
                 f"act() must return numbers of actions of {space}, as integers; it returned {wrong} ({actions.dtype})."
             )

@@ -83,11 +83,14 @@ def _check_methods(agent: type[Agent]) -> None:
         raise ConfigurationError(
             f"The agent {agent.__name__} has no {methods}: define it as agents.Agent or agents.KerasAgent describes it."
         )
+    act = inspect.getattr_static(agent, "act")
+    if not inspect.isfunction(act):  # other callables are tried
+        return
     try:
-        inspect.signature(agent.act).bind(None, None, False)
+        inspect.signature(act).bind(None, None, False)
     except TypeError:
         raise ConfigurationError(
-            f"{agent.__name__}.act{inspect.signature(agent.act)} must take observations and whether to explore: "
+            f"{agent.__name__}.act{inspect.signature(act)} must take observations and whether to explore: "
             "act(self, observations, explore)."
         ) from None
 

@@ -38,6 +38,9 @@ class Listener:
     last: bool = False
     """True if it is called after all other listeners, because it stores or displays their results."""
 
+    stores_states: bool = False
+    """True if it stores the states of the other listeners, and so is called after all of them."""
+
     ends_last: bool = False
     """True if its `on_train_end` is called after those of all others, because it stores files that they write."""
 
@@ -88,7 +91,7 @@ class CallbackList:
             ConfigurationError: One is not a callback.
         """
         callbacks = _checked(callbacks)
-        self.callbacks = sorted(callbacks, key=lambda callback: callback.last)
+        self.callbacks = sorted(callbacks, key=lambda callback: (callback.last, callback.stores_states))
         self.error: Exception | None = None
         self._listeners = {
             event: [getattr(callback, event) for callback in self.callbacks if callback.listens_to(event)]
@@ -126,9 +129,11 @@ class CallbackList:
 
     def _take(self, error: Exception, listener: Any, event: str) -> None:
         """Keep the error of a callback, with a note of its place."""
-        self.error = error
-        owner = getattr(listener, "__self__", None)  # a function of a LambdaCallback has none
-        error.add_note(f"{RAISED_IN} {event if owner is None else f'{type(owner).__name__}.{event}'}.")
+        self.error = self.error or error
+        owner = getattr(listener, "__self__", None)  # functions of a `LambdaCallback` have none, or that of the user
+        note = f"{RAISED_IN} {f'{type(owner).__name__}.{event}' if isinstance(owner, Listener) else event}."
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
 
     def get_state(self) -> dict[str, dict[str, Any]]:
         """Return the states of callbacks by name; callbacks without a state are left out."""
@@ -152,13 +157,16 @@ class CallbackList:
 
 
 def _check_names(callback: type[Listener]) -> None:
-    """Refuse a method whose name is nearly that of an event: it would never be called."""
-    for name in dir(callback):
-        is_other = name.startswith("on_") and name not in EVENTS
-        if is_other and (near := difflib.get_close_matches(name, EVENTS, n=1, cutoff=0.7)):
-            raise ConfigurationError(
-                f"{callback.__name__}.{name} is never called: did you mean {near[0]}? Events are {', '.join(EVENTS)}."
-            )
+    """Refuse a method whose name is nearly that of an event, which would not be called."""
+    own = [name for kind in callback.__mro__ if issubclass(kind, Listener) for name in vars(kind)]
+    for name in own:
+        if name.startswith("on_") and name not in EVENTS and callable(getattr(callback, name)):
+            stems = [event for event in EVENTS if event.startswith(f"{name}_")]
+            if near := stems or difflib.get_close_matches(name, EVENTS, n=1, cutoff=0.85):
+                raise ConfigurationError(
+                    f"{callback.__name__}.{name} is no event, so a training does not call it: did you mean "
+                    f"{' or '.join(near)}? Events are {', '.join(EVENTS)}."
+                )
 
 
 def _checked(callbacks: Any) -> list[Listener]:

@@ -85,11 +85,16 @@ def metrics_of(episode: Episode) -> dict[str, float]:
             that a saved training can be resumed.
     """
     given: dict[str, Any] = dict(episode.custom_metrics)
+    numbers = {}
     for name, value in given.items():
-        if not isinstance(value, SupportsFloat):
+        try:
+            if not isinstance(value, SupportsFloat):
+                raise TypeError
+            numbers[str(name)] = float(value)
+        except (TypeError, ValueError):  # arrays have `__float__`, whatever their size
             del episode.custom_metrics[name]
-            raise ConfigurationError(f"custom_metrics[{name!r}] of an episode is {value!r}: give numbers.")
-    return {str(name): float(value) for name, value in given.items()}
+            raise ConfigurationError(f"custom_metrics[{name!r}] of an episode is {value!r}: give numbers.") from None
+    return numbers
 
 
 def summaries(episodes: Iterable[Episode]) -> dict[str, MetricSummary]:

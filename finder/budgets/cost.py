@@ -158,7 +158,7 @@ class Costs:
             return 0.0
         busy = min(self.n_processes, n_trials * n_seeds if divides else n_trials)
         n_runs = math.ceil(n_trials * n_seeds / busy) if divides else math.ceil(n_trials / busy) * n_seeds
-        shared = max(1.0, busy / self.n_cores) * (1.0 if busy == 1 else 1 + LOST_AT_RUNGS)
+        shared = self.slowed_by_others(busy)
         per_label = []
         for speed in self.speeds.values():
             early = max(0, min(last, speed.first_update) - first) * speed.start_share
@@ -175,6 +175,14 @@ class Costs:
         # times of trials are multiples of the mean.
         takes_mean = self.together or slower is not None
         return shared * (sum(per_label) / len(per_label) if takes_mean else max(per_label))
+
+    def slowed_by_others(self, n_busy: int) -> float:
+        """Return the time of a process beside others, as a multiple of its time alone.
+
+        Args:
+            n_busy: Processes that train at the same time, itself included.
+        """
+        return max(1.0, n_busy / self.n_cores) * (1.0 if n_busy == 1 else 1 + LOST_AT_RUNGS)
 
     def _n_evaluations(self, env_steps: int) -> int:
         """Return the evaluations of a run up to an environment step."""

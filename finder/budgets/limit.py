@@ -234,7 +234,7 @@ class Limit:
             if work is not None and (relative := self._meter.relative_time(work)):
                 self._relative.add(number, relative, env_steps * max(1, n_seeds))
                 if not self._together:  # others report at rungs how fast they are
-                    self._meter.trained(work)
+                    self._meter.trained(work, len(self._running))
         if n_seeds:
             # A run may end its last rollout beyond its budget.
             budget = self._spec.confirm_budget if self._confirming else self._spec.budget
@@ -257,7 +257,7 @@ class Limit:
         before = {number: max(self._counted.get(number, 0), self._resumed.get(number, 0)) for number in self._running}
         trained = [number for number, steps in before.items() if steps < env_steps]
         counted = sum(self._counted.get(number, 0) for number in trained)
-        if env_steps > self._reached:  # without pruning, processes report their marks one by one: the first counts
+        if env_steps > self._reached:  # without pruning, slower processes report the same marks later
             self._meter.advanced(self._reached, env_steps, len(trained), n_seeds, counted)
             self._reached = env_steps if trained else 0
         left = [number for number in trained if number in values and number not in pruned]

@@ -76,8 +76,13 @@ class Meter(ABC):
         """
         return None
 
-    def trained(self, work: Work) -> None:
-        """Record the training of a trial that had a process of its own. Defaults to nothing."""
+    def trained(self, work: Work, n_beside: int) -> None:
+        """Record the training of a trial that had a process of its own. Defaults to nothing.
+
+        Args:
+            work: The training.
+            n_beside: Other trials that were trained at its end.
+        """
         return
 
     @abstractmethod
@@ -170,10 +175,12 @@ class TimeMeter(Meter):
     def rest(self, course: Course, n_seeds: int, reached: int) -> float:
         return self.correction * self._costs.batch_seconds(course, n_seeds, reached)
 
-    def trained(self, work: Work) -> None:
+    def trained(self, work: Work, n_beside: int) -> None:
+        if len(self._costs.speeds) > 1:
+            return  # agents differ in speed, and a batch lasts as long as the slowest one
         if relative := self.relative_time(work):
             self._taken += work.seconds
-            self._estimated += work.seconds / relative
+            self._estimated += work.seconds / relative * self._costs.slowed_by_others(n_beside + 1)
 
     def advanced(self, first: int, last: int, n_trials: int, n_seeds: int, counted: int = 0) -> None:
         now = self._clock()

@@ -157,6 +157,9 @@ class LongRun:
         reason = trainer.run.stop_reason
         if reason not in (None, INTERRUPTED) and not further:
             return str(reason)  # the run was killed after it had stopped, before its result was written
+        if further:
+            trainer.clear_stops()
+            self.checkpoints.write(trainer)  # else the run would end again if it were killed before its next checkpoint
         if not is_budget_used(settings, trainer.env_steps, len(trainer.history.returns)):
             return trainer.train(
                 env_steps=None if settings.env_steps is None else settings.env_steps - trainer.env_steps,

@@ -44,11 +44,11 @@ def recommended_agent(
             f"module:{label} or file.py:{label}. A training function is called from Python, with the pick of the study "
             f"(finder best {shlex.quote(study.name)})."
         )
-    given = agent if isinstance(agent, str) else label if agent is None else agent.__name__
+    given = agent if isinstance(agent, str) else getattr(agent, "__name__", label)  # None: that of the study
     if given.rpartition(":")[2].lower() != label.rpartition(":")[2].lower():
-        raise ConfigurationError(
-            f"The pick of {study.name!r} is of the agent {label!r}, not {given!r}: leave the agent out."
-        )
+        is_found = ":" in label or is_built_in(label)
+        remedy = "leave the agent out" if is_found else f"give the place of {label}"
+        raise ConfigurationError(f"The pick of {study.name!r} is of the agent {label!r}, not {given!r}: {remedy}.")
     environment = EnvironmentSpec.of_described(pick, study.vectorization)
     spec = AgentSpec.of(agent or label, environment, pick.config)
     wanted = study.spec.agent_weights.get(pick.name_in_study)

@@ -6,9 +6,8 @@ with the improvement of random permutations of its values (Fisher, "The Design o
 is assumed; returns of single episodes have long tails. The random generator is seeded, so that results are
 reproducible.
 
-Many curves are far worse at large rates than anywhere else, and permutations of such values improve by more than any
-curve does before them. So an improvement is measured twice: in standard deviations of all values, and in those of the
-values up to its end; the p-value is twice the smaller one of both (Bonferroni). Outliers for the worse (Tukey,
+Many curves are far worse, or noisier, at large rates than anywhere else. Improvements are therefore measured in units
+of the noise where they are, so that what comes after them does not matter. Outliers for the worse (Tukey,
 "Exploratory Data Analysis", 1977) are moved to the limit of what is usual.
 
 Permutations assume independent values, but the losses of the gradient steps on one rollout share its level. If there
@@ -33,8 +32,12 @@ _MOST_POINTS = 100
 _REACH = 1.5
 """Interquartile ranges below the lower quartile, beyond which a value is an outlier."""
 
-_ROUNDING = 1e-12
-"""Variance, in squares of the mean, below which values are equal but for rounding."""
+_FARTHEST = 1e6
+"""Largest distance of a worse value from the better quartile, in distances of the best tenth from it: so that sums are
+exact."""
+
+_NEIGHBOURS = 5
+"""Fewest values from which the variance around a value is computed; of many values, a tenth of them."""
 
 _MANY_SOURCES = 20
 _ENOUGH_VALUES = 10
@@ -43,33 +46,41 @@ _ENOUGH_VALUES = 10
 def improvement(goodness: Floats) -> Floats:
     """Measure how clearly values rise from a first segment to a second one directly after it.
 
-    The measure is the maximum over all splits of the beginning of a curve into two segments: the mean of the n values
-    of the second minus the mean of the m values of the first, divided by sqrt(1/m + 1/n). Values after the second
-    segment are ignored, so that divergence at large rates does not hide an earlier rise.
+    The measure is the maximum over all splits of the beginning of a curve into two segments: the mean of the values of
+    the second minus the mean of the values of the first, divided by the standard deviation of this difference if the
+    variance of each value is that of the values around it. Values after the second segment are ignored.
 
     Args:
         goodness: Curves, larger is better, [R, M] with M >= 2.
 
     Returns:
-        The measure of each in the unit of the values, and in standard deviations of the values of both segments,
-        [R, 2]. The latter is at most the square root of the number of these values.
+        The measure of each, [R].
     """
     n_curves, n_values = goodness.shape
-    sums, squares = (
-        np.concatenate([np.zeros((n_curves, 1)), np.cumsum(each, axis=1)], axis=1) for each in (goodness, goodness**2)
-    )  # [R, M + 1]
-    means = sums[:, 1:] / np.arange(1, n_values + 1)  # of the first values, [R, M]
-    variances = squares[:, 1:] / np.arange(1, n_values + 1) - means**2
-    varied = variances > _ROUNDING * means**2
-    per_deviation = np.where(varied, 1.0 / np.sqrt(np.where(varied, variances, 1.0)), 0.0)
-    clearest = np.full((n_curves, 2), -np.inf)
+    sums, variances = (_cumulative(each) for each in (goodness, _local_variances(goodness)))  # [R, M + 1]
+    clearest = np.full(n_curves, -np.inf)
     for first in range(1, n_values):
         seconds = np.arange(1, n_values - first + 1)  # every length of the second segment
-        later = (sums[:, first + 1 :] - sums[:, first : first + 1]) / seconds  # [R, M - first]
-        rises = (later - means[:, first - 1 : first]) / np.sqrt(1.0 / first + 1.0 / seconds)
-        clearest[:, 0] = np.maximum(clearest[:, 0], rises.max(axis=1))
-        clearest[:, 1] = np.maximum(clearest[:, 1], (rises * per_deviation[:, first:]).max(axis=1))
+        means = (sums[:, first + 1 :] - sums[:, first : first + 1]) / seconds  # [R, M - first]
+        rises = means - sums[:, first : first + 1] / first
+        variance = (variances[:, first + 1 :] - variances[:, first : first + 1]) / seconds**2
+        variance += variances[:, first : first + 1] / first**2
+        varied = variance > 0  # else all values are equal
+        measures = np.where(varied, rises / np.sqrt(np.where(varied, variance, 1.0)), 0.0)
+        clearest = np.maximum(clearest, measures.max(axis=1))
     return clearest
+
+
+def _cumulative(values: Floats) -> Floats:
+    return np.concatenate([np.zeros((len(values), 1)), np.cumsum(values, axis=1)], axis=1)
+
+
+def _local_variances(values: Floats) -> Floats:
+    """Return the variance of the values around each value, at the ends of the first and the last ones: [R, M]."""
+    n_values = values.shape[1]
+    width = min(n_values, max(_NEIGHBOURS, n_values // 10))
+    variances = np.lib.stride_tricks.sliding_window_view(values, width, axis=1).var(axis=2, ddof=1)
+    return np.asarray(variances[:, np.clip(np.arange(n_values) - width // 2, 0, n_values - width)])
 
 
 def p_value(values: Numbers, *, maximize: bool, sources: Sequence[int] | None = None) -> float:
@@ -89,18 +100,16 @@ def p_value(values: Numbers, *, maximize: bool, sources: Sequence[int] | None = 
     goodness = given[finite] if maximize else -given[finite]
     _, source = np.unique(numbers[finite], return_inverse=True)
     parts = [_without_outliers(_averaged(part)) for part in _exchangeable(goodness, source)]
-    # Around the better values, so that variances of the values before a divergence are exact.
-    parts = [(part - np.quantile(part, 0.75)) / part.std() for part in parts if len(part) > 1 and np.ptp(part) > 0]
+    parts = [part - np.quantile(part, 0.75) for part in parts if len(part) > 1 and np.ptp(part) > 0]
     if not parts:
         return 1.0
     rng = np.random.default_rng(0)
-    seen, by_noise = np.full(2, -np.inf), np.full((_N_ORDERS, 2), -np.inf)
+    seen, by_noise = -np.inf, np.full(_N_ORDERS, -np.inf)
     for part in parts:
         orders = rng.permuted(np.tile(part, (_N_ORDERS, 1)), axis=1)
-        seen = np.maximum(seen, improvement(part[None])[0])
+        seen = max(seen, float(improvement(part[None])[0]))
         by_noise = np.maximum(by_noise, improvement(orders))
-    p_values = (1 + np.count_nonzero(by_noise >= seen - 1e-9, axis=0)) / (1 + _N_ORDERS)
-    return min(1.0, 2.0 * float(p_values.min()))
+    return float((1 + np.count_nonzero(by_noise >= seen - 1e-9)) / (1 + _N_ORDERS))
 
 
 def _exchangeable(goodness: Floats, source: np.ndarray) -> list[Floats]:
@@ -115,8 +124,9 @@ def _exchangeable(goodness: Floats, source: np.ndarray) -> list[Floats]:
 
 def _without_outliers(goodness: Floats) -> Floats:
     """Return values of which none is worse than the lower quartile by more than `_REACH` interquartile ranges."""
-    low, high = np.quantile(goodness, (0.25, 0.75))
-    return np.asarray(np.maximum(goodness, low - _REACH * (high - low)))
+    low, high, best = np.quantile(goodness, (0.25, 0.75, 0.9))
+    limits = [low - _REACH * (high - low), high - _FARTHEST * (best - high) if best > high else -np.inf]
+    return np.asarray(np.maximum(goodness, max(limits)))
 
 
 def _averaged(values: Floats) -> Floats:

@@ -253,9 +253,9 @@ def evenly_spaced(start_lr: float, end_lr: float, n_rates: int) -> list[float]:
         ConfigurationError: The ends are not learning rates, or there are too few or too many rates.
     """
     check_rates(start_lr, end_lr)
-    if not isinstance(n_rates, int) or not 2 <= n_rates <= MOST_RATES:
+    if n_rates % 1 or not 2 <= n_rates <= MOST_RATES:
         raise ConfigurationError(f"n_rates must be >= 2 and <= {MOST_RATES}, and whole, got {n_rates}.")
-    rates = [float(f"{rate:.4g}") for rate in np.geomspace(start_lr, end_lr, n_rates)]
+    rates = [float(f"{rate:.4g}") for rate in np.geomspace(start_lr, end_lr, int(n_rates))]
     if len(set(rates)) < n_rates:
         raise ConfigurationError(
             f"n_rates is {n_rates}, but {n_rates} rates from {start_lr:g} to {end_lr:g} do not differ in their first "

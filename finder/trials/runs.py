@@ -282,10 +282,17 @@ class SeedRun:
         if not metric.of_last_part:
             return self._of_whole_curve(metric, budget)
         if self.trial.spec.value_steps is not None:
-            since_exchange = max(1, budget - self.group.exchanged_at)  # before, a member may have had other weights
-            return series.mean_before(budget, min(self.trial.spec.value_steps, since_exchange))
+            return series.mean_before(budget, self._own_steps(self.trial.spec.value_steps, budget))
         value = last_part_return(series.steps, series.values, budget)
         return value if np.isfinite(value) else series.newest(budget)
+
+    def _own_steps(self, value_steps: int, budget: int) -> int:
+        """Return the last steps that are averaged, without those before a copy if it left at least half of them.
+
+        Before the copy, which is made at the end of a rollout, a member may have had other weights.
+        """
+        since_copy = budget - self.group.exchanged_at
+        return since_copy if value_steps <= 2 * since_copy < 2 * value_steps else value_steps
 
     def _of_whole_curve(self, metric: Metric, env_steps: int) -> float:
         """Return the area under the curve, or the steps to the threshold, as far as known after some steps."""

@@ -119,7 +119,7 @@ class TrialSpec:
         """
         metric = metric_of(name or self.metric)
         if metric.name in reported:
-            return f"No value of the metric {metric.name!r} was a finite number, so the trial has no value."
+            return f"Some run has no finite value of the metric {metric.name!r}, so the trial has no value."
         if metric.name:
             others = f" Its episodes reported {', '.join(sorted(reported))}." if reported else ""
             return (

@@ -79,8 +79,8 @@ def value_steps(spec: Settings) -> int | None:
     """Return the last environment steps of a run that its final value is the mean over; None for the usual last part.
 
     They are the last interval, before which a member may have copied another one: at least a twentieth of the budget,
-    at most a fifth. Copies are made at the end of the rollout in which the interval ends; what a member did until then
-    is left out. Confirmations, which copy nothing, are judged by the same part.
+    at most a fifth. Confirmations, which copy nothing, are judged by the same part. (Copies are made at the end of the
+    rollout in which an interval ends, and what members did until then is left out: `finder.trials.runs.SeedRun`.)
     """
     marks = exchange_marks(spec)
     if not marks or spec.env_steps is None:

@@ -16,7 +16,7 @@ N_EPISODES = 20
 
 
 _ROUNDING = 1e-9
-"""Share of the largest value by which a mean may be below the threshold that it reaches."""
+"""Rounding of a mean, as a share of its largest value."""
 
 
 def area_under_curve(env_steps: ArrayLike, values: ArrayLike, until: float) -> float:
@@ -85,9 +85,11 @@ def steps_to_threshold(
         return math.nan
     reached = np.zeros(0, np.int64)
     if len(numbers) >= n_episodes:
-        windows = np.lib.stride_tricks.sliding_window_view(numbers, n_episodes)  # [n - n_episodes + 1, n_episodes]
-        rounding = _ROUNDING * np.abs(windows).max(axis=1)
-        reached = np.flatnonzero(windows.mean(axis=1) >= threshold - rounding)
+        means, largest = (  # [n - n_episodes + 1]
+            getattr(np.lib.stride_tricks.sliding_window_view(each, n_episodes), name)(axis=1)
+            for each, name in ((numbers, "mean"), (np.abs(numbers), "max"))
+        )
+        reached = np.flatnonzero(means >= threshold - _ROUNDING * largest)
     return (
         float(steps[reached[0] + n_episodes - 1]) if reached.size else float(until if unreached is None else unreached)
     )

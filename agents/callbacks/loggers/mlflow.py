@@ -97,6 +97,10 @@ class MLflow(ScalarLog):
         if time.monotonic() - self._sent > _FLUSH_SECONDS or len(self._metrics) >= _BATCH:
             self._send(self._client)
 
+    def flush(self) -> None:
+        if self._client is not None:
+            self._send(self._client)
+
     def close(self, trainer: Trainer) -> None:
         if self._client is None:
             return

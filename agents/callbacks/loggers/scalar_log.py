@@ -116,7 +116,12 @@ class ScalarLog(Callback):
             return "failed"
         return "finished" if self._has_ended and trainer.run.stop_reason != INTERRUPTED else "interrupted"
 
+    def flush(self) -> None:
+        """Store what was written so far: a checkpoint is about to be written. Defaults to nothing."""
+        return
+
     def get_state(self) -> dict[str, Any]:
+        self.flush()  # a training that resumes does not write again what is from before its checkpoint
         return {"sums": dict(self._sums), "measured": [tuple(episode) for episode in self._measured]}
 
     def set_state(self, state: Mapping[str, Any]) -> None:

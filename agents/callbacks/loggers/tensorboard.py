@@ -52,6 +52,11 @@ class TensorBoard(ScalarLog):
             summary.value.add(tag=name, simple_value=value)
         self._put(summary=summary, step=env_steps)
 
+    def flush(self) -> None:
+        if self._events is not None:
+            self._events.flush()
+            self._flushed = time.monotonic()
+
     def close(self, trainer: Trainer) -> None:
         if self._events is not None:
             self._events.close()
@@ -61,5 +66,4 @@ class TensorBoard(ScalarLog):
         event = tf.compat.v1.Event(wall_time=time.time(), **content)
         self._events.write(event.SerializeToString())
         if time.monotonic() - self._flushed > _FLUSH_SECONDS:
-            self._events.flush()
-            self._flushed = time.monotonic()
+            self.flush()

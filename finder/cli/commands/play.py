@@ -114,8 +114,8 @@ def play(  # noqa: PLR0917 - a command's flags
             where = agent.environment if env_kwargs is None else replace(agent.environment, kwargs=arguments)
             limit, modes = time_limit(where), rendering_of(where)[0]
             on_screen = on_screen and can_be_shown(where, modes)
-            mean_length = header.env_steps / header.episodes if header.episodes else 0.0
-            most = max_steps or (limit_without_one([mean_length]) if limit is None else None)
+            most = max_steps or (limit_without_one([_mean_length(header)]) if limit is None else None)
+            limit = min(limit, most) if limit is not None and most is not None else limit  # bounds the possible returns
             shown: dict[str, Any] = {
                 "n_episodes": playing.n_episodes,
                 "max_steps": most,
@@ -146,6 +146,11 @@ def play(  # noqa: PLR0917 - a command's flags
         changed = [] if env_kwargs is None else ["--env-kwargs", env_kwargs]
         print_video_command(checkpoint, ["--best"] * best + changed + ["--trust"] * trust + modules)
     return 0
+
+
+def _mean_length(header: CheckpointHeader) -> float:
+    """Return the mean length of the episodes of a training; 0 if none has ended."""
+    return header.env_steps / header.episodes if header.episodes else 0.0
 
 
 def _print_begin(header: CheckpointHeader, path: Path) -> None:

@@ -232,17 +232,17 @@ def agents(
     Example: finder agents dqn ppo --env CartPole-v1
     """
     check_early(options, *names)
+    if len(names) < 2:
+        raise ConfigurationError(
+            f"{names[0]} is compared with nothing: give two or more agents, such as finder agents dqn ppo. To "
+            "train one agent: finder train; to search its hyperparameters: finder tune."
+        )
 
     def search(observer: Observer) -> SearchResult:
         from finder.finders.parallel import ParallelFinder
 
         one_for_all = optimizer[0] if optimizer is not None and len(optimizer) == 1 else None
         finder = ParallelFinder([options.agent(name) for name in names], one_for_all or optimizer)
-        if len(names) < 2:
-            raise ConfigurationError(
-                f"{names[0]} is compared with nothing: give two or more agents, such as finder agents dqn ppo. To "
-                "train one agent: finder train; to search its hyperparameters: finder tune."
-            )
         return finder.find(**{**options.finder_arguments(observer), "executor": "process"})
 
     return run_search_command(search, options.output, prepares=probably_forks(options))

@@ -51,8 +51,8 @@ def train(
         str | None,
         typer.Argument(
             metavar="AGENT",
-            help="A name (dqn, ppo, sac, ...), module:Class or file.py:Class; left out with --resume, and with --from "
-            "unless its class is of a script.",
+            help="A name (dqn, ppo, sac, ...), module:Class or file.py:Class; left out with --resume, and given with "
+            "--from only if the agent of the study was defined in a script.",
             show_default=False,
         ),
     ] = None,

@@ -49,7 +49,7 @@ def resume_run(
         allow_modules: Modules that files of other users may name.
 
     Returns:
-        The exit code: 0 at the end, 1 after a failure, 130 after Ctrl-C.
+        The exit code: 0 at the end, 1 after a failure, 2 after a mistake, 128 and the number of a signal after one.
     """
     from finder.long_run.run_folder import RunFolder
 

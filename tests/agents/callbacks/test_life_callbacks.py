@@ -476,6 +476,22 @@ class TestTensorBoard:
         assert logged["episode/return"][last.env_steps] == last.episode_return
         assert logged["evaluation/mean_return"][100] == pytest.approx(run.history.evaluations[0].mean_return)
 
+    def test_events_before_a_checkpoint_are_on_the_disk_with_it(self, tmp_path: Path) -> None:
+        written: list[tuple[int, int]] = []
+
+        def look(run: Trainer) -> None:
+            if list(tmp_path.glob("*.checkpoint")) and not written:  # after the first checkpoint, in the same step
+                written.append(
+                    (run.history.episodes[-1].env_steps, max(scalars(tmp_path).get("episode/return", {0: 0})))
+                )
+
+        kept = Checkpoint(tmp_path, every="1 episodes")
+        looking = LambdaCallback(on_step_end=look)
+        looking.last = looking.stores_states = True  # type: ignore[misc]
+        trainer(TensorBoard(tmp_path, every=64), kept, looking).train(env_steps=192)
+        [(ended, logged)] = written
+        assert logged == ended
+
     def test_norms_are_not_computed_unless_requested(self) -> None:
         seen: list[Any] = []
         note = LambdaCallback(on_update_end=lambda _, update: seen.append(update))

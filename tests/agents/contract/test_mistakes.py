@@ -124,7 +124,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a misspelt event": (
         lambda: agents.Trainer(made(), callbacks=[type("Log", (agents.Callback,), {"on_epsode_end": print})()]),
-        r"Log\.on_epsode_end is never called: did you mean on_episode_end\? Events are on_train_begin",
+        r"Log\.on_epsode_end is no event, .*: did you mean on_episode_end\? Events are on_train_begin",
+    ),
+    "an event without its end": (
+        lambda: agents.Trainer(made(), callbacks=[type("Log", (agents.Callback,), {"on_step": print})()]),
+        r"Log\.on_step is no event, .*: did you mean on_step_end\?",
     ),
     "no buffer": (lambda: trained(make_buffer=lambda self, n_envs, rng: None), r"make_buffer\(\) must return a buffer"),
     "no data": (

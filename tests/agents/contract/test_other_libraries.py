@@ -36,6 +36,9 @@ class Torch(agents.TorchAgent):
     def act(self, observations: Any, explore: bool = False) -> Any:
         return None
 
+    def loss(self, batch: dict[str, Any]) -> Any:
+        return {}
+
 
 @pytest.mark.usefixtures("without")
 @pytest.mark.parametrize(

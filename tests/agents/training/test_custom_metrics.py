@@ -48,6 +48,10 @@ def test_summaries_cover_episodes_with_metric():
 def test_non_numeric_metric_is_refused():
     with pytest.raises(ConfigurationError, match=r"custom_metrics\['a'\] of an episode is 'much': give numbers"):
         summaries([episode(a="much")])
+    strange = episode(a=np.zeros(3), b=1.0)
+    with pytest.raises(ConfigurationError, match=r"custom_metrics\['a'\] of an episode is array.*: give numbers"):
+        summaries([strange])
+    assert strange.custom_metrics == {"b": 1.0}  # so that what is saved can be resumed
 
 
 @pytest.mark.parametrize(("name", "params"), [("ppo", SMALL_PPO), ("dqn", SMALL_DQN)])

@@ -380,6 +380,32 @@ def test_on_train_end_is_called_after_errors():
     assert run.wall_seconds > 0
 
 
+def test_errors_at_the_end_do_not_replace_that_of_the_training():
+    def breaks(trainer):
+        raise RuntimeError("broken")
+
+    def cannot_end(trainer):
+        raise OSError("disk full")
+
+    with pytest.raises(RuntimeError, match="broken") as caught:
+        trainer(callbacks=[LambdaCallback(on_train_end=cannot_end, on_step_end=breaks)]).train(env_steps=10)
+    assert caught.value.__notes__ == ["Raised in on_step_end.", "After that, on_train_end raised OSError: disk full"]
+    with pytest.raises(OSError, match="disk full"):
+        trainer(callbacks=[LambdaCallback(on_train_end=cannot_end)]).train(env_steps=10)
+
+
+def test_states_are_stored_after_all_other_callbacks():
+    order = []
+    kinds = [
+        type(name, (Callback,), {**flags, "on_step_end": lambda self, _: order.append(type(self).__name__)})
+        for name, flags in (
+            ("Stores", {"last": True, "stores_states": True}), ("Logs", {"last": True}), ("Usual", {}),
+        )
+    ]  # fmt: skip
+    trainer(callbacks=[kind() for kind in kinds]).train(env_steps=1)
+    assert order[:3] == ["Usual", "Logs", "Stores"]
+
+
 def test_every_gradient_step_is_reported_on_request():
     class Each(Callback):
         every_gradient_step = True

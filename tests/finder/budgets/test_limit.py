@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from limits import Clock, spec, time_meter
 
-from finder.budgets.cost import RECORDING, Costs
+from finder.budgets.cost import LOST_AT_RUNGS, RECORDING, Costs
 from finder.budgets.limit import Limit
 from finder.budgets.meters import LATE, StepMeter, TimeMeter
 from finder.budgets.search_plan import unfinished_text
@@ -203,6 +203,19 @@ def test_trials_with_processes_of_their_own_tell_their_speed_at_their_end() -> N
     limit.ended(0, 1_000, 5.0, Work(6.0, 1_000, 1_000))
     assert meter.correction == pytest.approx((2 + 6) / (2 + expected))
     assert meter.batch((Stage(1_000, 1),), 1, starts=False) == pytest.approx(8 / (2 + expected))
+
+
+def test_processes_that_share_cores_are_as_fast_as_estimated() -> None:
+    speed = Speed(n_runs=1, start_seconds=2.0, shared_seconds=0.0, run_seconds=0.001)
+    costs = Costs(speeds={"ppo": speed}, n_processes=4, n_cores=2, together=False, own_processes=True)
+    meter = TimeMeter(600.0, costs, clock=Clock())
+    limit = Limit(spec(pruner="none"), meter, together=False)
+    for number in range(4):
+        limit.begun(number, 1)
+    taken = costs.slowed_by_others(4) * 1.0
+    assert taken == pytest.approx(2 * (1 + LOST_AT_RUNGS))
+    limit.ended(0, 1_000, 5.0, Work(taken, 1_000, 1_000))
+    assert meter.correction == pytest.approx(1.0)
 
 
 def test_marks_of_a_process_that_is_behind_say_nothing_about_the_speed() -> None:

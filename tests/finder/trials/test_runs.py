@@ -43,7 +43,7 @@ def test_values_of_a_metric_that_are_not_finite_are_left_out(bad: float) -> None
 def test_a_trial_whose_metric_is_never_finite_says_so() -> None:
     run = run_of([math.nan] * 100, metric="custom:score")
     assert math.isnan(run.final_value())
-    assert str(run.trial.no_value()).startswith("No value of the metric 'score' was a finite number")
+    assert str(run.trial.no_value()).startswith("Some run has no finite value of the metric 'score'")
 
 
 def test_what_a_member_did_before_it_copied_another_one_is_left_out() -> None:
@@ -51,3 +51,6 @@ def test_what_a_member_did_before_it_copied_another_one_is_left_out() -> None:
     course = [0.0] * 80 + [10.0] * 20
     assert run_of(course, exchanged_at=800, value_steps=300).final_value() == 10.0
     assert run_of(course, exchanged_at=400, value_steps=300).final_value() == pytest.approx(20 * 10 / 30)
+    # Too few steps are left after these copies, or none.
+    for exchanged_at in (860, 1_000, 1_006):
+        assert run_of(course, exchanged_at=exchanged_at, value_steps=300).final_value() == pytest.approx(20 * 10 / 30)

@@ -19,7 +19,7 @@ MISTAKES = {
     "environment of a module that is not there": (("lr", "ppo", "--env", "nowhere:X-v0"), "'nowhere'"),
     "environment argument": (("lr", *PPO, "--env-kwargs", '{"colour": 1}'), "colour"),
     "unknown optimizer": (("opt", *PPO, "--optimizer", "adamm"), "Did you mean adam"),
-    "unknown optimizer of agents": (("agents", *PPO, "--optimizer", "adamm"), "Did you mean adam"),
+    "unknown optimizer of agents": (("agents", "a2c", *PPO, "--optimizer", "adamm"), "Did you mean adam"),
     "one agent": (("agents", *PPO), "ppo is compared with nothing: give two or more agents"),
     "ends of a range that are no numbers": (
         ("tune", *PPO, "--param", "gamma=a:b"),

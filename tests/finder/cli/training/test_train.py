@@ -117,6 +117,22 @@ class TestNewRun:
         assert ran.json["episodes"] == 100
 
     @pytest.mark.slow
+    def test_run_continued_beyond_its_target_and_killed_goes_on(self, finder: Any, monkeypatch: Any) -> None:
+        first = finder("train", *PPO, "--steps", "4000", "--target-reward", "1", "--folder", "run", "--json")
+        assert first.json["reason"] == "mean return of the last 100 episodes reached 1"
+
+        def killed(*_: Any, **__: Any) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr("agents.training.trainer.Trainer.train", killed)
+            finder("train", "--resume", "run", "--target-reward", "1000")
+        remove_result(finder.folder / "run")
+        again = finder("train", "--resume", "run", "--json")
+        assert again.json["reason"] == "budget reached"
+        assert again.json["env_steps"] > first.json["env_steps"]
+
+    @pytest.mark.slow
     def test_evaluations_are_reported_and_cut_off_without_a_time_limit(self, finder: Any) -> None:
         words = ("train", "ppo", "--env", "CliffWalking-v1", "--set", "jit_compile=false", "--set", "n_steps=8")
         ran = finder(*words, "--max-steps", "64", "--evaluate-every", "64", "--eval-max-steps", "5", "--folder", "cut")
