@@ -126,7 +126,7 @@ class FigureKeeper:
         """Draw the figures of studies with newly ended trials; return the names of these studies."""
         changed = []
         for summary in list_studies(self._storage):
-            ended = replace(summary, n_running=0)
+            ended = replace(summary, n_running=0, n_confirming=0)
             if self._drawn.get(summary.name) == ended or time.monotonic() < self._rests_until.get(summary.name, 0.0):
                 continue
             if summary.unreadable:
