@@ -20,7 +20,8 @@ REASON = "interrupted"
 class StopOnSignals(Callback):
     """Stop training after the current step on Ctrl-C, SIGTERM or SIGHUP, so that a checkpoint can be written.
 
-    Ignored signals stay ignored. A second signal is handled as before training: Ctrl-C then raises at once.
+    Ignored signals stay ignored. A second signal of the same kind is handled as before training: Ctrl-C then raises at
+    once.
 
     Args:
         on_first: Called with the number of the first signal.
@@ -42,10 +43,11 @@ class StopOnSignals(Callback):
 
         def stop(number: int, _frame: Any) -> None:
             signal.signal(number, self._before.pop(number))
-            self.received = number
             trainer.stop(REASON)
-            if self._on_first is not None:
-                self._on_first(number)
+            if self.received is None:  # the end of a session may send several kinds at the same time
+                self.received = number
+                if self._on_first is not None:
+                    self._on_first(number)
 
         self.received = None
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

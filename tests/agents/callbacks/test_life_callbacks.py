@@ -596,6 +596,17 @@ class TestSignals:
         finally:
             signal.signal(signal.SIGHUP, before)
 
+    def test_signals_of_several_kinds_are_one_request_to_stop(self) -> None:
+        numbers: list[int] = []
+
+        def kill(_: Trainer) -> None:
+            os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        signals = StopOnSignals(numbers.append)
+        assert trainer(LambdaCallback(on_rollout_begin=kill), signals).train(env_steps=300).reason == "interrupted"
+        assert (numbers, signals.received) == ([signal.SIGHUP], signal.SIGHUP)
+
     def test_second_signal_ends_training_immediately(self) -> None:
         def kill(_: Trainer) -> None:
             os.kill(os.getpid(), signal.SIGINT)
