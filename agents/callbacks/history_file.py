@@ -159,7 +159,7 @@ class HistoryFile(Callback):
     def on_train_begin(self, trainer: Trainer) -> None:
         require_alone(trainer, "HistoryFile")
         history, there = trainer.history, self._episodes.read()
-        if len(there) and trainer.env_steps == 0 and not (self.overwrite or trainer.resumed):
+        if len(there) and trainer.is_new and not self.overwrite:
             raise ConfigurationError(
                 f"{self._episodes.folder} is the history of another training, of {len(there):,} episodes: resume that "
                 f"training (agents.resume), or use another folder."

@@ -52,6 +52,10 @@ class HyperparameterSchedule(Callback):
                         f"The schedule sets {name} to {value!r} at step {env_steps}: give a finite number."
                     )
 
+    def on_train_begin(self, trainer: Trainer) -> None:
+        if trainer.is_new:  # another training had this object before
+            self.n_applied, self._in_rollout = 0, False
+
     def on_rollout_begin(self, trainer: Trainer) -> None:
         if self._in_rollout:
             return  # the rest of a rollout

@@ -67,6 +67,8 @@ class PlateauDetector(Callback):
     def on_train_begin(self, trainer: Trainer) -> None:
         require_alone(trainer, type(self).__name__)
         check_judge(trainer, self.judged_by, type(self).__name__)
+        if trainer.is_new:  # another training had this object before
+            self.best, self.waited = None, 0
 
     def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
         if self.judged_by == "training" and (episode.index + 1) % self.window == 0:

@@ -95,6 +95,11 @@ class Training:
         """True if the training was resumed from a state, even of the very beginning."""
 
     @property
+    def is_new(self) -> bool:
+        """Return whether no step has been made, here or before the training was resumed."""
+        return self.env_steps == 0 and not self.resumed
+
+    @property
     def memory(self) -> Buffer:
         """The buffer, under its old name."""
         warn_renamed("Trainer.memory", "Trainer.buffer")

@@ -87,6 +87,10 @@ class MLflow(ScalarLog):
         params = [Param(name, str(value)[:_LONGEST_VALUE]) for name, value in settings_of(trainer).items()]
         self._client.log_batch(self.run_id, params=params)
 
+    def restart(self) -> None:
+        super().restart()
+        self.run_id, self._stored_until = None, 0
+
     def write(self, env_steps: int, values: Mapping[str, float]) -> None:
         from mlflow.entities import Metric
 

@@ -77,6 +77,8 @@ class ScalarLog(Callback):
                     "Gradient norms are not available if several processes share updates: set gradient_norms=False."
                 )
             agent.record_gradient_norms()
+        if trainer.is_new:  # another training had this object before
+            self.restart()
         self._timer, self._has_ended = IntervalTimer(self.every, trainer), False
         self.open(trainer)
 
@@ -115,6 +117,10 @@ class ScalarLog(Callback):
         if isinstance(sys.exception(), Exception):  # of the training, which ends with it
             return "failed"
         return "finished" if self._has_ended and trainer.run.stop_reason != INTERRUPTED else "interrupted"
+
+    def restart(self) -> None:
+        """Forget the training that had this object before."""
+        self._sums, self._measured = {}, []
 
     def flush(self) -> None:
         """Store what was written so far: a checkpoint is about to be written. Defaults to nothing."""

@@ -67,6 +67,10 @@ class WeightsAndBiases(ScalarLog):
         self.run_id = self._run.id
         self._run.define_metric("*", step_metric="env_steps")
 
+    def restart(self) -> None:
+        super().restart()
+        self.run_id = None
+
     def write(self, env_steps: int, values: Mapping[str, float]) -> None:
         self._run.log({**values, "env_steps": env_steps})
 

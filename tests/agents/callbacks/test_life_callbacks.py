@@ -28,6 +28,7 @@ from agents import (
     EnvironmentSpec,
     Evaluate,
     HistoryFile,
+    HyperparameterSchedule,
     LambdaCallback,
     ReduceOnPlateau,
     TensorBoard,
@@ -447,6 +448,17 @@ def scalars(folder: Path) -> dict[str, dict[int, float]]:
         for value in event.summary.value:
             found.setdefault(value.tag, {})[event.step] = value.simple_value
     return found
+
+
+def test_callbacks_of_an_earlier_training_begin_anew() -> None:
+    schedule, stopping = HyperparameterSchedule([(32, {"gamma": 0.5})]), EarlyStopping(1_000)
+    for _ in range(2):
+        stopping.best, stopping.waited = 100.0, 999  # as an earlier training may have left it
+        own = trainer(schedule, stopping)
+        assert own.is_new
+        assert own.train(env_steps=96).reason == "budget reached"
+        assert own.agent.hyperparameters.gamma == 0.5
+        assert (schedule.n_applied, stopping.best, stopping.waited, own.is_new) == (1, None, 0, False)
 
 
 class TestTensorBoard:
