@@ -304,7 +304,7 @@ def test_callback_error_stops_run_and_names_checkpoint(tmp_path: Path, event: st
     with pytest.raises(RuntimeError, match="the disk of the notes is full") as raised:
         trainer.train(env_steps=300)
     path = find(tmp_path)
-    assert raised.value.__notes__ == [f"The training is kept in {path}."]
+    assert raised.value.__notes__ == [f"Raised in {event}.", f"The training is kept in {path}."]
     rest = Trainer(make())
     agents.resume(rest, path)
     assert rest.env_steps == trainer.env_steps
@@ -455,8 +455,9 @@ def test_history_resumes_from_initial_checkpoint(tmp_path: Path) -> None:
         return Trainer(make(), callbacks=[Checkpoint(tmp_path), agents.HistoryFile(tmp_path)])
 
     first = trainer()
-    first.callbacks.callbacks[0].folder.mkdir(exist_ok=True)
-    first.callbacks.callbacks[0].write(first)
+    kept = first.callbacks.callbacks[-1]  # checkpoints are written after the other callbacks
+    kept.folder.mkdir(exist_ok=True)
+    kept.write(first)
     beginning = find(tmp_path)
     first.train(episodes=3)
     find(tmp_path).unlink()
