@@ -250,8 +250,9 @@ class TestResultsSurviveAnOutage:
         "message", ["disk I/O error", "database or disk is full", "attempt to write a readonly database"]
     )
     def test_trials_ended_during_an_outage_are_written_afterwards(
-        self, tmp_path: Path, make_spec: Make, episode: MakeEpisode, message: str
+        self, tmp_path: Path, make_spec: Make, episode: MakeEpisode, monkeypatch: pytest.MonkeyPatch, message: str
     ) -> None:
+        monkeypatch.setattr("studies.recording.writer.FLUSH_SECONDS", 3600.0)  # episodes wait, however slow the machine
         url = f"sqlite:///{tmp_path}/finder.db"
         spec = make_spec(n_trials=4, storage=url, pruner="median")
         with open_study(spec) as study:
