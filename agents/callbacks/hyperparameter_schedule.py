@@ -52,10 +52,6 @@ class HyperparameterSchedule(Callback):
                         f"The schedule sets {name} to {value!r} at step {env_steps}: give a finite number."
                     )
 
-    def on_train_begin(self, trainer: Trainer) -> None:
-        if trainer.is_new:  # another training had this object before
-            self.n_applied, self._in_rollout = 0, False
-
     def on_rollout_begin(self, trainer: Trainer) -> None:
         if self._in_rollout:
             return  # the rest of a rollout
@@ -69,6 +65,9 @@ class HyperparameterSchedule(Callback):
 
     def on_rollout_end(self, trainer: Trainer) -> None:
         self._in_rollout = not trainer.buffer.ready
+
+    def reset_state(self) -> None:
+        self.n_applied, self._in_rollout = 0, False
 
     def get_state(self) -> dict[str, Any]:
         return {"n_applied": self.n_applied, "in_rollout": self._in_rollout}

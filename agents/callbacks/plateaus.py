@@ -67,8 +67,6 @@ class PlateauDetector(Callback):
     def on_train_begin(self, trainer: Trainer) -> None:
         require_alone(trainer, type(self).__name__)
         check_judge(trainer, self.judged_by, type(self).__name__)
-        if trainer.is_new:  # another training had this object before
-            self.best, self.waited = None, 0
 
     def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
         if self.judged_by == "training" and (episode.index + 1) % self.window == 0:
@@ -77,6 +75,9 @@ class PlateauDetector(Callback):
     def on_evaluation_end(self, trainer: Trainer, evaluation: Evaluation) -> None:
         if self.judged_by == "evaluation":
             self._check(trainer, evaluation.mean_return)
+
+    def reset_state(self) -> None:
+        self.best, self.waited = None, 0
 
     def get_state(self) -> dict[str, Any]:
         return {"best": self.best, "waited": self.waited}

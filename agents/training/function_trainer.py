@@ -123,11 +123,6 @@ class FunctionTrainer:
         return self.runs[0]
 
     @property
-    def is_new(self) -> bool:
-        """Return whether no step was reported yet."""
-        return self.env_steps == 0
-
-    @property
     def env_steps(self) -> int:
         """The environment steps so far, by the last report."""
         return self.run.env_steps

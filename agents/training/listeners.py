@@ -68,6 +68,10 @@ class Listener:
         """Return whether it receives an event."""
         return hasattr(self, event)
 
+    def reset_state(self) -> None:
+        """Forget an earlier training: a new one begins. Called before its `on_train_begin`."""
+        return
+
     def get_state(self) -> dict[str, Any]:
         """Return the state for resuming in another process, as plain values."""
         return {}
@@ -105,6 +109,11 @@ class CallbackList:
     def wants(self, event: str) -> bool:
         """Return whether any callback receives the event."""
         return bool(self._listeners[event])
+
+    def reset_state(self) -> None:
+        """Let all callbacks forget an earlier training."""
+        for callback in self.callbacks:
+            callback.reset_state()
 
     def call(self, event: str, *arguments: Any) -> None:
         """Call all callbacks that receive the event."""

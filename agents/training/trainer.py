@@ -95,6 +95,8 @@ class Trainer(Training):
         stopped before, in this process or before a state was taken, stays stopped (`clear_stops`).
         """
         self.agent.refresh()
+        if self.is_new:
+            self.callbacks.reset_state()
         self.callbacks.call("on_train_begin", self)
         raised: Exception | None = None
         try:

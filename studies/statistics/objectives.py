@@ -14,7 +14,6 @@ from studies.statistics.values import as_curve
 N_EPISODES = 20
 """Episodes whose mean return has to reach a threshold."""
 
-
 _ROUNDING = 1e-9
 """Rounding of a mean, as a share of its largest value."""
 
@@ -85,11 +84,10 @@ def steps_to_threshold(
         return math.nan
     reached = np.zeros(0, np.int64)
     if len(numbers) >= n_episodes:
-        means, largest = (  # [n - n_episodes + 1]
-            getattr(np.lib.stride_tricks.sliding_window_view(each, n_episodes), name)(axis=1)
-            for each, name in ((numbers, "mean"), (np.abs(numbers), "max"))
+        windows, sizes = (  # [n - n_episodes + 1, n_episodes], without copies
+            np.lib.stride_tricks.sliding_window_view(each, n_episodes) for each in (numbers, np.abs(numbers))
         )
-        reached = np.flatnonzero(means >= threshold - _ROUNDING * largest)
+        reached = np.flatnonzero(windows.mean(axis=1) >= threshold - _ROUNDING * sizes.max(axis=1))
     return (
         float(steps[reached[0] + n_episodes - 1]) if reached.size else float(until if unreached is None else unreached)
     )

@@ -87,8 +87,8 @@ class MLflow(ScalarLog):
         params = [Param(name, str(value)[:_LONGEST_VALUE]) for name, value in settings_of(trainer).items()]
         self._client.log_batch(self.run_id, params=params)
 
-    def restart(self) -> None:
-        super().restart()
+    def reset_state(self) -> None:
+        super().reset_state()
         self.run_id, self._stored_until = None, 0
 
     def write(self, env_steps: int, values: Mapping[str, float]) -> None:

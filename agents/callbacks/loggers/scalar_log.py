@@ -77,8 +77,6 @@ class ScalarLog(Callback):
                     "Gradient norms are not available if several processes share updates: set gradient_norms=False."
                 )
             agent.record_gradient_norms()
-        if trainer.is_new:  # another training had this object before
-            self.restart()
         self._timer, self._has_ended = IntervalTimer(self.every, trainer), False
         self.open(trainer)
 
@@ -118,8 +116,7 @@ class ScalarLog(Callback):
             return "failed"
         return "finished" if self._has_ended and trainer.run.stop_reason != INTERRUPTED else "interrupted"
 
-    def restart(self) -> None:
-        """Forget the training that had this object before."""
+    def reset_state(self) -> None:
         self._sums, self._measured = {}, []
 
     def flush(self) -> None:

@@ -67,8 +67,8 @@ class WeightsAndBiases(ScalarLog):
         self.run_id = self._run.id
         self._run.define_metric("*", step_metric="env_steps")
 
-    def restart(self) -> None:
-        super().restart()
+    def reset_state(self) -> None:
+        super().reset_state()
         self.run_id = None
 
     def write(self, env_steps: int, values: Mapping[str, float]) -> None:
