@@ -81,14 +81,15 @@ class Checkpoint(Callback):
         self._timer: IntervalTimer | None = None
         self._ended = False
         self._best = float("-inf")
-        # Environment and gradient steps of the newest checkpoint of this process, and of the newest evaluation.
+        # Environment and gradient steps of the newest checkpoint of this process, with its file, and of the newest
+        # evaluation.
         self._at = self._evaluated_at = (-1, -1)
+        self._file_at: Path | None = None
         self._written, self._cost = time.monotonic(), 0.0
 
     def on_train_begin(self, trainer: Trainer) -> None:
         require_alone(trainer, "Checkpoint")
         check_judge(trainer, self.judged_by, "Checkpoint")
-        trainer.callbacks.error = None
         self.folder.mkdir(parents=True, exist_ok=True)
         found = list_checkpoints(self.folder)
         for path, header in found.items():
@@ -99,7 +100,7 @@ class Checkpoint(Callback):
                 )
             self.newest = path
             if (header.env_steps, header.gradient_steps) == _moment(trainer):
-                self._at = _moment(trainer)  # training resumes from this one
+                self._at, self._file_at = _moment(trainer), path  # training resumes from this one
                 if header.value is not None and header.judged_by == "evaluation":
                     self._evaluated_at = self._at
         remove_unfinished(self.folder)
@@ -111,14 +112,18 @@ class Checkpoint(Callback):
         if self.judged_by == "evaluation":
             self._evaluated_at = _moment(trainer)
 
+    def on_rollout_begin(self, trainer: Trainer) -> None:
+        self._write_if_evaluated_best(trainer)  # after an evaluation that a resumed training has made up for
+
+    def on_update_begin(self, trainer: Trainer) -> None:
+        self._write_if_evaluated_best(trainer)
+
     def on_step_end(self, trainer: Trainer) -> None:
         due = self._timer is not None and self._timer.due(trainer) and not self._exceeds_share()
-        if not (due or self._evaluated_at == _moment(trainer)):
-            return
-        value = self.value(trainer)
-        is_best = value is not None and value > self._best
-        if is_best or (due and not self.best_only):
+        if due and (not self.best_only or self._is_best(trainer)):
             self.write(trainer)
+        else:
+            self._write_if_evaluated_best(trainer)
 
     def on_run_end(self, trainer: Trainer, run: Run) -> None:
         self._ended = True
@@ -141,16 +146,27 @@ class Checkpoint(Callback):
         """Write a checkpoint now, remove surplus ones, and return its path."""
         began = time.monotonic()
         value = self.value(trainer)
-        # An update may have followed a checkpoint without a step in between; that one may be the best, and is kept.
-        updated = "-updated" if self._at[0] == trainer.env_steps and self._at != _moment(trainer) else ""
-        path = self.folder / f"{trainer.env_steps:012d}{updated}{SUFFIX}"
+        if self._at == _moment(trainer) and self._file_at is not None:
+            path = self._file_at  # of the same agent, before its evaluation
+        else:
+            # An update may have followed a checkpoint without a step in between; that one may be the best, and is kept.
+            updated = "-updated" if self._at[0] == trainer.env_steps else ""
+            path = self.folder / f"{trainer.env_steps:012d}{updated}{SUFFIX}"
         write(path, trainer, "weights" if self.weights_only else "everything", value, self.judged_by)
-        self.newest, self._at = path, _moment(trainer)
+        self.newest, self._at, self._file_at = path, _moment(trainer), path
         self._best = self._best if value is None else max(self._best, value)
         self._remove_surplus()
         self._written = time.monotonic()
         self._cost = self._written - began
         return path
+
+    def _is_best(self, trainer: Trainer) -> bool:
+        value = self.value(trainer)
+        return value is not None and value > self._best
+
+    def _write_if_evaluated_best(self, trainer: Trainer) -> None:
+        if self._evaluated_at == _moment(trainer) and self._is_best(trainer):
+            self.write(trainer)
 
     def _exceeds_share(self) -> bool:
         by_clock = self.every is not None and self.every.seconds is not None

@@ -36,7 +36,8 @@ class Evaluate(Callback):
 
     Evaluations do not affect the training: the environments are separate, with their own seeds, and the agent and its
     random streams are restored afterwards. Results are added to `trainer.history.evaluations`, and passed to all
-    callbacks (`Callback.on_evaluation_end`).
+    callbacks (`Callback.on_evaluation_end`). Several `Evaluate` of one training, in several environments for example,
+    are not compared with each other.
 
     Args:
         every: Interval: environment steps, ``"50 episodes"`` or ``"60 s"``.
@@ -92,11 +93,14 @@ class Evaluate(Callback):
         self._timer: IntervalTimer | None = None
         self._has_time_limit: bool | None = None
         self._pending = False
+        self._best: float | None = None  # largest mean return so far
 
     def on_train_begin(self, trainer: Trainer) -> None:
         require_alone(trainer, "Evaluate")
         self._timer = IntervalTimer(self.every, trainer)
         self._has_time_limit = None
+        if self._best is None:  # checkpoints of earlier versions lack it
+            self._best = max((each.mean_return for each in trainer.history.evaluations), default=None)
 
     def on_rollout_begin(self, trainer: Trainer) -> None:
         self._make_up(trainer)
@@ -108,11 +112,14 @@ class Evaluate(Callback):
         if self._timer is not None and self._timer.due(trainer):
             self.evaluate(trainer)
 
+    def reset_state(self) -> None:
+        self._pending, self._best = False, None
+
     def get_state(self) -> dict[str, Any]:
-        return {"pending": True} if self._pending else {}
+        return {"pending": self._pending, "best": self._best}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        self._pending = bool(state["pending"])
+        self._pending, self._best = bool(state["pending"]), state.get("best")
 
     def evaluate(self, trainer: Trainer) -> Evaluation | None:
         """Evaluate now, call all callbacks, and return the result.
@@ -121,7 +128,6 @@ class Evaluate(Callback):
         result is None, and the same agent is evaluated first when the training is resumed.
         """
         agent = require_alone(trainer, "Evaluate")
-        before = trainer.history.evaluations
         trainer.callbacks.call("on_evaluation_begin", trainer)
         played = self._play(trainer, agent, self._evaluation_environment(trainer))
         self._pending = played is None
@@ -137,11 +143,13 @@ class Evaluate(Callback):
             min_return=float(returns.min()),
             max_return=float(returns.max()),
             n_episodes=len(returns),
-            is_best=all(mean > each.mean_return for each in before),
+            is_best=self._best is None or mean > self._best,
             metrics=metrics,
             n_cut=n_cut,
         )
-        before.append(evaluation)
+        if evaluation.is_best:
+            self._best = mean
+        trainer.history.evaluations.append(evaluation)
         trainer.callbacks.call("on_evaluation_end", trainer, evaluation)
         if evaluation.is_best and self.on_best is not None:
             self.on_best(trainer, evaluation)
@@ -220,11 +228,19 @@ def check_judge(trainer: Trainer, judged_by: JudgedBy, what: str) -> None:
         what: The callback, for the message.
 
     Raises:
-        ConfigurationError: The measure is unknown, or no callback evaluates.
+        ConfigurationError: The measure is unknown, or not exactly one callback evaluates.
     """
     if judged_by not in ("training", "evaluation"):
         raise ConfigurationError(f"judged_by must be 'training' or 'evaluation', got {judged_by!r}.")
-    if judged_by == "evaluation" and not any(isinstance(each, Evaluate) for each in trainer.callbacks.callbacks):
+    if judged_by == "training":
+        return
+    n = sum(isinstance(each, Evaluate) for each in trainer.callbacks.callbacks)
+    if n == 0:
         raise ConfigurationError(
             f"{what} judges by evaluations, and no callback evaluates: add agents.Evaluate or set judged_by='training'."
+        )
+    if n > 1:
+        raise ConfigurationError(
+            f"{what} judges by evaluations, and {n} callbacks evaluate, whose returns may differ in kind: keep one "
+            f"agents.Evaluate or set judged_by='training'."
         )

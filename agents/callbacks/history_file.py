@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -77,6 +78,11 @@ class GrowingTable:
         self.schema = schema
         self._key = schema.names[0]
 
+    def create(self) -> None:
+        """Create the table, without rows, unless it exists."""
+        if not self._parts():
+            self._write(self.schema.empty_table(), 0)
+
     def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append rows."""
         if not rows:
@@ -127,6 +133,16 @@ class GrowingTable:
         return sorted(path for path in self.folder.glob("*.parquet") if not path.name.startswith("."))
 
 
+def _is_of(table: pa.Table, episodes: Sequence[Episode]) -> bool:
+    """Return whether a table may be an earlier or later history of a training: the newest common episode is equal."""
+    common = min(len(table), len(episodes))
+    if common == 0:
+        return True
+    row, episode = table.slice(common - 1, 1).to_pylist()[0], episodes[common - 1]
+    theirs, ours = (row["env_steps"], row["return"]), (episode.env_steps, episode.episode_return)
+    return bool(np.array_equal(theirs, ours, equal_nan=True))
+
+
 def _name(first: int) -> str:
     return f"{first:012d}.parquet"
 
@@ -159,15 +175,21 @@ class HistoryFile(Callback):
     def on_train_begin(self, trainer: Trainer) -> None:
         require_alone(trainer, "HistoryFile")
         history, there = trainer.history, self._episodes.read()
-        if len(there) and trainer.is_new and not self.overwrite:
+        n_evaluations = len(self._evaluations.read())
+        is_other = bool(len(there) or n_evaluations) if trainer.is_new else not _is_of(there, history.episodes)
+        if is_other and not self.overwrite:
             raise ConfigurationError(
-                f"{self._episodes.folder} is the history of another training, of {len(there):,} episodes: resume that "
-                f"training (agents.resume), or use another folder."
+                f"{self.folder} has the history of another training, of {len(there):,} episodes and {n_evaluations:,} "
+                f"evaluations: resume that training (agents.resume), or use another folder."
             )
+        if is_other:
+            self._episodes.cut(0)
+            self._evaluations.cut(0)
         for table in (self._episodes, self._evaluations):
             remove_unfinished(table.folder)
         self._episodes.cut(len(history.episodes))
         self._evaluations.cut(len(history.evaluations))
+        self._episodes.create()
         n_there, n_evaluations = len(self._episodes.read()), len(self._evaluations.read())
         self._new_episodes = [_episode_row(episode) for episode in history.episodes[n_there:]]
         further = enumerate(history.evaluations[n_evaluations:], n_evaluations)

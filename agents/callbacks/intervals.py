@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agents.training.trainer import Trainer
 
 
-_WRITTEN = re.compile(r"([\d_,]+(?:\.\d+)?(?:e\d+)?)\s*(|steps|env_steps|episodes|s|seconds)")
+_WRITTEN = re.compile(r"([\d_,]+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(|steps|env_steps|episodes|s|seconds)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class Every:
     def __str__(self) -> str:
         if self.env_steps is not None:
             return f"{self.env_steps}"
-        return f"{self.episodes}episodes" if self.episodes is not None else f"{self.seconds:g}s"
+        return f"{self.episodes}episodes" if self.episodes is not None else f"{self.seconds:.15g}s"
 
 
 class IntervalTimer:

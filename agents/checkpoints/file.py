@@ -11,6 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from agents.checkpoints.plain_spec import plain_spec, spec_of_plain
 from agents.checkpoints.training_state import sections_of, sections_of_before, state_of
 from agents.contract.agent import Agent
@@ -36,7 +38,8 @@ _PACKAGES = ("agentfinder", "tensorflow", "keras", "gymnasium", "numpy")
 def write(path: Path, trainer: Trainer, contents: Contents, value: float | None, judged_by: str) -> None:
     """Write a checkpoint of a training atomically.
 
-    Call it from `on_step_end`, or after the training: in the middle of a step there is no state to resume from.
+    Call it from `on_step_end`, before an update, or after the training: in the middle of a step there is no state to
+    resume from.
 
     Args:
         path: The file.
@@ -103,6 +106,9 @@ class NewEpisodesWarning(UserWarning):
 
 def resume(trainer: Trainer, place: str | Path, *, trust: bool = False) -> CheckpointHeader:
     """Resume a training from a checkpoint, exactly and with its callbacks.
+
+    Hyperparameters that can change during training, such as learning rates, continue with their values in the
+    checkpoint; `Trainer.set_hyperparameter` changes them afterwards.
 
     If the checkpoint has no environments, new episodes begin, with seeds that no earlier episode had, and a
     `NewEpisodesWarning` is issued: the training then differs from an uninterrupted one.
@@ -269,6 +275,8 @@ def _as_json(value: Any) -> Any:
         return {str(key): _as_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_as_json(item) for item in value]
+    if isinstance(value, np.generic | np.ndarray):
+        return _as_json(value.tolist())
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return name_of(value)

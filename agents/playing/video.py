@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 INSTALL = 'pip install "imageio[ffmpeg]"'
 SUFFIXES = (".gif", ".mp4")
 
+_MOST_FPS_OF_GIF = 50.0
+
 
 class VideoFile:
     """A video file, ``.gif`` or ``.mp4``, to which frames are added.
@@ -26,7 +28,7 @@ class VideoFile:
 
     Args:
         path: The file; an existing file is replaced, but kept if an error ends the video (Ctrl-C is not an error).
-        fps: Frames per second.
+        fps: Frames per second. A GIF has at most 50: players slow down frames that are shorter than 20 ms.
 
     Raises:
         ConfigurationError: Another kind of file, a file that cannot be written, or a missing package.
@@ -38,14 +40,14 @@ class VideoFile:
         if not path.parent.is_dir():
             raise ConfigurationError(f"The video {str(path)!r} cannot be written: make its folder first.")
         imageio = _imageio()
-        options: dict[str, Any] = {"duration": 1000.0 / fps, "loop": 0}
-        if path.suffix.lower() == ".mp4":
+        self._is_gif = path.suffix.lower() == ".gif"
+        self._fps = min(fps, _MOST_FPS_OF_GIF) if self._is_gif else fps
+        self._durations: list[int] = []  # of the frames of a GIF, in ms
+        if not self._is_gif:
             try:
                 import imageio_ffmpeg  # noqa: F401 - only checked for its presence
             except ImportError:
                 raise ConfigurationError(f"Videos in MP4 need imageio-ffmpeg: {INSTALL}. Or write a .gif.") from None
-            options = {"fps": fps, "macro_block_size": 1}
-        self._even = path.suffix.lower() == ".mp4"  # players need even sizes
         self._path = path.resolve()  # the target of a link
         self._growing = self._path.with_name(f".{os.getpid()}.new{path.suffix}")
         try:
@@ -54,14 +56,21 @@ class VideoFile:
             self._growing.touch()
         except OSError as error:
             raise ConfigurationError(f"The video {str(path)!r} cannot be written: {error.strerror or error}.") from None
-        self._writer = imageio.get_writer(self._growing, mode="I", **options)
+        self._writer: Any = (
+            imageio.imopen(self._growing, "w", plugin="pillow")
+            if self._is_gif
+            else imageio.get_writer(self._growing, mode="I", fps=fps, macro_block_size=1)
+        )
 
     def add(self, frame: Frame) -> None:
         """Add a frame."""
-        if self._even:
-            height, width, _ = frame.shape
-            frame = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
-        self._writer.append_data(frame)
+        if not self._is_gif:
+            height, width, _ = frame.shape  # players need even sizes
+            self._writer.append_data(np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge"))
+            return
+        n = len(self._durations)  # a GIF counts in 10 ms: single frames are rounded, the time of all of them is not
+        self._durations.append(10 * (round(100 * (n + 1) / self._fps) - round(100 * n / self._fps)))
+        self._writer.write(frame, duration=self._durations if n else self._durations[0], loop=0)
 
     def __enter__(self) -> Self:
         return self

@@ -5,6 +5,7 @@ They are read without the other parts of a file, and without TensorFlow.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 from dataclasses import dataclass, field
@@ -126,8 +127,7 @@ def find(place: str | Path, *, best: bool = False) -> Path:
         return place
     folder = place / "checkpoints" if (place / "checkpoints").is_dir() else place
     found = list_checkpoints(folder)
-    others = (path for path in sorted(folder.glob(f"*{SUFFIX}")) if path not in found)
-    damaged = [path for path in others if state_file.read_header(path) is None]
+    damaged = [path for path in sorted(folder.glob(f"*{SUFFIX}")) if path not in found and _is_damaged(path)]
     if not found:
         problem = "no checkpoint of a training is in it" if folder.is_dir() else "there is no such file or folder"
         if damaged:
@@ -162,7 +162,12 @@ def list_checkpoints(folder: Path) -> dict[Path, CheckpointHeader]:
     """Return all complete checkpoints of a training in a folder, oldest first; none if the folder does not exist."""
     found = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):
-        stored = state_file.read_header(path)
-        if stored is not None and stored.get("kind") == KIND and stored.get("format") in FORMATS:
+        with contextlib.suppress(ConfigurationError):  # damaged, of something else, or removed meanwhile
             found[path] = header_of(path)
     return dict(sorted(found.items(), key=lambda item: (item[1].env_steps, item[1].gradient_steps)))
+
+
+def _is_damaged(path: Path) -> bool:
+    """Return whether a file that is no complete checkpoint of a training may have been one."""
+    stored = state_file.read_header(path)
+    return stored is None or (stored.get("kind") == KIND and stored.get("format") in FORMATS)

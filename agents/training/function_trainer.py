@@ -148,8 +148,8 @@ class FunctionTrainer:
         )
 
     def stop(self, reason: str, member: int | None = None) -> None:
-        """End the run when the function is resumed next."""
-        self.run.stop_reason = reason
+        """End the run when the function is resumed next. The first reason is kept."""
+        self.run.stop_reason = self.run.stop_reason or reason
 
     def iterate(self, budget: Budget) -> Generator[int]:
         """Yield the environment steps so far after each report of the function.
@@ -165,8 +165,7 @@ class FunctionTrainer:
             on_episode=self._send_episode,
         )
         self._handle, handle.progress = handle, self.run
-        self.callbacks.call("on_train_begin", self)
-        try:
+        with self.callbacks.during(self), contextlib.closing(self):
             while not handle.is_over() and (episode := self._resume(handle)) is not None:
                 # Without the time of other runs, in which this run waits.
                 self.run.history.episodes[-1] = episode = episode._replace(wall_seconds=self.wall_seconds)
@@ -178,9 +177,6 @@ class FunctionTrainer:
             if not handle.ended:
                 self._end()
             self.callbacks.call("on_run_end", self, self.run)
-        finally:
-            self.close()
-            self.callbacks.call_each("on_train_end", self)
 
     def close(self) -> None:
         """End the function, wherever it runs."""

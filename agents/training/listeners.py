@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from agents.errors import ConfigurationError
@@ -85,7 +86,8 @@ class CallbackList:
 
     Attributes:
         callbacks: The callbacks, in the order of their calls.
-        error: The error of a callback, or None.
+        error: The error of a callback in this training, or None.
+        raised: The error that ended this training, or None.
     """
 
     def __init__(self, callbacks: Iterable[Listener]) -> None:
@@ -97,12 +99,11 @@ class CallbackList:
         callbacks = _checked(callbacks)
         self.callbacks = sorted(callbacks, key=lambda callback: (callback.last, callback.stores_states))
         self.error: Exception | None = None
+        self.raised: Exception | None = None
         self._listeners = {
             event: [getattr(callback, event) for callback in self.callbacks if callback.listens_to(event)]
             for event in EVENTS
         }
-        ending = sorted(self.callbacks, key=lambda callback: callback.ends_last)
-        self._listeners[_END] = [getattr(callback, _END) for callback in ending if callback.listens_to(_END)]
         self.every_gradient_step = any(callback.every_gradient_step for callback in self.callbacks)
         self.info_metrics = tuple(dict.fromkeys(name for each in self.callbacks for name in each.info_metrics))
 
@@ -124,17 +125,46 @@ class CallbackList:
                 self._take(error, listener, event)
                 raise
 
-    def call_each(self, event: str, *arguments: Any) -> None:
-        """Call all callbacks that receive the event, also after one that raises; raise the first error at the end."""
-        errors: list[Exception] = []
-        for listener in self._listeners[event]:
+    @contextmanager
+    def during(self, trainer: Any) -> Generator[None]:
+        """Call `on_train_begin` before the block and `on_train_end` after it, in spite of errors.
+
+        If `on_train_begin` of one raises an error, `on_train_end` is called for those before it. Errors of
+        `on_train_end` are notes of the error that ended the training; otherwise the first is raised.
+        """
+        self.error = self.raised = None
+        begun: list[Listener] = []
+        try:
+            for callback in self.callbacks:
+                self._call(callback, "on_train_begin", trainer)
+                begun.append(callback)
+            yield
+        except Exception as error:
+            self.raised = error
+            raise
+        finally:
+            self._end(begun, trainer)
+
+    def _end(self, begun: list[Listener], trainer: Any) -> None:
+        first: Exception | None = None
+        for callback in sorted(begun, key=lambda callback: callback.ends_last):
             try:
-                listener(*arguments)
-            except Exception as error:  # noqa: BLE001 - raised again below
+                self._call(callback, _END, trainer)
+            except Exception as error:  # noqa: BLE001 - raised below
+                first = first or error
+                if self.raised is not None:
+                    self.raised.add_note(f"After that, {_END} raised {type(error).__name__}: {error}")
+        if self.raised is None and first is not None:
+            raise first
+
+    def _call(self, callback: Listener, event: str, trainer: Any) -> None:
+        if callback.listens_to(event):
+            listener = getattr(callback, event)
+            try:
+                listener(trainer)
+            except Exception as error:
                 self._take(error, listener, event)
-                errors.append(error)
-        if errors:
-            raise errors[0]
+                raise
 
     def _take(self, error: Exception, listener: Any, event: str) -> None:
         """Keep the error of a callback, with a note of its place."""

@@ -97,9 +97,7 @@ class Trainer(Training):
         self.agent.refresh()
         if self.is_new:
             self.callbacks.reset_state()
-        self.callbacks.call("on_train_begin", self)
-        raised: Exception | None = None
-        try:
+        with self.callbacks.during(self):
             self._update_where_due(budget)  # if an earlier call stopped, or a checkpoint was written, before it
             while self._remove_finished_members(budget):
                 if not self.buffer.ready:  # members that left may have made the update due
@@ -107,16 +105,6 @@ class Trainer(Training):
                         self._collect(budget)
                 self._update_where_due(budget)
                 yield self.env_steps
-        except Exception as error:
-            raised = error
-            raise
-        finally:
-            try:
-                self.callbacks.call_each("on_train_end", self)
-            except Exception as error:
-                if raised is None:
-                    raise
-                raised.add_note(f"After that, on_train_end raised {type(error).__name__}: {error}")
 
     def _update_where_due(self, budget: Budget) -> None:
         with self._clock(), self._members_fail_alone():

@@ -242,6 +242,13 @@ def has_budget_left(folder: RunFolder, settings: RunSettings) -> bool:
     return not is_budget_used(settings, there.env_steps, there.episodes)
 
 
+def is_target_reached(settings: RunSettings, result: Mapping[str, Any] | None) -> bool:
+    """Return whether the result of a run that has ended reaches the target of settings."""
+    if settings.target_reward is None or result is None or result["episodes"] < LAST_EPISODES:
+        return False
+    return bool(result["mean_return"] >= settings.target_reward)
+
+
 def is_budget_used(settings: RunSettings, env_steps: int, episodes: int) -> bool:
     """Return whether a number of environment steps or episodes uses up a budget."""
     steps_done = settings.env_steps is not None and env_steps >= settings.env_steps

@@ -67,7 +67,7 @@ class MLflow(ScalarLog):
         self._client: Any = None
         self._metrics: list[Any] = []
         self._sent = 0.0
-        self._stored_until = 0  # environment steps whose numbers an earlier process has stored
+        self._stored_until: dict[str, int] = {}  # metric -> environment steps up to which an earlier process stored it
 
     def open(self, trainer: Trainer) -> None:
         try:
@@ -78,8 +78,10 @@ class MLflow(ScalarLog):
         self._client = MlflowClient(self.tracking_uri)
         if self.run_id is not None:  # a resumed training
             self._client.update_run(self.run_id, status="RUNNING")
-            stored = self._client.get_metric_history(self.run_id, "episode/return")
-            self._stored_until = max((each.step for each in stored), default=0)
+            self._stored_until = {
+                name: max(each.step for each in self._client.get_metric_history(self.run_id, name))
+                for name in self._client.get_run(self.run_id).data.metrics
+            }
             return
         known = self._client.get_experiment_by_name(self.experiment)
         experiment = known.experiment_id if known is not None else self._client.create_experiment(self.experiment)
@@ -89,15 +91,15 @@ class MLflow(ScalarLog):
 
     def reset_state(self) -> None:
         super().reset_state()
-        self.run_id, self._stored_until = None, 0
+        self.run_id, self._stored_until = None, {}
 
     def write(self, env_steps: int, values: Mapping[str, float]) -> None:
         from mlflow.entities import Metric
 
         now = int(1000 * time.time())
-        if env_steps <= self._stored_until:
-            return
-        self._metrics += [Metric(_NOT_ALLOWED.sub("_", name), value, now, env_steps) for name, value in values.items()]
+        allowed = {_NOT_ALLOWED.sub("_", name): value for name, value in values.items()}
+        new = [name for name in allowed if env_steps > self._stored_until.get(name, -1)]
+        self._metrics += [Metric(name, allowed[name], now, env_steps) for name in new]
         if time.monotonic() - self._sent > _FLUSH_SECONDS or len(self._metrics) >= _BATCH:
             self._send(self._client)
 

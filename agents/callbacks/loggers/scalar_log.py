@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -112,7 +111,7 @@ class ScalarLog(Callback):
 
     def ending(self, trainer: Trainer) -> str:
         """Return how the training ended: ``"finished"``, ``"interrupted"`` or ``"failed"``."""
-        if isinstance(sys.exception(), Exception):  # of the training, which ends with it
+        if trainer.callbacks.raised is not None:
             return "failed"
         return "finished" if self._has_ended and trainer.run.stop_reason != INTERRUPTED else "interrupted"
 

@@ -29,6 +29,9 @@ from finder.progress.console import errors, print_error, print_json
 if TYPE_CHECKING:
     from agents.state_files.header import CheckpointHeader
 
+_SEED = 1_000_000
+"""Default of --seed: that of evaluations, which no training uses."""
+
 
 def play(  # noqa: PLR0917 - a command's flags
     checkpoint: Annotated[
@@ -75,7 +78,7 @@ def play(  # noqa: PLR0917 - a command's flags
     ] = False,
     explore: Annotated[bool, typer.Option("--explore", help="Draw actions as in training.")] = False,
     best: Annotated[bool, typer.Option("--best", help="Of a folder, take the best checkpoint.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the environment.")] = 1_000_000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the environment.")] = _SEED,
     env_kwargs: Annotated[
         str | None, typer.Option(metavar="JSON", help="Other arguments of the environment.", show_default=False)
     ] = None,
@@ -142,9 +145,14 @@ def play(  # noqa: PLR0917 - a command's flags
     if not json:
         outputs.print_next(agent, where)
     if "rgb_array" in modes and not outputs.any and not on_screen and not json:
-        modules = [word for each in allow_module or () for word in ("--allow-module", each)]
-        changed = [] if env_kwargs is None else ["--env-kwargs", env_kwargs]
-        print_video_command(checkpoint, ["--best"] * best + changed + ["--trust"] * trust + modules)
+        print_video_command(
+            checkpoint,
+            {"--best": best, "--explore": explore, "--trust": trust},
+            ("--env-kwargs", env_kwargs),
+            ("--max-steps", max_steps),
+            ("--seed", None if seed == _SEED else seed),
+            *(("--allow-module", each) for each in allow_module or ()),
+        )
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -131,6 +131,14 @@ class PlayingProgress:
         return self._spinner
 
 
-def print_video_command(checkpoint: Path, flags: Sequence[str]) -> None:
-    """Print the command that writes a video of a checkpoint, with the flags of the present command."""
-    print_commands("To see it", [(f"finder play {shlex.join([str(checkpoint), *flags])} --video out.gif", "")])
+def print_video_command(checkpoint: Path, flags: Mapping[str, bool], *valued: tuple[str, int | str | None]) -> None:
+    """Print the command that writes a video of a checkpoint, with the options of the present command.
+
+    Args:
+        checkpoint: The checkpoint, or its folder.
+        flags: Flags, and whether each is set.
+        *valued: Options with their values; None is left out.
+    """
+    words = [name for name, is_set in flags.items() if is_set]
+    words += [word for name, value in valued if value is not None for word in (name, str(value))]
+    print_commands("To see it", [(f"finder play {shlex.join([str(checkpoint), *words])} --video out.gif", "")])

@@ -17,7 +17,7 @@ from finder.cli.session import INTERRUPTED_CODE
 from finder.cli.stdout_guard import redirect_stdout_to_stderr
 from finder.cli.training.messages import budget_text, conclude, print_begin, print_resumed, print_stopped
 from finder.progress.console import errors, print_error
-from studies.words import counted
+from studies.words import counted, number_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,7 +62,7 @@ def _resume(
     folder: RunFolder, budget: Mapping[str, Any], output: Output, hang_seconds: float | None, trust: bool
 ) -> int:
     from agents.callbacks.signals import REASON
-    from finder.long_run.long_run import RunResult, check_numbers, has_budget_left
+    from finder.long_run.long_run import RunResult, check_numbers, has_budget_left, is_target_reached
 
     path = folder.path
     if folder.settings.weights_only:
@@ -74,18 +74,20 @@ def _resume(
     if hang_seconds is not None:
         settings = replace(settings, hang_seconds=hang_seconds)
     check_numbers(settings)
-    left = has_budget_left(folder, settings)
+    is_reached = is_target_reached(settings, folder.result)
+    left = has_budget_left(folder, settings) and not is_reached
+    more = "--target-reward" if is_reached else "--env-steps" if settings.env_steps is not None else "--episodes"
     if budget and not left:
         raise ConfigurationError(
-            f"Nothing is left to train of {budget_text(settings)}: {_done_text(folder)}. Give more, or see its result: "
-            f"finder train --resume {path}"
+            f"Nothing is left to train of {budget_text(settings)}: {_done_text(folder)}. Give a larger {more}, or see "
+            f"its result: finder train --resume {path}"
         )
     if folder.result is None or (left and (budget or folder.result["reason"] == REASON)):
         folder.settings = settings
         return run(folder, None, output, resumes=True, further=bool(budget), trust=trust)
     if not output.quiet:
         errors().print(
-            "Nothing is left to train. This is the result of the run; a larger --env-steps trains the agent further."
+            f"Nothing is left to train. This is the result of the run; a larger {more} trains the agent further."
         )
     conclude(folder, RunResult(**folder.result), output)
     return 0
@@ -209,8 +211,10 @@ def _newest(folder: RunFolder) -> tuple[Path, CheckpointHeader]:
 
 def _done_text(folder: RunFolder) -> str:
     """Return the progress of a run as text."""
-    header = _newest(folder)[1]
-    return f"it has made {counted(header.env_steps, 'environment step')} and {counted(header.episodes, 'episode')}"
+    header, mean = _newest(folder)[1], (folder.result or {}).get("mean_return")
+    value = "" if mean is None else f", with a mean return of {number_text(mean)}"
+    made = f"{counted(header.env_steps, 'environment step')} and {counted(header.episodes, 'episode')}"
+    return f"it has made {made}{value}"
 
 
 def _print_traceback(error: Exception) -> None:

@@ -111,6 +111,15 @@ def test_mp4_contains_every_frame(tmp_path: Path) -> None:
     assert (n_frames, seconds) == (4, pytest.approx(4 / 25, abs=0.01))
 
 
+@pytest.mark.parametrize(("fps", "seconds"), [(15.0, 2.0), (30.0, 1.0), (50.0, 0.6), (60.0, 0.6)])
+def test_gif_is_as_long_as_its_episode(tmp_path: Path, fps: float, seconds: float) -> None:
+    with VideoFile(tmp_path / "out.gif", fps) as video:
+        for shade in range(30):
+            video.add(np.full((8, 8, 3), 8 * shade, np.uint8))
+    written = tmp_path / "out.gif"
+    assert sum(imageio.immeta(written, index=frame)["duration"] for frame in range(30)) == 1000 * seconds
+
+
 @pytest.mark.parametrize("suffix", [".gif", ".mp4"])
 def test_failed_video_keeps_previous_file(tmp_path: Path, suffix: str) -> None:
     place = tmp_path / f"out{suffix}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 from pathlib import Path
 from typing import Any
@@ -112,8 +113,10 @@ class TestPlay:
         assert (ran.code, ran.out) == (0, "episode 1   return 2   2 steps   cut off\n")
 
     def test_suggested_command_repeats_the_options(self, trained: Any) -> None:
-        ran = trained("play", "run", "--headless", "--max-steps", "2", "--env-kwargs", '{"sutton_barto_reward": false}')
-        assert """To see it  finder play run --env-kwargs '{"sutton_barto_reward": false}' --video out.gif""" in ran.err
+        kwargs, other = ("--env-kwargs", '{"sutton_barto_reward": false}'), ("--max-steps", "2", "--seed", "7")
+        ran = trained("play", "run", "--headless", "--explore", *other, *kwargs)
+        command = shlex.join(["finder", "play", "run", "--explore", *kwargs, *other, "--video", "out.gif"])
+        assert f"To see it  {command}" in ran.err
 
     @pytest.mark.parametrize("flags", [(), ("--headless",)])
     @pytest.mark.slow

@@ -117,6 +117,24 @@ class TestNewRun:
         assert ran.json["episodes"] == 100
 
     @pytest.mark.slow
+    def test_run_beyond_its_target_needs_a_larger_target(self, finder: Any) -> None:
+        first = finder("train", *PPO, "--steps", "4000", "--target-reward", "1", "--folder", "run")
+        again = finder("train", "--resume", "run")
+        assert (again.code, again.out) == (0, first.out)
+        assert "a larger --target-reward trains the agent further" in again.err
+        longer = finder("train", "--resume", "run", "--steps", "9000")
+        assert longer.code == 2
+        assert re.search(r"with a mean return of \S+\. Give a larger --target-reward, or see its result", longer.err)
+        further = finder("train", "--resume", "run", "--target-reward", "1000", "--json")
+        assert (further.json["reason"], further.json["env_steps"]) == ("budget reached", 4000)
+
+    def test_figures_of_a_run_without_a_complete_episode(self, finder: Any) -> None:
+        assert finder("train", *PPO, "--steps", "4", "--folder", "run").code == 0
+        assert len(agents.read_history(finder.folder / "run")) == 0
+        assert finder("plot", "run").code == 0
+        assert "No episode has ended yet." in (finder.folder / "finder-runs.html").read_text()
+
+    @pytest.mark.slow
     def test_run_continued_beyond_its_target_and_killed_goes_on(self, finder: Any, monkeypatch: Any) -> None:
         first = finder("train", *PPO, "--steps", "4000", "--target-reward", "1", "--folder", "run", "--json")
         assert first.json["reason"] == "mean return of the last 100 episodes reached 1"
