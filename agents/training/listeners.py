@@ -27,6 +27,23 @@ EVENTS = (
 )
 """Names of the methods that a training calls; `agents.Callback` documents each."""
 
+_ELSEWHERE = {
+    "on_epoch_begin": ["on_update_begin"],
+    "on_epoch_end": ["on_update_end"],
+    "on_batch_begin": ["on_update_begin"],
+    "on_batch_end": ["on_update_end"],
+    "on_train_batch_begin": ["on_update_begin"],
+    "on_train_batch_end": ["on_update_end"],
+    "on_training_start": ["on_train_begin"],
+    "on_rollout_start": ["on_rollout_begin"],
+    "on_reset": ["on_episode_begin"],
+    "on_test_begin": ["on_evaluation_begin"],
+    "on_test_end": ["on_evaluation_end"],
+    "on_validation_begin": ["on_evaluation_begin"],
+    "on_validation_end": ["on_evaluation_end"],
+}
+"""Names of similar events in other libraries -> events."""
+
 RAISED_IN = "Raised in"
 """Beginning of the note of an error of a callback, with the name of the callback and the event."""
 
@@ -196,11 +213,11 @@ class CallbackList:
 
 
 def _check_names(callback: type[Listener]) -> None:
-    """Refuse a method whose name is nearly that of an event, which would not be called."""
+    """Refuse a method whose name is nearly that of an event, or that of another library; it would not be called."""
     own = [name for kind in callback.__mro__ if issubclass(kind, Listener) for name in vars(kind)]
     for name in own:
         if name.startswith("on_") and name not in EVENTS and callable(getattr(callback, name)):
-            stems = [event for event in EVENTS if event.startswith(f"{name}_")]
+            stems = [event for event in EVENTS if event.startswith(f"{name}_")] or _ELSEWHERE.get(name, [])
             if near := stems or difflib.get_close_matches(name, EVENTS, n=1, cutoff=0.85):
                 raise ConfigurationError(
                     f"{callback.__name__}.{name} is no event, so a training does not call it: did you mean "

@@ -34,6 +34,9 @@ def read_study(path: str | Path) -> StudySpec:
                 "--warm-start STUDY.",
             )
         )
+    if file.data.get("trials"):
+        unused = "{}: the trials of this study are planned, so that nothing is drawn; leave it out."
+        found += [((name,), unused.format(name)) for name in ("sampler", "sampler_kwargs") if name in file.data]
     if spec is None or found:
         raise file.error(found)
     return spec

@@ -126,6 +126,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: agents.Trainer(made(), callbacks=[type("Log", (agents.Callback,), {"on_epsode_end": print})()]),
         r"Log\.on_epsode_end is no event, .*: did you mean on_episode_end\? Events are on_train_begin",
     ),
+    "an event of another library": (
+        lambda: agents.Trainer(made(), callbacks=[type("Log", (agents.Callback,), {"on_epoch_end": print})()]),
+        r"Log\.on_epoch_end is no event, .*: did you mean on_update_end\?",
+    ),
     "an event without its end": (
         lambda: agents.Trainer(made(), callbacks=[type("Log", (agents.Callback,), {"on_step": print})()]),
         r"Log\.on_step is no event, .*: did you mean on_step_end\?",

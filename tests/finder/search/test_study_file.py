@@ -55,6 +55,15 @@ def write(folder: Path, text: str) -> Path:
     return folder / "study.toml"
 
 
+def test_sampler_of_planned_trials_is_refused(tmp_path: Path) -> None:
+    planned = FINE.replace("seeds = 2", 'seeds = 2\nsampler = "random"\nsampler_kwargs = {}')
+    planned += "[[trials]]\nlearning_rate = 0.01\n"
+    with pytest.raises(StudyError) as raised:
+        read_study(write(tmp_path, planned))
+    for line, name in (("6", "sampler"), ("7", "sampler_kwargs")):
+        assert f"line {line}: {name}: the trials of this study are planned" in str(raised.value)
+
+
 def test_valid_study_file_is_read(tmp_path: Path) -> None:
     spec = read_study(write(tmp_path, FINE))
     assert spec.seeds == (0, 1)
