@@ -13,6 +13,7 @@ from finder.budgets.search_plan import counted_minutes
 from studies.adapters.expected_pruning import expected_courses
 from studies.errors import StudyError
 from studies.judging.search_history import finalists_text, n_finalists
+from studies.spaces.configurations import n_configurations
 from studies.spaces.spaces import LARGEST
 from studies.spec.run_length import long_run_steps
 from studies.spec.scheduler_names import is_population_based
@@ -138,8 +139,10 @@ def _is_confirm_open(spec: StudySpec) -> bool:
 def with_n_trials(spec: StudySpec, n_trials: int, *, chooses: bool) -> StudySpec:
     """Return a study with so many trials, and if they are to be chosen with as many finalists as suit them.
 
-    Where a plan had budget for fewer than suit it, their number remains until it is less than 1 in 8 trials.
+    A space of fewer configurations has a trial for each. Where a plan had budget for fewer finalists, their number
+    remains until it is less than 1 in 8 trials.
     """
+    n_trials = n_trials if spec.plan() else n_configurations(spec.search_space(), n_trials)
     confirm = finalists_of(n_trials) if chooses else spec.confirm
     if chooses and spec.confirm < finalists_of(spec.n_trials):
         confirm = min(confirm, max(spec.confirm, n_trials // 8))
@@ -327,7 +330,7 @@ def _smaller_designs(first: _Design, asked: StudySpec) -> Iterator[tuple[float, 
         if "seeds" in own:
             own["seeds"] = spec.seeds[: own["seeds"]]
         if "n_trials" in own:
-            own["n_trials"] = max(own["n_trials"], len(spec.first))
+            own["n_trials"] = max(min(own["n_trials"], spec.n_trials), len(spec.first))
         yield part, first._replace(spec=spec.model_copy(update=own), factor=design.get("factor", 1))
 
 

@@ -29,7 +29,7 @@ from studies.recording.opening import open_study
 from studies.spaces.space_notation import conditional, parse_space, split_conditions
 from studies.spaces.spaces import Fixed, Space
 from studies.spec.population_rules import PERTURB_STEPS
-from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name, is_population_based
+from studies.spec.scheduler_names import is_grid, is_population_based
 from studies.spec.spec import StudySpec
 from studies.study.origin import StudyOrigin, started_by
 from studies.study.study import OpenStudy
@@ -167,7 +167,7 @@ def tune(
             else f"{spec.label} has no parameters to search: add some with defaults."
         )
     spaces = parse_spaces(spec, searched)
-    is_plan = canonical_sampler_name(sampler) in GRID_SAMPLERS
+    is_plan = is_grid(sampler)
     is_default = not (params or is_plan or only_live)
     is_known = is_default and has_tuned_values(as_fixed)
     begins_tuned = is_known and first is None and warm_start is None

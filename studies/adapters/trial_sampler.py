@@ -57,7 +57,8 @@ class TrialSampler(BaseSampler):
 
     An interrupted study therefore proposes what it would have proposed without the interruption (given the same
     results), and never repeats a proposal; two processes that draw trials of one study do not propose the same either.
-    Samplers do not see confirmations; they see the trials of a warm start.
+    Samplers do not see confirmations; they see the trials of a warm start. `attempt` is the number of the proposal for
+    the same trial, from 0: each has its own random numbers.
 
     Args:
         make: Factory: seed -> sampler.
@@ -68,13 +69,15 @@ class TrialSampler(BaseSampler):
     def __init__(self, make: Callable[[int], BaseSampler], seed: int, prior: Sequence[FrozenTrial] = ()) -> None:
         self._make, self._seed, self._prior = make, seed, prior
         self._own = make(seed)
+        self.attempt = 0
 
     def _view(self, study: Study) -> Study:
         return _SearchTrials(study, self._prior)
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Create the sampler of the trial."""
-        self._own = self._make(int(np.random.SeedSequence([self._seed, trial.number]).generate_state(1)[0]))
+        entropy = [self._seed, trial.number, *([self.attempt] if self.attempt else [])]
+        self._own = self._make(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
         self._own.before_trial(self._view(study), trial)
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:

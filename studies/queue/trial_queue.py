@@ -15,8 +15,9 @@ from studies.coordination.lease_manager import STUDY, LeaseManager
 from studies.database.fencing import LeaseLostError
 from studies.errors import StudyError
 from studies.queue.confirmation_queue import ConfirmationQueue
+from studies.queue.proposals import suggest_parameters
 from studies.queue.trial_source import TrialSource
-from studies.queue.trial_states import StartedTrial, abandon, end_paused, requeue_abandoned, suggest_parameters
+from studies.queue.trial_states import StartedTrial, abandon, end_paused, requeue_abandoned
 from studies.spec.attributes import exclusion_reason
 from studies.study.budget_attributes import has_ended
 from studies.study.study import OpenStudy, reloaded, with_longer_plan

@@ -181,7 +181,8 @@ class TrialSource:
         self, trial: FrozenTrial, row: Mapping[str, Json], *, resumed: bool
     ) -> StartedTrial[FrozenTrial]:
         distributions = self._distributions_of(row)
-        return StartedTrial(trial, self._spec.seeds, None, resumed, distributions, self._conditions)
+        spaces = {} if self._planned else self._spaces
+        return StartedTrial(trial, self._spec.seeds, None, resumed, distributions, self._conditions, spaces=spaces)
 
     def restore(self, trial: FrozenTrial) -> None:
         """Restore a trial that was abandoned at its start: its planned row is tried again, or it is replaced."""

@@ -7,7 +7,6 @@ has died.
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
@@ -16,7 +15,6 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from studies.queue.trial_endings import pruning
-from studies.spaces.conditions import holds
 from studies.spec.attributes import (
     FAILURE_ATTR,
     HELD_ATTR,
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
     from studies.coordination.lease_manager import LeaseManager
-    from studies.spaces.spaces import Json
+    from studies.spaces.spaces import Json, Space
 
 
 AnyTrial = TypeVar("AnyTrial", FrozenTrial, Trial)
@@ -48,6 +46,7 @@ class StartedTrial(NamedTuple, Generic[AnyTrial]):
         distributions: Parameters that it sets, as far as they exist, each after those that it depends on.
         conditions: Conditional parameter -> values of others under which it exists. Defaults to none.
         promoted_from: Environment steps after which it was paused until now; None if it was not.
+        spaces: Search space of the trials that a sampler proposes. Defaults to none, for planned trials.
     """
 
     trial: AnyTrial
@@ -57,6 +56,7 @@ class StartedTrial(NamedTuple, Generic[AnyTrial]):
     distributions: Mapping[str, BaseDistribution]
     conditions: Mapping[str, Mapping[str, tuple[Json, ...]]] = {}
     promoted_from: int | None = None
+    spaces: Mapping[str, Space] = {}
 
 
 def requeue_abandoned(study: optuna.Study, leases: LeaseManager) -> list[FrozenTrial]:
@@ -155,41 +155,3 @@ def add_trial(study: optuna.Study, template: FrozenTrial) -> FrozenTrial:
     Optuna's `ask` would first run the trials in its queue, including those that wait to be resumed.
     """
     return study._storage.get_trial(study._storage.create_new_trial(study._study_id, template))
-
-
-def suggest_parameters(study: optuna.Study, started: StartedTrial[FrozenTrial]) -> StartedTrial[Trial]:
-    """Return a running trial with all its parameters set.
-
-    The sampler proposes those that are neither planned nor set: a process may have died between two parameters.
-
-    Conditional parameters are suggested only where their conditions hold, so that samplers learn of a parameter from
-    the trials that have it.
-
-    Samplers may be slow: call this with the lease of the trial, and without the planning lease.
-
-    Args:
-        study: Optuna study.
-        started: The trial.
-    """
-    frozen, distributions, conditions = started.trial, started.distributions, started.conditions
-    study._thread_local.cached_all_trials = None  # as `ask` does, so that samplers read all trials again
-    trial = Trial(study, frozen._trial_id)
-    with warnings.catch_warnings():
-        # The last point of a grid may exceed the range by a rounding error; `settle` has accepted it.
-        warnings.filterwarnings("ignore", message="Fixed parameter")
-        due = {name for name in distributions if holds(conditions.get(name, {}), frozen.params)}
-        drawn = frozen.params.keys() if due - frozen.params.keys() else ()
-        params: dict[str, Json] = {}
-        for name, distribution in distributions.items():
-            if not holds(conditions.get(name, {}), params):
-                continue
-            if name in drawn and name not in frozen.system_attrs.get("fixed_params", {}):
-                _repeat_draw(study, trial, name, distribution)
-            params[name] = trial._suggest(name, distribution)
-    return StartedTrial(trial, *started[1:])
-
-
-def _repeat_draw(study: optuna.Study, trial: Trial, name: str, distribution: BaseDistribution) -> None:
-    """Repeat the draw of a parameter that is set already, so that later ones get their own random numbers."""
-    if name not in trial.relative_params and not distribution.single():
-        study.sampler.sample_independent(study, trial._get_latest_trial(), name, distribution)

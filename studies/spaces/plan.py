@@ -217,6 +217,11 @@ def _n_steps(low: float, high: float, step: float) -> int:
     return round((high - low) / step)
 
 
+def steps_of(low: float, high: float, step: float) -> list[Json]:
+    """Return the values of a range with a step, both ends included."""
+    return [*(low + index * step for index in range(_n_steps(low, high, step))), high]
+
+
 def _axis(space: Space, points: int | None) -> list[Json]:
     """Return the values of a parameter in a grid; see `_axis_length`."""
     if isinstance(space, Choice):
@@ -226,8 +231,7 @@ def _axis(space: Space, points: int | None) -> list[Json]:
     if isinstance(space, IntRange):
         return list(range(space.low, space.high + 1, space.step or 1))
     if space.step is not None:
-        count = _n_steps(space.low, space.high, space.step)
-        return [*(space.low + index * space.step for index in range(count)), space.high]
+        return steps_of(space.low, space.high, space.step)
     assert points is not None  # `_axis_length` has checked it
     inner = range(1, points - 1)
     if space.log:

@@ -29,3 +29,8 @@ def as_seeds(value: Any) -> Any:
 def as_one_spelling(value: Any) -> Any:
     """Normalize spelling: `None` and `Mirrored: 2` become `none` and `mirrored:2`."""
     return "".join(value.split()).lower() if isinstance(value, str) else value
+
+
+def is_left_out(value: Any) -> bool:
+    """Return whether a field of a later version is left out of what is stored, so that earlier versions read it."""
+    return value is None or value == ()

@@ -9,7 +9,7 @@ from studies.errors import StudyError
 from studies.spaces.conditions import condition_text
 from studies.spaces.spaces import Fixed, FloatRange, Json, Space
 from studies.spec.metrics import metric_of
-from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name, is_population_based
+from studies.spec.scheduler_names import is_grid, is_population_based
 
 N_INTERVALS = 10
 """Default number of intervals in the budget of a run."""
@@ -112,7 +112,7 @@ def check_population_based(spec: Settings) -> None:
         )
     if len(spec.agents) > 1:
         raise StudyError(f"{name} copies members of one agent, and agents is {list(spec.agents)}: give one of them.")
-    if spec.trials or canonical_sampler_name(spec.sampler) in GRID_SAMPLERS:
+    if spec.trials or is_grid(spec.sampler):
         raise StudyError(f"{name} starts from what a sampler proposes, and this study has a plan: leave it out.")
     if spec.baseline is not None:
         raise StudyError(f"baseline is given, but {name} changes the parameters of every trial: leave it out.")

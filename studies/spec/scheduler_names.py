@@ -63,6 +63,11 @@ def check_sampler_name(name: Any) -> str:
     return name
 
 
+def is_grid(name: str) -> bool:
+    """Return whether a sampler is a plan (`GRID_SAMPLERS`)."""
+    return canonical_sampler_name(name) in GRID_SAMPLERS
+
+
 def learns_from_results(name: str) -> bool:
     """Return whether the proposals of a sampler depend on the results of earlier trials."""
     return canonical_sampler_name(name) not in {"random", "qmc", *GRID_SAMPLERS}

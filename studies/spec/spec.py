@@ -13,15 +13,16 @@ from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.redaction import redacted
 from studies.spaces.conditions import checked_conditions
+from studies.spaces.configurations import n_configurations
 from studies.spaces.plan import checked_baseline, checked_first, grid_rows, inferred_spaces, settled_rows
 from studies.spaces.space_notation import SpaceField
 from studies.spaces.spaces import LARGEST, Choice, Json, Space, check_json
 from studies.spec.budget_rules import check_budgets
-from studies.spec.converters import MOST_SEEDS, as_one_spelling, as_seeds, as_tuple
+from studies.spec.converters import MOST_SEEDS, as_one_spelling, as_seeds, as_tuple, is_left_out
 from studies.spec.metrics import check_metric, metric_of
 from studies.spec.objectives import check_objectives, with_objectives
 from studies.spec.population_rules import check_population_based, exchange_marks
-from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name, check_pruner_name, check_sampler_name
+from studies.spec.scheduler_names import check_pruner_name, check_sampler_name, is_grid, is_population_based
 from studies.spec.spec_file import read_model
 from studies.spec.warm_start import WarmStart
 from studies.words import class_or_id
@@ -45,11 +46,6 @@ MOST_PROCESSES, MOST_PLANNED = 1024, 100_000
 Count = Annotated[int, BeforeValidator(whole), Field(strict=True, ge=1, le=LARGEST)]
 Text = Annotated[str, Field(min_length=1, max_length=400)]
 _Minutes = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
-
-
-def _is_none(value: Any) -> bool:
-    """Return whether a field of a later version is left out of what is stored, so that earlier versions read it."""
-    return value is None or value == ()
 
 
 IDENTITY_FIELDS = (
@@ -104,7 +100,8 @@ class StudySpec(CheckedModel):
         warm_start: Finished trials of another study that inform the sampler (`studies.analysis.warm_start`). Excludes a
             plan or a grid. Defaults to none.
         n_trials: Total number of trials, at least 1, existing ones included. With a plan it is the length of the plan,
-            and with a grid at most its size, which is the default. Defaults to `20` otherwise.
+            with a grid at most its size, which is the default, and with finitely many configurations at most their
+            number. Defaults to `20` otherwise.
         seeds: Seeds with which every trial is trained; distinct, from 0. A number is a count, up to 10,000. Defaults to
             `(0, 1, 2)`.
         env_steps: Budget of each seed of a trial in environment steps, at least 1. Give this or `episodes`.
@@ -165,8 +162,8 @@ class StudySpec(CheckedModel):
     trials: Annotated[tuple[dict[str, Json], ...], Field(max_length=MOST_PLANNED)] = ()
     first: tuple[dict[str, Json], ...] = ()
     # Left out of stored specs where it is None, so that earlier versions read them.
-    baseline: Annotated[dict[str, Json] | None, Field(exclude_if=_is_none)] = None
-    warm_start: Annotated[WarmStart | None, Field(exclude_if=_is_none)] = None
+    baseline: Annotated[dict[str, Json] | None, Field(exclude_if=is_left_out)] = None
+    warm_start: Annotated[WarmStart | None, Field(exclude_if=is_left_out)] = None
     n_trials: Count = 20
     seeds: Annotated[
         tuple[Annotated[int, Field(strict=True, ge=0, le=LARGEST)], ...],
@@ -176,18 +173,18 @@ class StudySpec(CheckedModel):
     env_steps: Count | None = None
     episodes: Count | None = None
     horizon: Count | None = None
-    minutes: Annotated[_Minutes | None, Field(exclude_if=_is_none)] = None
-    total_env_steps: Annotated[Count | None, Field(exclude_if=_is_none)] = None
+    minutes: Annotated[_Minutes | None, Field(exclude_if=is_left_out)] = None
+    total_env_steps: Annotated[Count | None, Field(exclude_if=is_left_out)] = None
     n_reports: Annotated[int, Field(strict=True, ge=1, le=1000)] = 20
     metric: Annotated[str, BeforeValidator(check_metric)] = "return"
-    metrics: Annotated[tuple[str, ...], Field(exclude_if=_is_none)] = ()
+    metrics: Annotated[tuple[str, ...], Field(exclude_if=is_left_out)] = ()
     sampler: Annotated[str, BeforeValidator(check_sampler_name)] = "tpe"
     sampler_kwargs: dict[str, Json] = Field(default_factory=dict)
     pruner: Annotated[str, BeforeValidator(check_pruner_name)] = "median"
     pruner_kwargs: dict[str, Json] = Field(default_factory=dict)
     confirm: Annotated[int, Field(strict=True, ge=0, le=LARGEST)] = 3
     confirm_seeds: Annotated[int, Field(strict=True, ge=1, le=MOST_SEEDS)] = 5
-    confirm_env_steps: Annotated[Count | None, Field(exclude_if=_is_none)] = None
+    confirm_env_steps: Annotated[Count | None, Field(exclude_if=is_left_out)] = None
     executor: Literal["auto", "population", "process", "inline", "ray"] = "auto"
     trial_cpus: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     trial_memory_gb: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
@@ -248,6 +245,8 @@ class StudySpec(CheckedModel):
         if grid := self.grid():  # an impossible one is refused here, where it was written
             asked = self.n_trials if "n_trials" in self.model_fields_set else len(grid)
             object.__setattr__(self, "n_trials", min(asked, len(grid)))
+        elif not (self.trials or is_population_based(self.pruner)):  # each configuration is tried once
+            object.__setattr__(self, "n_trials", n_configurations(self.search_space(), self.n_trials))
         return self
 
     @property
@@ -261,7 +260,7 @@ class StudySpec(CheckedModel):
         return self.has_limit and self.env_steps is None and self.episodes is None
 
     def _check_first(self) -> None:
-        if self.trials or canonical_sampler_name(self.sampler) in GRID_SAMPLERS:
+        if self.trials or is_grid(self.sampler):
             for name in ("first", "warm_start"):
                 if getattr(self, name):
                     raise StudyError(f"{name} is for samplers, and this study has a plan: leave it out.")
@@ -365,8 +364,8 @@ class StudySpec(CheckedModel):
 
     def grid(self) -> tuple[dict[str, Json], ...]:
         """Return all combinations of a grid, in the order in which they are run; empty for any other sampler."""
-        is_grid = not self.trials and canonical_sampler_name(self.sampler) in GRID_SAMPLERS
-        return grid_rows(self.search_space(), self.sampler_kwargs, self.seed) if is_grid else ()
+        planned = not self.trials and is_grid(self.sampler)
+        return grid_rows(self.search_space(), self.sampler_kwargs, self.seed) if planned else ()
 
     def with_trials(self, trials: Sequence[Mapping[str, Json]]) -> StudySpec:
         """Return the spec with another explicit plan.

@@ -1,0 +1,166 @@
+"""Parameters of a new trial: those of its plan, and those that the sampler proposes, no configuration twice.
+
+A search over a few values would otherwise train the same configuration on the same seeds again and again, as samplers
+propose good configurations often.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import warnings
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from studies.adapters.trial_sampler import TrialSampler
+from studies.queue.trial_states import StartedTrial
+from studies.spaces.conditions import holds
+from studies.spaces.configurations import configurations, is_finite_space
+from studies.spaces.spaces import encode
+from studies.spec.attributes import has_diverged, is_confirmation
+
+if TYPE_CHECKING:
+    import optuna
+    from optuna.distributions import BaseDistribution
+
+ATTEMPTS = 10
+"""Proposals of a sampler for one trial, until one was not tried before."""
+
+MOST_CONFIGURATIONS = 10_000
+"""Largest space in which a configuration that was not tried is searched for if no proposal is new."""
+
+Params = Mapping[str, Any]
+_Key = frozenset[tuple[str, Any]]
+
+
+def suggest_parameters(study: optuna.Study, started: StartedTrial[FrozenTrial]) -> StartedTrial[Trial]:
+    """Return a running trial with all its parameters set.
+
+    The sampler proposes those that are neither planned nor set: a process may have died between two parameters. If all
+    proposals were tried before, the nearest configuration that was not is taken; if there is none, one is repeated.
+
+    Conditional parameters are suggested only where their conditions hold, so that samplers learn of a parameter from
+    the trials that have it.
+
+    Samplers may be slow: call this with the lease of the trial, and without the planning lease.
+
+    Args:
+        study: Optuna study.
+        started: The trial.
+    """
+    study._thread_local.cached_all_trials = None  # as `ask` does, so that samplers read all trials again
+    due = {name for name in started.distributions if holds(started.conditions.get(name, {}), started.trial.params)}
+    with warnings.catch_warnings():
+        # The last point of a grid may exceed the range by a rounding error; `settle` has accepted it.
+        warnings.filterwarnings("ignore", message="Fixed parameter")
+        if due <= started.trial.params.keys():
+            return StartedTrial(Trial(study, started.trial._trial_id), *started[1:])
+        trial, params = _proposed(study, started)
+        trial._fixed_params = dict(params)
+        for name in params:
+            trial._suggest(name, started.distributions[name])
+    return StartedTrial(trial, *started[1:])
+
+
+def _proposed(study: optuna.Study, started: StartedTrial[FrozenTrial]) -> tuple[Trial, Params]:
+    """Return a trial and all its parameters, none of which is written."""
+    tried = _tried(study, started)
+    proposals: list[Params] = []
+    for attempt in range(ATTEMPTS):
+        if isinstance(study.sampler, TrialSampler):
+            study.sampler.attempt = attempt
+        trial = Trial(study, started.trial._trial_id)
+        params, is_repeated_draw = _drawn(study, trial, started)
+        if is_repeated_draw and _key(params, started) not in tried:
+            return trial, params
+        proposals.append(params)
+    new = [params for params in proposals if _key(params, started) not in tried]
+    return trial, (new or [_nearest_untried(started, proposals[0], tried) or proposals[0]])[0]
+
+
+def _drawn(study: optuna.Study, trial: Trial, started: StartedTrial[FrozenTrial]) -> tuple[Params, bool]:
+    """Draw the parameters of a trial; return them, and whether those that are set already are drawn again."""
+    there, planned = started.trial.params, started.trial.system_attrs.get("fixed_params", {})
+    params: dict[str, Any] = {}
+    is_repeated_draw = True
+    for name, distribution in started.distributions.items():
+        if not holds(started.conditions.get(name, {}), params):
+            continue
+        value = planned[name] if name in planned else _value(study, trial, name, distribution)
+        params[name] = there.get(name, value)
+        is_repeated_draw &= params[name] == value
+    return params, is_repeated_draw
+
+
+def _value(study: optuna.Study, trial: Trial, name: str, distribution: Any) -> Any:
+    if distribution.single():
+        return distribution.choices[0] if isinstance(distribution, CategoricalDistribution) else distribution.low
+    if trial._is_relative_param(name, distribution):
+        return trial.relative_params[name]
+    return study.sampler.sample_independent(study, trial._get_latest_trial(), name, distribution)
+
+
+def _tried(study: optuna.Study, started: StartedTrial[FrozenTrial]) -> set[_Key]:
+    """Return the configurations that are not to be proposed again; none where a repetition is planned or unlikely."""
+    is_unlikely = any(
+        isinstance(each, FloatDistribution)
+        and each.step is None
+        and not each.single()
+        and name not in started.conditions
+        for name, each in started.distributions.items()
+    )
+    if is_unlikely or started.trial.system_attrs.get("fixed_params"):
+        return set()
+    return {
+        _key({**each.system_attrs.get("fixed_params", {}), **each.params}, started)
+        for each in study._storage.get_all_trials(study._study_id, deepcopy=False)
+        if each.number != started.trial.number and not is_confirmation(each) and _counts(each)
+    }
+
+
+def _counts(trial: FrozenTrial) -> bool:
+    """Return whether a trial has, or will have, a result: failed ones are retried, but for those that diverged."""
+    return trial.state != TrialState.FAIL or has_diverged(trial)
+
+
+def _key(params: Params, started: StartedTrial[FrozenTrial]) -> _Key:
+    """Return the parameters that can differ between trials, without those that have a single value."""
+    several = started.distributions
+    return frozenset((name, each) for name, each in params.items() if name in several and not several[name].single())
+
+
+def _nearest_untried(
+    started: StartedTrial[FrozenTrial], params: Params, tried: Collection[_Key]
+) -> dict[str, Any] | None:
+    """Return the configuration nearest to a proposal that was not tried; None if there is none, or too many to list."""
+    if not (started.spaces and is_finite_space(started.spaces)):
+        return None
+    rows = list(itertools.islice(configurations(started.spaces), MOST_CONFIGURATIONS + 1))
+    if len(rows) > MOST_CONFIGURATIONS:
+        return None
+    there = started.trial.params.items()
+    listed = [{name: encode(value) for name, value in row.items()} for row in rows]
+    left = [row for row in listed if there <= row.items() and _key(row, started) not in tried]
+    random.Random(started.trial.number).shuffle(left)
+    return min(left, key=lambda row: _distance(row, params, started.distributions), default=None)
+
+
+def _distance(row: Params, other: Params, distributions: Mapping[str, BaseDistribution]) -> float:
+    """Return the sum of the differences in each parameter, from 0 to 1 each."""
+    return sum(
+        _difference(row[name], other[name], distribution) if {name} <= row.keys() & other.keys() else 1.0
+        for name, distribution in distributions.items()
+        if name in row.keys() | other.keys()
+    )
+
+
+def _difference(one: Any, other: Any, distribution: BaseDistribution) -> float:
+    if not isinstance(distribution, IntDistribution | FloatDistribution) or distribution.single():
+        return float(one != other)
+    ends = (one, other, distribution.low, distribution.high)
+    at, at_other, low, high = map(math.log, ends) if distribution.log else map(float, ends)
+    return abs(at - at_other) / (high - low)

@@ -1,0 +1,129 @@
+"""Tests of proposals: no configuration is tried twice, and none is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from death import simulate_crash
+from optuna.trial import Trial
+
+from studies.queue import proposals
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage
+
+Make = Callable[..., StudySpec]
+FINITE = {
+    "n_steps": "32,64,128",
+    "gamma": "0.9,0.99",
+    "n_epochs": {"low": 2, "high": 8, "step": 2},
+    "clip_range": {"low": 0.1, "high": 0.3, "step": 0.1},
+}
+SAMPLERS = ["random", "tpe", "qmc", "nsgaii"]
+
+
+def run(make_spec: Make, storage: StudyStorage, **fields: Any) -> list[dict[str, Any]]:
+    """Return the parameters of all trials of a study; the discount of a trial is its value."""
+    spec = make_spec(seed=7, **fields)
+    with open_study(spec, storage) as study, Recorder(study) as recorder:
+        while (ask := recorder.ask()) is not None:
+            recorder.completed(ask.number, float(str(ask.params.get("gamma", 1))))
+        return [study.params(trial) for trial in study.trials()]
+
+
+def distinct(rows: list[dict[str, Any]]) -> int:
+    return len({tuple(sorted(row.items())) for row in rows})
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_whole_space_is_tried_once(sampler: str, storage: StudyStorage, make_spec: Make) -> None:
+    rows = run(make_spec, storage, params=FINITE, n_trials=100, sampler=sampler)
+    assert len(rows) == distinct(rows) == 3 * 2 * 4 * 3
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_part_of_a_space_has_no_repetition(sampler: str, storage: StudyStorage, make_spec: Make) -> None:
+    first = [{"n_steps": 64, "gamma": 0.9, "n_epochs": 2, "clip_range": 0.1}]
+    rows = run(make_spec, storage, params=FINITE, n_trials=40, sampler=sampler, first=first)
+    assert rows[0] == first[0]
+    assert len(rows) == distinct(rows) == 40
+
+
+def test_conditional_choice_is_not_repeated_beside_a_range(storage: StudyStorage, make_spec: Make) -> None:
+    """One branch is a single configuration, the other has a range of real numbers."""
+    params = {"optimizer": "adam,sgd", "optimizer.momentum": "0.0:0.99@optimizer=sgd"}
+    rows = run(make_spec, storage, params=params, n_trials=20, sampler="random")
+    assert len(rows) == distinct(rows) == 20
+    assert sum(row["optimizer"] == "adam" for row in rows) == 1
+
+
+def test_failed_configuration_is_proposed_again_and_a_diverged_one_is_not(
+    storage: StudyStorage, make_spec: Make
+) -> None:
+    spec = make_spec(params={"gamma": "0.9,0.99"}, n_trials=2, sampler="random")
+    with open_study(spec, storage) as study, Recorder(study) as recorder:
+        first, second = recorder.ask(), recorder.ask()
+        assert first is not None
+        assert second is not None
+        recorder.failed(first.number, "the environment was away")
+        recorder.completed(second.number, 1.0)
+    with open_study(spec, storage) as study, Recorder(study, retry_failed=True) as recorder:
+        again = recorder.ask()
+        assert again is not None
+        assert again.params == first.params
+        recorder.completed(again.number, 0.0)
+        assert recorder.ask() is None
+
+
+@pytest.mark.parametrize("attempts", [1, proposals.ATTEMPTS])
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_crash_between_two_parameters_changes_no_proposal(
+    sampler: str, attempts: int, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of proposals after others that were tried before, and of the nearest ones where all were."""
+    monkeypatch.setattr(proposals, "ATTEMPTS", attempts)
+    fields = {"params": FINITE, "sampler": sampler}
+    whole = run(make_spec, storage, name="whole", n_trials=60, **fields)
+    for n_set in (1, 3):
+        name = f"killed-{n_set}"
+        run(make_spec, storage, name=name, n_trials=55, **fields)
+        suggest, names = Trial._suggest, list[str]()
+
+        def killed(self: Trial, name: str, distribution: Any, n: int = n_set, names: list[str] = names) -> Any:
+            if len(names) == n:
+                raise KeyboardInterrupt
+            names.append(name)
+            return suggest(self, name, distribution)  # noqa: B023 - called within this turn
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Trial, "_suggest", killed)
+            spec = make_spec(name=name, n_trials=60, seed=7, **fields)
+            with open_study(spec, storage) as study:
+                with pytest.raises(KeyboardInterrupt):
+                    Recorder(study).ask()
+                assert len(study.trials()[55].params) == n_set
+                simulate_crash(study)
+        assert run(make_spec, storage, name=name, n_trials=60, **fields) == whole
+
+
+def test_large_space_falls_back_on_a_repetition(
+    storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proposals, "MOST_CONFIGURATIONS", 5)
+    monkeypatch.setattr(proposals, "ATTEMPTS", 1)
+    rows = run(make_spec, storage, params=FINITE, n_trials=60, sampler="random")
+    assert distinct(rows) < len(rows) == 60
+
+
+def test_nearest_configuration_differs_in_the_closest_number(make_spec: Make, storage: StudyStorage) -> None:
+    def same(*_: Any) -> tuple[dict[str, Any], bool]:
+        return {"gamma": 0.9, "n_epochs": 4}, True
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(proposals, "_drawn", same)
+        params = {"gamma": "0.9,0.99", "n_epochs": "4:16:log"}
+        rows = run(make_spec, storage, params=params, n_trials=4, sampler="random")
+    assert [(row["gamma"], row["n_epochs"]) for row in rows] == [(0.9, 4), (0.9, 5), (0.9, 6), (0.9, 7)]
