@@ -7,6 +7,7 @@ that the share of the work that is done does not fall when the confirmation begi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 LEAST_SECONDS = 2.0
 """Seconds of progress before a speed is meaningful."""
+
+MOST_MARKS = 200
+"""Times for which the work that was done is remembered."""
 
 SAME_TIME = 0.1
 """Seconds within which trials that are trained together report their progress, one after another."""
@@ -84,27 +88,35 @@ class Forecast:
 
 
 class WorkSpeed:
-    """The speed of work since it was seen first, without start and compilation."""
+    """The speed of work in the latter half of the time since it was seen first: updates are compiled in the former."""
 
     def __init__(self) -> None:
-        self._first: tuple[float, float] | None = None
+        self._marks: list[tuple[float, float]] = []  # times, with the work that was done then, oldest first
         self._last: tuple[float, float] | None = None
+        self._began = 0.0
 
     def record(self, now: float, done: float) -> None:
         """Record the work that is done at a time."""
         self._last = (now, done)
-        if self._first is None or now - self._first[0] < SAME_TIME:
-            self._first = (now if self._first is None else self._first[0], done)
+        if not self._marks:
+            self._began = now
+        age, since = now - self._began, now - self._marks[-1][0] if self._marks else math.inf
+        if since >= max(SAME_TIME, age / MOST_MARKS):
+            self._marks.append((now, done))
+        elif since < SAME_TIME:
+            self._marks[-1] = (self._marks[-1][0], done)
+        while len(self._marks) > 1 and self._marks[1][0] <= now - max(LEAST_SECONDS, age / 2):
+            del self._marks[0]
 
     def restart(self) -> None:
         """Begin anew: processes start and compile again."""
-        self._first = self._last = None
+        self._marks, self._last = [], None
 
     def seconds(self, left: float, now: float) -> float | None:
         """Return the seconds that work takes; None if the speed is not known yet."""
-        if self._first is None or self._last is None:
+        if self._last is None:
             return None
-        (began, first), (at, last) = self._first, self._last
+        (at, last), (began, first) = self._last, self._marks[0]
         if at - began < LEAST_SECONDS or last <= first:
             return None
         return max(0.0, left * (at - began) / (last - first) - (now - at))

@@ -37,7 +37,7 @@ def export(study: OpenStudy, path: str | PathLike[str], *, episodes: bool = Fals
     output = Path(path)
     if output.suffix.lower() not in SUFFIXES:
         raise ConfigurationError(f"{str(output)!r} must end in {' or '.join(SUFFIXES)}.")
-    frame = study.storage.episodes.frame(study.episodes_key) if episodes else _trials(study)
+    frame = _episodes(study) if episodes else _trials(study)
     try:
         if output.suffix.lower() == ".csv":
             frame.to_csv(output, index=False)
@@ -48,10 +48,15 @@ def export(study: OpenStudy, path: str | PathLike[str], *, episodes: bool = Fals
     return output.resolve()
 
 
+def _episodes(study: OpenStudy) -> pd.DataFrame:
+    return study.storage.episodes.frame(study.episodes_key).rename(columns={"trial_number": "trial"})
+
+
 def _trials(study: OpenStudy) -> pd.DataFrame:
     import pandas as pd
 
     frame = pd.DataFrame(trial_table(study, confirmations=True))
+    frame["confirms"] = frame["confirms"].astype("Int64")  # whole numbers, in spite of missing ones
     values = {trial.number: seed_values(trial) for trial in study.all_trials()}
     for seed in sorted({seed for own in values.values() for seed in own}):
         frame[f"value_of_seed_{seed}"] = [values[number].get(seed) for number in frame["trial"]]

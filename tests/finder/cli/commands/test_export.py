@@ -37,7 +37,7 @@ def test_episodes_are_all_written(searched: Any) -> None:
     frame = pd.read_parquet(finder.folder / "episodes.parquet")
     with studies.load_study(searched.study, f"sqlite:///{finder.folder}/finder.db") as study:
         assert len(frame) == study.storage.episodes.count(study.episodes_key)
-    assert {"trial_number", "seed", "episode", "env_steps", "episode_return", "length", "loss"} <= set(frame.columns)
+    assert {"trial", "seed", "episode", "env_steps", "episode_return", "length", "loss"} <= set(frame.columns)
 
 
 def test_the_file_is_named_after_the_study_by_default(searched: Any) -> None:
