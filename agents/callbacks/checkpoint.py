@@ -87,6 +87,10 @@ class Checkpoint(Callback):
         self._file_at: Path | None = None
         self._written, self._cost = time.monotonic(), 0.0
 
+    def reset_state(self) -> None:
+        self._best, self._at, self._evaluated_at = float("-inf"), (-1, -1), (-1, -1)
+        self.newest = self._file_at = None
+
     def on_train_begin(self, trainer: Trainer) -> None:
         require_alone(trainer, "Checkpoint")
         check_judge(trainer, self.judged_by, "Checkpoint")

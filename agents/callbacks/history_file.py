@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -60,6 +59,9 @@ EVALUATIONS_SCHEMA = pa.schema(
 
 _LATER = {"custom_metrics", "n_cut"}
 """Columns that older histories lack."""
+
+_ALIKE = ("env_steps", "return", "length", "loss", "wall_seconds")
+"""Columns by which episodes of two trainings are told apart."""
 
 _MOST_PARTS = 50
 _TRIES = 5
@@ -139,8 +141,8 @@ def _is_of(table: pa.Table, episodes: Sequence[Episode]) -> bool:
     if common == 0:
         return True
     row, episode = table.slice(common - 1, 1).to_pylist()[0], episodes[common - 1]
-    theirs, ours = (row["env_steps"], row["return"]), (episode.env_steps, episode.episode_return)
-    return bool(np.array_equal(theirs, ours, equal_nan=True))
+    ours = _episode_row(episode)
+    return all(row[name] == ours[name] or row[name] != row[name] for name in _ALIKE)  # NaN is unlike itself
 
 
 def _name(first: int) -> str:

@@ -346,7 +346,7 @@ def _with_most_trials(
         found = largest_within(
             lambda n: budget.cost(with_n_trials(candidate, n, chooses=chooses)), budget.amount, least, _MOST_TRIALS
         )
-        return found or 0
+        return with_n_trials(candidate, found, chooses=chooses).n_trials if found else 0
 
     n_trials = most(spec)
     if len(spec.seeds) > 1 and "seeds" not in asked.model_fields_set and n_finalists(spec):

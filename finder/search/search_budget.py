@@ -235,11 +235,14 @@ class KeptBudget(SearchBudget):
     def add_trials(self, at_once: int) -> int:
         if not self._limit.chooses_trials or self._recorder.is_led_elsewhere or is_confirming(self._study):
             return 0
-        n = self._limit.n_further(at_once)
-        if n:
-            grown = self._limit.grow(n)
-            self._set_counts(n_trials=grown.n_trials, confirm=grown.confirm)
-        return n
+        n, before = self._limit.n_further(at_once), self._study.spec.n_trials
+        if not n:
+            return 0
+        grown = self._limit.grow(n)
+        if grown.n_trials <= before:  # its space has no further configurations
+            return 0
+        self._set_counts(n_trials=grown.n_trials, confirm=grown.confirm)
+        return grown.n_trials - before
 
     def choose_finalists(self) -> None:
         self._settle_trials()

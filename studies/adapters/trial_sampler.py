@@ -71,6 +71,11 @@ class TrialSampler(BaseSampler):
         self._own = make(seed)
         self.attempt = 0
 
+    @property
+    def redraws(self) -> bool:
+        """True if further attempts at a trial may propose something else, and leave no traces in its attributes."""
+        return type(self._own).__name__ not in ("CmaEsSampler", "GPSampler")
+
     def _view(self, study: Study) -> Study:
         return _SearchTrials(study, self._prior)
 

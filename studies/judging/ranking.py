@@ -122,7 +122,7 @@ def _judged(known: Sequence[Candidate | Ranked], sign: float) -> list[Ranked]:
     n = len(known)
     estimates = estimate([[sign * value for value in each.seed_values] for each in known])
     if max(len(each.seed_values) for each in known) > 1:
-        least, most = _bounds([value for each in known for value in each.seed_values])
+        least, most = _bounds([each.seed_values for each in known])
         ends = [estimates.interval(), estimates.interval(collapses=False)]
         low, compared_low, high, compared_high = np.clip(
             np.sort(sign * np.array(ends), axis=1).swapaxes(0, 1).reshape(4, n), least, most
@@ -153,8 +153,14 @@ def _judged(known: Sequence[Candidate | Ranked], sign: float) -> list[Ranked]:
     ]
 
 
-def _bounds(values: Sequence[float]) -> tuple[float, float]:
-    """Return the bounds of values: those that `ENDS` runs reached exactly; infinite otherwise."""
+def _bounds(seed_values: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """Return the bounds of values: those that `ENDS` runs reached exactly; infinite otherwise.
+
+    Candidates with the same different values have the same runs, by a parameter without effect: they count once.
+    """
+    alike = {tuple(own): own for own in seed_values if len(set(own)) > 1}
+    different = [*alike.values(), *(own for own in seed_values if len(set(own)) <= 1)]
+    values = [value for own in different for value in own]
     least, most = min(values), max(values)
     if least == most:
         return -math.inf, math.inf

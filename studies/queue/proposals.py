@@ -11,17 +11,17 @@ import math
 import random
 import warnings
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.trial import FrozenTrial, Trial
 
 from studies.adapters.trial_sampler import TrialSampler
 from studies.queue.trial_states import StartedTrial
 from studies.spaces.conditions import holds
 from studies.spaces.configurations import configurations, is_finite_space
 from studies.spaces.spaces import encode
-from studies.spec.attributes import has_diverged, is_confirmation
+from studies.spec.attributes import exclusion_reason, is_confirmation
 
 if TYPE_CHECKING:
     import optuna
@@ -34,7 +34,28 @@ MOST_CONFIGURATIONS = 10_000
 """Largest space in which a configuration that was not tried is searched for if no proposal is new."""
 
 Params = Mapping[str, Any]
-_Key = frozenset[tuple[str, Any]]
+Configuration = frozenset[tuple[str, Any]]
+
+
+def configuration(params: Params, distributions: Mapping[str, BaseDistribution]) -> Configuration:
+    """Return the parameters that can differ between trials, equal for equal configurations.
+
+    Args:
+        params: Parameters of a trial, as Optuna stores them.
+        distributions: Distributions of the search.
+    """
+    return frozenset(
+        (name, _position(value, distributions[name]))
+        for name, value in params.items()
+        if name in distributions and not distributions[name].single()
+    )
+
+
+def _position(value: Any, distribution: BaseDistribution) -> Any:
+    """Return a value; of a range of real numbers with a step its number of steps, which has no rounding error."""
+    if isinstance(distribution, FloatDistribution) and distribution.step is not None:
+        return round((value - distribution.low) / distribution.step)
+    return value
 
 
 def suggest_parameters(study: optuna.Study, started: StartedTrial[FrozenTrial]) -> StartedTrial[Trial]:
@@ -66,34 +87,61 @@ def suggest_parameters(study: optuna.Study, started: StartedTrial[FrozenTrial]) 
     return StartedTrial(trial, *started[1:])
 
 
+class _Draw(NamedTuple):
+    """Parameters of a trial, none of which is written.
+
+    Attributes:
+        params: The parameters.
+        is_sampled: Whether the sampler has proposed one of them.
+        is_same: Whether those that are set already were drawn again.
+    """
+
+    params: Params
+    is_sampled: bool
+    is_same: bool
+
+
 def _proposed(study: optuna.Study, started: StartedTrial[FrozenTrial]) -> tuple[Trial, Params]:
-    """Return a trial and all its parameters, none of which is written."""
-    tried = _tried(study, started)
-    proposals: list[Params] = []
+    """Return a trial and all its parameters."""
+    sampler, distributions = study.sampler, started.distributions
+    tried: set[Configuration] | None = None
+    draws: list[Params] = []
     for attempt in range(ATTEMPTS):
-        if isinstance(study.sampler, TrialSampler):
-            study.sampler.attempt = attempt
+        if isinstance(sampler, TrialSampler):
+            sampler.attempt = attempt
         trial = Trial(study, started.trial._trial_id)
-        params, is_repeated_draw = _drawn(study, trial, started)
-        if is_repeated_draw and _key(params, started) not in tried:
-            return trial, params
-        proposals.append(params)
-    new = [params for params in proposals if _key(params, started) not in tried]
-    return trial, (new or [_nearest_untried(started, proposals[0], tried) or proposals[0]])[0]
+        draw = _drawn(study, trial, started)
+        if not draw.is_sampled:
+            return trial, draw.params
+        tried = _tried(study, started) if tried is None else tried
+        if draw.is_same and configuration(draw.params, distributions) not in tried:
+            return trial, draw.params
+        draws.append(draw.params)
+        if isinstance(sampler, TrialSampler) and not sampler.redraws:
+            break
+    assert tried is not None
+    new = [params for params in draws if configuration(params, distributions) not in tried]
+    return trial, (new or [_nearest_untried(started, draws[0], tried) or draws[0]])[0]
 
 
-def _drawn(study: optuna.Study, trial: Trial, started: StartedTrial[FrozenTrial]) -> tuple[Params, bool]:
-    """Draw the parameters of a trial; return them, and whether those that are set already are drawn again."""
-    there, planned = started.trial.params, started.trial.system_attrs.get("fixed_params", {})
+def _drawn(study: optuna.Study, trial: Trial, started: StartedTrial[FrozenTrial]) -> _Draw:
+    there, planned = started.trial.params, _planned(started)
     params: dict[str, Any] = {}
-    is_repeated_draw = True
+    is_sampled, is_same = False, True
     for name, distribution in started.distributions.items():
         if not holds(started.conditions.get(name, {}), params):
             continue
+        is_given = name in planned or distribution.single()
         value = planned[name] if name in planned else _value(study, trial, name, distribution)
         params[name] = there.get(name, value)
-        is_repeated_draw &= params[name] == value
-    return params, is_repeated_draw
+        is_sampled |= not is_given
+        is_same &= params[name] == value
+    return _Draw(params, is_sampled, is_same)
+
+
+def _planned(started: StartedTrial[FrozenTrial]) -> Params:
+    planned: Params = started.trial.system_attrs.get("fixed_params", {})
+    return planned
 
 
 def _value(study: optuna.Study, trial: Trial, name: str, distribution: Any) -> Any:
@@ -104,37 +152,33 @@ def _value(study: optuna.Study, trial: Trial, name: str, distribution: Any) -> A
     return study.sampler.sample_independent(study, trial._get_latest_trial(), name, distribution)
 
 
-def _tried(study: optuna.Study, started: StartedTrial[FrozenTrial]) -> set[_Key]:
-    """Return the configurations that are not to be proposed again; none where a repetition is planned or unlikely."""
+def _tried(study: optuna.Study, started: StartedTrial[FrozenTrial]) -> set[Configuration]:
+    """Return the configurations that are not to be proposed again; none where a repetition is unlikely.
+
+    Those of failed trials belong to them, as their replacement is another configuration, but for those that this
+    process retries.
+    """
+    distributions = started.distributions
     is_unlikely = any(
         isinstance(each, FloatDistribution)
         and each.step is None
         and not each.single()
         and name not in started.conditions
-        for name, each in started.distributions.items()
+        for name, each in distributions.items()
     )
-    if is_unlikely or started.trial.system_attrs.get("fixed_params"):
+    if is_unlikely:
         return set()
     return {
-        _key({**each.system_attrs.get("fixed_params", {}), **each.params}, started)
+        configuration({**each.system_attrs.get("fixed_params", {}), **each.params}, distributions)
         for each in study._storage.get_all_trials(study._study_id, deepcopy=False)
-        if each.number != started.trial.number and not is_confirmation(each) and _counts(each)
+        if each.number not in {started.trial.number, *started.retried}
+        and not is_confirmation(each)
+        and not exclusion_reason(each, distributions)
     }
 
 
-def _counts(trial: FrozenTrial) -> bool:
-    """Return whether a trial has, or will have, a result: failed ones are retried, but for those that diverged."""
-    return trial.state != TrialState.FAIL or has_diverged(trial)
-
-
-def _key(params: Params, started: StartedTrial[FrozenTrial]) -> _Key:
-    """Return the parameters that can differ between trials, without those that have a single value."""
-    several = started.distributions
-    return frozenset((name, each) for name, each in params.items() if name in several and not several[name].single())
-
-
 def _nearest_untried(
-    started: StartedTrial[FrozenTrial], params: Params, tried: Collection[_Key]
+    started: StartedTrial[FrozenTrial], params: Params, tried: Collection[Configuration]
 ) -> dict[str, Any] | None:
     """Return the configuration nearest to a proposal that was not tried; None if there is none, or too many to list."""
     if not (started.spaces and is_finite_space(started.spaces)):
@@ -142,9 +186,10 @@ def _nearest_untried(
     rows = list(itertools.islice(configurations(started.spaces), MOST_CONFIGURATIONS + 1))
     if len(rows) > MOST_CONFIGURATIONS:
         return None
-    there = started.trial.params.items()
+    given = configuration({**_planned(started), **started.trial.params}, started.distributions)
     listed = [{name: encode(value) for name, value in row.items()} for row in rows]
-    left = [row for row in listed if there <= row.items() and _key(row, started) not in tried]
+    found = [(row, configuration(row, started.distributions)) for row in listed]
+    left = [row for row, own in found if given <= own and own not in tried]
     random.Random(started.trial.number).shuffle(left)
     return min(left, key=lambda row: _distance(row, params, started.distributions), default=None)
 

@@ -10,11 +10,14 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from studies.adapters.scheduler_pruner import pausing_pruner
 from studies.analysis.status import planned_row, retries_failures, retryable, rows_left
+from studies.queue.proposals import configuration
 from studies.queue.trial_states import StartedTrial, promote, resume, start_trial
 from studies.spaces.conditions import encoded_conditions, in_order
+from studies.spaces.configurations import n_configurations
 from studies.spaces.plan import pending_rows
 from studies.spaces.spaces import Fixed, Json, decode_params, distribution
 from studies.spec.attributes import PAUSED_ATTR, is_interrupted, is_paused
+from studies.spec.scheduler_names import is_population_based
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -41,6 +44,9 @@ class TrialSource:
         self._conditions = encoded_conditions(self._spaces)
         self._distributions = {name: distribution(space) for name, space in self._spaces.items()}
         self._planned = bool(self._spec.plan())
+        n_trials = self._spec.n_trials
+        is_open = not (self._planned or is_population_based(self._spec.pruner))
+        self._tries_all = is_open and n_configurations(self._spaces, n_trials + 1) == n_trials
         self._pruner = pausing_pruner(study.study)
         trials = study.trials()
         if retried is None:
@@ -119,8 +125,17 @@ class TrialSource:
         return not self._planned and self._n_begun(trials, waiting) >= self._spec.n_trials
 
     def _n_begun(self, trials: Sequence[FrozenTrial], waiting: Sequence[FrozenTrial]) -> int:
-        """Return how many trials have begun, without the failed ones in whose place others begin."""
-        return len(trials) - len(waiting) - sum(trial.number in self.retried for trial in trials)
+        """Return how many trials have begun, without the failed ones in whose place others begin.
+
+        In a search over a whole space, trials of one configuration count once, so that no other is left out: a first
+        trial may be given twice, and two processes may propose the same. No more are repeated than there are.
+        """
+        left_out = {trial.number for trial in waiting} | self.retried
+        begun = [trial for trial in trials if trial.number not in left_out]
+        if not self._tries_all:
+            return len(begun)
+        known = [configuration(trial.params, self._distributions) for trial in begun if trial.params]
+        return len(begun) - min(len(known) - len(set(known)), self._spec.n_trials)
 
     def _begins_others(
         self, trials: Sequence[FrozenTrial], waiting: Sequence[FrozenTrial], *, queued: bool = True
@@ -182,7 +197,8 @@ class TrialSource:
     ) -> StartedTrial[FrozenTrial]:
         distributions = self._distributions_of(row)
         spaces = {} if self._planned else self._spaces
-        return StartedTrial(trial, self._spec.seeds, None, resumed, distributions, self._conditions, spaces=spaces)
+        own = (self._spec.seeds, None, resumed, distributions, self._conditions)
+        return StartedTrial(trial, *own, spaces=spaces, retried=self.retried)
 
     def restore(self, trial: FrozenTrial) -> None:
         """Restore a trial that was abandoned at its start: its planned row is tried again, or it is replaced."""

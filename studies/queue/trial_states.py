@@ -7,7 +7,7 @@ has died.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
@@ -47,6 +47,7 @@ class StartedTrial(NamedTuple, Generic[AnyTrial]):
         conditions: Conditional parameter -> values of others under which it exists. Defaults to none.
         promoted_from: Environment steps after which it was paused until now; None if it was not.
         spaces: Search space of the trials that a sampler proposes. Defaults to none, for planned trials.
+        retried: Numbers of the failed trials whose configurations may be proposed again. Defaults to none.
     """
 
     trial: AnyTrial
@@ -57,6 +58,7 @@ class StartedTrial(NamedTuple, Generic[AnyTrial]):
     conditions: Mapping[str, Mapping[str, tuple[Json, ...]]] = {}
     promoted_from: int | None = None
     spaces: Mapping[str, Space] = {}
+    retried: Collection[int] = ()
 
 
 def requeue_abandoned(study: optuna.Study, leases: LeaseManager) -> list[FrozenTrial]:

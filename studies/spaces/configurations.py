@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from studies.spaces.conditions import exists, in_order
 from studies.spaces.plan import steps_of
@@ -43,7 +43,7 @@ def _extended(row: dict[str, Json], spaces: Sequence[tuple[str, Space]]) -> Iter
         yield from _extended({**row, name: value}, later)
 
 
-def _values(space: Space) -> Sequence[Json]:
+def _values(space: Space) -> Iterable[Json]:
     if isinstance(space, Choice):
         return space.values
     if isinstance(space, Fixed):

@@ -6,7 +6,7 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from studies.errors import StudyError, nearest
 from studies.spaces.conditions import check_rows, existing, exists, in_order
@@ -217,9 +217,10 @@ def _n_steps(low: float, high: float, step: float) -> int:
     return round((high - low) / step)
 
 
-def steps_of(low: float, high: float, step: float) -> list[Json]:
-    """Return the values of a range with a step, both ends included."""
-    return [*(low + index * step for index in range(_n_steps(low, high, step))), high]
+def steps_of(low: float, high: float, step: float) -> Iterator[Json]:
+    """Yield the values of a range with a step, both ends included."""
+    yield from (low + index * step for index in range(_n_steps(low, high, step)))
+    yield high
 
 
 def _axis(space: Space, points: int | None) -> list[Json]:
@@ -231,7 +232,7 @@ def _axis(space: Space, points: int | None) -> list[Json]:
     if isinstance(space, IntRange):
         return list(range(space.low, space.high + 1, space.step or 1))
     if space.step is not None:
-        return steps_of(space.low, space.high, space.step)
+        return list(steps_of(space.low, space.high, space.step))
     assert points is not None  # `_axis_length` has checked it
     inner = range(1, points - 1)
     if space.log:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,29 @@ def test_history_of_another_resumed_training_is_refused(tmp_path: Path) -> None:
     agents.resume(rest, tmp_path / "other")
     rest.train(episodes=1)
     assert agents.read_history(tmp_path)["return"].to_pylist() == rest.history.returns
+
+
+def test_histories_with_equal_returns_are_told_apart(tmp_path: Path) -> None:
+    def run(folder: Path, seed: int) -> Trainer:
+        where = agents.EnvironmentSpec("CartPole-v1", max_episode_steps=4)  # every episode has 4 steps
+        agent = agents.make("ppo", where, seed=seed, **SMALL_PPO)
+        return Trainer(agent, callbacks=[HistoryFile(folder), Checkpoint(tmp_path / f"kept-{seed}")])
+
+    run(tmp_path / "first", 0).train(episodes=9)
+    run(tmp_path / "second", 1).train(episodes=6)
+    rest = run(tmp_path / "first", 1)
+    agents.resume(rest, tmp_path / "kept-1")
+    with pytest.raises(ConfigurationError, match="history of another training, of 9 episodes"):
+        rest.train(episodes=1)
+
+
+def test_checkpoints_of_a_second_training_are_written(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path / "kept")
+    trainer(checkpoint).train(env_steps=32)
+    shutil.rmtree(tmp_path / "kept")
+    trainer(checkpoint, seed=1).train(env_steps=32)
+    assert checkpoint.newest is not None
+    assert checkpoint.newest.exists()
 
 
 def test_history_of_evaluations_alone_is_not_overwritten(tmp_path: Path) -> None:

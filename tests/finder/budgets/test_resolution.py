@@ -195,6 +195,16 @@ def test_lengths_of_finalists_suit_the_long_run() -> None:
         chosen(confirm_env_steps=100, total_env_steps=1_000_000)
 
 
+@pytest.mark.parametrize(("budget", "n_trials", "n_seeds"), [(24_000, 7, 3), (9_100, 8, 1)])
+def test_a_small_space_keeps_its_seeds(budget: int, n_trials: int, n_seeds: int) -> None:
+    """Of eight configurations, seven of three seeds are more than eight of one; two of three are not."""
+    params = {"clip_range": [0.1, 0.2, 0.3, 0.4], "n_epochs": [1, 2]}
+    asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": params, "confirm": 1}
+    own = StudySpec(**asked, env_steps=1_000, confirm_seeds=1, total_env_steps=budget - 100)  # type: ignore[arg-type]
+    chosen = within_steps(own, all_at_once, AGENTS)
+    assert (chosen.n_trials, len(chosen.seeds)) == (n_trials, n_seeds)
+
+
 def test_fewer_trials_where_no_run_would_suffice() -> None:
     # 57 s less 7 s are 5,000 steps of 10 ms; 8 runs of 500 and 4 twice as long take 8,000, 12 and 4 take 10,000.
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": {"gamma": "0.9:0.99"}}

@@ -228,6 +228,19 @@ def test_trials_are_added_where_their_number_was_left_open(
         recorder.close()
 
 
+@pytest.mark.parametrize(("optimizers", "n_added"), [("adam,sgd", 0), ("adam,sgd,rmsprop", 1)])
+def test_no_more_trials_are_added_than_the_space_has(storage: StudyStorage, optimizers: str, n_added: int) -> None:
+    spec = make_spec(params={"optimizer": optimizers}, trials=(), n_trials=2, minutes=None)
+    with open_study(spec.model_copy(update={"total_env_steps": 50_000}), storage) as study:
+        recorder = Recorder(study)
+        limit = Limit(study.spec, StepMeter(50_000, 2_000), together=False, chooses_trials=True)
+        budget = search_budget.KeptBudget(recorder, limit)
+        assert budget.add_trials(4) == n_added
+        assert budget.add_trials(4) == 0
+        assert recorder.study.spec.n_trials == 2 + n_added
+        recorder.close()
+
+
 def test_baseline_of_a_worker_is_trained_to_its_end(storage: StudyStorage) -> None:
     baseline = {"learning_rate": RATES[0]}
     study = open_study(make_spec(baseline=baseline), storage)

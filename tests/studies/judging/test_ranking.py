@@ -8,7 +8,16 @@ from dataclasses import replace
 import pytest
 
 from studies.errors import StudyError
-from studies.judging.ranking import UNLIKELY, Candidate, may_exceed, rank, reach_above, seeds_to_settle, worst_choice
+from studies.judging.ranking import (
+    UNLIKELY,
+    Candidate,
+    Ranked,
+    may_exceed,
+    rank,
+    reach_above,
+    seeds_to_settle,
+    worst_choice,
+)
 from studies.judging.robust_choice import PrunedEstimate, recommended
 
 
@@ -198,6 +207,21 @@ def test_recommended_of_rates_with_equal_values_has_the_lowest_spread() -> None:
     pick = recommended(rank(candidates))
     assert pick is not None
     assert pick.number == 1
+
+
+def test_copies_of_the_same_runs_are_no_bound() -> None:
+    """A parameter without effect gives candidates with identical runs; a ceiling is reached by runs of all seeds."""
+
+    def ranked(*values: tuple[float, ...]) -> list[Ranked]:
+        return rank(
+            [Candidate(label=str(n), params={"x": n}, seed_values=own, number=n) for n, own in enumerate(values)]
+        )
+
+    others = ((100.0, 120.0, 140.0), (150.0, 130.0, 170.0))
+    copied = ranked((312.4, 250.0, 280.0), (312.4, 250.0, 280.0), (312.4, 250.0, 280.0), *others)
+    assert max(each.compared_high for each in copied) > 312.4
+    at_ceiling = ranked((500.0, 500.0, 500.0), (500.0, 250.0, 280.0), *others)
+    assert max(each.compared_high for each in at_ceiling) == 500.0
 
 
 def test_may_exceed_is_limited_by_the_bounds() -> None:

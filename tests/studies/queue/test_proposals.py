@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from death import simulate_crash
-from optuna.trial import Trial
+from optuna.distributions import CategoricalDistribution, FloatDistribution
+from optuna.trial import Trial, create_trial
 
 from studies.queue import proposals
 from studies.recording.opening import open_study
@@ -27,7 +28,7 @@ SAMPLERS = ["random", "tpe", "qmc", "nsgaii"]
 
 def run(make_spec: Make, storage: StudyStorage, **fields: Any) -> list[dict[str, Any]]:
     """Return the parameters of all trials of a study; the discount of a trial is its value."""
-    spec = make_spec(seed=7, **fields)
+    spec = make_spec(**{"seed": 7, **fields})
     with open_study(spec, storage) as study, Recorder(study) as recorder:
         while (ask := recorder.ask()) is not None:
             recorder.completed(ask.number, float(str(ask.params.get("gamma", 1))))
@@ -58,6 +59,55 @@ def test_conditional_choice_is_not_repeated_beside_a_range(storage: StudyStorage
     rows = run(make_spec, storage, params=params, n_trials=20, sampler="random")
     assert len(rows) == distinct(rows) == 20
     assert sum(row["optimizer"] == "adam" for row in rows) == 1
+
+
+def test_rounded_numbers_are_the_same_configuration(storage: StudyStorage, make_spec: Make) -> None:
+    """The fourth value of the range is 0.30000000000000004."""
+    params = {"ent_coef": {"low": 0.0, "high": 0.7, "step": 0.1}}
+    rows = run(make_spec, storage, params=params, n_trials=20, sampler="random", first=[{"ent_coef": 0.3}])
+    assert sorted(round(float(row["ent_coef"]), 6) for row in rows) == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]
+
+
+def test_configuration_that_is_given_twice_takes_the_place_of_none(storage: StudyStorage, make_spec: Make) -> None:
+    first = [{"n_steps": 64}, {"n_steps": 64}]
+    rows = run(make_spec, storage, params={"n_steps": "32,64,128"}, n_trials=20, sampler="tpe", first=first)
+    assert [row["n_steps"] for row in rows[:2]] == [64, 64]
+    assert sorted(int(row["n_steps"]) for row in rows) == [32, 64, 64, 128]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_first_trial_that_the_sampler_completes_repeats_none(seed: int, storage: StudyStorage, make_spec: Make) -> None:
+    first = [{"n_steps": 32, "gamma": 0.9}, {"n_steps": 32}]
+    params = {"n_steps": "32,64", "gamma": "0.9,0.99"}
+    rows = run(make_spec, storage, params=params, n_trials=4, sampler="tpe", first=first, seed=seed)
+    assert len(rows) == distinct(rows) == 4
+
+
+def test_configuration_that_always_fails_is_tried_once(storage: StudyStorage, make_spec: Make) -> None:
+    spec = make_spec(params={"n_steps": "1,2,4,8,16,32"}, n_trials=6, sampler="tpe")
+    tried = []
+    with open_study(spec, storage) as study, Recorder(study) as recorder:
+        while (ask := recorder.ask()) is not None:
+            tried.append(ask.params["n_steps"])
+            if ask.params["n_steps"] == 8:
+                recorder.failed(ask.number, "batches larger than the rollout")
+            else:
+                recorder.completed(ask.number, 1.0)
+    assert sorted(map(int, map(str, tried))) == [1, 2, 4, 8, 16, 32]
+
+
+def test_trial_of_another_program_takes_the_place_of_none(storage: StudyStorage, make_spec: Make) -> None:
+    spec = make_spec(params={"optimizer": "adam,sgd,rmsprop"}, n_trials=3, sampler="random")
+    with open_study(spec, storage) as study:
+        choices = CategoricalDistribution(["adam", "sgd", "rmsprop"])
+        foreign = {"optimizer": choices, "y": FloatDistribution(0, 1)}
+        study.study.add_trial(create_trial(params={"optimizer": "adam", "y": 1.0}, distributions=foreign, value=1.0))
+        with Recorder(study) as recorder:
+            tried = []
+            while (ask := recorder.ask()) is not None:
+                tried.append(ask.params["optimizer"])
+                recorder.completed(ask.number, 1.0)
+    assert sorted(map(str, tried)) == ["adam", "rmsprop", "sgd"]
 
 
 def test_failed_configuration_is_proposed_again_and_a_diverged_one_is_not(
@@ -119,8 +169,8 @@ def test_large_space_falls_back_on_a_repetition(
 
 
 def test_nearest_configuration_differs_in_the_closest_number(make_spec: Make, storage: StudyStorage) -> None:
-    def same(*_: Any) -> tuple[dict[str, Any], bool]:
-        return {"gamma": 0.9, "n_epochs": 4}, True
+    def same(*_: Any) -> Any:
+        return proposals._Draw({"gamma": 0.9, "n_epochs": 4}, is_sampled=True, is_same=True)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(proposals, "_drawn", same)

@@ -31,6 +31,7 @@ def test_conditional_parameters_exist_where_their_conditions_hold() -> None:
         ("1:5", 5),
         ({"low": 0.0, "high": 1.0, "step": 0.25}, 5),
         ("1:1000000000", 40),
+        ({"low": 0.0, "high": 1.0, "step": 1e-9}, 40),
         ("0.0:1.0", 40),
         ("1e-5:1e-1:log", 40),
     ],
