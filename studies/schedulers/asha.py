@@ -16,7 +16,7 @@ class ASHA(RungScheduler):
 
     Rungs lie at ``min_resource * reduction_factor**k`` environment steps, below `max_resource`. A trial that reaches a
     rung is paused, unless it is among the best ``1 / reduction_factor`` of all trials that have reached the rung so far
-    (rounded down). Whenever there is room for a trial, a paused one continues that has become one of these, of the
+    (rounded down), or equal to the last of these: trials of one seed are equal until they differ by an update. Whenever there is room for a trial, a paused one continues that has become one of these, of the
     highest rung that has any and the best first; otherwise a new trial begins. No trial waits for others, and none is
     stopped too early for good: it is promoted later if it turns out to be among the best.
 
@@ -53,7 +53,7 @@ class ASHA(RungScheduler):
 
     def on_rung(self, rung: int, at_rung: AtRung, trials: Sequence[TrialView]) -> Mapping[int, Action]:
         promoted = _promoted(rung, trials)
-        best = _ordered(at_rung)[: len(at_rung) // self._rungs.factor]
+        best = _best(at_rung, len(at_rung) // self._rungs.factor)
         decided = dict.fromkeys(at_rung, Action.PAUSE)
         decided |= dict.fromkeys(best, Action.PROMOTE)
         return decided | {number: Action.CONTINUE for number in at_rung if number in promoted}
@@ -68,7 +68,7 @@ class ASHA(RungScheduler):
         for rung in sorted(waiting, reverse=True):
             at_rung = self.at_rung(rung, trials)
             share = len(at_rung) / self._rungs.factor
-            best = _ordered(at_rung)[: math.ceil(share) if is_last else math.floor(share)]
+            best = _best(at_rung, math.ceil(share) if is_last else math.floor(share))
             found += [number for number in best if number in waiting[rung]]
         return found
 
@@ -78,6 +78,8 @@ def _promoted(rung: int, trials: Sequence[TrialView]) -> set[int]:
     return {trial.number for trial in trials if trial.promoted_from is not None and trial.promoted_from >= rung}
 
 
-def _ordered(at_rung: AtRung) -> list[int]:
-    """Return the trials at a rung, the best first; of equal ones the first."""
-    return sorted(at_rung, key=lambda number: (-float(mean_of_seeds(at_rung[number])), number))
+def _best(at_rung: AtRung, n: int) -> list[int]:
+    """Return the best `n` trials at a rung and those that are equal to the last of them, the best first."""
+    values = {number: float(mean_of_seeds(own)) for number, own in at_rung.items()}
+    ordered = sorted(values, key=lambda number: (-values[number], number))
+    return ordered[:n] + [number for number in ordered[n:] if n and values[number] == values[ordered[n - 1]]]

@@ -161,8 +161,15 @@ def test_last_report_of_a_run_is_not_a_rung() -> None:
     assert ASHA(10, 40, 2).rung_of(40) == 20
 
 
-def test_equal_values_are_promoted_in_order() -> None:
-    assert ASHA(10, 40, 2).promotable([trial(number, {10: 1.0}, "paused") for number in range(5)]) == [0, 1]
+def test_equal_values_are_promoted_together_and_in_order() -> None:
+    """Trials of one seed are equal until the first update; a choice among them would be arbitrary."""
+    equal = [trial(number, {10: 1.0}, "paused") for number in range(5)]
+    assert ASHA(10, 40, 2).promotable(equal) == [0, 1, 2, 3, 4]
+    assert ASHA(10, 40, 8).promotable(equal) == []
+    assert ASHA(10, 40, 8).promotable(equal, is_last=True) == [0, 1, 2, 3, 4]
+    better, worse = trial(5, {10: 2.0}, "paused"), trial(6, {10: 0.0}, "paused")
+    assert ASHA(10, 40, 2).promotable([*equal, better, worse]) == [5, 0, 1, 2, 3, 4]
+    assert ASHA(10, 40, 4).promotable([*equal, better, worse]) == [5]
 
 
 @pytest.mark.parametrize(
