@@ -16,9 +16,10 @@ class ASHA(RungScheduler):
 
     Rungs lie at ``min_resource * reduction_factor**k`` environment steps, below `max_resource`. A trial that reaches a
     rung is paused, unless it is among the best ``1 / reduction_factor`` of all trials that have reached the rung so far
-    (rounded down), or equal to the last of these: trials of one seed are equal until they differ by an update. Whenever there is room for a trial, a paused one continues that has become one of these, of the
-    highest rung that has any and the best first; otherwise a new trial begins. No trial waits for others, and none is
-    stopped too early for good: it is promoted later if it turns out to be among the best.
+    (rounded down), or equal to the last of these: trials of one seed are equal until they differ by an update. Whenever
+    there is room for a trial, a paused one continues that has become one of these, of the highest rung that has any and
+    the best first; otherwise a new trial begins. No trial waits for others, and none is stopped too early for good: it
+    is promoted later if it turns out to be among the best.
 
     The paper assumes that there are always new configurations. A search ends, so when there are none left, the shares
     are rounded up: the best trial of every rung continues, and at least one trial is trained to the end.
