@@ -120,8 +120,10 @@ def _proposed(study: optuna.Study, started: StartedTrial[FrozenTrial]) -> tuple[
         if isinstance(sampler, TrialSampler) and not sampler.redraws:
             break
     assert tried is not None
+    if (nearest := _nearest_untried(started, draws[0], tried)) is not None:
+        return trial, nearest
     new = [params for params in draws if configuration(params, distributions) not in tried]
-    return trial, (new or [_nearest_untried(started, draws[0], tried) or draws[0]])[0]
+    return trial, (new or draws)[0]
 
 
 def _drawn(study: optuna.Study, trial: Trial, started: StartedTrial[FrozenTrial]) -> _Draw:
@@ -187,10 +189,10 @@ def _nearest_untried(
     if len(rows) > MOST_CONFIGURATIONS:
         return None
     given = configuration({**_planned(started), **started.trial.params}, started.distributions)
+    random.Random(started.trial.number).shuffle(rows)  # of all rows, so that a repeated call breaks ties alike
     listed = [{name: encode(value) for name, value in row.items()} for row in rows]
     found = [(row, configuration(row, started.distributions)) for row in listed]
     left = [row for row, own in found if given <= own and own not in tried]
-    random.Random(started.trial.number).shuffle(left)
     return min(left, key=lambda row: _distance(row, params, started.distributions), default=None)
 
 
