@@ -203,6 +203,8 @@ def _pick_line(study: OpenStudy, pick: Recommendation) -> str:
     if rate is None:
         return pick.settings_text if pick.schedule else settings
     between = f"the best rate lies between {rate_text(rate.low)} and {rate_text(rate.high)} (95%)"
+    if not interval_text(pick.low, pick.high):  # of one seed: the interval is that of all rates that were tried
+        between = "no interval of the best rate is known"
     if rate.horizon is None or not rate.is_of_horizon:
         return f"{settings}; {between}"
     steps = f"for {rate.horizon:,} environment steps"

@@ -194,6 +194,7 @@ def test_sampled_rate_at_the_edge_needs_a_wider_range() -> None:
 def test_one_seed_is_not_safe_and_needs_three() -> None:
     found = conclusion(finished_study(spec_of(seeds=(0,), confirm=0), (0.0, 10.0, 100.0, 20.0, 0.0)))
     assert found.status == "not safe"
+    assert found.lines[0] == "learning_rate 1e-3; no interval of the best rate is known"
     assert options(found) == {"seeds": 3, "study_name": "s-3-seeds"}
     assert sum("one seed" in reason.text for reason in found.reasons) == 1
     assert not any("--" in reason.text for reason in found.reasons)  # reasons name no command-line flags
