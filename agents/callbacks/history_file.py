@@ -184,13 +184,10 @@ class HistoryFile(Callback):
                 f"{self.folder} has the history of another training, of {len(there):,} episodes and {n_evaluations:,} "
                 f"evaluations: resume that training (agents.resume), or use another folder."
             )
-        if is_other:
-            self._episodes.cut(0)
-            self._evaluations.cut(0)
         for table in (self._episodes, self._evaluations):
             remove_unfinished(table.folder)
-        self._episodes.cut(len(history.episodes))
-        self._evaluations.cut(len(history.evaluations))
+        self._episodes.cut(0 if is_other else len(history.episodes))
+        self._evaluations.cut(0 if is_other else len(history.evaluations))
         self._episodes.create()
         n_there, n_evaluations = len(self._episodes.read()), len(self._evaluations.read())
         self._new_episodes = [_episode_row(episode) for episode in history.episodes[n_there:]]

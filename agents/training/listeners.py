@@ -136,11 +136,7 @@ class CallbackList:
     def call(self, event: str, *arguments: Any) -> None:
         """Call all callbacks that receive the event."""
         for listener in self._listeners[event]:
-            try:
-                listener(*arguments)
-            except Exception as error:
-                self._take(error, listener, event)
-                raise
+            self._notify(listener, event, *arguments)
 
     @contextmanager
     def during(self, trainer: Any) -> Generator[None]:
@@ -176,12 +172,14 @@ class CallbackList:
 
     def _call(self, callback: Listener, event: str, trainer: Any) -> None:
         if callback.listens_to(event):
-            listener = getattr(callback, event)
-            try:
-                listener(trainer)
-            except Exception as error:
-                self._take(error, listener, event)
-                raise
+            self._notify(getattr(callback, event), event, trainer)
+
+    def _notify(self, listener: Any, event: str, *arguments: Any) -> None:
+        try:
+            listener(*arguments)
+        except Exception as error:
+            self._take(error, listener, event)
+            raise
 
     def _take(self, error: Exception, listener: Any, event: str) -> None:
         """Keep the error of a callback, with a note of its place."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_again: int = 0) -> list[RenderableType]:
     """Return the description of a search: its study, trials, seeds, budget, and earlier progress."""
     from studies.analysis.status import study_status
-    from studies.spaces.configurations import n_configurations
+    from studies.spaces.configurations import is_whole_space
     from studies.spaces.space_notation import spaces_text
     from studies.spec.attributes import is_interrupted
 
@@ -27,7 +27,7 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
     runs = f"{counted(len(spec.seeds), 'seed')} ({', '.join(map(str, spec.seeds))})"
     where = "memory only" if study.storage.url == "memory" else study.storage.label
     of_all = f" of the {n_grid} of its grid" if (n_grid := len(spec.grid())) > spec.n_trials else ""
-    if not spec.plan() and n_configurations(spec.search_space(), spec.n_trials + 1) == spec.n_trials:
+    if not spec.plan() and is_whole_space(spec.search_space(), spec.n_trials):
         of_all = " (the whole space)"
     plan = f"{counted(spec.n_trials, 'trial')}{of_all} × {runs} × {budget_of(spec)}{_confirmation_text(study)}"
     how = f"{' and '.join(spec.agents)} on {spec.env}, {_means(study, where_run)}"

@@ -13,7 +13,7 @@ from studies.analysis.status import planned_row, retries_failures, retryable, ro
 from studies.queue.proposals import configuration
 from studies.queue.trial_states import StartedTrial, promote, resume, start_trial
 from studies.spaces.conditions import encoded_conditions, in_order
-from studies.spaces.configurations import n_configurations
+from studies.spaces.configurations import is_whole_space
 from studies.spaces.plan import pending_rows
 from studies.spaces.spaces import Fixed, Json, decode_params, distribution
 from studies.spec.attributes import PAUSED_ATTR, is_interrupted, is_paused
@@ -44,9 +44,8 @@ class TrialSource:
         self._conditions = encoded_conditions(self._spaces)
         self._distributions = {name: distribution(space) for name, space in self._spaces.items()}
         self._planned = bool(self._spec.plan())
-        n_trials = self._spec.n_trials
         is_open = not (self._planned or is_population_based(self._spec.pruner))
-        self._tries_all = is_open and n_configurations(self._spaces, n_trials + 1) == n_trials
+        self._tries_all = is_open and is_whole_space(self._spaces, self._spec.n_trials)
         self._pruner = pausing_pruner(study.study)
         trials = study.trials()
         if retried is None:

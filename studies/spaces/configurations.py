@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 from studies.spaces.conditions import exists, in_order
-from studies.spaces.plan import steps_of
-from studies.spaces.spaces import Choice, Fixed, FloatRange, IntRange, Json, Space
+from studies.spaces.plan import axis_length, values_of
+from studies.spaces.spaces import Fixed, FloatRange, Json, Space
 
 
 def is_finite_space(spaces: Mapping[str, Space]) -> bool:
@@ -28,7 +29,14 @@ def n_configurations(spaces: Mapping[str, Space], most: int) -> int:
     """Return the number of configurations of a space, at most `most`; `most` if nothing is searched."""
     if not is_finite_space(spaces) or all(isinstance(space, Fixed) for space in spaces.values()):
         return most
-    return sum(1 for _ in itertools.islice(configurations(spaces), most))
+    if any(space.when for space in spaces.values()):
+        return sum(1 for _ in itertools.islice(configurations(spaces), most))
+    return min(most, math.prod(axis_length(name, space) for name, space in spaces.items()))
+
+
+def is_whole_space(spaces: Mapping[str, Space], n_trials: int) -> bool:
+    """Return whether a space has exactly so many configurations."""
+    return n_configurations(spaces, n_trials + 1) == n_trials
 
 
 def _extended(row: dict[str, Json], spaces: Sequence[tuple[str, Space]]) -> Iterator[dict[str, Json]]:
@@ -39,16 +47,5 @@ def _extended(row: dict[str, Json], spaces: Sequence[tuple[str, Space]]) -> Iter
     if not exists(space, row):
         yield from _extended(row, later)
         return
-    for value in _values(space):
+    for value in values_of(space):
         yield from _extended({**row, name: value}, later)
-
-
-def _values(space: Space) -> Iterable[Json]:
-    if isinstance(space, Choice):
-        return space.values
-    if isinstance(space, Fixed):
-        return (space.value,)
-    if isinstance(space, IntRange):
-        return range(space.low, space.high + 1, space.step or 1)
-    assert space.step is not None  # by `is_finite_space`
-    return steps_of(space.low, space.high, space.step)

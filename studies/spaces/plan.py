@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from studies.errors import StudyError, nearest
 from studies.spaces.conditions import check_rows, existing, exists, in_order
@@ -163,7 +164,7 @@ def grid_rows(spaces: Mapping[str, Space], options: Mapping[str, Json], seed: in
     if points is not None and (isinstance(points, bool) or not isinstance(points, int) or points < 2):
         raise StudyError(f"points is {points!r}: give a whole number from 2.")
     ordered = in_order(dict(sorted(spaces.items())))
-    lengths = {name: _axis_length(name, space, points) for name, space in ordered.items()}
+    lengths = {name: axis_length(name, space, points) for name, space in ordered.items()}
     rows: list[dict[str, Json]] = [{}]
     for name, space in ordered.items():
         within = [row for row in rows if exists(space, row)]
@@ -191,7 +192,7 @@ def _settle(name: str, space: Space, value: Json) -> Json:
         raise StudyError(f"{name}: {error}") from None
 
 
-def _axis_length(name: str, space: Space, points: int | None) -> int:
+def axis_length(name: str, space: Space, points: int | None = None) -> int:
     """Return the number of values of a parameter in a grid.
 
     Raises:
@@ -217,23 +218,24 @@ def _n_steps(low: float, high: float, step: float) -> int:
     return round((high - low) / step)
 
 
-def steps_of(low: float, high: float, step: float) -> Iterator[Json]:
-    """Yield the values of a range with a step, both ends included."""
-    yield from (low + index * step for index in range(_n_steps(low, high, step)))
-    yield high
+def values_of(space: Space) -> Iterable[Json]:
+    """Return the values of a parameter that has a finite number of them, without listing them."""
+    if isinstance(space, Choice):
+        return space.values
+    if isinstance(space, Fixed):
+        return (space.value,)
+    if isinstance(space, IntRange):
+        return range(space.low, space.high + 1, space.step or 1)
+    assert space.step is not None
+    n_steps = _n_steps(space.low, space.high, space.step)
+    return itertools.chain((space.low + index * space.step for index in range(n_steps)), [space.high])
 
 
 def _axis(space: Space, points: int | None) -> list[Json]:
-    """Return the values of a parameter in a grid; see `_axis_length`."""
-    if isinstance(space, Choice):
-        return list(space.values)
-    if isinstance(space, Fixed):
-        return [space.value]
-    if isinstance(space, IntRange):
-        return list(range(space.low, space.high + 1, space.step or 1))
-    if space.step is not None:
-        return list(steps_of(space.low, space.high, space.step))
-    assert points is not None  # `_axis_length` has checked it
+    """Return the values of a parameter in a grid; see `axis_length`."""
+    if not isinstance(space, FloatRange) or space.step is not None:
+        return list(values_of(space))
+    assert points is not None  # `axis_length` has checked it
     inner = range(1, points - 1)
     if space.log:
         ratio = space.high / space.low
