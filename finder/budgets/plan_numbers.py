@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from agents.contract.spec import FunctionSpec
 from finder.budgets.cost import Costs
 from finder.budgets.search_plan import TimeEstimate
 from finder.executors.choice import PROCESS_BYTES
+from finder.trials.speed import steps_before_update
 from studies.adapters.expected_pruning import Course, Stage, expected_courses, kept_trials, run_steps
 from studies.judging.search_history import n_finalists
+from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec
+
+if TYPE_CHECKING:
+    from agents.contract.spec import AgentSpec
+
+_FIRST_RUNG_IS_ARGUMENT = ("asha", "successive-halving", "hyperband")
+"""Pruners whose first rung is their argument `min_resource`."""
 
 
 def most_steps(spec: StudySpec) -> int:
@@ -60,3 +69,31 @@ def memory_of(costs: Costs, n_runs: int) -> float:
     """Return the bytes of all processes, each with its share of the runs that are trained at the same time."""
     of_runs = n_runs * max(speed.run_bytes for speed in costs.speeds.values())
     return costs.n_processes * PROCESS_BYTES + of_runs
+
+
+def notes_on_first_updates(spec: StudySpec, agents: Mapping[str, AgentSpec]) -> list[str]:
+    """Return notes on runs, and on first rungs, that end before the first update of an agent with its own settings.
+
+    Args:
+        spec: The study, with the budget of each run.
+        agents: Label -> agent.
+    """
+    firsts = {label: steps_before_update(agent) for label, agent in agents.items() if not isinstance(agent, FunctionSpec)}
+    if spec.env_steps is None or not firsts:
+        return []
+    notes = [
+        f"{label} makes its first update after {first:,} environment steps with its own settings, and each run has "
+        f"{spec.env_steps:,}: a run that makes none stays untrained, and its value says nothing"
+        for label, first in firsts.items()
+        if first > spec.env_steps
+    ]
+    if notes or canonical_pruner_name(spec.pruner) not in _FIRST_RUNG_IS_ARGUMENT:
+        return notes
+    label, first = max(firsts.items(), key=lambda item: item[1])
+    rungs = rungs_of(expected_courses(spec, spec.n_trials))
+    if rungs and rungs[0].until <= first:
+        notes.append(
+            f"the first rung is at {rungs[0].until:,} environment steps, and {label} makes its first update after "
+            f"{first:,}: untrained trials are equal, and go on together (pruner argument min_resource)"
+        )
+    return notes

@@ -128,7 +128,7 @@ class LRFinder:
                 ``"auc"`` (mean return over the whole training), ``"steps-to:475"`` (environment steps to a return),
                 ``"success-rate"``, ``"custom:NAME"`` or ``"loss"`` (`studies.spec.metrics`), which is hard to compare
                 between rates. Defaults to ``"greedy-return"`` for `sac`, `td3` and `ddpg`, else to ``"return"``.
-            rates: The rates, instead of `start_lr`, `end_lr` and `n_rates`.
+            rates: The rates, each counted once, instead of `start_lr`, `end_lr` and `n_rates`.
             optimizer: Name of one of the optimizers of the agent; None for all.
             extend: Whether the range is extended by up to two decades if the best rate is at its edge
                 (`studies.judging.range_extension`); not if `rates` are given. Defaults to True.
@@ -138,7 +138,7 @@ class LRFinder:
             ConfigurationError: Rates are out of range, or a name is unknown.
             StudyError: The storage cannot be opened, or has another study of this name.
         """
-        candidates = evenly_spaced(start_lr, end_lr, n_rates) if rates is None else sorted(map(float, rates))
+        candidates = evenly_spaced(start_lr, end_lr, n_rates) if rates is None else sorted({*map(float, rates)})
         name = "learning_rate" if optimizer is None else f"{optimizer}.learning_rate"
         agent = self.spec if optimizer is not None else self.spec.with_common_rate()
         if metric is None:

@@ -233,7 +233,7 @@ def refuse_environment_as_optimizers(optimizers: Any, agents: Sequence[Any]) -> 
 
 
 def optimizers_by_label(optimizers: Sequence[Any]) -> dict[str, OptimizerSpec]:
-    """Return optimizers by label; a number is appended to equal labels.
+    """Return optimizers by label, equal ones once; a number is appended to equal labels with other learning rates.
 
     Raises:
         ConfigurationError: The list is empty, or an item is not an optimizer.
@@ -243,7 +243,9 @@ def optimizers_by_label(optimizers: Sequence[Any]) -> dict[str, OptimizerSpec]:
     result: dict[str, OptimizerSpec] = {}
     for given in optimizers:
         spec = OptimizerSpec.of(given)
-        result[free_name(spec.label, result, " #")] = spec
+        # Labels leave out arguments that have their defaults.
+        if (spec.label, spec.learning_rate) not in [(each.label, each.learning_rate) for each in result.values()]:
+            result[free_name(spec.label, result, " #")] = spec
     return result
 
 
@@ -281,9 +283,9 @@ def _rates(label: str, optimizer: OptimizerSpec, wanted: Rates, n_rates: int) ->
     if isinstance(wanted, Mapping):
         if label not in wanted:
             raise ConfigurationError(f"learning_rates has no rates for {label!r}; it has {sorted(wanted)}.")
-        return [float(rate) for rate in wanted[label]]
+        return list(dict.fromkeys(map(float, wanted[label])))
     if not isinstance(wanted, str):
-        return [float(rate) for rate in wanted]
+        return list(dict.fromkeys(map(float, wanted)))
     if wanted != "search":
         raise ConfigurationError(f"learning_rates must be 'search', 'own', a list or a mapping, got {wanted!r}.")
     if not 1 <= n_rates <= MOST_RATES:

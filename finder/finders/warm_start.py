@@ -61,11 +61,10 @@ def with_warm_start(
                 f"{spec.name}-2; in Python study_name={spec.name + '-2'!r}), or leave the warm start out to resume it."
             )
         start = start_from(other, spec, N_BEST if n_best is None else n_best, _opposites(spec))
-    rows = [row for row in start.first if row not in spec.first][:left]
     return StudySpec.from_json_dict(
         {
             **spec.model_dump(mode="json", exclude_unset=True),  # what was not given stays so
-            "first": [*spec.first, *rows],
+            "first": [*spec.first, *start.first],
             "warm_start": start.warm_start.model_dump(mode="json"),
         }
     )

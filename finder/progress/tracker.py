@@ -260,6 +260,8 @@ class Tracker:
             if value is not None:
                 trial.recent.append(value)
         if records:
+            if trial.first is None and not self.n_done:
+                self._speed.restart()  # until now, its network may have been compiled
             trial.record(self._clock())
             self._count_work(trial)
             self._speed.record(self._clock(), self._work_done)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agents.contract.spec import AgentSpec
 
 KEPT_STRUCTURES = 4
 """Structures of agents that a process keeps compiled by default (`agents.population.TemplateCache`)."""
@@ -48,3 +52,10 @@ class Speed:
     def step_seconds(self, n_runs: float) -> float:
         """Return the seconds of an environment step of each of so many runs."""
         return self.shared_seconds + n_runs * self.run_seconds
+
+
+def steps_before_update(agent: AgentSpec) -> int:
+    """Return the environment steps of a run before its first update: a rollout, or those before learning starts."""
+    config = agent.config
+    rollout = getattr(config, "n_steps", 0) * getattr(config, "n_envs", 1)
+    return int(getattr(config, "learning_starts", 0) or rollout)

@@ -16,7 +16,7 @@ from agents.errors import ConfigurationError
 from agents.population import TemplateCache, bytes_of_member
 from finder.trials.groups import Group, make_groups
 from finder.trials.runs import TrialRun
-from finder.trials.speed import KEPT_STRUCTURES, Speed
+from finder.trials.speed import KEPT_STRUCTURES, Speed, steps_before_update
 from finder.trials.trial import TrialSpec
 
 if TYPE_CHECKING:
@@ -102,13 +102,12 @@ def _speed_of(group: Group, agent: AgentSpec, watch: _StepWatch, start_seconds: 
         own = min(max(own, 0.1 * each / n_runs), each / n_runs)
         shared = each - own * n_runs
     starts = getattr(agent.config, "learning_starts", 0)
-    rollout = getattr(agent.config, "n_steps", 0) * getattr(agent.config, "n_envs", 1)
     return Speed(
         n_runs=n_runs,
         start_seconds=max(0.0, start_seconds - collected * first),
         shared_seconds=shared,
         run_seconds=own,
-        first_update=starts or rollout or first,
+        first_update=steps_before_update(agent) or first,
         start_share=min(1.0, collected / each) if starts and collected else 1.0,
         run_bytes=_bytes_of(group, agent),
         measured_seconds=seconds,

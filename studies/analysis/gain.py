@@ -12,6 +12,11 @@ OWN = "the agent's own settings"
 
 def gain_line(compared: BaselineComparison) -> str:
     """Return the line that compares a pick with the baseline."""
+    if not compared.learned:
+        return (
+            f"the baseline (#{compared.trial}, {OWN}) made no gradient step before the end of its last episode, so "
+            "the gain is unknown: longer runs would show it"
+        )
     if compared.state != "complete":
         at = "" if compared.left_at is None else f" at {compared.left_at:,} environment steps"
         there = f", with {number_text(compared.value)} where the pick had {number_text(compared.pick_value)}"

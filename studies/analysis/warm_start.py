@@ -74,9 +74,10 @@ def start_from(source: OpenStudy, target: StudySpec, n_best: int, opposites: Map
     _require_common(source, target, opposites)
     made_of = [_values(source, trial, params, opposites) for trial, params in _best_first(source)]
     first: list[Row] = []
+    most = min(n_best, target.n_trials - len(target.first))
     for values in made_of:
         row = _row(target.search_space(), values)
-        if row and row not in first and len(first) < n_best:
+        if row and row not in (*target.first, *first) and len(first) < most:
             first.append(row)
     finished = source.trials(TrialState.COMPLETE, TrialState.PRUNED) if source.spec.kind != "range-test" else []
     obstacle = _obstacle(source, target)

@@ -21,6 +21,7 @@ class BaselineComparison:
         state: Its state; `diverged` also if it did on further seeds, where `confirmed` is True.
         is_pick: Whether it is the pick.
         left_at: Environment steps at which it was pruned; None if it was not.
+        learned: Whether its value is that of a trained agent; an untrained one is not compared.
         confirmed: Whether both were compared on further seeds, rather than on those of the search.
         value: Mean of the baseline over these seeds, or its last value if it was pruned; NaN if it failed.
         pick_value: Mean of the pick over the same seeds, or at the environment steps at which the baseline was pruned.
@@ -34,6 +35,7 @@ class BaselineComparison:
     state: ResultState
     is_pick: bool
     left_at: int | None = None
+    learned: bool = True
     confirmed: bool = False
     value: float = math.nan
     pick_value: float = math.nan
@@ -56,6 +58,7 @@ class BaselineComparison:
             "state": self.state,
             "is_pick": self.is_pick,
             "left_at": self.left_at,
+            "learned": self.learned,
             "confirmed": self.confirmed,
             **{name: None if math.isnan(number) else number for name, number in numbers.items()},
             "n_seeds": self.n_seeds,
@@ -66,7 +69,7 @@ def compared_with_baseline(history: SearchHistory, verdict: Verdict) -> Baseline
     """Return the comparison of the pick with the baseline; None without a pick, or if no baseline has ended.
 
     Both are compared on the further seeds if these confirmed both, else on the seeds of the search, which chose the
-    pick and therefore flatter it. A baseline that was pruned or failed has no value to compare.
+    pick and therefore flatter it. A baseline that was pruned, failed or made no gradient step has no value to compare.
 
     Args:
         history: The search.
@@ -79,6 +82,8 @@ def compared_with_baseline(history: SearchHistory, verdict: Verdict) -> Baseline
     is_pick = number == pick.number
     if number in verdict.refuted:
         return BaselineComparison(trial=number, state="diverged", is_pick=is_pick, confirmed=True)
+    if not baseline.learned:
+        return BaselineComparison(trial=number, state=baseline.state, is_pick=is_pick, learned=False)
     further = {each.number: each.held_out for each in verdict.confirmed}
     confirmed = number in further and pick.number in further
     known = further if confirmed else {each.number: each for each in verdict.tuning}

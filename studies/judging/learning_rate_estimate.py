@@ -202,7 +202,7 @@ def _why_unsafe(tested: float, edge: Edge, interval: tuple[float, float], cost: 
     if not told_apart and cost > LITTLE:
         return (
             "not told apart",
-            "the seeds are too few to distinguish any rate from the best, at the end or when pruned.",
+            "these runs do not distinguish any rate from the best, at the end or when pruned.",
         )
     if edge:
         other = "lower" if edge == "lowest" else "higher"

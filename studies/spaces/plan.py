@@ -208,8 +208,9 @@ def axis_length(name: str, space: Space, points: int | None = None) -> int:
         return _n_steps(space.low, space.high, space.step) + 1
     if points is None:
         raise StudyError(
-            f"{name} ranges over all numbers from {space.low} to {space.high}, which is not a grid: give it a step, "
-            "list its values, or set sampler_kwargs points."
+            f"{name} ranges over all numbers from {space.low} to {space.high}, which is not a grid: give it a step "
+            f"({name}=low:high:step), list its values ({name}=a,b,c), or set the number of values of such ranges "
+            "(points in sampler_kwargs, --sampler-kwargs '{\"points\": 5}')."
         )
     return points
 

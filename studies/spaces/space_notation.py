@@ -24,8 +24,8 @@ def parse_space(value: Any, *, log: bool | None = None, integer: bool | None = N
     Args:
         value: One of: a space (returned as it is); a number, bool or None (fixed); a list or tuple (a choice); a
             mapping `{low, high, log, step}`, `{values}`, `{choices}` or `{value}`; or text: `"a:b"` (a range),
-            `"a:b:log"`, `"a,b,c"` (a choice, each item JSON or else text), any other text (fixed). A mapping may have
-            conditions as `when`, and text ends with them: `"0:0.99@optimizer=sgd"`.
+            `"a:b:log"`, `"a:b:step"`, `"a,b,c"` (a choice, each item JSON or else text), any other text (fixed). A
+            mapping may have conditions as `when`, and text ends with them: `"0:0.99@optimizer=sgd"`.
         log: Default scale of ranges that do not set it. Defaults to `None`, which is linear.
         integer: `True` requires integers, `False` real numbers. Defaults to `None`: integers if both ends are written
             as integers.
@@ -62,15 +62,15 @@ SpaceField = Annotated[Space, BeforeValidator(parse_space)]
 def space_text(space: Space) -> str:
     """Return a space in the notation of flags: `1e-5:0.01:log`, `adam,sgd`, `0:0.99@optimizer=sgd`.
 
-    `parse_space` reads it as the same space, except steps of ranges, choices of one value, and texts that look like
-    another value or have a comma.
+    `parse_space` reads it as the same space, except choices of one value, and texts that look like another value or
+    have a comma.
     """
     if isinstance(space, FloatRange | IntRange):
         ends = [_end_text(space.low), _end_text(space.high)]
         if isinstance(space, FloatRange) and all(end.lstrip("-").isdigit() for end in ends):
             ends[1] += ".0"  # two whole numbers would be a range of whole numbers
-        step = "" if space.step is None else f" in steps of {_end_text(space.step)}"
-        text = ":".join([*ends, *(["log"] if space.log else [])]) + step
+        third = ["log"] if space.log else [] if space.step is None else [_end_text(space.step)]
+        text = ":".join([*ends, *third])
     else:
         values = space.values if isinstance(space, Choice) else (space.value,)
         text = ",".join(map(value_text, values))
@@ -112,10 +112,15 @@ def _parse_text(text: str, log: bool | None, integer: bool | None) -> Space:
     parts = [part.strip() for part in text.split(":")]
     ends = [_number(part) for part in parts[:2]]
     if len(parts) > 1 and any(end is not None for end in ends):
-        if len(parts) > 3 or any(end is None for end in ends) or (len(parts) == 3 and parts[2] != "log"):
-            raise StudyError(f"{text!r} is not a range: write 'low:high' or 'low:high:log', such as 1e-5:1e-1:log.")
-        whole = all(isinstance(end, int) for end in ends)
-        return _range(ends[0], ends[1], None, log=len(parts) == 3 or bool(log), whole=whole, integer=integer)
+        third = parts[2] if len(parts) > 2 else ""
+        step = _number(third)
+        if len(parts) > 3 or any(end is None for end in ends) or (third != "log" and step is None and len(parts) == 3):
+            raise StudyError(
+                f"{text!r} is not a range: write 'low:high', 'low:high:log' or 'low:high:step', such as 1e-5:1e-1:log."
+            )
+        whole = all(isinstance(number, int) for number in (*ends, step) if number is not None)
+        log = third == "log" or (bool(log) and step is None)
+        return _range(ends[0], ends[1], step, log=log, whole=whole, integer=integer)
     if "," in text:
         items = _items(text, text)
         return Choice(values=items) if len(items) > 1 else Fixed(value=items[0])

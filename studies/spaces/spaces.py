@@ -288,6 +288,8 @@ def _check_range(low: float, high: float, log: bool, step: float | None) -> None
         raise StudyError(f"step is {step}: it must be above 0.")
     # Decimal, because 0.3 - 0.1 is not 2 * 0.1 in binary and Optuna would silently move the end of the range.
     span, stride = Decimal(str(high)) - Decimal(str(low)), Decimal(str(step))
+    if stride > span:
+        raise StudyError(f"step is {step} in {low}:{high}, which is shorter: give a smaller step, or none.")
     if span / stride > _MOST_STEPS:
         raise StudyError(f"step is {step} in {low}:{high}, which are too many steps: give a larger step, or none.")
     if span % stride:

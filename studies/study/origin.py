@@ -1,4 +1,4 @@
-"""Origin of a study: a command, a file or Python. Advice is given in terms of that interface."""
+"""Origin of a study: the latest command, file or Python call that ran it. Advice is given in terms of it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 ORIGIN_ATTR = "finder_begun"
-"""Study attribute: origin as JSON; stored before the first trial, so that a killed study has it too."""
+"""Study attribute: origin as JSON; stored when a study is opened to run, so that a killed study has it too."""
 
 
 Interface = Literal["command", "file", "python"]
-"""Interface with which a study was created."""
+"""Interface with which a study was run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ _current: ContextVar[StudyOrigin | None] = ContextVar("origin", default=None)
 
 @contextmanager
 def started_by(origin: StudyOrigin) -> Iterator[None]:
-    """Set the origin of studies that are created within the block; the outermost block counts."""
+    """Set the origin of studies that are run within the block; the outermost block counts."""
     if _current.get() is not None:
         yield
         return
@@ -50,14 +50,14 @@ def started_by(origin: StudyOrigin) -> Iterator[None]:
 
 
 def store_origin(study: OpenStudy) -> None:
-    """Store the origin in a study without trials, unless it has one."""
-    if ORIGIN_ATTR in study.study.user_attrs or study.all_trials():
-        return
-    study.study.set_user_attr(ORIGIN_ATTR, asdict(_current.get() or StudyOrigin("python")))
+    """Store the present origin in a study that this process is about to run."""
+    origin = _current.get() or StudyOrigin("python")
+    if read_origin(study) != origin:
+        study.study.set_user_attr(ORIGIN_ATTR, asdict(origin))
 
 
 def read_origin(study: OpenStudy) -> StudyOrigin | None:
-    """Return the origin of a study; None for one of an earlier version, or of one that names another interface."""
+    """Return the origin of a study; None if an earlier version ran it, or for one that names another interface."""
     kept: Any = study.study.user_attrs.get(ORIGIN_ATTR)
     if not isinstance(kept, Mapping) or kept.get("by") not in get_args(Interface):
         return None

@@ -122,7 +122,7 @@ def spaces(pairs: Iterable[str] | None) -> dict[str, Any]:
         is_empty = not text.strip() or (separator == "=" and text.strip().startswith("@"))
         if not name.strip() or (separator and is_empty):
             raise ConfigurationError(
-                f"--param is {pair!r}: write name=low:high, name=a,b,c, or a name alone for its usual range; "
+                f"--param is {pair!r}: write name=low:high, name=low:high:step, name=a,b,c, or a name alone for its usual range; "
                 "a condition follows, as in name@other=value."
             )
         space = None if not separator else f"@{text}" if separator == "@" else text.strip()

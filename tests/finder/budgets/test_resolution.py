@@ -11,6 +11,7 @@ from agents.contract.spec import AgentSpec
 from finder.budgets.cost import RECORDING, Costs
 from finder.budgets.estimating import Measured
 from finder.budgets.resolution import least_steps, refuse_contradictions, within_minutes, within_steps
+from finder.budgets.plan_numbers import notes_on_first_updates
 from finder.trials.speed import Speed
 from studies.errors import StudyError
 from studies.spec.spec import StudySpec
@@ -44,6 +45,28 @@ def measured(run_seconds: float, start_seconds: float = 3.0) -> Measured:
 def test_least_steps_are_two_updates_and_an_episode() -> None:
     assert least_steps(AGENTS) == 500  # the step limit of CartPole-v1
     assert least_steps({"dqn": AgentSpec.of("dqn", "CartPole-v1", {"learning_starts": 1_000})}) == 2_000
+
+
+def test_runs_that_end_before_the_first_update_are_noted() -> None:
+    [note] = notes_on_first_updates(spec(env_steps=127), AGENTS)
+    assert note == (
+        "ppo makes its first update after 128 environment steps with its own settings, and each run has 127: a run "
+        "that makes none stays untrained, and its value says nothing"
+    )
+    assert notes_on_first_updates(spec(env_steps=128), AGENTS) == []
+    assert notes_on_first_updates(spec(episodes=1), AGENTS) == []
+
+
+@pytest.mark.parametrize("name", ["asha", "SuccessiveHalvingPruner", "hyperband"])
+def test_first_rungs_before_the_first_update_are_noted(name: str) -> None:
+    short = planned(9, env_steps=1_200, pruner=name, pruner_kwargs={"min_resource": 100})
+    [note] = notes_on_first_updates(short, AGENTS)
+    assert note == (
+        "the first rung is at 120 environment steps, and ppo makes its first update after 128: untrained trials are "
+        "equal, and go on together (pruner argument min_resource)"
+    )
+    later = short.model_copy(update={"pruner_kwargs": {"min_resource": 200}})
+    assert notes_on_first_updates(later, AGENTS) == []
 
 
 def test_steps_of_each_run_fill_the_minutes() -> None:

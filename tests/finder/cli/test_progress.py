@@ -173,6 +173,20 @@ def test_time_left_of_trials_that_are_trained_together_leaves_the_start_out(stud
     assert tracker.share == pytest.approx(600 / 2000)
 
 
+def test_time_left_is_that_of_the_speed_since_the_last_network_was_compiled(study: OpenStudy, clock: Clock) -> None:
+    tracker = Tracker(clock)
+    tracker.study_opened(together(study, n_trials=2), 2, make_executor("population", 1, population=4))
+    for number in (0, 1):
+        tracker.trial_started(trial(number), {"learning_rate": 0.001})
+    advance(tracker, clock, (0,), 100, 20)
+    advance(tracker, clock, (0,), 200, 3)
+    assert tracker.seconds_left is not None
+    advance(tracker, clock, (1,), 100, 20)  # the network of the other trial is another one
+    assert tracker.seconds_left is None
+    advance(tracker, clock, (0, 1), 600, 9)
+    assert tracker.seconds_left == pytest.approx(9 / 1800 * (4 * 400), rel=0.01)
+
+
 def test_time_left_and_share_contain_the_confirmation_from_the_beginning(study: OpenStudy, clock: Clock) -> None:
     tracker = Tracker(clock)
     spec = together(study, n_trials=2, confirm=1, confirm_seeds=4)

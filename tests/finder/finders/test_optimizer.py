@@ -25,8 +25,15 @@ def test_names_objects_and_configs_are_accepted_as_optimizers():
         keras.optimizers.SGD(0.1, momentum=0.9),
         keras.optimizers.serialize(keras.optimizers.RMSprop(0.01)),
     ]
-    finder = OptFinder("ppo", [*given, "adamw"], ENV)
+    finder = OptFinder("ppo", [*given, keras.optimizers.AdamW(0.1)], ENV)
     assert list(finder.optimizers) == ["adamw", "sgd(momentum=0.9)", "rmsprop", "adamw #2"]
+
+
+def test_equal_optimizers_count_once():
+    finder = OptFinder("ppo", ["adam", "adam(beta_1=0.9)", "adam(beta_1=0.5)", "adam", keras.optimizers.Adam()], ENV)
+    assert list(finder.optimizers) == ["adam", "adam(beta_1=0.5)"]
+    assert _rates("adam", finder.optimizers["adam"], [1e-3, 1e-2, 1e-3], 5) == [1e-3, 1e-2]
+    assert _rates("adam", finder.optimizers["adam"], {"adam": [1e-2, 1e-2]}, 5) == [1e-2]
 
 
 @pytest.mark.slow

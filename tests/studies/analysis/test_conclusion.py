@@ -273,7 +273,7 @@ def test_unfinished_search_is_not_safe() -> None:
 def test_indistinguishable_rates_need_longer_runs() -> None:
     found = conclusion(finished_study(spec_of(), (50.0, 52.0, 49.0, 51.0, 48.0), spread=40.0))
     assert found.status == "not safe"
-    assert "too few to distinguish any rate from the best" in found.lines[2]
+    assert "do not distinguish any rate from the best" in found.lines[2]
     assert options(found) == {"env_steps": 2000, "study_name": "s-2000-steps"}
 
 

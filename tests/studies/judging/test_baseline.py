@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from histories import FURTHER, TRIALS, complete
 
+from studies.analysis.gain import gain_line
 from studies.judging.baseline import BaselineComparison, compared_with_baseline
 from studies.judging.judgement import judge
 from studies.judging.search_history import SearchHistory, TrialResult
@@ -128,3 +129,15 @@ def test_rate_of_a_baseline_that_remains_on_one_seed_is_not_corrected(
     assert verdict.pick is not None
     assert verdict.rate is not None
     assert (verdict.pick.number, verdict.rate.suggested) == (0, suggested)
+
+
+def test_baseline_that_made_no_gradient_step_is_not_compared() -> None:
+    untrained = replace(TRIALS[0], learned=False)
+    found = compared(untrained, *TRIALS[1:], baseline=0)
+    assert found is not None
+    assert (found.learned, found.state) == (False, "complete")
+    assert math.isnan(found.gain)
+    assert gain_line(found) == (
+        "the baseline (#0, the agent's own settings) made no gradient step before the end of its last episode, so the "
+        "gain is unknown: longer runs would show it"
+    )

@@ -69,7 +69,7 @@ def test_best_rate_at_an_edge_is_not_safe(centers: list[float], edge: str, beyon
 def test_indistinguishable_rates_are_not_safe() -> None:
     finding = estimated([50.0, 52.0, 49.0, 51.0, 48.0], spread=40.0, pick=2)
     assert finding is not None
-    assert "too few to distinguish any rate from the best" in finding.why_unsafe
+    assert "do not distinguish any rate from the best" in finding.why_unsafe
 
 
 def test_wide_interval_with_a_cost_is_not_safe() -> None:

@@ -62,6 +62,7 @@ def test_parse_space_accepts_every_notation(value: Any, expected: Space) -> None
 
 def test_log_and_integer_arguments_complete_the_text() -> None:
     assert parse_space("1e-4:1e-2", log=True) == FloatRange(1e-4, 1e-2, log=True)
+    assert parse_space("0:1:0.25", log=True) == FloatRange(0.0, 1.0, step=0.25)  # steps are of one size
     assert parse_space("1:10", integer=False) == FloatRange(1.0, 10.0)
     assert parse_space("1e3:1e4", integer=True) == IntRange(1000, 10000)
     assert parse_space({"low": 1.0, "high": 2.0, "log": False}, log=True) == FloatRange(1.0, 2.0)
@@ -73,7 +74,10 @@ def test_log_and_integer_arguments_complete_the_text() -> None:
         ("5:1", ["low is 5", "high is 1", "below"]),
         ("1:1", ["below"]),
         ("1:b", ["'1:b'", "low:high"]),
-        ("1:2:3", ["'1:2:3'", "low:high:log"]),
+        ("1:2:3:4", ["'1:2:3:4'", "low:high:log", "low:high:step"]),
+        ("1:2:lin", ["'1:2:lin'", "low:high:log", "low:high:step"]),
+        ("1:2:3", ["step is 3 in 1:2, which is shorter"]),
+        ("0:1:-0.5", ["step is -0.5", "above 0"]),
         ("0:1:log", ["low is 0", "above 0"]),
         ("0:inf", ["finite"]),
         ("1,,2", ["empty choice"]),
@@ -177,7 +181,7 @@ def test_comma_inside_parentheses_does_not_separate_choices() -> None:
     [
         "1e-05:0.01:log", "0.9:0.999", "0.0:2.0", "3:20", "1:512:log", "adam(epsilon=1e-05),sgd(momentum=0.9)",
         "32,64,128", "true,false", "[64,64],[256,256]", "null,0.5", "0.99", "adam", "0:0.99@optimizer=sgd,rmsprop",
-        "0.123456789012:1", "10000:1000000",
+        "0.123456789012:1", "10000:1000000", "0:1:0.25", "3:9:2", "0.0:2.0:1",
     ],
 )  # fmt: skip
 def test_text_of_a_space_is_read_as_the_same_space(text: str) -> None:
@@ -191,4 +195,4 @@ def test_text_of_a_space_is_short() -> None:
         Choice(("adam", "sgd")),
         FloatRange(0.0, 1.0, step=0.25),
     ]
-    assert list(map(space_text, spaces)) == ["1e-5:0.01:log", "3:20", "adam,sgd", "0:1.0 in steps of 0.25"]
+    assert list(map(space_text, spaces)) == ["1e-5:0.01:log", "3:20", "adam,sgd", "0:1.0:0.25"]

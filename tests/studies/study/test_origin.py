@@ -1,4 +1,4 @@
-"""The origin of a study (command, file or Python call) is stored when the study is created and never changes."""
+"""The origin of a study is the latest command, file or Python call that ran it."""
 
 from __future__ import annotations
 
@@ -40,21 +40,24 @@ def test_origin_of_a_python_call_is_python(spec: StudySpec) -> None:
         assert read_origin(study) == StudyOrigin("python")
 
 
-def test_origin_is_kept_when_a_study_is_resumed(spec: StudySpec) -> None:
+@pytest.mark.parametrize("later", [FILE, StudyOrigin("command", ("lr", "ppo", "--n-rates", "9"))])
+def test_origin_of_a_resumed_study_is_the_latest_call(spec: StudySpec, later: StudyOrigin) -> None:
     with started_by(COMMAND), open_study(spec) as study, Recorder(study) as recorder:
         assert recorder.ask() is not None
-    with open_study(spec) as study:
-        assert read_origin(study) == COMMAND
-    with started_by(FILE), open_study(spec) as study:
-        assert read_origin(study) == COMMAND
+    with started_by(later), open_study(spec) as study:
+        assert read_origin(study) == later
+    with load_study(spec.name, spec.storage) as study:
+        assert read_origin(study) == later
 
 
-def test_study_of_an_earlier_version_has_no_origin(spec: StudySpec) -> None:
+def test_study_that_an_earlier_version_ran_has_no_origin_until_it_is_resumed(spec: StudySpec) -> None:
     with open_study(spec) as study, Recorder(study) as recorder:
         assert recorder.ask() is not None
         study.storage.optuna.set_study_user_attr(study.study._study_id, ORIGIN_ATTR, None)
-    with started_by(COMMAND), open_study(spec) as study:
+    with load_study(spec.name, spec.storage) as study:
         assert read_origin(study) is None
+    with started_by(COMMAND), open_study(spec) as study:
+        assert read_origin(study) == COMMAND
 
 
 @pytest.mark.parametrize("kept", [{"by": "a later interface", "words": []}, {"words": ["lr"]}, ["lr"], "command"])
