@@ -78,7 +78,9 @@ def notes_on_first_updates(spec: StudySpec, agents: Mapping[str, AgentSpec]) -> 
         spec: The study, with the budget of each run.
         agents: Label -> agent.
     """
-    firsts = {label: steps_before_update(agent) for label, agent in agents.items() if not isinstance(agent, FunctionSpec)}
+    firsts = {
+        label: steps_before_update(agent) for label, agent in agents.items() if not isinstance(agent, FunctionSpec)
+    }
     if spec.env_steps is None or not firsts:
         return []
     notes = [

@@ -9,6 +9,7 @@ from typing import Any
 from finder.progress.search_progress import seconds_text
 from studies.adapters.expected_pruning import Stage
 from studies.judging.search_history import finalists_text, n_finalists
+from studies.spaces.configurations import is_whole_space
 from studies.spaces.space_notation import space_text, spaces_text
 from studies.spec.metrics import metric_of
 from studies.spec.objectives import greedy_episodes_of, names_of
@@ -226,6 +227,8 @@ def _lines(plan: SearchPlan) -> list[tuple[str, str]]:
 def _trials(plan: SearchPlan) -> str:
     spec = plan.spec
     how = "planned" if spec.plan() else f"from the sampler {spec.sampler}"
+    if not spec.plan() and is_whole_space(spec.search_space(), spec.n_trials):
+        how = f"{how} (the whole space)"
     several = f", in {plan.n_batches} batches" if plan.n_batches > 1 else ""
     extended = "; more if the best rate is at the edge of the range" if plan.extends else ""
     return f"{plan.n_trials:,} {how}, {counted(plan.n_seeds, 'seed')} each{several}{extended}"

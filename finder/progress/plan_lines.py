@@ -35,7 +35,7 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
         Text.assemble(("Study ", "dim"), (study.name, "bold"), (f" in {where}", "dim")),
         HangingIndent(Text("Plan  ", "dim"), Text(plan)),
         HangingIndent(Text("      "), Text(how, "dim")),
-        *([] if spec.plan() else [HangingIndent(Text("Space ", "dim"), Text(spaces_text(spec.search_space()), "dim"))]),
+        *([] if spec.trials else [HangingIndent(Text("Space ", "dim"), Text(spaces_text(spec.search_space()), "dim"))]),
         *(Text(note) for note in study.notes),
     ]
     now = study_status(study)

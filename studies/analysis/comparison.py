@@ -114,12 +114,15 @@ class Comparison:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The conclusion: whose pick has the best value, and what limits that."""
+        """The conclusion: which pick has the best value, and what limits that."""
         picked = [each for each in self.studies if each.ranked is not None]
         if not picked:
             return ("no study has a pick",)
         best = picked[0]
-        head = f"{best.name} has the best value: {with_value(self.metric, best.value_text)} over {best.seeds_text}"
+        level = [each.name for each in picked if each.pick and best.pick and each.pick.value == best.pick.value]
+        names = best.name if len(level) == 1 else f"{', '.join(level[:-1])} and {level[-1]}"
+        whose = "has the best value" if len(level) == 1 else "have equal values"
+        head = f"{names} {whose}: {with_value(self.metric, best.value_text)} over {best.seeds_text}"
         if len(picked) == 1:
             return (head, "no other study has a pick", *self.caveats)
         return (head, *self._certainty(picked), *self.caveats)

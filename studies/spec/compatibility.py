@@ -89,9 +89,11 @@ def clashes(old: StudySpec, new: StudySpec, trials: Sequence[FrozenTrial]) -> li
         try:
             check_distribution_compatibility(known[name], distribution(new_spaces[name]))
         except ValueError:
-            before, after = (_text(spaces[name]) if name in spaces else "others" for spaces in (old_spaces, new_spaces))
-            by = " by an earlier version of Finder" if before == after else ""
-            found.append((f"{name} out of {before}{by}", f"{name} out of {after}"))
+            before, after = (
+                f"the search space {name}={_text(spaces[name])}" if name in spaces else f"other values of {name}"
+                for spaces in (old_spaces, new_spaces)
+            )
+            found.append((f"{before} of an earlier version of Finder" if before == after else before, after))
     return found
 
 
@@ -182,7 +184,7 @@ def _pairs(field: str, before: Any, after: Any) -> list[tuple[str, str]]:
 _ENTRIES = {
     "fixed": ("{} fixed to {}", "{} not fixed"),
     "env_kwargs": ("{}={} for the environment", "no {} for the environment"),
-    "params": ("{} out of {}", "{} not searched"),
+    "params": ("the search space {}={}", "no search space of {}"),
     "agent_params": ("{} {}", "{} as usual"),
     "agent_weights": ("the weights {1} of {0}", "new weights of {}"),
 }

@@ -10,8 +10,8 @@ import pytest
 from agents.contract.spec import AgentSpec
 from finder.budgets.cost import RECORDING, Costs
 from finder.budgets.estimating import Measured
-from finder.budgets.resolution import least_steps, refuse_contradictions, within_minutes, within_steps
 from finder.budgets.plan_numbers import notes_on_first_updates
+from finder.budgets.resolution import least_steps, refuse_contradictions, within_minutes, within_steps
 from finder.trials.speed import Speed
 from studies.errors import StudyError
 from studies.spec.spec import StudySpec

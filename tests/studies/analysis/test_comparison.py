@@ -63,6 +63,12 @@ def test_the_best_pick_comes_first_and_worse_ones_are_told_apart(storage: StudyS
     )
 
 
+def test_picks_of_equal_values_are_both_the_best(storage: StudyStorage, make_spec: Make) -> None:
+    studies = [recorded(make_spec(name=name), storage, [(9.0, 9.0, 9.0)]) for name in ("one", "two", "three")]
+    low = recorded(make_spec(name="low"), storage, [(1.0, 2.0, 3.0)])
+    assert compare([*studies, low]).lines[0] == "one, two and three have equal values: return 9 ± 0 over 3 seeds"
+
+
 def test_confirmed_picks_are_compared_by_their_further_seeds(storage: StudyStorage, make_spec: Make) -> None:
     spec = make_spec(name="lucky", confirm_seeds=3)
     lucky = confirmed(spec, storage, [(90.0, 91.0), (95.0, 96.0)], (10.0, 11.0, 12.0))

@@ -159,7 +159,7 @@ def test_spec_with_conditions_round_trips_and_differs_from_one_without(make_spec
     assert "when" not in stored["params"]["optimizer"]
     before = make_spec(params={**SPACE, "optimizer.momentum": "0:0.9"})
     assert differences(before, spec) == [
-        ("optimizer.momentum out of 0:0.9", "optimizer.momentum out of 0:0.9@optimizer=sgd")
+        ("the search space optimizer.momentum=0:0.9", "the search space optimizer.momentum=0:0.9@optimizer=sgd")
     ]
 
 

@@ -68,11 +68,12 @@ RATES = [{"learning_rate": 1e-3}]
     [
         (
             {"params": {"learning_rate": "1e-4:1e-1:log"}},
-            "learning_rate out of 1e-5:0.1:log; now learning_rate out of 0.0001:0.1:log is requested",
+            "search space learning_rate=1e-5:0.1:log; now the search space learning_rate=0.0001:0.1:log is requested",
         ),
         (
             {"params": {"gamma": "0.9:0.99"}},
-            "learning_rate out of 1e-5:0.1:log and gamma not searched; now learning_rate not searched and gamma out of",
+            "the search space learning_rate=1e-5:0.1:log and no search space of gamma; now no search space of "
+            "learning_rate and the search space gamma=0.9:0.99 are requested",
         ),
         ({"env": "Acrobot-v1"}, "the environment CartPole-v1; now the environment Acrobot-v1 is requested"),
         ({"env_kwargs": {"x": 1}}, "no x for the environment; now x=1 for the environment is requested"),
@@ -244,7 +245,7 @@ def test_plan_may_extend_a_range_but_not_change_choices(storage: StudyStorage, m
     with Recorder(open_study(make_spec(params={}, trials=rows), storage)) as recorder:
         recorder.completed(recorder.ask().number, 1.0)  # type: ignore[union-attr]
     open_study(make_spec(params={}, trials=[*rows, {"optimizer": "adam", "x": 50.0}]), storage)
-    with pytest.raises(StudyError, match=r"optimizer out of adam,sgd; now optimizer out of adam,sgd,lion is requested"):
+    with pytest.raises(StudyError, match=r"optimizer=adam,sgd; now .* optimizer=adam,sgd,lion is requested"):
         open_study(make_spec(params={}, trials=[*rows, {"optimizer": "lion", "x": 1.0}]), storage)
 
 

@@ -101,5 +101,5 @@ def test_another_condition_is_another_study(finder: Any) -> None:
     other = ("-p", "optimizer=adam,sgd", "-p", "optimizer.momentum=0.5:0.95", "-p", "gamma")
     ran = finder.small(*PPO, *other, "--n-trials", "2")
     assert ran.code == 2
-    assert "optimizer.momentum out of 0.5:0.95@optimizer=sgd" in ran.err
+    assert "the search space optimizer.momentum=0.5:0.95@optimizer=sgd" in ran.err
     assert "--study-name c-2" in ran.err
