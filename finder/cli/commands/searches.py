@@ -259,7 +259,8 @@ def tune(
             "-p",
             metavar="NAME[=SPACE]",
             help="Search a hyperparameter: gamma=0.9:0.999, learning_rate=1e-5:1e-2:log, gae_lambda=0.8:1:0.05 (in "
-            "steps), optimizer=adam,sgd; a name alone takes its usual range. May be repeated (default: all that the agent has a range for).",
+            "steps), optimizer=adam,sgd; a name alone takes its usual range. May be repeated (default: all that the "
+            "agent has a range for).",
             show_default=False,
             rich_help_panel=_RATES,
         ),

@@ -122,8 +122,8 @@ def spaces(pairs: Iterable[str] | None) -> dict[str, Any]:
         is_empty = not text.strip() or (separator == "=" and text.strip().startswith("@"))
         if not name.strip() or (separator and is_empty):
             raise ConfigurationError(
-                f"--param is {pair!r}: write name=low:high, name=low:high:step, name=a,b,c, or a name alone for its usual "
-                "range; a condition follows, as in name@other=value."
+                f"--param is {pair!r}: write name=low:high, name=low:high:step, name=a,b,c, or a name alone for its "
+                "usual range; a condition follows, as in name@other=value."
             )
         space = None if not separator else f"@{text}" if separator == "@" else text.strip()
         _add(found, name.strip(), space, "--param")
