@@ -79,6 +79,7 @@ class Tracker:
         self._forecast: Forecast | None = None  # of trials that are trained together
         self._until: float | None = None  # time of the limit
         self._speed = WorkSpeed()
+        self._has_ended = False  # a trial, since the search or its confirmation has begun
 
     # State --------------------------------------------------------------------------------------
 
@@ -213,6 +214,7 @@ class Tracker:
         self._n_search = self.n_before + self.n_done
         self.n_total = self._n_search + n_finalists  # trials without budget are not run
         self._speed.restart()
+        self._has_ended = False
         self.phase = f"confirming {counted(n_finalists, 'finalist')}"
 
     def others_run(self, n_trials: int) -> None:
@@ -260,7 +262,7 @@ class Tracker:
             if value is not None:
                 trial.recent.append(value)
         if records:
-            if trial.first is None and not self.n_done:
+            if trial.first is None and not self._has_ended:
                 self._speed.restart()  # until now, its network may have been compiled
             trial.record(self._clock())
             self._count_work(trial)
@@ -270,6 +272,7 @@ class Tracker:
 
     def trial_ended(self, number: int, outcome: Outcome) -> None:
         trial = self.running.pop(number, None)
+        self._has_ended = True
         if outcome.state == "paused":
             self.n_paused += 1
         else:

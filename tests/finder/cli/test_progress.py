@@ -185,6 +185,14 @@ def test_time_left_is_that_of_the_speed_since_the_last_network_was_compiled(stud
     assert tracker.seconds_left is None
     advance(tracker, clock, (0, 1), 600, 9)
     assert tracker.seconds_left == pytest.approx(9 / 1800 * (4 * 400), rel=0.01)
+    for number in (0, 1):
+        tracker.trial_ended(number, complete(5.0, 5.0, 5.0))
+    tracker.confirmation_begins(2)
+    for number in (2, 3):
+        tracker.trial_started(replace(trial(number), confirms=number - 2), {"learning_rate": 0.001})
+    advance(tracker, clock, (2,), 100, 5)
+    advance(tracker, clock, (3,), 100, 5)
+    assert tracker.seconds_left is None
 
 
 def test_time_left_and_share_contain_the_confirmation_from_the_beginning(study: OpenStudy, clock: Clock) -> None:
