@@ -26,6 +26,7 @@ def test_without_noise_there_is_no_regret() -> None:
         assert told["regret"] == [0.0] * 5
 
 
+@pytest.mark.slow
 def test_regret_is_a_share_of_the_range_on_the_unseen_seeds() -> None:
     longest = table_of(values())
     reversed_ = replace(longest, values=longest.values[::-1].copy())  # short runs favour the worst

@@ -100,6 +100,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(arguments=st.dictionaries(st.sampled_from(["beta_1", "name", "clipnorm"]), json_values))
 @example(arguments={"beta_1": '"', "name": []})

@@ -89,7 +89,13 @@ CASES = [
     ),
     pytest.param("acer", "image", "discrete", {}, marks=pytest.mark.slow),
     *[pytest.param("acer", kind, "discrete", {}, marks=pytest.mark.slow) for kind in ("matrix", "discrete")],
-    ("acer", "vector", "discrete", {"replay_ratio": 0, "max_grad_norm": None, "optimizer": "muon"}),
+    pytest.param(
+        "acer",
+        "vector",
+        "discrete",
+        {"replay_ratio": 0, "max_grad_norm": None, "optimizer": "muon"},
+        marks=pytest.mark.slow,
+    ),
     ("dqn", "vector", "discrete", {"double": True, "dueling": True, "n_step": 3}),
     pytest.param("dqn", "image", "discrete", {"dueling": True, "n_envs": 3}, marks=pytest.mark.slow),
     pytest.param("rainbow", "image", "discrete", {}, marks=pytest.mark.slow),
@@ -106,11 +112,23 @@ CASES = [
     ("dqn", "vector", "discrete", {"policy": "epsilon-greedy", "policy_kwargs": {"epsilon": 0.3}, "tau": 0.01}),
     ("ppo", "vector", "box", {"normalize_observations": True, "ent_coef": 0.01}),
     ("ppo", "discrete", "discrete", {"normalize_observations": True, "normalize_advantages": False}),
-    ("ppo", "matrix", "discrete", {"normalize_observations": True, "activation": "gelu", "hidden_sizes": ()}),
+    pytest.param(
+        "ppo",
+        "matrix",
+        "discrete",
+        {"normalize_observations": True, "activation": "gelu", "hidden_sizes": ()},
+        marks=pytest.mark.slow,
+    ),
     pytest.param("ppo", "image", "discrete", {"normalize_observations": True}, marks=pytest.mark.slow),
-    ("ppo", "vector", "discrete", {"max_grad_norm": None, "n_epochs": 3, "batch_size": 7, "optimizer": "muon"}),
-    ("ppo", "vector", "discrete", {"jit_compile": True}),
-    ("dqn", "vector", "discrete", {"jit_compile": True, "dueling": True}),
+    pytest.param(
+        "ppo",
+        "vector",
+        "discrete",
+        {"max_grad_norm": None, "n_epochs": 3, "batch_size": 7, "optimizer": "muon"},
+        marks=pytest.mark.slow,
+    ),
+    pytest.param("ppo", "vector", "discrete", {"jit_compile": True}, marks=pytest.mark.slow),
+    pytest.param("dqn", "vector", "discrete", {"jit_compile": True, "dueling": True}, marks=pytest.mark.slow),
 ]
 
 

@@ -426,6 +426,7 @@ def test_envpool_returns_have_same_distribution(id: str, n: int, steps: int):
     assert stats.ks_2samp(ours, theirs).pvalue > 0.001
 
 
+@pytest.mark.slow
 @WITH_ENVPOOL
 def test_envpool_seeds_copies_and_resets_within_same_step():
     made, again = environments("envpool", 3), environments("envpool", 2)

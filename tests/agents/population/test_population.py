@@ -423,6 +423,7 @@ def test_extracted_member_trains_alone():
     Trainer(agent).train(env_steps=64)
 
 
+@pytest.mark.slow
 def test_template_is_reused_by_fewer_members():
     spec = spec_of("ppo")
     template = CompiledTemplate(spec, 3)

@@ -83,6 +83,7 @@ def test_published_agent_has_exploration_of_learner():
         assert twin.agent.policy.epsilon == agent.policy.epsilon == pytest.approx(0.1)
 
 
+@pytest.mark.slow
 def test_non_finite_weights_are_not_published():
     agent = AgentSpec.of(PPO, "CartPole-v1", {**SMALL_PPO, "learning_rate": 1e30}).build(0)
     with Trainer(agent, callbacks=[Publish("diverged")]) as trainer, pytest.raises(NonFiniteError):

@@ -169,7 +169,7 @@ def test_variable_names_are_not_numbered():
 
 
 @pytest.mark.parametrize("name", [pytest.param("ppo", marks=pytest.mark.slow), "dqn"])
-@pytest.mark.parametrize("by_xla", [False, True])
+@pytest.mark.parametrize("by_xla", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_second_agent_reuses_compiled_function_of_first(isolated_functions, name, by_xla):
     alone = trained(name, seed=1, jit_compile=by_xla)
     shared_functions._kept.clear()

@@ -38,16 +38,21 @@ def test_help_imports_no_heavy_packages(finder: Any, words: list[str]) -> None:
     [
         (["lr", "ppoo", "--env", "CartPole-v1"], "'ppoo'"),
         (["opt", "ppo", "--env", "CartPole-v9"], "CartPole-v9"),
-        (["tune", "bc-ppoo", "--env", "CartPole-v1"], "ppoo"),
-        (["agents", "dqn,ppo", "--env", "CartPole-v1"], "finder agents dqn ppo"),
-        (["lr", "ppo", "--env", ""], "--env is ''"),
         (["tune", "ppo", "--env", "CartPole-v1", "--episodes", "9", "--minutes", "3"], "minutes is for runs in"),
-        (
-            ["tune", "ppo", "--env", "CartPole-v1", "--env-steps", "100", "--confirm-env-steps", "50"],
-            "fewer than the 100",
+        *(
+            pytest.param(words, says, marks=pytest.mark.slow)
+            for words, says in (
+                (["tune", "bc-ppoo", "--env", "CartPole-v1"], "ppoo"),
+                (["agents", "dqn,ppo", "--env", "CartPole-v1"], "finder agents dqn ppo"),
+                (["lr", "ppo", "--env", ""], "--env is ''"),
+                (
+                    ["tune", "ppo", "--env", "CartPole-v1", "--env-steps", "100", "--confirm-env-steps", "50"],
+                    "fewer than the 100",
+                ),
+                (["agents", "ppo", "dqn", "--env", "CartPole-v1", "--metric", "score"], "there is no metric 'score'"),
+                (["opt", "ppo", "--env", "CartPole-v1", "--seeds", "0"], "0 is not a number of seeds"),
+            )
         ),
-        (["agents", "ppo", "dqn", "--env", "CartPole-v1", "--metric", "score"], "there is no metric 'score'"),
-        (["opt", "ppo", "--env", "CartPole-v1", "--seeds", "0"], "0 is not a number of seeds"),
     ],
 )
 def test_mistakes_are_refused_without_tensorflow(finder: Any, words: list[str], says: str) -> None:

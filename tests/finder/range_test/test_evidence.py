@@ -74,6 +74,7 @@ def test_rise_in_noise_is_significant_before_a_collapse():
     assert p_value(rise, maximize=False, sources=range(100)) <= LEVEL  # as a loss, the collapse is an improvement
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.25, 0.5])
 @pytest.mark.parametrize("collapse", ["grows", "stays"])
 def test_fall_in_noise_is_significant_before_a_long_divergence(share: float, collapse: str):

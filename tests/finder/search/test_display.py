@@ -62,7 +62,9 @@ def progress_enabled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FINDER_PROGRESS")
 
 
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    "call", [*(pytest.param(name, marks=pytest.mark.slow) for name in list(CALLS)[:3]), "run_search"]
+)
 @pytest.mark.usefixtures("progress_enabled")
 def test_searches_show_progress_by_default(call: str, capsys: pytest.CaptureFixture[str]):
     CALLS[call]()

@@ -302,6 +302,7 @@ def test_agent_that_cannot_be_a_member_is_trained_alone():
     assert returns_of(listener) == returns_of(member)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("why_alone", ["", "it is a test"])
 def test_agent_that_cannot_be_built_fails_its_own_trial_only(why_alone: str):
     by_momentum = [{"optimizer": "sgd", "optimizer_kwargs": {"momentum": momentum}} for momentum in (0.5, 0.9, 1.2)]

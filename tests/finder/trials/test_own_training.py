@@ -56,6 +56,7 @@ def test_custom_metrics_of_a_training_function_reach_the_trial() -> None:
 
 
 class TestSearch:
+    @pytest.mark.slow
     @pytest.mark.parametrize("executor", ["inline", "population", pytest.param("process", marks=pytest.mark.real)])
     def test_search_finds_the_best_rate(self, executor: str) -> None:
         space = {"learning_rate": "1e-4:1e-1:log"}

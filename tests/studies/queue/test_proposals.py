@@ -39,12 +39,13 @@ def distinct(rows: list[dict[str, Any]]) -> int:
     return len({tuple(sorted(row.items())) for row in rows})
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", ["random", *(pytest.param(name, marks=pytest.mark.slow) for name in SAMPLERS[1:])])
 def test_whole_space_is_tried_once(sampler: str, storage: StudyStorage, make_spec: Make) -> None:
     rows = run(make_spec, storage, params=FINITE, n_trials=100, sampler=sampler)
     assert len(rows) == distinct(rows) == 2 * 2 * 3 * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_part_of_a_space_has_no_repetition(sampler: str, storage: StudyStorage, make_spec: Make) -> None:
     first = [{"n_steps": 64, "gamma": 0.9, "n_epochs": 2, "clip_range": 0.1}]
@@ -160,6 +161,7 @@ def test_crash_between_two_parameters_changes_no_proposal(
         assert run(make_spec, storage, name=name, n_trials=34, **fields) == whole
 
 
+@pytest.mark.slow
 def test_large_space_falls_back_on_a_repetition(
     storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -176,6 +176,7 @@ class TestKeeper:
         fill(storage, make_spec(n_trials=6))
         assert keeper.update() == []  # less than 20 times the drawing time has passed
 
+    @pytest.mark.slow
     def test_figures_that_could_not_be_drawn_are_drawn_later(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:

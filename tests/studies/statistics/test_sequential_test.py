@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from studies.statistics.racing import Racer
 from studies.statistics.sequential_test import undecided
@@ -33,6 +34,7 @@ def test_rates_of_another_optimizer_are_not_neighbours() -> None:
     assert undecided(racers, 0.5) == [3, 4]
 
 
+@pytest.mark.slow
 def test_equal_candidates_rarely_leave() -> None:
     rng = np.random.default_rng(0)
     left = 0

@@ -118,6 +118,7 @@ def test_intervals_of_normal_values_have_nominal_coverage(n_seeds: int):
     assert 0.93 <= np.mean(covered) <= 0.975
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "n_seeds"), [(2, 3), (2, 10), (12, 3)])
 def test_equal_candidates_rarely_have_a_single_winner(n: int, n_seeds: int):
     rng = np.random.default_rng(n)

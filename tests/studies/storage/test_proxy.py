@@ -164,6 +164,7 @@ def test_call_that_another_program_aborted_is_retried() -> None:
 
 
 class TestServedFile:
+    @pytest.mark.slow
     def test_served_file_is_foreign_for_good(self, tmp_path: Path) -> None:
         """Everybody who could connect may have written studies into it."""
         url = f"sqlite:///{tmp_path}/finder.db"

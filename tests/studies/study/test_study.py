@@ -68,7 +68,8 @@ RATES = [{"learning_rate": 1e-3}]
     [
         (
             {"params": {"learning_rate": "1e-4:1e-1:log"}},
-            "search space learning_rate=1e-5:0.1:log; now the search space learning_rate=0.0001:0.1:log is requested",
+            "the search space learning_rate=1e-5:0.1:log; now the search space learning_rate=0.0001:0.1:log is "
+            "requested",
         ),
         (
             {"params": {"gamma": "0.9:0.99"}},

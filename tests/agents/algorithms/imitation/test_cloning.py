@@ -117,6 +117,7 @@ def test_squashed_log_density_of_tensors_equals_that_of_arrays():
     np.testing.assert_allclose(found, SquashedGaussian.log_prob_numpy(parameters, actions), rtol=2e-3)
 
 
+@pytest.mark.slow
 def test_deterministic_policy_clones_by_squared_distance():
     agent = make("bc-td3", "Pendulum-v1")
     rows = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
@@ -234,6 +235,7 @@ def test_clone_acts_as_the_expert(environment: str, distance: float):
 # --- as a start
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "environment"), [("bc-ppo", "CartPole-v1"), ("bc-sac", "Pendulum-v1")])
 def test_new_agent_acts_as_the_expert(name: str, environment: str):
     agent = make(name, environment, pretrain_steps=1_000, pretrain_batch_size=64, hidden_sizes=(32,))
@@ -253,6 +255,7 @@ def test_actions_drawn_by_a_new_agent_are_near_those_of_an_expert_on_the_bounds(
     assert np.abs(drawn - expert.actions).mean() < 0.1
 
 
+@pytest.mark.slow
 def test_every_seed_has_a_clone_of_its_own():
     first, second = make("bc-ppo"), make("bc-ppo", seed=1)
     assert any((a != b).any() for a, b in zip(weights_of(first, "actor"), weights_of(second, "actor"), strict=True))
@@ -464,6 +467,7 @@ def test_own_agent_that_does_not_name_its_policy_is_refused():
         agents.make(with_prefixes(Own, ["bc"]), "CartPole-v1", expert="balance")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "params", "message"),
     [
