@@ -38,6 +38,8 @@ from benchmarks.training.population_search import note, search, write
 
 SPEED = {  # kind: environment, trials, seeds, environment steps of a member, environment steps of a run of the peer
     "ppo": ("CartPole-v1", 16, 2, 50_000, 60_000),
+    "ppo-acrobot": ("Acrobot-v1", 16, 2, 10_240, 30_720),  # stepped one by one on both sides
+    "ppo-lunarlander": ("LunarLander-v3", 16, 2, 10_240, 30_720),
     "dqn": ("CartPole-v1", 16, 2, 50_000, 40_000),
     "dqn-one-layer": ("CartPole-v1", 16, 2, 50_000, 40_000),
     "sac": ("Pendulum-v1", 16, 1, 2_000, 2_000),
@@ -57,19 +59,19 @@ import torch
 torch.set_num_threads(1)
 from stable_baselines3 import DQN, PPO, SAC, TD3
 from stable_baselines3.common.env_util import make_vec_env
-kind, steps, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+kind, env, steps, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 began = time.perf_counter()
-if kind == "ppo":
-    model = PPO("MlpPolicy", make_vec_env("CartPole-v1", 8, seed=seed), n_steps=128, batch_size=64, n_epochs=10,
+if kind.partition("-")[0] == "ppo":
+    model = PPO("MlpPolicy", make_vec_env(env, 8, seed=seed), n_steps=128, batch_size=64, n_epochs=10,
                 seed=seed, device="cpu", policy_kwargs=dict(net_arch=dict(pi=[64, 64], vf=[64, 64])))
 elif kind.partition("-")[0] in ("sac", "td3"):
     layers = [64, 64] if "small" in kind else [256, 256]
     model = {"sac": SAC, "td3": TD3}[kind.partition("-")[0]](
-        "MlpPolicy", "Pendulum-v1", batch_size=256, train_freq=1, gradient_steps=1, learning_starts=100,
+        "MlpPolicy", env, batch_size=256, train_freq=1, gradient_steps=1, learning_starts=100,
         learning_rate=1e-3, seed=seed, device="cpu", policy_kwargs=dict(net_arch=layers))
 else:
     layers = [128] if kind == "dqn-one-layer" else [128, 128]
-    model = DQN("MlpPolicy", "CartPole-v1", batch_size=64, train_freq=4, gradient_steps=1, learning_starts=1000,
+    model = DQN("MlpPolicy", env, batch_size=64, train_freq=4, gradient_steps=1, learning_starts=1000,
                 learning_rate=1e-3, buffer_size=50_000, target_update_interval=250, seed=seed, device="cpu",
                 policy_kwargs=dict(net_arch=layers))
 model.learn(steps)
@@ -77,11 +79,11 @@ print(json.dumps(steps / (time.perf_counter() - began)))
 """
 
 
-def peers(python: str, kind: str, steps: int) -> float:
+def peers(python: str, kind: str, env: str, steps: int) -> float:
     """Environment steps a second of the peer in two processes at the same time."""
     runs = [
         subprocess.Popen(
-            [python, "-c", PEER, kind, str(steps), str(seed)],
+            [python, "-c", PEER, kind, env, str(steps), str(seed)],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -98,7 +100,7 @@ def speed(peer: str, rounds: int, kinds: Sequence[str]) -> None:
         for kind in kinds:
             env, n_trials, n_seeds, env_steps, peer_steps = SPEED[kind]
             done = search(kind, n_trials, n_seeds, env_steps, env=env)
-            theirs = peers(peer, kind, peer_steps)
+            theirs = peers(peer, kind, env, peer_steps)
             note(what="speed", kind=kind, ours=done["env_steps"] / done["seconds"], theirs=theirs)
     measured = read_lines(folders.RESULTS / "population.jsonl")
     lines = [

@@ -20,6 +20,8 @@ OFF_POLICY = {"learning_starts": 100, "batch_size": 256, "hidden_sizes": [256, 2
 SMALL = {**OFF_POLICY, "hidden_sizes": [64, 64]}
 PARAMS: dict[str, dict[str, Any]] = {
     "ppo": {},
+    "ppo-acrobot": {},
+    "ppo-lunarlander": {},
     "dqn": DQN,
     "dqn-one-layer": DQN_SMALL,
     "sac": OFF_POLICY,
