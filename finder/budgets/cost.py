@@ -99,7 +99,7 @@ class Costs:
         if not n_trials:
             return 0.0
         if self.compiles_for_each_trial:
-            return self.compile_seconds + self.process_seconds
+            return (self.compile_seconds + self.process_seconds) * math.ceil(n_trials / self.n_processes)
         if not self.together or self.n_structures <= KEPT_STRUCTURES:
             return 0.0
         return self._compile_one * math.ceil(min(n_trials, self.n_structures) / self.n_processes)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from studies.analysis.status import study_status
 from studies.errors import StudyError
-from studies.spec.attributes import is_confirmation, is_paused, seed_values
+from studies.spec.attributes import CONFIRM_STEPS_ATTR, is_confirmation, is_paused, seed_values
 from studies.spec.compatibility import differences
 from studies.spec.spec import StudySpec, default_name
 from studies.storage.storage import StudyStorage, open_storage
@@ -99,7 +99,8 @@ def counted_steps(spec: StudySpec, trial: FrozenTrial) -> int:
     """
     reached = int(trial.user_attrs.get("env_steps", 0))
     if spec.env_steps is not None:
-        reached = min(reached, spec.confirm_budget if is_confirmation(trial) else spec.env_steps)
+        own = trial.user_attrs.get(CONFIRM_STEPS_ATTR, spec.confirm_budget)  # others may have been asked for since
+        reached = min(reached, own if is_confirmation(trial) else spec.env_steps)
     seeds = trial.user_attrs.get("configuration", {}).get("seeds") or seed_values(trial)
     return reached * max(1, len(seeds))
 

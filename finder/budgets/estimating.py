@@ -168,7 +168,7 @@ def make_plan(
         n_batches=max(1, len(courses)),
         extends=extends,
         most_steps=most_steps(by_steps) if has_steps else None,
-        expected_steps=expected_steps(by_steps, courses) if has_steps else None,
+        expected_steps=min(expected_steps(by_steps, courses), most_steps(by_steps)) if has_steps else None,
         executor=executor.description,
         n_processes=max(1, executor.n_processes),
         time=time,

@@ -42,10 +42,6 @@ class Limit:
         chooses_trials: Whether the budget determines the number of trials: there may be fewer than planned, and further
             ones when all have ended. Defaults to False.
         chooses_finalists: Whether there are more finalists with further trials. Defaults to False.
-
-    Attributes:
-        chooses_trials: See above.
-        chooses_finalists: See above.
     """
 
     def __init__(
@@ -119,6 +115,8 @@ class Limit:
             resumed: Environment steps of the last report before it was interrupted. Defaults to 0: it was not.
         """
         beside = list(self._running) if self._together or self._meter.adds_up else []
+        if self._meter.adds_up and not self._together:  # at rungs of its own, any of them may go on to its end
+            return self._grant(self._to_their_ends([counted, *(self._counted[each] for each in beside)]) + self.reserve)
         starts = self._n_begun == len(beside)  # nothing has been trained by this process
         if self.prunes and (reached := self._left_out(resumed)):  # the worst are pruned at the next rung if it must be
             cost = self._meter.batch((), len(self._spec.seeds), starts=starts)
@@ -139,6 +137,8 @@ class Limit:
     @property
     def has_spare(self) -> bool:
         """True if one more trial fits, by the present estimate, whoever runs it."""
+        if self._meter.adds_up and not self._together:
+            return self._to_their_ends([0, *map(self._counted.__getitem__, self._running)]) + self.reserve <= self._room
         n_seeds = len(self._spec.seeds)
         cost = self.reserve + self._meter.batch(self._course(1), n_seeds, starts=False)
         if self._meter.adds_up and self._running:
@@ -189,10 +189,7 @@ class Limit:
         return with_n_trials(self._spec, n_trials, chooses=self.chooses_finalists)
 
     def _left_out(self, resumed: int) -> int:
-        """Return how many environment steps of an interrupted trial cost nothing any more.
-
-        Its time is spent already; its steps are counted when it ends.
-        """
+        """Return how many environment steps of an interrupted trial are paid for; they are counted when it ends."""
         return 0 if self._meter.adds_up else resumed
 
     def begun(
@@ -392,6 +389,10 @@ class Limit:
     def _n_promoted(self, numbers: Iterable[int]) -> int:
         """Return how many trials go on after a pause."""
         return sum(self._counted.get(number, 0) > 0 for number in numbers)
+
+    def _to_their_ends(self, counted: Iterable[int]) -> float:
+        """Return the cost of trials none of which is pruned, given their environment steps that are recorded."""
+        return sum(self._meter.rest(self._to_the_end(1), len(self._spec.seeds), steps) for steps in counted)
 
     def _to_the_end(self, n_trials: int) -> Course:
         """Return the course of trials none of which is pruned."""

@@ -72,6 +72,9 @@ _DIGITS = 3
 
 _MOST_TRIALS = 100_000
 
+_FEW_TRIALS = 4
+"""Trials below which a search with given environment steps takes a smaller design instead, if there is one."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Budget:
@@ -226,9 +229,10 @@ def _resolved(asked: StudySpec, budget: _Budget, least: int) -> StudySpec:
         n_first = max(1, len(spec.first))  # none of them is left out
         given = _Design(spec, spec.env_steps, spec.env_steps)
         designs = [spec, *(smaller.spec for _, smaller in _smaller_designs(given, asked))]
-        for own in designs:
-            if most := _with_most_trials(own, budget, n_first, asked, chooses=chooses):
-                return most
+        for n_least in (max(_FEW_TRIALS, n_first), max(2, n_first), n_first):  # smaller designs before fewer trials
+            for own in designs:
+                if most := _with_most_trials(own, budget, n_least, asked, chooses=chooses):
+                    return most
         smallest = with_n_trials(designs[-1], n_first, chooses=chooses)
         what = f"{counted(n_first, 'trial')} of {counted(spec.env_steps, 'environment step')} with {_seeds(smallest)}"
         raise _too_little(budget, budget.cost(smallest), what)

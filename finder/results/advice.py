@@ -24,6 +24,7 @@ _FLAGS = {
     "study_name": "--study-name",
     "env_steps": "--env-steps",
     "episodes": "--episodes",
+    "n_trials": "--n-trials",
     "minutes": "--minutes",
     "total_env_steps": "--total-env-steps",
     "rates": "--rates",

@@ -56,6 +56,8 @@ def _trials(study: OpenStudy) -> pd.DataFrame:
     import pandas as pd
 
     frame = pd.DataFrame(trial_table(study, confirmations=True))
+    if frame.empty:
+        raise ConfigurationError(f"The study {study.name!r} has no trials yet: there is nothing to export.")
     frame["confirms"] = frame["confirms"].astype("Int64")  # whole numbers, in spite of missing ones
     values = {trial.number: seed_values(trial) for trial in study.all_trials()}
     for seed in sorted({seed for own in values.values() for seed in own}):

@@ -23,67 +23,25 @@ from typing import TYPE_CHECKING, Literal
 
 from optuna.trial import TrialState
 
+from studies.analysis.doubts import Reason, doubts, others, tie, without_stop
 from studies.analysis.gain import gain_line
 from studies.analysis.recommendation import Recommendation, best
-from studies.analysis.remedies import (
-    Remedy,
-    for_rate,
-    for_tie,
-    longer_runs,
-    more_confirmed,
-    more_further_seeds,
-    more_seeds,
-    remedy_text,
-    repeat_search,
-    within_limit,
-)
-from studies.analysis.status import StudyStatus, study_status
+from studies.analysis.remedies import Remedy, remedy_text, within_limit
+from studies.analysis.status import study_status
 from studies.judging.baseline import BaselineComparison, compared_with_baseline
 from studies.judging.confirmation import Verdict, verdict
-from studies.judging.judgement import untried
-from studies.judging.learning_rate_estimate import LITTLE, cost_of_choice, cost_text
+from studies.judging.learning_rate_estimate import LITTLE, cost_of_choice
 from studies.judging.missing_pick import why_no_pick
 from studies.judging.pareto_front import pareto_front
 from studies.judging.ranking import Ranked
-from studies.judging.robust_choice import kind_key
 from studies.judging.search_history import history_of
 from studies.spaces.spaces import Json
-from studies.spec.run_length import least_useful_steps
-from studies.spec.scheduler_names import is_population_based
-from studies.words import (
-    are,
-    counted,
-    interval_text,
-    number_text,
-    params_text,
-    rate_text,
-    spread_text,
-    with_value,
-)
+from studies.words import counted, interval_text, number_text, params_text, rate_text, spread_text, with_value
 
 if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
-FEW = 3
-"""Number of complete trials up to which a missing confirmation raises no doubt: confirmation chooses among few, too."""
-
-TESTED = 3
-"""Number of further seeds after which trials of one seed raise no doubt."""
-
 Status = Literal["safe", "tie", "not safe", "front", "no pick"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
-    """Reason why a recommendation is not safe, or a tie.
-
-    Attributes:
-        text: A sentence without its full stop.
-        remedy: Search that would remove the reason; None if no search can.
-    """
-
-    text: str
-    remedy: Remedy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +106,7 @@ def conclusion(study: OpenStudy) -> Conclusion:
         return Conclusion(status="front", pick=head, value="", certainty=certainty)
     if reason := why_no_pick(study):
         place = f"{' and '.join(study.spec.agents)} on {study.spec.env}"
-        return Conclusion(status="no pick", pick=f"no pick for {place}", value="", certainty=_plain(reason))
+        return Conclusion(status="no pick", pick=f"no pick for {place}", value="", certainty=without_stop(reason))
     pick = best(study)
     if study.spec.kind == "range-test":
         text = "a range test shows where learning is fast, not which rate ends best: confirm it with a grid"
@@ -156,14 +114,14 @@ def conclusion(study: OpenStudy) -> Conclusion:
             status="not safe", pick=params_text(pick.params), value="", certainty=text, reasons=(Reason(text=text),)
         )
     found = verdict(study)
-    against = _reasons(study, pick, found)
+    against = doubts(study, pick, found)
     tied = [each for each in found.ranked if each.tied and each.number != pick.trial]
     cost = _cost(study, pick, found, tied)
     if not against and cost > LITTLE:
-        tie = _tie(study, pick, found, tied, cost)
-        return _conclusion(study, pick, "tie", tie.text, (tie,))
+        level = tie(study, pick, found, tied, cost)
+        return _conclusion(study, pick, "tie", level.text, (level,))
     if not against:
-        return _conclusion(study, pick, "safe", _why_safe(_others(found), tied, cost), ())
+        return _conclusion(study, pick, "safe", _why_safe(others(found), tied, cost), ())
     return _conclusion(study, pick, "not safe", against[0].text, tuple(against))
 
 
@@ -203,7 +161,8 @@ def _pick_line(study: OpenStudy, pick: Recommendation) -> str:
     if rate is None:
         return pick.settings_text if pick.schedule else settings
     between = f"the best rate lies between {rate_text(rate.low)} and {rate_text(rate.high)} (95%)"
-    if not interval_text(pick.low, pick.high):  # of one seed: the interval is that of all rates that were tried
+    # Of one seed, the interval is that of all rates that were tried; without a worse rate it is arbitrary.
+    if not interval_text(pick.low, pick.high) or rate.cause == "not told apart":
         between = "no interval of the best rate is known"
     if rate.horizon is None or not rate.is_of_horizon:
         return f"{settings}; {between}"
@@ -226,137 +185,6 @@ def value_line(study: OpenStudy, pick: Recommendation) -> str:
     return f"{value} confirmed over {pick.seeds_text}{expected}; in the search {number_text(pick.tuning_value)}"
 
 
-def _reasons(study: OpenStudy, pick: Recommendation, found: Verdict) -> list[Reason]:
-    """Return all doubts about a recommendation, the most important first."""
-    now = study_status(study)
-    found_reasons = [
-        _unfinished(now),
-        _too_few(study, found, now),
-        _refuted(pick, found),
-        _defeated(study, pick, found),
-        _one_seed(study, found),
-        _rate(study, pick, found),
-        _short(study, pick),
-        _unconfirmed(study, found),
-    ]
-    return [reason for reason in found_reasons if reason is not None]
-
-
-def _unfinished(now: StudyStatus) -> Reason | None:
-    if now.complete:
-        return None
-    if (n := now.n_unconfirmed) and now.n_ended >= now.n_total:
-        text = f"{counted(n, 'finalist')} {are(n)} not confirmed on further seeds yet: this may change"
-        return Reason(text=text, remedy=repeat_search("confirms them"))
-    running = f", {now.n_running} running" if now.n_running else ""
-    paused = f", {now.n_paused} paused" if now.n_paused else ""
-    text = f"{now.n_ended} of {counted(now.n_total, 'trial')} done{running}{paused}: this may change"
-    return Reason(text=text, remedy=None if now.n_running else repeat_search("runs the rest"))
-
-
-def _too_few(study: OpenStudy, found: Verdict, now: StudyStatus) -> Reason | None:
-    if len(found.tuning) < 2:
-        return Reason(text="only one trial is complete, so there is nothing to compare it with")
-    if not found.finalists_alone or now.n_unconfirmed:
-        return None
-    if (n := len({each.number for each in found.ranked} - found.beside)) < 2:
-        which = "only one" if n else "none"
-        runs = "the longer runs" if study.spec.confirms_longer else "the runs on further seeds"
-        text = f"{which} of the best trials came to the end of {runs}, so there is nothing to compare it with"
-        if n and study.spec.confirm == 1:
-            text = "only one trial was confirmed, so there is nothing to compare it with"
-        n_tried = len(found.confirmed) + len(found.refuted) - len(found.beside)
-        can_help = bool(untried(history_of(study), found))
-        return Reason(text=text, remedy=more_confirmed(study.spec, n_tried + 1) if can_help else None)
-    return None
-
-
-def _refuted(pick: Recommendation, found: Verdict) -> Reason | None:
-    if pick.trial not in found.refuted:
-        return None
-    return Reason(text=f"on further seeds it failed, as all finalists did: {_plain(found.refuted[pick.trial])}")
-
-
-def _defeated(study: OpenStudy, pick: Recommendation, found: Verdict) -> Reason | None:
-    """Return the doubt that another candidate did clearly better on all its seeds, but was not confirmed."""
-    chosen = next(each for each in found.ranked if each.number == pick.trial)
-    if chosen.tied or len(found.ranked) < 2:
-        return None
-    better = [each for each in found.ranked if each.tied]
-    n_tried = len(found.confirmed) - len(found.beside)
-    text = (
-        f"in the search trial #{better[0].number}, {params_text(dict(better[0].params))}, did clearly better than this "
-        "on all its seeds, but it was not run on further ones"
-    )
-    return Reason(text=text, remedy=more_confirmed(study.spec, n_tried + len(better)))
-
-
-def _rate(study: OpenStudy, pick: Recommendation, found: Verdict) -> Reason | None:
-    if pick.rate is None or not pick.rate.why_unsafe or (pick.rate.cause == "one seed" and _one_seed(study, found)):
-        return None
-    name = pick.rate.name
-    chosen = next(each for each in found.tuning if each.number == pick.trial)
-    alike = [each.params[name] for each in found.tuning if kind_key(each, name) == kind_key(chosen, name)]
-    tried = [float(rate) for rate in alike if isinstance(rate, int | float)]
-    optimizer = chosen.params.get("optimizer")
-    remedy = for_rate(
-        study.spec,
-        pick.rate,
-        tried,
-        pick.seeds_to_settle,
-        optimizer=optimizer if isinstance(optimizer, str) else None,
-        finalists_alone=found.finalists_alone,
-    )
-    return Reason(text=_plain(pick.rate.why_unsafe), remedy=remedy)
-
-
-def _one_seed(study: OpenStudy, found: Verdict) -> Reason | None:
-    """Return the doubt of a pick that no further seed has tested.
-
-    Where three further seeds confirmed the pick, or two in longer runs, a safe one is hardly ever far from the best
-    with one seed for each trial (benchmarks/results/designs.md). That was not replayed for population-based training.
-    """
-    can_exclude = study.spec.confirms_longer or not is_population_based(study.spec.pruner)
-    if found.finalists_alone and can_exclude:
-        least = 2 if study.spec.confirms_longer else TESTED
-        n_further = min(each.held_out.n_seeds for each in found.confirmed)
-        if n_further >= least:
-            return None
-        text = f"each finalist has {counted(n_further, 'further seed')}, which cannot exclude luck"
-        is_planned = study.spec.confirm_seeds >= least  # some are still to be run
-        return Reason(text=text, remedy=None if is_planned else more_further_seeds(study.spec, TESTED))
-    if len(study.spec.seeds) > 1 or len(found.tuning) < 2:
-        return None
-    text = "each trial has one seed, which cannot exclude luck"
-    return Reason(text=text, remedy=more_seeds(study.spec, 3))
-
-
-def _short(study: OpenStudy, pick: Recommendation) -> Reason | None:
-    """Return the doubt of runs that are much shorter than the long run.
-
-    Safe picks of runs of an eighth of it are further than a tenth of the range from the best trial in 8 to 19% of the
-    cases, those of runs of a quarter in 2 to 9% (benchmarks/results/designs.md). Searches of rates alone correct
-    the rate for the length, and say by its interval whether they can.
-    """
-    spec = study.spec
-    is_told = pick.rate is not None and pick.rate.cause == "short runs"
-    if is_told or spec.kind == "lr" or spec.horizon is None or pick.value_env_steps is None:
-        return None
-    least = least_useful_steps(spec.horizon)
-    longest = max(pick.value_env_steps, spec.confirm_budget if spec.confirm else 0)  # planned ones will decide
-    if longest >= least:
-        return None
-    text = f"runs of {longest:,} environment steps are too short to predict one of {spec.horizon:,}"
-    return Reason(text=text, remedy=longer_runs(spec, least))
-
-
-def _unconfirmed(study: OpenStudy, found: Verdict) -> Reason | None:
-    if found.confirmation is not None or len(found.tuning) <= FEW or study.spec.confirm:
-        return None
-    text = "it was not confirmed on further seeds, and the best of several values is optimistic"
-    return Reason(text=text, remedy=more_confirmed(study.spec, 3))
-
-
 def _cost(study: OpenStudy, pick: Recommendation, found: Verdict, tied: list[Ranked]) -> float:
     """Return how much better a tied candidate may be, as a share of the range of all candidates."""
     chosen = next(each for each in found.ranked if each.number == pick.trial)
@@ -365,35 +193,10 @@ def _cost(study: OpenStudy, pick: Recommendation, found: Verdict, tied: list[Ran
     return math.inf if math.isnan(cost) else cost
 
 
-def _tie(study: OpenStudy, pick: Recommendation, found: Verdict, tied: list[Ranked], cost: float) -> Reason:
-    first = tied[0]
-    others = f"{counted(len(tied), _others(found))}, " + ("first " if len(tied) > 1 else "")
-    may_be = cost_text(cost, "one of them" if len(tied) > 1 else "it")
-    text = f"with {others}#{first.number}, {params_text(dict(first.params))}; {may_be}"
-    confirmed = {each.number for each in found.confirmed}
-    remedy = for_tie(
-        study.spec,
-        pick.seeds_to_settle,
-        n_tied=len(tied),
-        all_confirmed=all(each.number in confirmed for each in tied),
-        finalists_alone=found.finalists_alone,
-    )
-    return Reason(text=text, remedy=remedy)
-
-
-def _others(found: Verdict) -> str:
-    """Return the noun for what the pick is compared with."""
-    return "other finalist" if found.finalists_alone else "other trial"
-
-
-def _why_safe(others: str, tied: list[Ranked], cost: float) -> str:
+def _why_safe(rivals: str, tied: list[Ranked], cost: float) -> str:
     if not tied:
-        return f"no {others} may be as good, with 95% confidence"
+        return f"no {rivals} may be as good, with 95% confidence"
     return (
-        f"{counted(len(tied), others)} cannot be distinguished from it, and may be better by at most "
+        f"{counted(len(tied), rivals)} cannot be distinguished from it, and may be better by at most "
         f"{max(cost, 0.01):.0%} of the range of all trials"
     )
-
-
-def _plain(sentence: str) -> str:
-    return sentence.rstrip(".")

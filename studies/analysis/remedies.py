@@ -191,6 +191,7 @@ def for_rate(
     """
     further = {
         "edge": ("beyond the edge", _beyond(finding, tried)),
+        "gap": ("in the gap", _within(finding.gap or (finding.lowest, finding.highest))),
         "one rate": ("on both sides", [finding.tested / 3, finding.tested * 3]),
         "untried": ("for the long run", [finding.suggested / 3, finding.suggested]),
     }
@@ -223,14 +224,27 @@ def _rates(
         return Remedy(changes=(*own, ("learning_rates", rounded)), purpose=purpose)
     if spec.kind != "tune":
         return None
-    low, high = min(finding.lowest, *rounded), max(finding.highest, *rounded)
-    space = f"{low:.3g}:{high:.3g}:log{condition_text(spec.search_space()[finding.name])}"
+    searched = spec.search_space()[finding.name]
+    ends = [getattr(searched, side, end) for side, end in (("low", finding.lowest), ("high", finding.highest))]
+    if ends[0] <= rounded[0] and rounded[-1] <= ends[1]:  # the sampler has proposed no rate there yet
+        if spec.has_limit:  # a larger budget chooses more trials
+            return Remedy(purpose="more trials; they join the study")
+        n_trials = 2 * spec.n_trials
+        return Remedy(changes=(("n_trials", n_trials),), purpose=f"{n_trials} trials; they join the study")
+    low, high = min(ends[0], *rounded), max(ends[1], *rounded)
+    space = f"{low:.3g}:{high:.3g}:log{condition_text(searched)}"
     name = _name_of_variant(spec, "wider")
     return Remedy(
         changes=(("space", ((finding.name, space),)), ("study_name", name)),
         purpose=f"a wider range {where}; another study",
         joins=False,
     )
+
+
+def _within(gap: tuple[float, float]) -> list[float]:
+    """Return two rates in a gap, which divide it evenly on a logarithmic axis."""
+    low, high = gap
+    return [low * (high / low) ** (n / 3) for n in (1, 2)]
 
 
 def _beyond(finding: LearningRateEstimate, tried: Sequence[float]) -> list[float]:

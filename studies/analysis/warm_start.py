@@ -176,8 +176,8 @@ def _prior(
         params = source.params(trial)
         value, pruned_at = trial.value, None
         if trial.state == TrialState.PRUNED:
-            pruned_at = trial.last_step
-            value = None if pruned_at is None else trial.intermediate_values[pruned_at]
+            pruned_at = trial.user_attrs.get("pruned_at", trial.last_step)
+            value = None if pruned_at is None else trial.intermediate_values.get(pruned_at, trial.value)
         row = _row(spaces, _values(source, trial, params, opposites))
         is_whole = all(name in row for name, space in spaces.items() if exists(space, row))
         given = _given(source, trial, params)

@@ -40,6 +40,8 @@ def with_search_as_rung(
         if trial.state != "complete" or trial.value is None:
             trials.append(trial)
             continue
+        if trial.number in unsound:
+            continue
         reports = {**trial.reports, at: trial.value}
         at_rungs = {**trial.at_rungs, at: list(trial.seed_values.values())}
         if trial.number in further:
@@ -53,7 +55,7 @@ def with_search_as_rung(
                     at_rungs=at_rungs,
                 )
             )
-        elif trial.number not in unsound:
+        else:
             trials.append(replace(trial, state="pruned", left_at=at, reports=reports, at_rungs=at_rungs))
     return replace(history, trials=trials, env_steps=history.confirm_env_steps)
 

@@ -135,9 +135,7 @@ def unconfirmed(history: SearchHistory, verdict: Callable[[], Verdict]) -> list[
     """
     runs, refuted = _confirmations(history)
     first = finalists(history)
-    numbers = [each.number for each in first]
-    if history.finalists_decide:  # those that replaced others, too
-        numbers = list(dict.fromkeys([*numbers, *runs]))
+    numbers = list(dict.fromkeys([*(each.number for each in first), *runs]))  # those that replaced others, too
     left = _missing(history, numbers, runs, refuted)
     if left or not first or len({*runs, *refuted}) >= history.n_finalists + len(first):
         return left
@@ -249,7 +247,10 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
 def _best_or_baseline(
     history: SearchHistory, ranked: Sequence[Ranked], left: Sequence[PrunedEstimate]
 ) -> Ranked | None:
-    """Return the best finalist, or the baseline if that is not `CLEARLY` worse and one of both has a single seed."""
+    """Return the best finalist, or the baseline if one of both has a single seed and nothing shows that it is worse.
+
+    It is worse if it can be distinguished from the best, or if its value is `CLEARLY` worse.
+    """
     known = _known(ranked)
     own = _baseline_beside_luck(history, known)
     if own is None:
@@ -257,7 +258,8 @@ def _best_or_baseline(
     sign = sign_of(history.direction)
     values = [each.value for each in known] + [each.value for each in left if not math.isnan(each.value)]
     span = usual_range([sign * value for value in values])
-    return known[0] if sign * (known[0].value - own.value) > CLEARLY * span else own
+    is_distinguished = known[0].n_seeds > 1 and not own.tied
+    return known[0] if is_distinguished or sign * (known[0].value - own.value) > CLEARLY * span else own
 
 
 def _baseline_beside_luck(history: SearchHistory, known: Sequence[Ranked]) -> Ranked | None:
@@ -306,11 +308,17 @@ def _candidates(history: SearchHistory) -> list[Candidate]:
 
 
 def _sound(history: SearchHistory, refuted: Collection[int] = ()) -> tuple[list[Candidate], list[Candidate]]:
-    """Return the complete trials that learned and were not refuted, and the others; all and none if all are others."""
-    without = {trial.number for trial in history.complete if not trial.learned} | set(refuted)
+    """Return the complete trials that learned and were not refuted, and the others.
+
+    If all that learned were refuted, these are sound; if none learned, all are.
+    """
     candidates = _candidates(history)
-    sound = [each for each in candidates if each.number not in without]
-    return (sound, [each for each in candidates if each.number in without]) if sound else (candidates, [])
+    untrained = {trial.number for trial in history.complete if not trial.learned}
+    for without in (untrained | set(refuted), untrained):
+        sound = [each for each in candidates if each.number not in without]
+        if sound:
+            return sound, [each for each in candidates if each.number in without]
+    return candidates, []
 
 
 def _failed(candidates: Sequence[Candidate]) -> list[PrunedEstimate]:

@@ -9,6 +9,7 @@ rate is lowered (`studies.statistics.drift`), and the interval is widened by the
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -32,7 +33,7 @@ LITTLE = 0.1
 
 Edge = Literal["", "lowest", "highest"]
 
-Cause = Literal["", "one rate", "one seed", "not told apart", "edge", "wide", "untried", "short runs"]
+Cause = Literal["", "one rate", "one seed", "not told apart", "edge", "gap", "wide", "untried", "short runs"]
 """Short code of the reason why a suggestion is not safe."""
 
 
@@ -50,6 +51,7 @@ class LearningRateEstimate:
         lowest: Lowest rate that was tried.
         highest: Highest rate that was tried.
         told_apart: Whether any rate was distinguishable from the best one.
+        gap: The rates on both sides of the widest gap beside `tested`, if it is wider than `WIDEST`; else None.
         edge: Whether `tested` is the lowest or the highest rate that was tried, so that the best may lie beyond.
         cost: How much better another rate of the interval may be, as a share of the range of all candidates; NaN if the
             spread is unknown.
@@ -76,6 +78,7 @@ class LearningRateEstimate:
     why_unsafe: str
     cause: Cause
     drift_error: float = 0.0
+    gap: tuple[float, float] | None = None
 
     @property
     def decades(self) -> float:
@@ -157,7 +160,9 @@ def estimate_learning_rate(
         or any(each.clearly_worse for each in gone)
         or (finalists_alone and any(_is_worse(each, pick, len(gone), direction) for each in gone))
     )
-    cause, reason = _why_unsafe(tested, edge, (low, high), cost, told_apart) if len(valued) > 1 else _ONLY_ONE
+    gap, (cause, reason) = _gap(tested, rates), _ONLY_ONE
+    if len(valued) > 1:
+        cause, reason = _why_unsafe(tested, edge, (low, high), gap=gap, cost=cost, told_apart=told_apart)
     suggested, drift_error = tested, 0.0
     if horizon is not None and env_steps is not None and horizon != env_steps:
         shift, error = drift(env_steps / horizon, known=drift_known)
@@ -181,13 +186,14 @@ def estimate_learning_rate(
             unmeasured = "" if drift_known else " (how it moves was not measured on this optimizer)"
             cause, reason = (
                 "short runs",
-                f"runs of {env_steps:,} environment steps are too short to predict one of {horizon:,}: its best rate "
+                f"runs of {env_steps:,} environment steps are too {'long' if horizon < env_steps else 'short'} to "
+                f"predict one of {horizon:,}: its best rate "
                 f"lies between {rate_text(low)} and {rate_text(high)}{unmeasured}. {longer}.",
             )
     return LearningRateEstimate(
         name=name, suggested=suggested, tested=tested, low=low, high=high, lowest=rates[0], highest=rates[-1],
         told_apart=told_apart, edge=edge, cost=cost, env_steps=env_steps, horizon=horizon, why_unsafe=reason,
-        cause=cause, drift_error=drift_error,
+        cause=cause, drift_error=drift_error, gap=gap,
     )  # fmt: skip
 
 
@@ -196,7 +202,22 @@ _Why = tuple[Cause, str]
 _ONLY_ONE: _Why = ("one rate", "only one rate came to its end, so there is nothing to compare it with.")
 
 
-def _why_unsafe(tested: float, edge: Edge, interval: tuple[float, float], cost: float, told_apart: bool) -> _Why:
+def _gap(tested: float, rates: Sequence[float]) -> tuple[float, float] | None:
+    """Return the ends of the widest gap between a rate and its neighbours, in which the best rate may lie unseen."""
+    at = rates.index(tested)
+    low, high = max(itertools.pairwise(rates[max(0, at - 1) : at + 2]), key=lambda pair: pair[1] / pair[0])
+    return (low, high) if math.log10(high / low) > WIDEST else None
+
+
+def _why_unsafe(
+    tested: float,
+    edge: Edge,
+    interval: tuple[float, float],
+    *,
+    gap: tuple[float, float] | None,
+    cost: float,
+    told_apart: bool,
+) -> _Why:
     if math.isnan(cost):
         return "one seed", "with one seed each, rates cannot be distinguished."
     if not told_apart and cost > LITTLE:
@@ -204,6 +225,9 @@ def _why_unsafe(tested: float, edge: Edge, interval: tuple[float, float], cost: 
             "not told apart",
             "these runs do not distinguish any rate from the best, at the end or when pruned.",
         )
+    if gap is not None:
+        between = " and ".join(map(rate_text, gap))
+        return "gap", f"no rate between {between} was tried, and the best one may lie there."
     if edge:
         other = "lower" if edge == "lowest" else "higher"
         return "edge", f"{rate_text(tested)} is the {edge} rate that was tried: {other} ones may be better."

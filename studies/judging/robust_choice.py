@@ -13,11 +13,8 @@ from studies.judging.ranking import Ranked
 from studies.spaces.spaces import Json
 from studies.spec.spec import Direction
 from studies.statistics.intervals import estimate
-from studies.statistics.rate_curve import Peak, blended, log10_rate, peak, smoothing
+from studies.statistics.rate_curve import ALIKE, Peak, blended, log10_rate, peak, smoothing
 from studies.statistics.values import sign_of, usual_range
-
-ALIKE = 0.01
-"""Share of the range of all candidates within which two values count as equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -191,11 +191,14 @@ _STATES: dict[TrialState, ResultState] = {
 def _result(spec: StudySpec, spaces: Mapping[str, Space], trial: FrozenTrial) -> TrialResult:
     params = decode_params(trial.params, spaces)
     at = trial.user_attrs.get("pruned_at", trial.last_step)  # a resumed trial may have later reports of its first run
+    value = trial.value
+    if trial.state == TrialState.PRUNED and at is not None:
+        value = trial.intermediate_values.get(int(at), value)
     return TrialResult(
         number=trial.number,
         params=params,
         state="diverged" if has_diverged(trial) else _STATES.get(trial.state, "open"),
-        value=trial.value,
+        value=value,
         seed_values=seed_values(trial),
         reports=trial.intermediate_values,
         at_rungs={int(at): list(own.values()) for at, own in trial.user_attrs.get(RUNG_ATTR, {}).items()},

@@ -7,7 +7,8 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from studies.analysis.conclusion import FEW, Status, conclusion
+from studies.analysis.conclusion import Status, conclusion
+from studies.analysis.doubts import FEW
 from studies.analysis.recommendation import Recommendation, pick_or_none
 from studies.figures.range_tests import range_tests_data
 from studies.figures.ranking import LABEL_PARAMS

@@ -31,10 +31,11 @@ def measured(optimizer: str, arguments: Mapping[str, object] | None = None) -> b
     """Return whether the drift was measured on an optimizer.
 
     Args:
-        optimizer: A Keras name such as `adam`, in any case, with or without arguments: `sgd(momentum=0.9)`.
+        optimizer: A Keras name such as `adam`, in any case, with or without arguments, or the label of one of several
+            equal ones: `sgd(momentum=0.9) #2`.
         arguments: Arguments of the optimizer that are not part of its name.
     """
-    name, _, rest = optimizer.lower().partition("(")
+    name, _, rest = optimizer.lower().partition(" #")[0].partition("(")
     if name.strip() != "sgd":
         return name.strip() in MEASURED
     momentum = (arguments or {}).get("momentum")

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import ndimage, stats
 
-from studies.statistics.values import mean_of_seeds, usual_range
+from studies.statistics.values import mean_of_seeds, usual_low, usual_range
 
 Array = np.ndarray[Any, Any]
 
@@ -205,7 +205,7 @@ def estimate(seed_values: Sequence[Sequence[float]]) -> Estimates:
     counts = np.array([len(values) for values in arrays], np.float64)
     centers = np.array([mean_of_seeds(values) for values in arrays])
     variances = np.array([values.var(ddof=1) if len(values) > 1 else 0.0 for values in arrays])
-    usual = centers >= centers.max() - usual_range(centers)
+    usual = centers >= usual_low(centers)
     worst = min(float(own.min()) for own, is_usual in zip(arrays, usual, strict=True) if is_usual)
     moderated = _moderated(centers, variances, counts - 1, worst)
     return Estimates(

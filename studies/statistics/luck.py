@@ -20,8 +20,9 @@ def without_luck(
     """Return the expected values of candidates with a single seed each, higher is better.
 
     The luck of the chosen candidates is the difference of the means of both their values. All of it is subtracted from
-    values as good as theirs, nothing from those below the median of all candidates, and a share in between. Where the
-    chosen ones fall below the median, the values between are equal to their mean.
+    values as good as theirs, nothing from those below the median of all candidates, and a share in between, which goes
+    on to grow with values above theirs. Where the chosen ones fall below the median, the values between are equal to
+    their mean.
 
     Args:
         values: Their values, finite.
@@ -36,4 +37,9 @@ def without_luck(
     if before <= middle:  # nothing lies between
         return list(values)
     between = np.interp(values, (middle, before), (middle, after))
-    return [float(own) if value > middle else value for value, own in zip(values, between, strict=True)]
+    slope = min(1.0, (after - middle) / (before - middle))
+    beyond = [after + slope * (value - before) for value in values]
+    return [
+        value if value <= middle else float(own) if value <= before else above
+        for value, own, above in zip(values, between, beyond, strict=True)
+    ]

@@ -19,11 +19,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from studies.statistics.intervals import Estimates
+from studies.statistics.values import usual_range
 
 Array = np.ndarray[Any, Any]
 
 BANDWIDTH = 0.3
 """Standard deviation of the smoothing kernel in decades: half a decade away, the weight is a quarter."""
+
+ALIKE = 0.01
+"""Share of the range of all candidates within which values are equally good."""
 
 CURVE_SEEDS = 2.0
 """Number of seeds that the curve counts for, beside the seeds of a rate."""
@@ -95,12 +99,25 @@ def peak(estimates: Estimates, positions: Sequence[float], fixed: Sequence[tuple
     drawn = estimates.centers + estimates.errors * rng.standard_t(estimates.df, size=shape)
     curves = np.hstack([drawn, np.tile([value for _, value in fixed], (_DRAWS, 1))])
     smooth = (curves @ smoothing(at.tolist()).T)[:, : shape[1]]
-    highest = np.argmax(smooth, axis=1)
+    alike = ALIKE * usual_range(np.append(estimates.centers, [value for _, value in fixed]))
+    highest = _one_of_the_highest(smooth, alike)
     lows, highs = _cells(at, shape[1])
     places = rng.uniform(lows[highest], highs[highest])
     low, middle, high = np.quantile(places, [0.025, 0.5, 0.975])
-    reached = _reach(smooth, at, lows, highs)
+    reached = _reach(smooth, at, lows, highs, alike)
     return Peak(float(middle), min(float(low), reached[0]), max(float(high), reached[1]))
+
+
+def _one_of_the_highest(smooth: Array, alike: float) -> Array:
+    """Return [D] the position of the peak of each curve: on a plateau a random one, as its rates are equally good.
+
+    Args:
+        smooth: [D, n] curves.
+        alike: Difference below which values are equally good.
+    """
+    on_top = smooth >= smooth.max(axis=1, keepdims=True) - alike
+    lots = np.random.default_rng(1).random(smooth.shape)
+    return np.asarray(np.argmax(np.where(on_top, lots, -1.0), axis=1))
 
 
 def _cells(at: Array, n: int) -> tuple[Array, Array]:
@@ -124,7 +141,7 @@ def _cells(at: Array, n: int) -> tuple[Array, Array]:
     return lows, highs
 
 
-def _reach(smooth: Array, at: Array, lows: Array, highs: Array) -> tuple[float, float]:
+def _reach(smooth: Array, at: Array, lows: Array, highs: Array, alike: float) -> tuple[float, float]:
     """Return the minimum extent of the interval: the bandwidth, or less up to a clearly worse rate.
 
     Args:
@@ -132,10 +149,11 @@ def _reach(smooth: Array, at: Array, lows: Array, highs: Array) -> tuple[float, 
         at: [C] positions of these rates, then of those that cannot be the peak.
         lows: [C] lower ends of the cells.
         highs: [C] upper ends of the cells.
+        alike: Difference below which values are equally good.
     """
     best = int(np.argmax(smooth.mean(axis=0)))
     worse = np.ones(len(at), bool)
-    worse[: smooth.shape[1]] = np.mean(smooth >= smooth[:, [best]], axis=0) < _RARE
+    worse[: smooth.shape[1]] = np.mean(smooth >= smooth[:, [best]] - alike, axis=0) < _RARE
     order = np.argsort(at)
     start = int(np.flatnonzero(order == best)[0])
     first = last = start

@@ -87,10 +87,8 @@ def iqm_of_population(values: ArrayLike, axis: int = -1) -> Any:
     return (ordered * np.maximum(inside, 0.0)).sum(axis=-1) / 0.5
 
 
-def usual_range(values: ArrayLike) -> float:
-    """Return the range of values (higher is better) without their worst tenth.
-
-    Of five or more values, at least one is left out.
+def usual_low(values: ArrayLike) -> float:
+    """Return the lowest of the values (higher is better) without their worst tenth, which is at least one of five.
 
     A single diverged but finite candidate must not make all others look alike.
 
@@ -98,8 +96,16 @@ def usual_range(values: ArrayLike) -> float:
         values: [n], n >= 1.
     """
     given = np.asarray(values, np.float64)
-    low = np.quantile(given, 0.1, method="higher") if given.size >= _MANY else given.min()
-    return float(given.max() - low)
+    return float(np.quantile(given, 0.1, method="higher") if given.size >= _MANY else given.min())
+
+
+def usual_range(values: ArrayLike) -> float:
+    """Return the range of values (higher is better) without their worst tenth; see `usual_low`.
+
+    Args:
+        values: [n], n >= 1.
+    """
+    return float(np.max(values)) - usual_low(values)
 
 
 _MANY = 5

@@ -104,7 +104,7 @@ def test_only_processes_of_single_trials_are_started_again_for_the_confirmation(
     # A process a trial compiles for each batch of trials.
     alone = costs(own_processes=True, together=False)
     assert alone.start_seconds(3, 0) == pytest.approx(3 * 2 + PROCESS_SECONDS)
-    assert alone.start_seconds(3, 3) == pytest.approx(4 * 2 + 2 * PROCESS_SECONDS)
+    assert alone.start_seconds(3, 3) == pytest.approx(3 * 2 + PROCESS_SECONDS + 3 * (2 + PROCESS_SECONDS))
 
 
 def test_a_study_has_no_more_structures_than_trials() -> None:

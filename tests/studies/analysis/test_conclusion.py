@@ -352,7 +352,7 @@ def test_remedy_for_short_runs_is_the_shortest_sufficient_length() -> None:
 
 def test_remedy_for_runs_longer_than_the_horizon_is_its_length() -> None:
     found = conclusion(finished_study(spec_of(horizon=10), (0.0, 10.0, 100.0, 20.0, 0.0)))
-    assert found.lines[2].startswith("not safe: runs of 1,000 environment steps are too short to predict one of 10")
+    assert found.lines[2].startswith("not safe: runs of 1,000 environment steps are too long to predict one of 10: ")
     assert found.lines[2].endswith("Train as long as that")
     assert options(found) == {"env_steps": 10, "study_name": "s-10-steps"}
 
