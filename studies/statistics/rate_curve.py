@@ -99,7 +99,8 @@ def peak(estimates: Estimates, positions: Sequence[float], fixed: Sequence[tuple
     drawn = estimates.centers + estimates.errors * rng.standard_t(estimates.df, size=shape)
     curves = np.hstack([drawn, np.tile([value for _, value in fixed], (_DRAWS, 1))])
     smooth = (curves @ smoothing(at.tolist()).T)[:, : shape[1]]
-    alike = ALIKE * usual_range(np.append(estimates.centers, [value for _, value in fixed]))
+    values = np.append(estimates.centers, [value for _, value in fixed])
+    alike = ALIKE * float(usual_range(values) or np.ptp(values))  # all but the worst may be equal
     highest = _one_of_the_highest(smooth, alike)
     lows, highs = _cells(at, shape[1])
     places = rng.uniform(lows[highest], highs[highest])

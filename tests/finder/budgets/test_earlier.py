@@ -20,6 +20,7 @@ SEEDS = {"configuration": {"seeds": [0, 1, 2]}}
         ({**SEEDS, "env_steps": 1_023, "seed_values": {"0": 1.0, "1": 1.0, "2": 1.0}}, 3_000),
         ({**SEEDS, "env_steps": 1_023, "confirms": 1}, 3_069),
         ({**SEEDS, "env_steps": 4_095, "confirms": 1}, 12_000),
+        ({**SEEDS, "env_steps": 8_191, "confirms": 1, "confirm_env_steps": 8_000}, 24_000),  # of another budget
         ({"env_steps": 600}, 600),
         ({}, 0),
     ],

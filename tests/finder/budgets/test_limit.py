@@ -39,6 +39,18 @@ def test_trials_begin_while_all_of_them_fit() -> None:
     assert limit.ended_search
 
 
+def test_any_trial_with_a_process_of_its_own_may_come_to_its_end() -> None:
+    limit = Limit(spec(), StepMeter(5_200), together=False)
+    begun(limit, 5)
+    assert not limit.request_trial()
+    assert not limit.has_spare
+    limit.ended(0, 100)  # pruned
+    assert limit.request_trial()  # 100 + 4 * 1,000 + 1,000 steps
+    assert limit.has_spare
+    limit.begun(5, 1)
+    assert not limit.request_trial()
+
+
 def test_budget_of_the_confirmation_is_reserved() -> None:
     own = spec(confirm=2, confirm_seeds=3)
     limit = Limit(own, StepMeter(5_200 + 6_000), together=True)

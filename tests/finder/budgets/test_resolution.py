@@ -69,6 +69,15 @@ def test_first_rungs_before_the_first_update_are_noted(name: str) -> None:
     assert notes_on_first_updates(later, AGENTS) == []
 
 
+def test_smaller_designs_come_before_searches_of_a_single_trial() -> None:
+    own = StudySpec(
+        name="s", agents="ppo", env="CartPole-v1", env_steps=3_475, total_env_steps=36_680, pruner="none",
+        params={"gamma": "0.9:0.99"},
+    )  # fmt: skip
+    chosen = within_steps(own, all_at_once, AGENTS)
+    assert (chosen.n_trials, len(chosen.seeds), chosen.confirm, chosen.confirm_seeds) == (4, 1, 2, 3)
+
+
 def test_steps_of_each_run_fill_the_minutes() -> None:
     # 57 s less 3 s of compilation and 4 s before; two runs of 1 ms a step.
     chosen = within_minutes(planned(minutes=1), measured(0.001), AGENTS, spent=4.0)

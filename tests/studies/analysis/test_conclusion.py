@@ -268,10 +268,32 @@ def test_unfinished_search_is_not_safe() -> None:
     assert found.remedies[0] == Remedy(purpose="runs the rest")
     killed = conclusion(finished_study(spec_of(), (0.0, 10.0, 100.0, 20.0, None)))
     assert killed.status == "safe", "a failed trial counts as tried, and the untried rate lies beyond a worse one"
+    most = conclusion(finished_study(spec_of(), (0.0, None, 100.0, 20.0, None)))
+    assert most.reasons[0].text == "2 of 5 trials failed and will run again: this may change"
+    assert most.remedies[0] == Remedy(purpose="runs them again")
+
+
+def test_pick_is_not_safe_where_every_finalist_failed_on_further_seeds() -> None:
+    study = open_study(spec_of([{"gamma": 0.9 + 0.01 * k} for k in range(8)], kind="tune", confirm=3))
+    with Recorder(study) as recorder:
+        for value in (10.0, 20.0, 30.0, 40.0, 60.0, 70.0, 80.0, 90.0):
+            ask = recorder.ask()
+            assert ask is not None
+            recorder.completed(ask.number, value, {seed: value + seed % 3 - 1 for seed in ask.seeds})
+        n_failed = 0
+        while (confirmation := recorder.ask_confirmation()) is not None:
+            recorder.failed(confirmation.number, "loss is NaN", kind="diverged")
+            n_failed += 1
+    found = conclusion(study)
+    assert found.status == "not safe"
+    assert f"it was not run on further seeds, on which all {n_failed} finalists failed" in [
+        r.text for r in found.reasons
+    ]
 
 
 def test_indistinguishable_rates_need_longer_runs() -> None:
     found = conclusion(finished_study(spec_of(), (50.0, 52.0, 49.0, 51.0, 48.0), spread=40.0))
+    assert found.lines[0].endswith("; no interval of the best rate is known")
     assert found.status == "not safe"
     assert "do not distinguish any rate from the best" in found.lines[2]
     assert options(found) == {"env_steps": 2000, "study_name": "s-2000-steps"}

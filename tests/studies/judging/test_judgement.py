@@ -231,3 +231,49 @@ def test_bias_beyond_noise_is_that_beyond_the_inner_sides_of_both_intervals(sign
         abs(found.held_out.value - (found.held_out.compared_high if sign > 0 else found.held_out.compared_low)),
     ]
     assert found.reach == pytest.approx(np.hypot(*towards))
+
+
+def test_refuted_trials_are_picks_before_untrained_ones():
+    untrained = complete(3, 99.0, 99.0, 99.0, learned=False)
+    runs = [TrialResult(number=10 + k, params={"x": k}, state="diverged", confirms=k, reason="NaN") for k in range(3)]
+    verdict = judge(history_of(*TRIALS, untrained, confirmations=runs))
+    assert verdict.pick is not None
+    assert (verdict.pick.number, set(verdict.refuted)) == (1, {0, 1, 2})
+
+
+def test_further_finalists_get_all_further_seeds():
+    runs = [complete(3, 9.0, 10.0, confirms=1), complete(4, 8.0, 9.0, confirms=2)]
+    late = replace(complete(5, 2.0, 2.0, confirms=0), seed_values={4: 2.0})  # was not among the best two
+    history = history_of(*TRIALS, confirmations=[*runs, late])
+    assert unconfirmed(history, lambda: judge(history)) == [(0, (3,))]
+
+
+def test_refuted_trial_of_the_search_is_no_rung_of_longer_runs():
+    """A confirmation on one seed, and a refutation on another, leave the trial out of all estimates."""
+    half = replace(complete(3, 9.0, 9.0, confirms=2), seed_values={4: 9.0})
+    lost = TrialResult(number=4, params={"x": 2}, state="diverged", confirms=2, reason="NaN")
+    kept = complete(5, 12.0, 12.0, confirms=1)
+    history = history_of(*TRIALS, confirmations=[kept, half, lost], env_steps=100, confirm_env_steps=200)
+    values = {each.params["x"]: each.value for each in judge(history).left}
+    assert np.isnan(values[2])
+    assert len([each for each in judge(history).left if each.params["x"] == 2]) == 1
+
+
+def test_baseline_that_is_distinguished_from_the_best_does_not_remain():
+    trials = [
+        TrialResult(number=k, params={"x": k}, state="complete", value=v, seed_values={0: v})
+        for k, v in enumerate([97.0, 96.5, 96.0, 60.0, 40.0, 20.0, 10.0, 0.0])
+    ]
+    runs = [
+        TrialResult(
+            number=10 + k, params={"x": k}, state="complete", value=v, confirms=k,
+            seed_values={seed: v + 0.05 * (seed % 3 - 1) for seed in range(1, 1 + n)},
+        )
+        for k, v, n in ((0, 97.0, 5), (1, 96.5, 5), (2, 95.0, 1))
+    ]  # fmt: skip
+    history = SearchHistory(
+        trials=trials, confirmations=runs, n_finalists=2, further_seeds=(1, 2, 3, 4, 5), baseline={"x": 2}
+    )
+    verdict = judge(history)
+    assert verdict.pick is not None
+    assert verdict.pick.number == 0

@@ -86,6 +86,22 @@ def test_wide_plateau_is_safe() -> None:
     assert finding.why_unsafe == ""
 
 
+def test_gap_of_decades_beside_the_best_rate_is_not_safe() -> None:
+    candidates = [
+        Candidate(label=str(i), params={"learning_rate": rate}, seed_values=(v - 1, v, v + 1), number=i)
+        for i, (rate, v) in enumerate([(1e-6, 0.0), (1e-5, 26.0), (1e-1, 9.0)])
+    ]
+    ranked = rank(candidates)
+    finding = estimate_learning_rate(ranked, [], ranked[0])
+    assert finding is not None
+    assert (finding.cause, finding.gap) == ("gap", (1e-5, 1e-1))
+    assert finding.why_unsafe == "no rate between 1e-5 and 1e-1 was tried, and the best one may lie there."
+    left = [PrunedEstimate(params={"learning_rate": rate}, value=9.0, clearly_worse=True) for rate in (1e-3,)]
+    closer = estimate_learning_rate(ranked, left, ranked[0])
+    assert closer is not None
+    assert (closer.cause, closer.gap) == ("", None)
+
+
 def test_failed_rates_limit_the_interval() -> None:
     left = [PrunedEstimate(params={"learning_rate": rate}, value=math.nan) for rate in (2e-3, 5e-4)]
     finding = estimated([0.0, 10.0, 100.0, 20.0, 0.0], left=left)

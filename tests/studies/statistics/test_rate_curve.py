@@ -92,3 +92,15 @@ def test_intervals_have_their_nominal_coverage() -> None:
         found = peak(estimate(seeds.tolist()), positions)
         held.append(found.low <= best <= found.high)
     assert 0.9 <= np.mean(held) <= 1.0
+
+
+def test_peak_of_a_plateau_is_its_middle() -> None:
+    """Six rates are equally good, and those beyond are not; without noise, the curve falls by hairs towards a cliff."""
+    positions = [-4.0, -3.5, -3.0, -2.5, -2.0, -1.5, -1.0, -0.5]
+    found = peak(known([0.0, 500.0, 500.0, 500.0, 500.0, 500.0, 500.0, 0.0], 1e-9), positions)
+    assert found.middle == pytest.approx(-2.25, abs=0.1)
+    assert found.low < -2.9
+    assert found.high > -1.6
+    at_the_edge = peak(known([0.0, 500.0, 500.0, 500.0, 500.0, 500.0], 1e-9), positions[:6])
+    assert at_the_edge.low < -2.9
+    assert at_the_edge.high >= -1.5

@@ -184,3 +184,12 @@ def _moderated_by_pairs(values: list[Any]) -> Any:
         return estimate(values).errors
     finally:
         module._COMPARED = before
+
+
+@pytest.mark.parametrize("unit", [3.0, 10.0, 0.1])
+def test_intervals_do_not_depend_on_the_unit(unit: float) -> None:
+    values = np.array([[0.3, 0.3, 0.3], [0.1, 0.1, 0.05]])  # max - (max - min) is above min for some units
+    low, high = estimate(values).interval()
+    scaled_low, scaled_high = estimate(unit * values).interval()
+    assert scaled_low / unit == pytest.approx(low)
+    assert scaled_high / unit == pytest.approx(high)

@@ -54,3 +54,15 @@ def test_files_that_cannot_be_written_are_a_mistake(searched: Any, words: tuple[
     ran = searched.finder("export", searched.study, *words)
     assert ran.code == 2
     assert message in " ".join(ran.err.split())
+
+
+def test_study_without_trials_is_refused(finder: Any) -> None:
+    spec = studies.StudySpec(
+        name="empty", storage=f"sqlite:///{finder.folder}/finder.db", agents=("ppo",), env="CartPole-v1", env_steps=100,
+        params={"gamma": "0.9:0.99"},
+    )  # fmt: skip
+    with studies.open_study(spec):
+        pass
+    ran = finder("export", "empty", "-o", "trials.csv")
+    assert (ran.code, ran.out) == (2, "")
+    assert "The study 'empty' has no trials yet: there is nothing to export." in ran.err
