@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -165,15 +166,35 @@ def class_or_id(env: str) -> str:
     return env.rpartition(":")[2] if ".py:" in env else env
 
 
+def is_named_object(env: str) -> bool:
+    """Return whether an environment was a class or function in Python, of which its name alone is known."""
+    registry = getattr(sys.modules.get("gymnasium"), "registry", {})  # ids without a version are names too
+    return (env.isidentifier() or env == "<lambda>") and env not in registry
+
+
 def environment_code(place: HasEnvironment) -> str:
-    """Return Python code for an environment: its id, or an `EnvironmentSpec` with the settings that differ."""
+    """Return Python code for an environment: its id, or an `EnvironmentSpec` with the settings that differ.
+
+    A class or function has its own name, which the lines before have to define (`environment_comment`).
+    """
     settings = {
         "kwargs": dict(place.env_kwargs),
         "wrappers": list(place.wrappers),
         "max_episode_steps": place.max_episode_steps,
     }
     given = "".join(f", {name}={value!r}" for name, value in settings.items() if value)
-    return f"agents.EnvironmentSpec({place.env!r}{given})" if given else repr(place.env)
+    own = object_name(place.env) if is_named_object(place.env) else repr(place.env)
+    return f"agents.EnvironmentSpec({own}{given})" if given else own
+
+
+def object_name(env: str) -> str:
+    """Return the name in printed code of an environment that was a class or function."""
+    return env if env.isidentifier() else "make_env"
+
+
+def environment_comment(env: str) -> str:
+    """Return the line of code that says where the environment comes from; "" for an id."""
+    return f"# {object_name(env)}: the environment of your script" if is_named_object(env) else ""
 
 
 LONG_RUN = 1_000_000
@@ -195,7 +216,7 @@ def call_lines(agent: str, environment: HasEnvironment, config: Mapping[str, Any
     where = environment_code(environment)
     given = "".join(f", {parameter}={value!r}" for parameter, value in config.items())
     where_from = f"from {module} import {name}" if module else f"# {name}: the training function of your script"
-    lines = ["import agents", where_from, ""]
+    lines = ["import agents", where_from, *filter(None, [environment_comment(environment.env)]), ""]
     lines += [f"with agents.TrainingRun({where}, env_steps={LONG_RUN:_}) as run:", f"    {name}(run{given})"]
     return "\n".join(lines)
 
@@ -204,7 +225,7 @@ def _sb3_lines(agent: str, environment: HasEnvironment, config: Mapping[str, Any
     """Return lines of Python for a long run in Stable-Baselines3."""
     given = "".join(f"    {parameter}={value!r},\n" for parameter, value in config.items())
     return (
-        "import agents\nfrom agents.libraries import make_model\n\n"
+        f"import agents\nfrom agents.libraries import make_model\n{environment_comment(environment.env)}\n"
         f"model = make_model(\n    {agent!r},\n    {environment_code(environment)},\n{given})\n"
         f'model.learn(total_timesteps={LONG_RUN:_})\nmodel.save("model")'
         + ('\nmodel.get_env().save("normalization.pkl")' if config.get("normalize") else "")

@@ -46,6 +46,11 @@ def config_of(function: Callable[..., Any]) -> type[Config]:
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters or parameters[0].kind not in (_Kind.POSITIONAL_ONLY, _Kind.POSITIONAL_OR_KEYWORD):
         raise ConfigurationError(f"The training function {name} must take its run as the first argument: {name}(run).")
+    if parameters[0].default is not inspect.Parameter.empty:
+        raise ConfigurationError(
+            f"The training function {name} must take its run as the first argument, without a default, got "
+            f"{parameters[0].name!r}: {name}(run, {parameters[0].name})."
+        )
     hints = _hints(function)
     named = [each for each in parameters[1:] if each.kind not in (_Kind.VAR_POSITIONAL, _Kind.VAR_KEYWORD)]
     fields = [_field(name, each, hints) for each in named]

@@ -71,7 +71,7 @@ def play(
     if mode == "human":
         require_screen()
     if mode is not None and mode not in (modes := rendering_of(spec)[0]):
-        available = f"it has {', '.join(modes)}" if modes else "it has none"
+        available = f"it has {', '.join(modes)}" if modes else "its metadata['render_modes'] has none"
         raise ConfigurationError(f"{spec.label} has no render mode {mode!r}: {available}.")
 
     def make() -> gym.Env[Any, Any]:

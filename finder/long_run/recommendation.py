@@ -17,6 +17,7 @@ from finder.search.options import weights_digest
 from studies.analysis.recommendation import Recommendation
 from studies.population_based.schedule import scaled
 from studies.study.study import OpenStudy
+from studies.words import is_named_object, object_name
 
 
 def recommended_agent(
@@ -24,6 +25,7 @@ def recommended_agent(
     pick: Recommendation,
     agent: str | type[Agent] | None = None,
     weights: Mapping[str, Any] | None = None,
+    environment: Any = None,
 ) -> AgentSpec:
     """Return the agent of a pick: its class, environment, configuration and initial weights.
 
@@ -33,9 +35,10 @@ def recommended_agent(
         agent: The class of the agent or its place, needed if the study had a class that was defined in a script.
         weights: Initial weights (`agents.load_weights`), needed if the trials did not start from new weights. A study
             records their digest only.
+        environment: The environment or its place, needed if the study had a class or function from Python.
 
     Raises:
-        ConfigurationError: Class or weights are missing, or differ from those of the study.
+        ConfigurationError: Class, environment or weights are missing, or differ from those of the study.
     """
     label = pick.agent
     if agent is None and ":" not in label and not is_built_in(label):
@@ -49,8 +52,7 @@ def recommended_agent(
         is_found = ":" in label or is_built_in(label)
         remedy = "leave the agent out" if is_found else f"give the place of {label}"
         raise ConfigurationError(f"The pick of {study.name!r} is of the agent {label!r}, not {given!r}: {remedy}.")
-    environment = EnvironmentSpec.of_described(pick, study.vectorization)
-    spec = AgentSpec.of(agent or label, environment, pick.config)
+    spec = AgentSpec.of(agent or label, _environment_of(study, pick, environment), pick.config)
     wanted = study.spec.agent_weights.get(pick.name_in_study)
     if wanted is None and weights is not None:
         raise ConfigurationError(
@@ -64,6 +66,27 @@ def recommended_agent(
     if wanted is not None and weights_digest(spec) != wanted:
         raise ConfigurationError(f"Trials of {study.name!r} started from other weights than these.")
     return spec
+
+
+def _environment_of(study: OpenStudy, pick: Recommendation, given: Any) -> EnvironmentSpec:
+    is_own = is_named_object(pick.env)
+    if given is None and not is_own:
+        return EnvironmentSpec.of_described(pick, study.vectorization)
+    if given is None:
+        raise ConfigurationError(
+            f"The environment {pick.env!r} of the study {study.name!r} was a class or function in Python: give its "
+            f"place, module:{object_name(pick.env)} or file.py:{object_name(pick.env)} (--env)."
+        )
+    own = EnvironmentSpec.of(given)
+    name = own.label.rpartition(":")[2]
+    if not is_own or (pick.env.isidentifier() and name != pick.env):
+        remedy = f"give the place of {pick.env}" if is_own else "leave the environment out"
+        raise ConfigurationError(
+            f"The pick of {study.name!r} is for the environment {pick.env!r}, not {name!r}: {remedy}."
+        )
+    return EnvironmentSpec(
+        own.id, dict(pick.env_kwargs), study.vectorization, tuple(pick.wrappers), pick.max_episode_steps
+    )
 
 
 def recommended_callbacks(study: OpenStudy, given: Sequence[str] | None = None) -> Sequence[str]:

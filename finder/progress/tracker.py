@@ -305,7 +305,15 @@ class Tracker:
     def searched(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters of a trial without those that all trials share."""
         fixed = self.study.spec.fixed if self.study is not None else {}
-        return {name: value for name, value in params.items() if name not in fixed}
+        own = {name: value for name, value in params.items() if name not in fixed}
+        return {f"initial {name}": value for name, value in own.items()} if self._changes_params else own
+
+    @property
+    def _changes_params(self) -> bool:
+        """True if trials change their parameters while they train, so that a value is not that of the first ones."""
+        from studies.spec.scheduler_names import is_population_based
+
+        return self.study is not None and is_population_based(self.study.spec.pruner)
 
     def _is_best(self, value: float) -> bool:
         if self.best is None or self.study is None:

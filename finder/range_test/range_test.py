@@ -240,7 +240,8 @@ def check_sweep(start_lr: float, end_lr: float, n_increases: int, window_size: i
 
 def check_rates(start_lr: float, end_lr: float) -> None:
     """Raise `ConfigurationError` unless 0 < start_lr < end_lr."""
-    if not (math.isfinite(start_lr) and math.isfinite(end_lr) and 0 < start_lr < end_lr):
+    are_numbers = all(isinstance(end, int | float | np.number) for end in (start_lr, end_lr))
+    if not (are_numbers and math.isfinite(start_lr) and math.isfinite(end_lr) and 0 < start_lr < end_lr):
         raise ConfigurationError(
             f"start_lr must be > 0 and smaller than end_lr, both finite, got {start_lr!r} and {end_lr!r}."
         )
@@ -253,8 +254,9 @@ def evenly_spaced(start_lr: float, end_lr: float, n_rates: int) -> list[float]:
         ConfigurationError: The ends are not learning rates, or there are too few or too many rates.
     """
     check_rates(start_lr, end_lr)
-    if n_rates % 1 or not 2 <= n_rates <= MOST_RATES:
-        raise ConfigurationError(f"n_rates must be >= 2 and <= {MOST_RATES}, and whole, got {n_rates}.")
+    is_number = isinstance(n_rates, int | float | np.number) and not isinstance(n_rates, bool)
+    if not is_number or n_rates % 1 or not 2 <= n_rates <= MOST_RATES:
+        raise ConfigurationError(f"n_rates must be >= 2 and <= {MOST_RATES}, and whole, got {n_rates!r}.")
     rates = [float(f"{rate:.4g}") for rate in np.geomspace(start_lr, end_lr, int(n_rates))]
     if len(set(rates)) < n_rates:
         raise ConfigurationError(

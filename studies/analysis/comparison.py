@@ -128,21 +128,26 @@ class Comparison:
         return (head, *self._certainty(picked), *self.caveats)
 
     @property
-    def _can_tell(self) -> bool:
-        """Return whether the values of the picks can tell which is better."""
-        return not any(each.is_optimistic or each.has_one_seed for each in self.studies)
-
-    def _certainty(self, picked: Sequence[ComparedStudy]) -> tuple[str, ...]:
-        """Return which picks may be as good as the first; nothing if the values cannot tell (`caveats` has the reason).
+    def _sure(self) -> list[ComparedStudy]:
+        """Return the studies whose picks can be told apart by their values; none if the best one's value is unsure.
 
         The best of many values of a search is optimistic, and more so the more there were. One seed has no spread, and
         that of another study may be quite different.
         """
-        if not self._can_tell:
+        picked = [each for each in self.studies if each.ranked is not None]
+        sure = [each for each in picked if not (each.is_optimistic or each.has_one_seed)]
+        return sure if len(sure) > 1 and sure[0] is picked[0] else []
+
+    def _certainty(self, picked: Sequence[ComparedStudy]) -> tuple[str, ...]:
+        """Return which picks may be as good as the first; nothing if values cannot tell (`caveats` has the reason)."""
+        if not (sure := self._sure):
             return ()
-        tied = [each.name for each in picked[1:] if each.ranked is not None and each.ranked.tied]
-        if not tied:
+        tied = [each.name for each in sure[1:] if each.ranked is not None and each.ranked.tied]
+        if not tied and len(sure) == len(picked):
             return ("no other pick may be as good, with 95% confidence",)
+        if not tied:
+            worse = [each.name for each in sure[1:]]
+            return (f"{', '.join(worse)} {are(len(worse))} worse, with 95% confidence",)
         return (f"{', '.join(tied)} cannot be distinguished from it, with 95% confidence",)
 
     def to_json(self) -> dict[str, Json]:
@@ -152,7 +157,7 @@ class Comparison:
             "metric": self.metric,
             "conclusion": list(self.lines),
             "studies": [
-                {**each.to_json(), "tied": each.ranked.tied if each.ranked and self._can_tell else None}
+                {**each.to_json(), "tied": each.ranked.tied if each.ranked and each in self._sure else None}
                 for each in self.studies
             ],
         }
@@ -302,7 +307,7 @@ def _caveats(compared: Sequence[ComparedStudy]) -> tuple[str, ...]:
     if optimistic and len(picked) > 1:
         found.append(
             f"{', '.join(optimistic)} {are(len(optimistic))} not confirmed on further seeds: the best value of a "
-            "search is optimistic, so it cannot be told which pick is better"
+            f"search is optimistic, so it is not known whether {'it is' if len(optimistic) == 1 else 'they are'} better"
         )
     if single and len(picked) > 1:
         found.append(f"one seed cannot exclude luck ({', '.join(single)})")

@@ -26,7 +26,7 @@ def gain_line(compared: BaselineComparison) -> str:
         return f"the baseline (#{compared.trial}, {OWN}) {ended}{where}{at}{there if known else ''}"
     if compared.is_pick:
         return f"this is the baseline, {OWN}: no other trial was shown to be better"
-    if math.isnan(compared.low):
+    if math.isnan(compared.low) or compared.low == compared.high:  # equal seeds: their spread is not known
         between = ""
     else:
         may_be_none = ", so there may be none" if compared.low <= 0 else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -10,7 +11,14 @@ from optuna.trial import FrozenTrial, TrialState
 from studies.judging.pareto_front import no_single_pick
 from studies.judging.return_bounds import constant_return
 from studies.spaces.spaces import Json
-from studies.spec.attributes import LEARNED_ATTR, failure_kind, seed_values, state_word
+from studies.spec.attributes import (
+    LEARNED_ATTR,
+    REASON_ATTR,
+    TRACEBACK_ATTR,
+    failure_kind,
+    seed_values,
+    state_word,
+)
 from studies.spec.metrics import metric_of
 from studies.spec.objectives import greedy_episodes_of
 from studies.study.study import OpenStudy
@@ -75,8 +83,22 @@ def _nothing_is_complete(study: OpenStudy) -> str:
     counts = f"no trial is complete ({words['pruned']} pruned, {len(failed)} failed{by_kind}{others})."
     if not failed:
         return f"{counts} Run its search further."
-    reason = str(failed[-1].user_attrs.get("reason", "no reason was recorded")).rstrip(".")
-    return f"{counts} The last failure: {reason}. Mend its cause, then run the search again."
+    reason = str(failed[-1].user_attrs.get(REASON_ATTR, "no reason was recorded")).rstrip(".")
+    where = place_of_error(str(failed[-1].user_attrs.get(TRACEBACK_ATTR, "")))
+    last = f"{reason} ({where}, trial #{failed[-1].number})" if where else reason
+    return f"{counts} The last failure: {last}. Mend its cause, then run the search again."
+
+
+def place_of_error(traceback: str) -> str:
+    """Return the file and line that raised an error, `agent.py, line 12`; "" if a traceback has none.
+
+    Functions of a script are sent to other processes without their file.
+    """
+    places = re.findall(r'^  File "([^"]+)", line (\d+)', traceback, re.MULTILINE)
+    if not places:
+        return ""
+    file, line = places[-1]
+    return f"line {line} of the script" if file.startswith("<") else f"{file}, line {line}"
 
 
 def _is_unlearned(study: OpenStudy, complete: list[FrozenTrial]) -> bool:

@@ -102,7 +102,7 @@ def truncation(values: Mapping[int, float], quantile: float, rng: np.random.Gene
         rng: Generator for the choice among the highest.
     """
     ordered = sorted(values, key=lambda number: (values[number], -number))
-    size = min(max(1, int(len(ordered) * quantile)), len(ordered) // 2)
+    size = min(max(1, int(len(ordered) * quantile + 1e-9)), len(ordered) // 2)
     if not size:
         return []
     highest = ordered[-size:][::-1]  # best first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from studies.analysis.conclusion import Status, conclusion
@@ -56,6 +56,7 @@ def explain(study: OpenStudy) -> str:
                 study.direction,
                 pick.trial,
                 concluded.status,
+                confirmed=[each.number for each in found.confirmed],
                 constant_params=not is_population_based(study.spec.pruner),
                 finalists_alone=found.finalists_alone,
             ),
@@ -197,6 +198,7 @@ def tie_sentence(
     pick: int,
     status: Status,
     *,
+    confirmed: Collection[int] = (),
     constant_params: bool = True,
     finalists_alone: bool = False,
 ) -> str:
@@ -207,6 +209,7 @@ def tie_sentence(
         direction: Direction in which values are better.
         pick: Number of the recommended trial.
         status: Status of the conclusion.
+        confirmed: Numbers of the trials that were confirmed: the pick is one of them, if there are any.
         constant_params: Whether trials kept their parameters, so that neighbours took part in the choice.
         finalists_alone: Whether finalists alone are judged, by their further runs.
     """
@@ -226,12 +229,13 @@ def tie_sentence(
     value = f"{spread_text(first.value, first.spread)} over {counted(first.n_seeds, 'seed')}{in_all}"
     own = f"the pick {spread_text(chosen.value, chosen.spread)} over {chosen.n_seeds}"
     rest = "" if len(others) == 1 else f"; so {'is' if len(others) == 2 else 'are'} {counted(len(others) - 1, 'other')}"
-    level = f"Trial #{first.number}, {params_text(dict(first.params))}, is level with the pick: {value}, {own}{rest}."
+    own_params = f", {params_text(dict(first.params))}," if constant_params else ""
+    level = f"Trial #{first.number}{own_params} is level with the pick: {value}, {own}{rest}."
     best = max(ranked, key=lambda each: each.value if direction == "maximize" else -each.value)
     by_rate = constant_params and not finalists_alone and rate_name(ranked) is not None
     if chosen.value == best.value:
         chosen_for = "the best of them so far" + by_rate * ", its neighbours counted too"
-    elif by_rate:
+    elif by_rate and (not confirmed or best.number in confirmed):
         chosen_for = "the best one if its neighbours count too"
     else:
         chosen_for = "the best one of those that were run on further seeds"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -69,7 +70,7 @@ class SearchPolicy:
             order = rng.permutation(len(table.configs))[:n_configs]
             proposals = PlannedProposals(table, [int(config) for config in order], n_seeds)
         else:
-            most = max(table.counts)
+            most = min(table.counts) if self.n_finalists else max(table.counts)  # all configurations can be confirmed
             kept = min(self.n_further, most - 1) if self.n_finalists else 0  # seeds
             reserve = min(self.n_finalists * kept, (1 - SEARCH_PART) * budget) if budget >= 2 else 0.0
             seed = int(rng.integers(2**31))
@@ -90,12 +91,12 @@ class SearchPolicy:
     def _size(self, table: RunTable, budget: float) -> tuple[int, int]:
         """Return the numbers of configurations and of seeds of each that the budget pays for."""
         n_configs, most = len(table.configs), max(table.counts)
-        usable = most - 1 if self.n_finalists and most > 1 else most
+        usable = max(1, min(table.counts) - 1) if self.n_finalists else most  # all configurations can be confirmed
         if self.sampler != "plan":
             return n_configs, 1
         if not self.within:
             return n_configs, min(self.n_seeds or 1, usable)
-        cost = functools.partial(_cost, self.pruner, tuple(self.pruner_kwargs.items()), table.marks, self.at_once)
+        cost = functools.partial(_cost, self.pruner, json.dumps(dict(self.pruner_kwargs)), table.marks, self.at_once)
         wanted = range(usable, 0, -1) if self.n_seeds is None else (min(self.n_seeds, usable),)
         for n_seeds in wanted:
             search = n_seeds * cost(n_configs)
@@ -109,14 +110,15 @@ class SearchPolicy:
 
 
 @functools.cache
-def _cost(
-    pruner: str, kwargs: tuple[tuple[str, Json], ...], marks: tuple[int, ...], at_once: int | None, n_trials: int
-) -> float:
-    """Return what a search with one seed costs if its trials differ and keep their order, in whole runs."""
+def _cost(pruner: str, kwargs: str, marks: tuple[int, ...], at_once: int | None, n_trials: int) -> float:
+    """Return what a search with one seed costs if its trials differ and keep their order, in whole runs.
+
+    The arguments of the pruner are JSON text, which can be hashed.
+    """
     names = tuple(map(str, range(n_trials)))
     values = np.arange(float(n_trials))[:, None, None].repeat(len(marks), axis=2)
     table = RunTable(configs=names, params=({},) * n_trials, seeds=(0,), marks=marks, values=values)
-    known = {name: own for name, own in kwargs if name != "per"}
+    known = {name: own for name, own in json.loads(kwargs).items() if name != "per"}
     design = SearchDesign(scheduler=scheduler_of(pruner, known, marks, ()), n_seeds=1, n_finalists=0, at_once=at_once)
     order = np.random.default_rng(0).permutation(n_trials) if at_once else np.arange(n_trials)
     return simulate(table, PlannedProposals(table, order.tolist(), 1), design).cost

@@ -133,6 +133,10 @@ def misnamed(run: TrainingRun, structure: int = 1) -> None:
     """Have a parameter with a reserved name."""
 
 
+def begins_with_a_rate(learning_rate: float = 1e-3) -> None:
+    """Lack the parameter `run`, and have a hyperparameter."""
+
+
 def takes_no_run() -> None:
     """Lack the parameter `run`."""
 

@@ -213,7 +213,7 @@ def python_lines(pick: Recommendation, study: OpenStudy) -> str:
     from agents.contract.registry import is_built_in
     from studies.analysis.recommendation import optimizer_call
     from studies.analysis.schedules import schedule_lines
-    from studies.words import LONG_RUN, call_lines, environment_code
+    from studies.words import LONG_RUN, call_lines, environment_code, environment_comment
 
     if pick.own_training:
         return call_lines(pick.agent, pick, pick.config)
@@ -245,7 +245,8 @@ def python_lines(pick: Recommendation, study: OpenStudy) -> str:
         else:
             lines.append(f"agents.Trainer(agent).train({until})")
     modules = [name for name in ("agents", "studies") if any(f"{name}." in line for line in lines)]
-    return "\n".join([f"import {', '.join(modules)}", "", *lines])
+    head = [f"import {', '.join(modules)}", *filter(None, [environment_comment(pick.env)])]
+    return "\n".join([*head, "", *lines])
 
 
 def _report_hint(study: OpenStudy) -> str:

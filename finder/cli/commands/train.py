@@ -306,14 +306,14 @@ def train(
         with redirect_stdout_to_stderr():  # of modules and environments of the user
             if from_ is not None:
                 set_by_pick = {
-                    "env", "env_kwargs", "wrapper", "max_episode_steps", "set_", "set_deprecated", "expert", "reward",
+                    "env_kwargs", "wrapper", "max_episode_steps", "set_", "set_deprecated", "expert", "reward",
                     "pretrain", "vectorization", "strategy",
                 }  # fmt: skip
                 _refuse(given & set_by_pick, "--from trains the study's pick as it is")
                 chosen = {**budget, **kept, "callbacks": callback}
                 settings = settings_of_pick(
                     from_, storage or DEFAULT_STORAGE, agent, state, chosen,
-                    allow_modules=allow_module or (), until=until, quiet=quiet, trial=trial,
+                    allow_modules=allow_module or (), until=until, quiet=quiet, trial=trial, env=env,
                 )  # fmt: skip
             else:
                 if agent is None or env is None:

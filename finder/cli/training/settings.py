@@ -57,6 +57,7 @@ def settings_of_pick(
     until: ExitStack,
     quiet: bool,
     trial: int | None = None,
+    env: str | None = None,
 ) -> RunSettings:
     """Return the settings of a run of the pick of a study; print the pick and the doubts about it.
 
@@ -70,6 +71,7 @@ def settings_of_pick(
         until: Stack that restricts modules until it is closed.
         quiet: Whether to print nothing.
         trial: Number of a complete trial in place of the pick. Defaults to None.
+        env: Place of the environment, or None for the one of the study.
     """
     from agents.trust.allowed_modules import places_in
     from finder.long_run.recommendation import recommended_agent, recommended_callbacks, schedule_of_run
@@ -80,7 +82,7 @@ def settings_of_pick(
     from studies.study.study import load_study
 
     with load_study(study, storage) as opened:
-        own = places_in(agent or "", list(chosen["callbacks"] or ()))
+        own = places_in(agent or "", env or "", list(chosen["callbacks"] or ()))
         until.enter_context(trusted_code_only(opened, [*allow_modules, *own]))
         reason = why_no_pick(opened) if trial is None else ""
         if reason:
@@ -88,7 +90,7 @@ def settings_of_pick(
             print_error(f"the study {study!r} has no pick to train: {reason}", see)
             raise typer.Exit(2 if opened.spec.metrics else 1)
         pick = best(opened, trial)
-        spec = recommended_agent(opened, pick, agent, weights)
+        spec = recommended_agent(opened, pick, agent, weights, env)
         callbacks = tuple(map(with_absolute_path, recommended_callbacks(opened, chosen["callbacks"])))
         limited = _with_limit({**chosen, "callbacks": callbacks}, opened.spec.horizon or DEFAULT_STEPS)
         settings = RunSettings(

@@ -322,6 +322,7 @@ class TestInvalidUse:
         [
             (trainings.no_default, "The parameter 'width' of the training function no_default has no default"),
             (trainings.misnamed, "The parameter 'structure' .* has a name that Finder reserves"),
+            (trainings.begins_with_a_rate, "as the first argument, without a default, got 'learning_rate'"),
             (trainings.takes_no_run, "must take its run as the first argument: takes_no_run\\(run\\)"),
         ],
     )

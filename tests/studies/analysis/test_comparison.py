@@ -81,6 +81,21 @@ def test_confirmed_picks_are_compared_by_their_further_seeds(storage: StudyStora
     )
 
 
+def test_confirmed_picks_are_told_apart_beside_an_unconfirmed_one(storage: StudyStorage, make_spec: Make) -> None:
+    kept = {"confirm_seeds": 3}
+    high = confirmed(make_spec(name="high", **kept), storage, [(50.0, 51.0), (1.0, 2.0)], (50.0, 51.0, 52.0))
+    low = confirmed(make_spec(name="low", **kept), storage, [(20.0, 21.0), (1.0, 2.0)], (20.0, 21.0, 22.0))
+    many = recorded(make_spec(name="many"), storage, [(k + 0.0, k + 1.0, k + 2.0) for k in range(9)])
+    compared = compare([high, low, many])
+    assert compared.lines == (
+        "high has the best value: return 51.0 ± 1.0 over 3 further seeds",
+        "low is worse, with 95% confidence",
+        "many is not confirmed on further seeds: the best value of a search is optimistic, so it is not known whether "
+        "it is better",
+    )
+    assert [each["tied"] for each in compared.to_json()["studies"]] == [True, False, None]
+
+
 def test_best_of_many_values_of_a_search_tells_nothing(storage: StudyStorage, make_spec: Make) -> None:
     many = recorded(make_spec(name="many"), storage, [(k + 0.0, k + 1.0, k + 2.0) for k in range(9)])
     one = confirmed(make_spec(name="one", confirm_seeds=3), storage, [(1.0, 2.0, 3.0), (0.0, 1.0)], (1.0, 2.0, 3.0))
@@ -89,8 +104,8 @@ def test_best_of_many_values_of_a_search_tells_nothing(storage: StudyStorage, ma
     head, caveat = compared.lines
     assert head.startswith("many has the best value: return ")
     assert caveat == (
-        "many is not confirmed on further seeds: the best value of a search is optimistic, so it cannot be told which "
-        "pick is better"
+        "many is not confirmed on further seeds: the best value of a search is optimistic, so it is not known whether "
+        "it is better"
     )
 
 

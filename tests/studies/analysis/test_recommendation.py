@@ -46,6 +46,18 @@ def test_equal_values_pick_the_lower_spread_then_the_earlier_trial(storage: Stud
     assert best(study).trial == 1
 
 
+def test_last_failure_has_its_place(storage: StudyStorage, make_spec: Make) -> None:
+    study = open_study(make_spec(), storage)
+    traceback = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g()\n  File "{}", line 7, in g\n'
+    with Recorder(study) as recorder:
+        recorder.failed(recorder.ask().number, "KeyError: 'x'", traceback.format("agent.py"))  # type: ignore[union-attr]
+        with pytest.raises(StudyError, match=r"The last failure: KeyError: 'x' \(agent\.py, line 7, trial #0\)\. Mend"):
+            best(study)
+        recorder.failed(recorder.ask().number, "KeyError: 'x'", traceback.format("<dynamic-code>"))  # type: ignore[union-attr]
+        with pytest.raises(StudyError, match=r"\(line 7 of the script, trial #1\)\. Mend"):
+            best(study)
+
+
 def test_pruned_and_failed_trials_are_not_picked(storage: StudyStorage, make_spec: Make) -> None:
     study = open_study(make_spec(), storage)
     with Recorder(study) as recorder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import pytest
 
 from agents.errors import ConfigurationError
@@ -68,3 +69,37 @@ def test_weights_of_the_second_agent_of_a_class_are_its_own() -> None:
     )
     with pytest.raises(ConfigurationError, match="started from trained weights: give these"):
         recommended_agent(study, best(study))
+
+
+class Line(gym.Env[Any, Any]):
+    """Environment that a study can only name."""
+
+    observation_space, action_space = gym.spaces.Box(-1.0, 1.0, (1,)), gym.spaces.Discrete(2)
+
+
+@pytest.mark.parametrize(("env", "name"), [("Line", "Line"), ("<lambda>", "make_env")])
+def test_environment_from_python_is_named_by_the_code_and_given_for_the_long_run(env: str, name: str) -> None:
+    study = finished(
+        {"agent": "ppo", "env": env}, kind="lr", agents=("ppo",), env=env, trials=({"learning_rate": 1e-3},)
+    )
+    pick = best(study)
+    code = python_lines(pick, study)
+    assert f"\n# {name}: the environment of your script\n" in code
+    assert f"agents.make('ppo', {name}, " in code
+    with pytest.raises(
+        ConfigurationError, match=rf"was a class or function in Python: give its place, module:{name} or"
+    ):
+        recommended_agent(study, pick)
+    spec = recommended_agent(study, pick, environment=Line)
+    assert spec.environment.id is Line
+    if env == "Line":
+        with pytest.raises(
+            ConfigurationError, match="is for the environment 'Line', not 'CartPole-v1': give the place of"
+        ):
+            recommended_agent(study, pick, environment="CartPole-v1")
+
+
+def test_environment_of_a_study_with_an_id_remains() -> None:
+    study = finished({"agent": "ppo"}, kind="lr", agents=("ppo",), trials=({"learning_rate": 1e-3},))
+    with pytest.raises(ConfigurationError, match="is for the environment 'Pendulum-v1', not 'Acrobot-v1': leave the"):
+        recommended_agent(study, best(study), environment="Acrobot-v1")

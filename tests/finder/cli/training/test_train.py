@@ -525,7 +525,7 @@ MISTAKES = {
     "unknown hyperparameter": (("ppo", "--env", "CartPole-v1", "--set", "gama=0.9"), "Did you mean gamma"),
     "action space": (("dqn", "--env", "Pendulum-v1"), "DQN takes discrete actions"),
     "unknown study": (("--from", "nope", "--storage", "empty.db"), "there is no study 'nope'"),
-    "a pick and its environment": (("--from", "x", "--env", "CartPole-v1"), "--env: --from trains the study's pick"),
+    "a pick and its wrappers": (("--from", "x", "--wrapper", "Autoreset"), "--wrapper: --from trains the study's pick"),
     "no steps": (("ppo", "--env", "CartPole-v1", "--steps", "0"), "'--env-steps'"),
     "no run": (("--resume", "nowhere"), "'nowhere' is no folder of a run: it has no run.json"),
     "a run and its agent": (("ppo", "--resume", "x"), "AGENT: a run resumes with its settings"),
