@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from studies.figures.theme import (
     rounded,
     shortened,
 )
+from studies.spaces.spaces import Json
 from studies.spec.attributes import state_word
 from studies.words import counted, number_text
 
@@ -94,10 +96,11 @@ def learning_curves_data(study: OpenStudy, max_curves: int = 6) -> LearningCurve
         order += [trial.number for trial in sorted(others_of, key=lambda trial: -(trial.last_step or 0))]
     curves: list[Curve] = []
     others: list[Curve] = []
+    alike = _alike([study.params(facts.trials[number]) for number in order[:max_curves]])
     for number in order:
         trial = facts.trials[number]
         if len(curves) < max_curves:
-            curve = _full_curve(study, trial, _label(study, facts, number))
+            curve = _full_curve(study, trial, _label(study, facts, number, alike))
             if curve is not None:
                 curves.append(curve)
         elif len(others) < _MAX_QUIET and trial.intermediate_values and _reports_what_is_shown(study.spec):
@@ -228,8 +231,16 @@ def _reported_curve(trial: FrozenTrial, label: str, max_points: int) -> Curve:
     return Curve(trial.number, label, [float(step) for step in chosen], values, values, values, 1)
 
 
-def _label(study: OpenStudy, facts: Ranking, number: int) -> str:
+def _alike(rows: Sequence[Mapping[str, Json]]) -> set[str]:
+    """Return the parameters that are equal in all of several trials, which labels can leave out."""
+    if len(rows) < 2:
+        return set()
+    return {name for name, value in rows[0].items() if all(name in row and row[name] == value for row in rows[1:])}
+
+
+def _label(study: OpenStudy, facts: Ranking, number: int, left_out: Collection[str] = ()) -> str:
     trial = facts.trials[number]
     word = state_word(trial)
     shown = shown_params(study.params(trial), facts.lineages.get(number))
+    shown = {name: value for name, value in shown.items() if name not in left_out} or shown
     return trial_label(number, shown) + ("" if word in ("complete", "waiting") else f" ({word})")

@@ -100,7 +100,7 @@ def _front_table(study: OpenStudy) -> str:
         return ""
     data = pareto_front(study)
     rows = "".join(
-        f"<tr{' class=pick' * trial.on_front}><td>{'front' if trial.on_front else 'not told apart'}</td>"
+        f"<tr{' class=pick' * trial.on_front}><td>{'front' if trial.on_front else 'maybe'}</td>"
         f'<td class="number">#{trial.number}</td><td>{_text(params_text(dict(trial.params)))}</td>'
         + "".join(
             f'<td class="number">{_text(spread_text(each.value, each.spread))}</td>'

@@ -141,7 +141,8 @@ class Estimates:
         These are the multiple comparisons with the best of Hsu (1981), with simulated critical values: for any number
         of candidates, the probability that one of several equals is singled out is at most 1 - `level`.
         """
-        reach = _FAR * self.errors
+        least = stats.t.ppf(1 - (1 - level) / 2 / max(1, len(self.centers) - 1), self.df)  # is large with two seeds
+        reach = np.maximum(_FAR, least) * self.errors
         near = np.flatnonzero(self.centers + reach >= np.max(self.centers - reach))  # others need no simulation
         if len(near) > _SIMULATED:
             return self._may_be_best_of_many(near, level)

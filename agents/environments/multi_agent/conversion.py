@@ -47,7 +47,8 @@ def as_parallel(made: Any, label: str) -> ParallelEnvironment | None:
         ConfigurationError: PettingZoo cannot convert the AEC environment.
     """
     if isinstance(made, gym.Env):
-        in_tuples = isinstance(made.action_space, spaces.Tuple) and isinstance(made.observation_space, spaces.Tuple)
+        own = [getattr(made, name, None) for name in ("action_space", "observation_space")]
+        in_tuples = all(isinstance(each, spaces.Tuple) for each in own)
         return _TupleAgents(made) if in_tuples else None
     if "pettingzoo" not in sys.modules or not hasattr(made, "possible_agents"):
         return None

@@ -162,6 +162,19 @@ def test_learning_curves_are_sorted_and_averaged_over_seeds(study: OpenStudy) ->
     assert [shown.number for shown in few.others] == [4, 0, 3]
 
 
+def test_labels_of_curves_leave_out_what_all_have_in_common(storage: StudyStorage, make_spec: Make) -> None:
+    rows = [{"learning_rate": rate, "gamma": 0.9, "optimizer": "adam"} for rate in (1e-3, 1e-2)]
+    opened = open_study(make_spec(trials=rows, params={}), storage)
+    with Recorder(opened) as recorder:
+        for value in (1.0, 2.0):
+            number = recorder.ask().number  # type: ignore[union-attr]
+            recorder.report(number, 500, value)
+            recorder.completed(number, value)
+    assert [curve.label for curve in learning_curves_data(opened).curves] == [
+        "#1 learning_rate 1e-2", "#0 learning_rate 1e-3"
+    ]  # fmt: skip
+
+
 def test_curve_holds_the_last_return_between_episodes(storage: StudyStorage, make_spec: Make) -> None:
     opened = open_study(make_spec(env_steps=1000), storage)  # windows of 50 steps
     with Recorder(opened) as recorder:
