@@ -203,7 +203,7 @@ TRAIN = [
     Mistake("train PPO --set gama=1", "'gama'", "Did you mean gamma"),
     Mistake("train PPO --callback nowhere:X", "nowhere:X", "No module named 'nowhere'"),
     Mistake("train ppoo --env CartPole-v1", "'ppoo'", "Did you mean ppo"),
-    Mistake("train PPO --from x", "--env", "Leave it out"),
+    Mistake("train --from x --wrapper Autoreset", "--wrapper", "Leave it out"),
     Mistake("train PPO --resume x", "AGENT", "Leave them out"),
 ]
 

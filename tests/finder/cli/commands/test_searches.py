@@ -52,7 +52,7 @@ class TestLearningRates:
         assert ran.code == 0, ran.err
         pick, value, certainty = ran.out.splitlines()
         assert pick.startswith("learning_rate ")
-        assert "; the best rate lies between " in pick
+        assert "; the best rate lies between " in pick or pick.endswith("; no interval of the best rate is known")
         assert "±" in value
         assert " confirmed over 5 further seeds; expected " in value
         assert certainty.startswith("not safe: "), "runs of 600 steps cannot tell learning rates apart"
