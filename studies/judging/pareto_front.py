@@ -19,7 +19,7 @@ from studies.spec.metrics import metric_of
 from studies.spec.objectives import directions_of
 from studies.statistics.pareto import dominated_by, surely_dominated
 from studies.statistics.values import sign_of
-from studies.words import are, counted
+from studies.words import are, counted, params_text, spread_text
 
 if TYPE_CHECKING:
     from studies.study.study import OpenStudy
@@ -85,6 +85,15 @@ class ParetoFront:
             return head, "all other trials are told apart from it by their 95% intervals"
         n_others = len(self.undecided)
         return head, f"{counted(n_others, 'further trial')} cannot be told apart from it by the 95% intervals"
+
+    def __str__(self) -> str:
+        """Return the two sentences, and a line for each trial on the front."""
+        rows = [
+            f"#{trial.number}  {', '.join(spread_text(each.value, each.spread) for each in trial.values)}  "
+            f"{params_text(dict(trial.params))}"
+            for trial in self.front
+        ]
+        return "\n".join([*self.lines, *rows])
 
     def to_json(self) -> dict[str, Json]:
         """Return the front as JSON values."""

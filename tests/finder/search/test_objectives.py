@@ -55,6 +55,10 @@ def test_the_result_is_a_pareto_front_in_optuna_too(tmp_path: Path) -> None:
         assert [trial.params["course"] for trial in front.front] == ["500 12", "300 10"]
         assert {trial.number for trial in front.front} == {trial.number for trial in raw.best_trials}
         assert [each.n_seeds for each in front.front[0].values] == [2, 2]
+        head, _, first, second = str(front).splitlines()
+        assert head.startswith("Pareto front of ")
+        assert [line.partition("  ")[0] for line in (first, second)] == [f"#{each.number}" for each in front.front]
+        assert first.endswith("course 500 12")
         assert front.lines[0] == (
             "Pareto front of return and environment steps to a return of 3: 2 of 3 complete trials are on it"
         )
