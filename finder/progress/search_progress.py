@@ -146,7 +146,9 @@ class PlainProgress(Progress):
         super().trial_started(trial, params)
         if self._lines_between and self.n_places <= _FEW:
             self.console.print(
-                Text.assemble(("▸ ", "dim"), f"#{trial.number} ", _params(self.searched(params)), " started")
+                Text.assemble(
+                    ("▸ ", "dim"), f"#{trial.number} ", _params(self.running[trial.number].params), " started"
+                )
             )
 
     def trial_episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:

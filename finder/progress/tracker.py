@@ -237,7 +237,7 @@ class Tracker:
             self.n_paused = max(0, self.n_paused - 1)
         self.running[trial.number] = RunningTrial(
             number=trial.number,
-            params=self.searched(params),
+            params=self.searched(params, is_confirmation=trial.confirms is not None),
             seeds=trial.seeds,
             budget=trial.env_steps or trial.episodes or 1,
             by_steps=trial.env_steps is not None,
@@ -302,11 +302,13 @@ class Tracker:
             return (now - trial.began) * (1 - trial.share) / trial.share
         return seconds
 
-    def searched(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def searched(self, params: Mapping[str, Any], *, is_confirmation: bool = False) -> dict[str, Any]:
         """Return the parameters of a trial without those that all trials share."""
         fixed = self.study.spec.fixed if self.study is not None else {}
         own = {name: value for name, value in params.items() if name not in fixed}
-        return {f"initial {name}": value for name, value in own.items()} if self._changes_params else own
+        if is_confirmation or not self._changes_params:  # those of a confirmation are schedules
+            return own
+        return {f"initial {name}": value for name, value in own.items()}
 
     @property
     def _changes_params(self) -> bool:

@@ -195,6 +195,21 @@ def test_time_left_is_that_of_the_speed_since_the_last_network_was_compiled(stud
     assert tracker.seconds_left is None
 
 
+def test_members_that_change_their_parameters_have_initial_ones(study: OpenStudy, clock: Clock) -> None:
+    tracker = Tracker(clock)
+    changed = StudySpec(
+        name="p", storage="memory", agents=("ppo",), env="CartPole-v1", env_steps=1000, seeds=(0, 1), n_trials=2,
+        params={"learning_rate": "1e-4:1e-1:log"}, pruner="pbt",
+    )  # fmt: skip
+    tracker.study_opened(replace(study, spec=changed), 2, make_executor("population", 1, population=4))
+    tracker.trial_started(trial(0), {"learning_rate": 0.001})
+    tracker.trial_ended(0, complete(5.0, 5.0, 5.0))
+    assert tracker.best is not None
+    assert tracker.best.params == {"initial learning_rate": 0.001}
+    tracker.trial_started(replace(trial(2), confirms=0), {"learning_rate": "1e-3 → 2e-3"})
+    assert tracker.running[2].params == {"learning_rate": "1e-3 → 2e-3"}
+
+
 def test_time_left_and_share_contain_the_confirmation_from_the_beginning(study: OpenStudy, clock: Clock) -> None:
     tracker = Tracker(clock)
     spec = together(study, n_trials=2, confirm=1, confirm_seeds=4)
