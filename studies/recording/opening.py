@@ -96,6 +96,7 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
 
 def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
     """Create or continue a study; see `open_study`."""
+    n_asked = len(spec.trials)
     with contextlib.ExitStack() as on_error:
         spec, notes = _with_free_name(opened, spec)
         study_id = study_id_of(opened, spec.name)
@@ -119,7 +120,7 @@ def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
             leases = on_error.enter_context(_lead(opened, key, spec.name))
         study = _study_of(opened, spec.name, leases, sampler, pruner)
         made = OpenStudy(spec, study, opened, key, owns_storage=owns, leases=leases, notes=tuple(notes))
-        store_origin(made)
+        store_origin(made, is_whole=n_asked == len(spec.trials))
         store_spec(made)
         store_beginning(made)
         on_error.pop_all()

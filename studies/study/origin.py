@@ -1,4 +1,4 @@
-"""Origin of a study: the latest command, file or Python call that ran it. Advice is given in terms of it."""
+"""Origin of a study: the latest command, file or Python call that ran all of it. Advice is given in terms of it."""
 
 from __future__ import annotations
 
@@ -49,10 +49,16 @@ def started_by(origin: StudyOrigin) -> Iterator[None]:
         _current.reset(token)
 
 
-def store_origin(study: OpenStudy) -> None:
-    """Store the present origin in a study that this process is about to run."""
-    origin = _current.get() or StudyOrigin("python")
-    if read_origin(study) != origin:
+def store_origin(study: OpenStudy, *, is_whole: bool = True) -> None:
+    """Store the present origin in a study that this process is about to run.
+
+    Args:
+        study: The study.
+        is_whole: Whether the present call has all trials that are planned. Where it only adds some, an earlier origin
+            remains. Defaults to True.
+    """
+    origin, earlier = _current.get() or StudyOrigin("python"), read_origin(study)
+    if origin != earlier and (is_whole or earlier is None):
         study.study.set_user_attr(ORIGIN_ATTR, asdict(origin))
 
 

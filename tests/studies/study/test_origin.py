@@ -50,6 +50,14 @@ def test_origin_of_a_resumed_study_is_the_latest_call(spec: StudySpec, later: St
         assert read_origin(study) == later
 
 
+def test_call_that_only_adds_trials_is_not_the_origin(spec: StudySpec) -> None:
+    with started_by(COMMAND), open_study(spec) as study, Recorder(study) as recorder:
+        assert recorder.ask() is not None
+    with started_by(FILE), open_study(spec.model_copy(update={"trials": ({"learning_rate": 0.3},)})) as study:
+        assert len(study.spec.trials) == 3
+        assert read_origin(study) == COMMAND
+
+
 def test_study_that_an_earlier_version_ran_has_no_origin_until_it_is_resumed(spec: StudySpec) -> None:
     with open_study(spec) as study, Recorder(study) as recorder:
         assert recorder.ask() is not None
