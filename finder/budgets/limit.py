@@ -114,9 +114,9 @@ class Limit:
             counted: Environment steps after which it was paused. Defaults to 0: it was not.
             resumed: Environment steps of the last report before it was interrupted. Defaults to 0: it was not.
         """
-        beside = list(self._running) if self._together or self._meter.adds_up else []
         if self._meter.adds_up and not self._together:  # at rungs of its own, any of them may go on to its end
-            return self._grant(self._to_their_ends([counted, *(self._counted[each] for each in beside)]) + self.reserve)
+            return self._grant(self._to_their_ends(counted) + self.reserve)
+        beside = list(self._running) if self._together else []
         starts = self._n_begun == len(beside)  # nothing has been trained by this process
         if self.prunes and (reached := self._left_out(resumed)):  # the worst are pruned at the next rung if it must be
             cost = self._meter.batch((), len(self._spec.seeds), starts=starts)
@@ -138,11 +138,10 @@ class Limit:
     def has_spare(self) -> bool:
         """True if one more trial fits, by the present estimate, whoever runs it."""
         if self._meter.adds_up and not self._together:
-            return self._to_their_ends([0, *map(self._counted.__getitem__, self._running)]) + self.reserve <= self._room
-        n_seeds = len(self._spec.seeds)
-        cost = self.reserve + self._meter.batch(self._course(1), n_seeds, starts=False)
+            return self._to_their_ends(0) + self.reserve <= self._room
+        cost = self.reserve + self._meter.batch(self._course(1), len(self._spec.seeds), starts=False)
         if self._meter.adds_up and self._running:
-            cost += self._rest(len(self._running), n_seeds, self._reached)
+            cost += self._rest(len(self._running), len(self._spec.seeds), self._reached)
         return cost <= self._room
 
     def request_waiting(self, seconds: float) -> bool:
@@ -390,9 +389,10 @@ class Limit:
         """Return how many trials go on after a pause."""
         return sum(self._counted.get(number, 0) > 0 for number in numbers)
 
-    def _to_their_ends(self, counted: Iterable[int]) -> float:
-        """Return the cost of trials none of which is pruned, given their environment steps that are recorded."""
-        return sum(self._meter.rest(self._to_the_end(1), len(self._spec.seeds), steps) for steps in counted)
+    def _to_their_ends(self, counted: int) -> float:
+        """Return the cost of the running trials and one more, with these recorded steps, if none of them is pruned."""
+        recorded = [counted, *map(self._counted.__getitem__, self._running)]
+        return sum(self._meter.rest(self._to_the_end(1), len(self._spec.seeds), steps) for steps in recorded)
 
     def _to_the_end(self, n_trials: int) -> Course:
         """Return the course of trials none of which is pruned."""

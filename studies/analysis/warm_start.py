@@ -14,6 +14,7 @@ from studies.judging.confirmation import verdict
 from studies.judging.missing_pick import why_no_pick
 from studies.spaces.conditions import exists, in_order
 from studies.spaces.spaces import Json, Space, settle
+from studies.spec.attributes import last_of
 from studies.spec.compatibility import differences
 from studies.spec.scheduler_names import PRIOR_SAMPLERS, canonical_sampler_name, is_population_based
 from studies.spec.spec import StudySpec
@@ -176,8 +177,7 @@ def _prior(
         params = source.params(trial)
         value, pruned_at = trial.value, None
         if trial.state == TrialState.PRUNED:
-            pruned_at = trial.user_attrs.get("pruned_at", trial.last_step)
-            value = None if pruned_at is None else trial.intermediate_values.get(pruned_at, trial.value)
+            pruned_at, value = last_of(trial)
         row = _row(spaces, _values(source, trial, params, opposites))
         is_whole = all(name in row for name, space in spaces.items() if exists(space, row))
         given = _given(source, trial, params)

@@ -16,6 +16,7 @@ from studies.spec.attributes import (
     RUNG_ATTR,
     has_diverged,
     is_confirmation,
+    last_of,
     never_learned,
     seed_values,
 )
@@ -190,10 +191,7 @@ _STATES: dict[TrialState, ResultState] = {
 
 def _result(spec: StudySpec, spaces: Mapping[str, Space], trial: FrozenTrial) -> TrialResult:
     params = decode_params(trial.params, spaces)
-    at = trial.user_attrs.get("pruned_at", trial.last_step)  # a resumed trial may have later reports of its first run
-    value = trial.value
-    if trial.state == TrialState.PRUNED and at is not None:
-        value = trial.intermediate_values.get(int(at), value)
+    at, value = last_of(trial)
     return TrialResult(
         number=trial.number,
         params=params,
@@ -202,7 +200,7 @@ def _result(spec: StudySpec, spaces: Mapping[str, Space], trial: FrozenTrial) ->
         seed_values=seed_values(trial),
         reports=trial.intermediate_values,
         at_rungs={int(at): list(own.values()) for at, own in trial.user_attrs.get(RUNG_ATTR, {}).items()},
-        left_at=None if at is None else int(at),
+        left_at=at,
         learned=not never_learned(trial),
         confirms=trial.user_attrs[CONFIRMS_ATTR] if is_confirmation(trial) else None,
         reason=str(trial.user_attrs.get(REASON_ATTR, "")),

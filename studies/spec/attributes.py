@@ -172,6 +172,18 @@ def failure_kind(trial: FrozenTrial) -> FailureKind | None:
     return next((kind for text, kind in beginnings.items() if reason.startswith(text)), "error")
 
 
+def last_of(trial: FrozenTrial) -> tuple[int | None, float | None]:
+    """Return the step at which a trial was pruned, and its value there; its last report and its value for others.
+
+    A resumed trial may have later reports of its first run.
+    """
+    at = trial.user_attrs.get("pruned_at", trial.last_step)
+    if at is None:
+        return None, trial.value
+    known = trial.state == TrialState.PRUNED
+    return int(at), trial.intermediate_values.get(int(at), trial.value) if known else trial.value
+
+
 def never_learned(trial: FrozenTrial) -> bool:
     """Return whether the value of a trial is that of an untrained agent, so that it carries no information."""
     return trial.user_attrs.get(LEARNED_ATTR) is False
