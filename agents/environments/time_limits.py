@@ -62,4 +62,5 @@ def no_limit_hint(environment: EnvironmentSpec) -> str:
     """Return advice for a run in which no episode has ended; empty where the environment has a time limit."""
     if time_limit(environment) is not None:
         return ""
-    return f"{environment.label} has no time limit: give it one with --max-episode-steps N"
+    limit = "--max-episode-steps N; in Python EnvironmentSpec(..., max_episode_steps=N)"
+    return f"{environment.label} has no time limit: give it one ({limit})"

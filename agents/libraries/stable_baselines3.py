@@ -186,7 +186,7 @@ def _learn(name: str, run: Any, values: Mapping[str, Any]) -> None:
     if run.env_steps is None and "exploration_fraction" in values:
         raise ConfigurationError(
             f"{SB3_PREFIX}{name} explores for a share of its steps (exploration_fraction): give a budget in "
-            f"environment steps (--env-steps), not in episodes."
+            f"environment steps (--env-steps; in Python env_steps), not in episodes."
         )
     model = _model(name, run.environment, run.seed, values)
     try:

@@ -50,7 +50,7 @@ class CallRecord:
 
     def message(self, seconds: float) -> str:
         """Return the message for a call that did not return for `seconds`."""
-        advice = "If it is only slow, give it more time (--hang-seconds)."
+        advice = "If it is only slow, give it more time (--hang-seconds; in Python hang_seconds)."
         if not self.call:
             return f"Nothing came back for {seconds:g} s: the environment or the agent hangs. {advice}"
         which = "" if self.copy is None else f" (copy {self.copy % self.of_member})"

@@ -9,7 +9,6 @@ from typing import Any
 
 from agents.callbacks.callback import find_maker
 from agents.contract.agent import Agent
-from agents.contract.registry import is_built_in
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
@@ -41,7 +40,7 @@ def recommended_agent(
         ConfigurationError: Class, environment or weights are missing, or differ from those of the study.
     """
     label = pick.agent
-    if agent is None and ":" not in label and not is_built_in(label):
+    if agent is None and not pick.is_agent_named:
         raise ConfigurationError(
             f"The agent {label!r} of the study {study.name!r} was defined in a script: give the place of the class, "
             f"module:{label} or file.py:{label}. A training function is called from Python, with the pick of the study "
@@ -49,8 +48,7 @@ def recommended_agent(
         )
     given = agent if isinstance(agent, str) else getattr(agent, "__name__", label)  # None: that of the study
     if given.rpartition(":")[2].lower() != label.rpartition(":")[2].lower():
-        is_found = ":" in label or is_built_in(label)
-        remedy = "leave the agent out" if is_found else f"give the place of {label}"
+        remedy = "leave the agent out" if pick.is_agent_named else f"give the place of {label}"
         raise ConfigurationError(f"The pick of {study.name!r} is of the agent {label!r}, not {given!r}: {remedy}.")
     spec = AgentSpec.of(agent or label, _environment_of(study, pick, environment), pick.config)
     wanted = study.spec.agent_weights.get(pick.name_in_study)

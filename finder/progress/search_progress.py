@@ -302,8 +302,9 @@ def end_line(number: int, trial: RunningTrial | None, outcome: Outcome, width: i
 def best_line(best: Best) -> Text:
     """Return the best trial so far, in one line."""
     value = (_value(best.value, best.spread), "bold green")
+    metric = f"{best.metric} " if best.metric else ""
     return Text.assemble(
-        ("best so far ", "dim"), value, (" with ", "dim"), _params(best.params), (f" (#{best.number})", "dim")
+        (f"best {metric}so far ", "dim"), value, (" with ", "dim"), _params(best.params), (f" (#{best.number})", "dim")
     )
 
 

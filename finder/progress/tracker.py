@@ -29,12 +29,21 @@ _BEFORE_STEPS = ("starting", "compiling")
 
 @dataclass(frozen=True)
 class Best:
-    """The best complete trial so far."""
+    """The best complete trial so far.
+
+    Attributes:
+        number: Number of the trial.
+        params: Its parameters.
+        value: Its value; of several objectives that of the first one.
+        spread: Standard deviation of the value over seeds.
+        metric: Name of the first of several objectives, by which it is the best; empty with a single one.
+    """
 
     number: int
     params: Mapping[str, Any]
     value: float
     spread: float
+    metric: str = ""
 
 
 class Tracker:
@@ -289,7 +298,9 @@ class Tracker:
         if trial.confirms is not None:
             return
         if outcome.state == "complete" and outcome.value is not None and self._is_best(outcome.value):
-            self.best = Best(number, trial.params, outcome.value, spread_of(outcome))
+            metrics = self.study.spec.metrics if self.study is not None else ()
+            metric = metrics[0] if metrics else ""
+            self.best = Best(number, trial.params, outcome.value, spread_of(outcome), metric)
 
     def paused_ended(self) -> None:
         self.states["pruned"] += self.n_paused

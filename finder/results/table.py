@@ -5,15 +5,20 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from studies.analysis.recommendation import pick_or_none
+from studies.analysis.schedules import lineages_of
+from studies.population_based.schedule import Lineage
 from studies.spec.attributes import CONFIRMS_ATTR, failure_kind, objective_seeds, seed_values
 from studies.statistics.values import mean_of_seeds, spread_of_seeds
 from studies.study.study import OpenStudy
 from studies.words import number_text, param_text
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
 
 _MAX_ROWS = 60
 
@@ -44,16 +49,18 @@ class TrialTable(pd.DataFrame):
 def trial_table(study: OpenStudy, *, confirmations: bool = False) -> TrialTable:
     """Return a table of the trials of a study.
 
-    Columns: the pick, number, parameters, value, that of each objective if there are several, spread over seeds, seeds,
-    state, steps, seconds, kind and reason of a failure, and the mean of each custom metric over the last part of
-    training (`custom_metrics.NAME`).
+    Columns: the pick, number, parameters, value and spread over seeds, seeds, state, steps, seconds, kind and reason of
+    a failure, and the mean of each custom metric over the last part of training (`custom_metrics.NAME`). With several
+    objectives, there are the value (`NAME`) and the spread (`NAME spread`) of each instead. With population-based
+    training, there are the number that the weights of a trial began with (`initial NAME`) and the one that they ended
+    with (`final NAME`) for each parameter.
 
     Args:
         study: The study.
         confirmations: Whether there is a row for each confirmation on further seeds too, and a column `confirms`, the
             trial that it confirms. Defaults to False.
     """
-    pick = pick_or_none(study)
+    pick, lineages = pick_or_none(study), lineages_of(study)
     rows = []
     for trial in study.all_trials() if confirmations else study.trials():
         seeds = tuple(seed_values(trial).values())
@@ -63,13 +70,8 @@ def trial_table(study: OpenStudy, *, confirmations: bool = False) -> TrialTable:
                 "pick": pick is not None and trial.number == pick.trial,
                 "trial": trial.number,
                 **({"confirms": trial.user_attrs.get(CONFIRMS_ATTR)} if confirmations else {}),
-                **study.params(trial),
-                "value": trial.value,
-                **{
-                    name: float(mean_of_seeds(list(own.values())))
-                    for name, own in objective_seeds(trial.user_attrs).items()
-                },
-                "spread": None if trial.value is None else spread_of_seeds(seeds),
+                **_params(study.params(trial), lineages.get(trial.user_attrs.get(CONFIRMS_ATTR, trial.number))),
+                **_values(study, trial),
                 "n_seeds": len(seeds),
                 "state": trial.state.name,
                 "env_steps": trial.user_attrs.get("env_steps"),
@@ -80,6 +82,29 @@ def trial_table(study: OpenStudy, *, confirmations: bool = False) -> TrialTable:
             }
         )
     return TrialTable(rows)
+
+
+def _params(params: dict[str, Any], weights: Lineage | None) -> dict[str, Any]:
+    """Return the parameters of a trial; of those that changed while it trained the first and the last number."""
+    if weights is None:
+        return params
+    ends = (("initial", weights.schedule[0].params), ("final", weights.schedule[-1].params))
+    constant = {name: value for name, value in params.items() if name not in weights.schedule[0].params}
+    return {**constant, **{f"{when} {name}": value for when, of in ends for name, value in of.items()}}
+
+
+def _values(study: OpenStudy, trial: FrozenTrial) -> dict[str, float | None]:
+    """Return the value of a trial and its spread over seeds; with several objectives those of each."""
+    if not study.spec.metrics:
+        seeds = tuple(seed_values(trial).values())
+        return {"value": trial.value, "spread": None if trial.value is None else spread_of_seeds(seeds)}
+    values: dict[str, float | None] = {}
+    by_objective = objective_seeds(trial.user_attrs)
+    for name in study.spec.metrics:
+        own = tuple(by_objective.get(name, {}).values())
+        values[name] = float(mean_of_seeds(own)) if own else None
+        values[f"{name} spread"] = spread_of_seeds(own)
+    return values
 
 
 _FORMATS: dict[str, Callable[[Any], str]] = {
@@ -94,6 +119,8 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
 
 def _formatter(name: str) -> Callable[[Any], str]:
     known = _FORMATS.get(name)
+
+    known = known or (_FORMATS["spread"] if name.endswith(" spread") else None)
 
     def text(value: Any) -> str:
         if value is None or (isinstance(value, float) and math.isnan(value)):  # unknown values are left empty

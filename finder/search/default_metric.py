@@ -73,6 +73,6 @@ def check_evaluable(
     if time_limit(environment) is None:
         raise ConfigurationError(
             f"the metric {metric} plays episodes without exploration, and in {environment.label}, which "
-            "has no time limit, these may never end: give it one with --max-episode-steps N "
-            "(EnvironmentSpec(..., max_episode_steps=N))."
+            "has no time limit, these may never end: give it one (--max-episode-steps N; in Python "
+            "EnvironmentSpec(..., max_episode_steps=N))."
         )

@@ -16,7 +16,6 @@ from finder.search.observer import Observer, RunOptions
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.spaces.spaces import Space, check_json
-from studies.spec.converters import MOST_SEEDS
 from studies.spec.metrics import metric_of
 from studies.spec.run_length import USUAL_STEPS, least_useful_steps
 from studies.spec.scheduler_names import is_population_based
@@ -156,7 +155,7 @@ def make_spec(
     """Return the study of a finder from its options and the fields that the finder sets (`fields`).
 
     Raises:
-        ConfigurationError: An option does not exist, or the number of seeds is out of range.
+        ConfigurationError: An option does not exist.
         StudyError: A field of the study is invalid.
     """
     unknown = set(options) - set(StudyOptions.__annotations__)
@@ -171,8 +170,6 @@ def make_spec(
     name = options.get("study_name") or default_name(kind, labels, environment.label)
     chosen["storage"] = chosen.get("storage", DEFAULT_STORAGE) or IN_MEMORY
     chosen["callbacks"] = tuple(place_of(maker) for maker in options.get("callbacks") or ())
-    if "seeds" in options:
-        chosen["seeds"] = _seeds(options["seeds"])
     if (scheduler := scheduler_name(options)) is not None:
         chosen["pruner"] = scheduler
     if kind != "tune" and is_population_based(str(chosen.get("pruner"))):
@@ -331,11 +328,3 @@ def weights_digest(agent: AgentSpec) -> str | None:
     if agent.state is None:
         return None
     return hashlib.sha256(pickle.dumps(agent.state["networks"], protocol=5)).hexdigest()[:16]
-
-
-def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
-    if not isinstance(seeds, int):
-        return tuple(seeds)
-    if not 1 <= seeds <= MOST_SEEDS:
-        raise ConfigurationError(f"seeds must be >= 1 (how many, up to {MOST_SEEDS}), or a list of seeds, got {seeds}.")
-    return tuple(range(seeds))

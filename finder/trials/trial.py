@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents.contract.agent import Agent
+from agents.contract.registry import built_in_name
 from agents.contract.spec import AgentSpec, FunctionSpec
 from agents.environments import EnvironmentSpec
 from agents.environments.time_limits import no_limit_hint
@@ -219,7 +220,7 @@ def configuration_of(spec: TrialSpec, agent: Agent | OwnTraining, vectorization:
     configuration = {
         "agent": spec.agent.label,
         "config": agent.config.to_dict(),
-        **_optimizers_of(agent),
+        **_properties_of(spec.agent, agent),
         **described,
         LIMITS_KEY: limits_of(spec.agent.environment),
         "vectorization": vectorization,
@@ -249,10 +250,12 @@ def limits_of(environment: EnvironmentSpec) -> dict[str, Any]:
     }
 
 
-def _optimizers_of(agent: Agent | OwnTraining) -> dict[str, Any]:
+def _properties_of(spec: AgentSpec | FunctionSpec, agent: Agent | OwnTraining) -> dict[str, Any]:
+    """Return the optimizers of an agent, and what it is."""
     if isinstance(agent, OwnTraining):
         return {"optimizers": {}, "own_training": True}
-    return {"optimizers": {name: agent.optimizer_spec(name).serialised() for name in agent.optimizers}}
+    optimizers = {name: agent.optimizer_spec(name).serialised() for name in agent.optimizers}
+    return {"optimizers": optimizers, "built_in": built_in_name(spec.agent) is not None}
 
 
 def episode_record(seed: int, episode: Episode) -> EpisodeRecord:

@@ -136,6 +136,16 @@ class Recommendation:
         """Return whether a training function was searched rather than an agent."""
         return bool(self.configuration.get("own_training"))
 
+    @property
+    def is_agent_named(self) -> bool:
+        """Return whether the agent can be made by its label: one of the product or the place of a class.
+
+        It is False for a class that was given in Python. Studies of earlier versions do not record it: the names of the
+        product are in lower case.
+        """
+        built_in = self.configuration.get("built_in", self.agent == self.agent.lower())
+        return ":" in self.agent or bool(built_in)
+
     def to_json(self) -> dict[str, Json]:
         """Return the recommendation as JSON values: unknown numbers are None, seeds are text keys.
 

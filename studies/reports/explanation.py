@@ -147,13 +147,9 @@ def _bias_sentence(study: OpenStudy, found: Verdict) -> str:
     if math.isnan(confirmation.reach):  # one seed in the search
         return f"{means}."
     if confirmation.beyond_noise:
-        return f"{means}: the search {misjudged(study.direction)} it by {number_text(confirmation.bias)}."
+        misjudged = "overestimated" if study.direction == "maximize" else "underestimated"
+        return f"{means}: the search {misjudged} it by {number_text(confirmation.bias)}."
     return f"{means}, which is within what seeds differ by."
-
-
-def misjudged(direction: Direction) -> str:
-    """Return the verb for what a search that was too optimistic did with a value."""
-    return "overestimated" if direction == "maximize" else "underestimated"
 
 
 def seeds_sentence(found: Verdict) -> str:

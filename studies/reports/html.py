@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from studies.analysis.conclusion import conclusion, pick_json
-from studies.analysis.recommendation import Recommendation, optimizer_call, pick_or_none
+from studies.analysis.python_code import python_lines
+from studies.analysis.recommendation import Recommendation, pick_or_none
 from studies.figures.figures import study_figures
 from studies.figures.ranking import Ranking, best_and_pick, ranking
 from studies.figures.trials import TrialRow, states_data
 from studies.judging.pareto_front import pareto_front
 from studies.judging.ranking import Ranked
-from studies.reports.explanation import best_command, budget_text, explain, misjudged
+from studies.reports.explanation import best_command, budget_text, explain
 from studies.reports.page import page_html, write_page
 from studies.spec.spec import Direction
 from studies.statistics.intervals import probability_of_improvement
 from studies.words import (
-    call_lines,
     counted,
     failure_word,
     interval_text,
@@ -72,7 +72,7 @@ def report_html(study: OpenStudy) -> str:
         _confirmation_table(study, facts),
         _ranking_table(study, facts),
         _failure_table(states_data(study).of("FAIL")),
-        _configuration(study, pick),
+        _use(study, pick),
         f"<footer>Made by Finder from {_text(study.storage.label)}.</footer>",
     ]
     return page_html(f"{study.name} · Finder report", [section for section in sections if section], figures)
@@ -197,12 +197,15 @@ def _confirmation_table(study: OpenStudy, facts: Ranking) -> str:
     )
     seeds = counted(study.spec.confirm_seeds, "further seed")
     seeds += f", {study.spec.confirm_budget:,} environment steps each" if longer else ""
-    bias_head = "" if longer else f"<th>{misjudged(study.direction)} by</th>"
+    bias_head = "" if longer else f'<th title="{_OPTIMISM}">optimism</th>'
     return (
         f'<h2>The best, run again on {seeds}</h2><div class="scroll"><table><tr><th>trial</th><th>parameters</th>'
         f"<th>in the search</th><th>on further seeds</th><th>95% interval</th>"
         f"{bias_head}</tr>{rows}</table></div>"
     )
+
+
+_OPTIMISM = "by how much the value in the search is better than that on further seeds; negative if it is worse"
 
 
 def _failure_table(failed: list[TrialRow]) -> str:
@@ -221,22 +224,15 @@ def _failure_table(failed: list[TrialRow]) -> str:
     )
 
 
-def _configuration(study: OpenStudy, pick: Recommendation | None) -> str:
+def _use(study: OpenStudy, pick: Recommendation | None) -> str:
     if pick is None:
         return ""
-    use = f"<h2>How to use it</h2><pre>{_text(_python_lines(study, pick))}</pre>"
+    use = f"<h2>How to use it</h2><pre>{_text(python_lines(study, pick))}</pre>"
     data = pick_json(study, pick)  # as on the command line
     if study.spec.kind != "range-test":
         use += (
-            "<p>The same with the agent, ready for the long run; with <code>--json</code> everything that is needed to "
-            f"run it again, for a script:</p><pre>{_text(best_command(study))}</pre>"
+            "<p>The same on the command line; with <code>--json</code> everything that is needed to run it again:</p>"
+            f"<pre>{_text(best_command(study))}</pre>"
         )
     printed = json.dumps(data, indent=2, ensure_ascii=False)
     return f"{use}<details><summary>the pick as JSON</summary><pre>{_text(printed)}</pre></details>"
-
-
-def _python_lines(study: OpenStudy, pick: Recommendation) -> str:
-    if pick.own_training:
-        return call_lines(pick.agent, pick, pick.config)
-    named = {"optimizer" if name == "default" else name: optimizer_call(study, name) for name in pick.optimizers}
-    return "\n".join(["import studies", "", *(f"{name} = {call}" for name, call in named.items())])

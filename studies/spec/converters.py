@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from studies.errors import StudyError
@@ -17,11 +18,13 @@ def as_tuple(value: Any) -> Any:
 
 def as_seeds(value: Any) -> Any:
     """Convert a count to that many seeds: 3 to 0, 1, 2."""
-    if not isinstance(value, int) or isinstance(value, bool):
+    if isinstance(value, Iterable) and not isinstance(value, str | Mapping):
+        return tuple(value)
+    if not isinstance(value, int | str) or isinstance(value, bool):
         return value
-    if not 1 <= value <= MOST_SEEDS:
+    if isinstance(value, str) or not 1 <= value <= MOST_SEEDS:
         raise StudyError(
-            f"{value} is not a number of seeds: give how many, from 1 to {MOST_SEEDS}, or a list of seeds."
+            f"{value!r} is not a number of seeds: give how many, from 1 to {MOST_SEEDS}, or a list of seeds."
         )
     return tuple(range(value))
 

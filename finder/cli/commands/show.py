@@ -56,6 +56,7 @@ def show(
 
 def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
     from studies.analysis.recommendation import pick_or_none
+    from studies.analysis.schedules import lineages_of, shown_params
     from studies.analysis.status import abandoned_trials
     from studies.queue.trial_endings import short_reason
     from studies.spec.attributes import CONFIRMS_ATTR, is_confirmation
@@ -75,7 +76,11 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
     if not trials:
         out.print("No trial has started yet.")
         return
-    params_of = {each.number: study.params(each) for each in trials}
+    lineages = lineages_of(study)
+    params_of = {
+        each.number: shown_params(study.params(each), lineages.get(each.user_attrs.get(CONFIRMS_ATTR, each.number)))
+        for each in trials
+    }
     if spec.kind == "range-test":
         suggestions = {each.number: each.user_attrs.get("range_test", {}).get("suggestion") for each in trials}
         params_of = {number: {"suggested learning_rate": rate or "none"} for number, rate in suggestions.items()}

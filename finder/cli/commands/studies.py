@@ -23,7 +23,6 @@ from studies.words import counted
 
 if TYPE_CHECKING:
     from studies.analysis.listing import StudySummary
-    from studies.analysis.recommendation import Recommendation
     from studies.study.study import OpenStudy
 
 WIDE = 100
@@ -95,6 +94,7 @@ def best(
     from optuna.trial import TrialState
 
     from studies.analysis.conclusion import conclusion, pick_json
+    from studies.analysis.python_code import python_lines
     from studies.analysis.recommendation import pick_or_none
     from studies.judging.missing_pick import why_no_pick
     from studies.study.study import load_study
@@ -115,7 +115,7 @@ def best(
             return 0
         found = conclusion(opened)
         print_conclusion(found)
-        results().print("\n" + python_lines(pick, opened), soft_wrap=True)
+        results().print("\n" + python_lines(opened, pick), soft_wrap=True)
         print_next(opened, pick, found, shown="best")
     return 0
 
@@ -206,47 +206,6 @@ def dashboard(
 
     serve(storage or DEFAULT_STORAGE, host, port, print_ready, access, on_bound=print_drawing)
     return 0
-
-
-def python_lines(pick: Recommendation, study: OpenStudy) -> str:
-    """Return the lines of Python that start the long run with the pick."""
-    from agents.contract.registry import is_built_in
-    from studies.analysis.recommendation import optimizer_call
-    from studies.analysis.schedules import schedule_lines
-    from studies.words import LONG_RUN, call_lines, environment_code, environment_comment
-
-    if pick.own_training:
-        return call_lines(pick.agent, pick, pick.config)
-    names = list(pick.optimizers)
-    lines, until = [], f"env_steps={LONG_RUN:_}"
-    if names == ["default"]:
-        lines.append(f"optimizer = {optimizer_call(study)}")
-    elif not is_built_in(pick.agent) and ":" not in pick.agent:
-        lines += [f"{name} = {optimizer_call(study, name)}" for name in names if name.isidentifier()]
-    if is_built_in(pick.agent) or ":" in pick.agent:
-        own = study.spec.agent_params.get(pick.name_in_study, {})
-        every = {**own, **study.spec.fixed, **pick.long_run_params}
-        in_optimizer = {"agent", "optimizer", "learning_rate"} if names == ["default"] else {"agent"}
-        rest = {
-            name: value
-            for name, value in every.items()
-            if name not in in_optimizer and not (names == ["default"] and name.startswith("optimizer."))
-        }
-        arguments = [repr(pick.agent), environment_code(pick)]
-        if names == ["default"]:
-            arguments.append("optimizer=optimizer")
-        arguments += [f"{name}={value!r}" for name, value in rest.items() if name.isidentifier()]
-        dotted = {name: value for name, value in rest.items() if not name.isidentifier()}
-        if dotted:
-            arguments.append(f"**{dotted!r}")
-        lines.append(f"agent = agents.make({', '.join(arguments)})")
-        if followed := schedule_lines(pick.schedule, study.spec.env_steps):
-            lines += [*followed.splitlines(), f"agents.Trainer(agent, callbacks=[schedule]).train({until})"]
-        else:
-            lines.append(f"agents.Trainer(agent).train({until})")
-    modules = [name for name in ("agents", "studies") if any(f"{name}." in line for line in lines)]
-    head = [f"import {', '.join(modules)}", *filter(None, [environment_comment(pick.env)])]
-    return "\n".join([*head, "", *lines])
 
 
 def _report_hint(study: OpenStudy) -> str:

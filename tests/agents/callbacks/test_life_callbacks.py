@@ -203,7 +203,8 @@ class TestUnlimitedEvaluations:
         limit = {"CartPole-v1": 500, "CliffWalking-v1": None}[environment]
         assert time_limit(EnvironmentSpec(environment)) == limit
         assert time_limit(EnvironmentSpec(environment, max_episode_steps=9)) == 9
-        hint = "CliffWalking-v1 has no time limit: give it one with --max-episode-steps N"
+        python = "EnvironmentSpec(..., max_episode_steps=N)"
+        hint = f"CliffWalking-v1 has no time limit: give it one (--max-episode-steps N; in Python {python})"
         assert no_limit_hint(EnvironmentSpec(environment)) == ("" if limit else hint)
 
     @pytest.mark.slow

@@ -80,7 +80,9 @@ def test_reports_lists_and_dashboards_show_it(tmp_path: Path) -> None:
     found = search(storage)
     assert "2 of 3 complete trials are on it" in str(found)
     assert not found.best
-    assert set(METRICS[:2]) <= set(found.table().columns)
+    columns = {name for metric in METRICS[:2] for name in (metric, f"{metric} spread")}
+    assert columns <= set(found.table().columns)
+    assert not {"value", "spread"} & set(found.table().columns)
     with found.study as study:
         page = report_html(study)
         assert "finder-pareto-front" in page

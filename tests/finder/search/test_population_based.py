@@ -15,6 +15,7 @@ from agents import Callback, ConfigurationError, Trainer
 from agents.errors import NonFiniteError
 from agents.population import Population
 from finder.results.search_result import SearchResult
+from finder.results.table import trial_table
 from studies.analysis.recommendation import best
 from studies.analysis.schedules import lineage_of, member_of, schedules_of, shown_params
 from studies.errors import StudyError
@@ -137,6 +138,12 @@ def test_schedules_are_those_that_were_decided_and_the_confirmation_repeats_the_
         assert data.lineage["learning_rate"].values[-1] == lineage.schedule[-1].params["learning_rate"]
         assert data.lineage["learning_rate"].steps[-1] == 480
         assert len(plot_schedules(study).data) == 2 * (4 + 1)
+        table = result.table().set_index("trial")
+        assert "learning_rate" not in table
+        for when, entry in (("initial", lineage.schedule[0]), ("final", lineage.schedule[-1])):
+            assert table[f"{when} learning_rate"][pick.trial] == entry.params["learning_rate"]
+        confirmed = trial_table(study, confirmations=True).set_index("trial").loc[pick.confirmed_by]
+        assert confirmed["final ent_coef"] == lineage.schedule[-1].params["ent_coef"]
 
 
 @pytest.mark.slow

@@ -177,7 +177,7 @@ def test_texts_for_a_metric_that_is_minimized_call_higher_values_worse(storage: 
     assert "probable it is that its expected value is the best of all" in report_html(opened)
     again = confirmed_study(storage, make_spec(name="b", metric="loss", n_trials=3, confirm=1), {0: 90.0, 1: 95.0})
     assert verdict(again).confirmation is not None
-    assert "<th>underestimated by</th>" in report_html(again)
+    assert ">optimism</th>" in report_html(again)
     assert re.search(r": the search underestimated it by \d", explain(again))
 
 

@@ -35,7 +35,7 @@ MISTAKES = {
     "greedy episodes": (("lr", *PPO, "--metric", "greedy-return:0"), "a number of episodes from 1 to 1,000"),
     "greedy episodes without an end": (
         ("lr", "ppo", "--env", "fakes:TwoStep-v0", "--metric", "greedy-return"),
-        "give it one with --max-episode-steps N",
+        "give it one (--max-episode-steps N; in Python EnvironmentSpec(..., max_episode_steps=N))",
     ),
     "a range test by greedy returns": (
         ("lr", *PPO, "--range-test", "--metric", "greedy-return"),

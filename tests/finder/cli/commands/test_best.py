@@ -8,11 +8,12 @@ import gymnasium as gym
 import pytest
 
 from agents.errors import ConfigurationError
-from finder.cli.commands.studies import python_lines
 from finder.long_run.recommendation import recommended_agent
+from studies.analysis.python_code import python_lines
 from studies.analysis.recommendation import best
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
+from studies.reports.html import report_html
 from studies.spec.spec import StudySpec
 from studies.study.study import OpenStudy
 
@@ -50,7 +51,23 @@ def test_code_of_an_agent_with_several_optimizers_has_the_rate_for_the_long_run(
     assert pick.params == {"learning_rate": 1e-3}
     assert pick.rate is not None
     assert pick.rate.suggested < 1e-3
-    assert f"agents.make('sac', 'Pendulum-v1', learning_rate={pick.rate.suggested!r})" in python_lines(pick, study)
+    assert f"agents.make('sac', 'Pendulum-v1', learning_rate={pick.rate.suggested!r})" in python_lines(study, pick)
+
+
+def test_class_with_the_name_of_a_built_in_agent_is_not_mistaken_for_it() -> None:
+    configuration = {"agent": "PPO", "built_in": False, "optimizers": {"default": {}}}
+    study = finished(configuration, kind="lr", agents=("PPO",), trials=({"learning_rate": 1e-3},), fixed={"gamma": 0.9})
+    pick = best(study)
+    assert python_lines(study, pick) == (
+        "import agents, studies\n"
+        "# PPO: the agent of your script\n\n"
+        "optimizer = studies.best_optimizer('s', 'memory')\n"
+        "agent = agents.make(PPO, 'Pendulum-v1', optimizer=optimizer, gamma=0.9)\n"
+        "agents.Trainer(agent).train(env_steps=1_000_000)"
+    )
+    with pytest.raises(ConfigurationError, match=r"was defined in a script: give .*file\.py:PPO"):
+        recommended_agent(study, pick)
+    assert "agents.make(PPO, &#x27;Pendulum-v1&#x27;, optimizer=optimizer, gamma=0.9)" in report_html(study)
 
 
 def test_second_agent_of_a_class_has_its_own_settings() -> None:
@@ -59,7 +76,7 @@ def test_second_agent_of_a_class_has_its_own_settings() -> None:
     study = finished({"agent": "sac"}, kind="agents", agents=("sac", "sac-2"), trials=rows, agent_params=own)
     pick = best(study)
     assert (pick.agent, pick.name_in_study) == ("sac", "sac-2")
-    assert "agents.make('sac', 'Pendulum-v1', gamma=0.8)" in python_lines(pick, study)
+    assert "agents.make('sac', 'Pendulum-v1', gamma=0.8)" in python_lines(study, pick)
 
 
 def test_weights_of_the_second_agent_of_a_class_are_its_own() -> None:
@@ -83,7 +100,7 @@ def test_environment_from_python_is_named_by_the_code_and_given_for_the_long_run
         {"agent": "ppo", "env": env}, kind="lr", agents=("ppo",), env=env, trials=({"learning_rate": 1e-3},)
     )
     pick = best(study)
-    code = python_lines(pick, study)
+    code = python_lines(study, pick)
     assert f"\n# {name}: the environment of your script\n" in code
     assert f"agents.make('ppo', {name}, " in code
     with pytest.raises(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from studies.words import param_text
+
 if TYPE_CHECKING:
     from conftest import Finder
 
@@ -65,6 +67,8 @@ def test_a_search_is_followed_by_the_long_run(finder: Finder) -> None:
     assert {entry["env_steps"] for entry in schedule} <= {0, 64, 128, 192, 256}
     assert best["config"]["learning_rate"] == schedule[0]["params"]["learning_rate"]
     assert best["n_seeds"] == 2
+    ends = [param_text("learning_rate", entry["params"]["learning_rate"]) for entry in (schedule[0], schedule[-1])]
+    assert " → ".join(dict.fromkeys(ends)) in finder("show", "p").out
     text = finder("best", "p").out
     assert ("agents.HyperparameterSchedule([" in text) == (len(schedule) > 1)
 

@@ -159,7 +159,7 @@ class TestNewRun:
         assert message in ran.err
         [row] = agents.read_evaluations(finder.folder / "cut").to_pylist()
         assert (row["n_episodes"], row["n_cut"]) == (10, 10)
-        hint = "CliffWalking-v1 has no time limit: give it one with --max-episode-steps N."
+        hint = "CliffWalking-v1 has no time limit: give it one (--max-episode-steps N; in Python "
         assert f"no episode has ended: {hint}" in ran.err
 
     @pytest.mark.slow

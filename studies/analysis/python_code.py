@@ -1,0 +1,47 @@
+"""Python code that starts the long run with the pick of a study."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from studies.analysis.recommendation import Recommendation, optimizer_call
+from studies.analysis.schedules import schedule_lines
+from studies.words import LONG_RUN, call_lines, environment_code, environment_comment
+
+if TYPE_CHECKING:
+    from studies.study.study import OpenStudy
+
+_OF_OPTIMIZER = ("optimizer", "learning_rate")
+"""Parameters that `studies.best_optimizer` replaces."""
+
+
+def python_lines(study: OpenStudy, pick: Recommendation) -> str:
+    """Return the lines of Python that start the long run with the pick."""
+    if pick.own_training:
+        return call_lines(pick.agent, pick, pick.config)
+    has_optimizer = list(pick.optimizers) == ["default"]
+    lines = [f"optimizer = {optimizer_call(study)}"] if has_optimizer else []
+    lines.append(f"agent = agents.make({', '.join(_arguments(study, pick, has_optimizer))})")
+    followed = schedule_lines(pick.schedule, study.spec.env_steps).splitlines()
+    callbacks = ", callbacks=[schedule]" if followed else ""
+    lines += [*followed, f"agents.Trainer(agent{callbacks}).train(env_steps={LONG_RUN:_})"]
+    modules = "agents, studies" if has_optimizer else "agents"
+    own = "" if pick.is_agent_named else f"# {pick.agent}: the agent of your script"
+    head = [f"import {modules}", *filter(None, [own, environment_comment(pick.env)])]
+    return "\n".join([*head, "", *lines])
+
+
+def _arguments(study: OpenStudy, pick: Recommendation, has_optimizer: bool) -> list[str]:
+    """Return the arguments of `agents.make`: the agent, the environment, and all given and found parameters."""
+    own = study.spec.agent_params.get(pick.name_in_study, {})
+    rest: dict[str, Any] = {
+        name: value
+        for name, value in {**own, **study.spec.fixed, **pick.long_run_params}.items()
+        if name != "agent" and not (has_optimizer and (name in _OF_OPTIMIZER or name.startswith("optimizer.")))
+    }
+    arguments = [repr(pick.agent) if pick.is_agent_named else pick.agent, environment_code(pick)]
+    if has_optimizer:
+        arguments.append("optimizer=optimizer")
+    arguments += [f"{name}={value!r}" for name, value in rest.items() if name.isidentifier()]
+    dotted = {name: value for name, value in rest.items() if not name.isidentifier()}
+    return [*arguments, f"**{dotted!r}"] if dotted else arguments
