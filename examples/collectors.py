@@ -1,7 +1,7 @@
 """A slow environment: runners collect, one agent learns, and other threads and processes act with it by its name.
 
 python examples/collectors.py            # four processes of this machine
-python examples/collectors.py ray        # the same, four actors of a Ray cluster (pip install "agentfinder[ray]")
+python examples/collectors.py ray        # the same, four actors of a Ray cluster (pip install ray)
 """
 
 import sys

@@ -18,26 +18,6 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*
 HANGS_SECONDS = 1_800
 
 BEFORE = {
-    "callbacks.md": '''
-import gymnasium as gym
-import numpy as np
-
-
-class Scored(gym.Wrapper):
-    """An environment whose last info of an episode has the score of each of its steps."""
-
-    def __init__(self):
-        super().__init__(gym.make("CartPole-v1"))
-
-    def reset(self, **options):
-        self.length = 0
-        return self.env.reset(**options)
-
-    def step(self, action):
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        self.length += 1
-        return observation, reward, terminated, truncated, {**info, "scores": np.ones(self.length)}
-''',
     "long-run.md": """
 from finder import LRFinder
 

@@ -79,7 +79,7 @@ def test_repr_of_an_agent_spec_shows_its_settings():
 def test_repr_of_finders_shows_agent_and_choices():
     assert repr(LRFinder("ppo", ENV)) == f"LRFinder(AgentSpec('ppo', '{ENV}'))"
     assert repr(OptFinder("ppo", ["adam", "sgd"], ENV)) == f"OptFinder(AgentSpec('ppo', '{ENV}'), ['adam', 'sgd'])"
-    assert repr(ParallelFinder(["ppo", "dqn"], None, ENV)) == f"ParallelFinder(['ppo', 'dqn'] on {ENV})"
+    assert repr(ParallelFinder(["ppo", "dqn"], None, ENV)) == f"AgentFinder(['ppo', 'dqn'] on {ENV})"
 
 
 def test_repr_of_results_counts_curves():

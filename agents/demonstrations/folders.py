@@ -28,7 +28,7 @@ def require_minari() -> ModuleType:
         import PIL  # noqa: F401 - which Minari needs for that format, and does not depend on
     except ImportError as error:
         raise ConfigurationError(
-            f'Datasets of demonstrations need Minari ({error}): pip install "agentfinder[experts]".'
+            f'Datasets of demonstrations need Minari ({error}): pip install "minari[hdf5]" pillow.'
         ) from None
     module: ModuleType = minari
     return module

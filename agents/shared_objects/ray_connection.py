@@ -28,7 +28,7 @@ def connected_ray(feature: str) -> Any:
     try:
         import ray
     except ImportError:
-        raise ConfigurationError(f"{feature} needs Ray: pip install 'agentfinder[ray]'.") from None
+        raise ConfigurationError(f"{feature} needs Ray: pip install ray.") from None
     if not ray.is_initialized():
         _check_address(os.environ.get("RAY_ADDRESS", ""))
         before = signal.getsignal(signal.SIGTERM)

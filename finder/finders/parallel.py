@@ -38,7 +38,7 @@ _NOTHING_BEST: dict[str, Any] = {
 }
 
 
-class ParallelFinder:
+class AgentFinder:
     """Trains several agents at the same time, each in a process of its own, and compares them.
 
     Args:
@@ -213,8 +213,8 @@ class ParallelFinder:
         return plot_learning_curves(self.result.study)
 
 
-class AgentFinder(ParallelFinder):
-    """The same as `ParallelFinder`, whose subclass it is."""
+ParallelFinder = AgentFinder
+"""Another name of `AgentFinder`."""
 
 
 def last_loss(episodes: Sequence[EpisodeRecord]) -> float:

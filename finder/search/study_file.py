@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from studies.errors import StudyError
 from studies.spaces.space_notation import parse_space
 from studies.spaces.spaces import Choice, Fixed, Json
+from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec
 from studies.spec.spec_file import Location, Mistake, model_of, read_file
 
@@ -39,6 +40,8 @@ def read_study(path: str | Path) -> StudySpec:
         found += [((name,), unused.format(name)) for name in ("sampler", "sampler_kwargs") if name in file.data]
     if spec is None or found:
         raise file.error(found)
+    if is_population_based(spec.pruner) and "seeds" not in file.data:
+        return spec.model_copy(update={"seeds": (0,)})  # as `finder.tune`
     return spec
 
 

@@ -116,6 +116,5 @@ def newer_version(place: str, version: int) -> StudyError:
         version: Version of its tables.
     """
     return StudyError(
-        f"{place} was written by a newer version (schema {version}, this one knows {SCHEMA_VERSION}): upgrade with "
-        "pip install -U agentfinder."
+        f"{place} was written by a newer version (schema {version}, this one knows {SCHEMA_VERSION}): upgrade Finder."
     )

@@ -76,7 +76,7 @@ def read_spec(attributes: Mapping[str, Any], name: str) -> StudySpec:
     if not isinstance(version, int) or version > SPEC_VERSION:
         raise StudyError(
             f"the study {name!r} was made by a later version of Finder (spec version {version}, this one reads up to "
-            f"{SPEC_VERSION}): upgrade with pip install -U agentfinder."
+            f"{SPEC_VERSION}): upgrade Finder."
         )
     if not isinstance(stored, dict):
         raise StudyError(f"the study {name!r} cannot be read: its spec is {type(stored).__name__}, not a mapping.")

@@ -48,8 +48,7 @@ _SERVED_TABLE = "finder_served"
 """Table whose presence marks a SQLite file that was served. Versions that do not know it leave it alone."""
 
 _DRIVERS = {
-    "psycopg": "'agentfinder[postgresql]'",
-    "pymysql": "'agentfinder[mysql]'",
+    "psycopg": "'psycopg[binary]'",
     "psycopg2": "psycopg2-binary",
     "MySQLdb": "mysqlclient",
 }

@@ -239,10 +239,10 @@ def agents(
         )
 
     def search(observer: Observer) -> SearchResult:
-        from finder.finders.parallel import ParallelFinder
+        from finder.finders.parallel import AgentFinder
 
         one_for_all = optimizer[0] if optimizer is not None and len(optimizer) == 1 else None
-        finder = ParallelFinder([options.agent(name) for name in names], one_for_all or optimizer)
+        finder = AgentFinder([options.agent(name) for name in names], one_for_all or optimizer)
         return finder.find(**{**options.finder_arguments(observer), "executor": "process"})
 
     return run_search_command(search, options.output, prepares=probably_forks(options))

@@ -116,7 +116,7 @@ def train(
     callback: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="PLACE",
+            metavar="PATH",
             help="A callback: module:Class or file.py:Class. May be repeated.",
             show_default=False,
             rich_help_panel=_WHAT,

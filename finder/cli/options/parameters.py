@@ -187,7 +187,7 @@ class SearchOptions:
     callback: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="PLACE",
+            metavar="PATH",
             help="A callback of each run: module:Class or file.py:Class. May be repeated.",
             show_default=False,
             rich_help_panel=_WHAT,
@@ -222,7 +222,7 @@ class SearchOptions:
             min=1,
             metavar="STEPS",
             help="Environment steps of the long run that the pick is for. Runs are as long by default up to 100,000; "
-            "beyond, they are shorter. A learning rate that is searched alone (lr, opt) is corrected for it.",
+            "beyond, they are shorter. A learning rate that is searched alone is corrected for it.",
             show_default=False,
             rich_help_panel=_BUDGET,
         ),

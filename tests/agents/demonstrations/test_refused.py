@@ -40,7 +40,7 @@ def test_missing_package(interface: Interface, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setitem(sys.modules, module, None)
     text = refused("expert-v0", interface)
     assert text.startswith("Datasets of demonstrations need Minari (")
-    assert text.endswith('): pip install "agentfinder[experts]".')
+    assert text.endswith('): pip install "minari[hdf5]" pillow.')
 
 
 def test_unknown_name_lists_the_nearest(interface: Interface, datasets: Path) -> None:

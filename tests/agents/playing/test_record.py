@@ -184,7 +184,7 @@ def test_invalid_arguments_are_refused(agent: Any, arguments: dict[str, Any], me
 
 def test_missing_package_is_named(agent: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "minari", None)
-    with pytest.raises(ConfigurationError, match=r'pip install "agentfinder\[experts\]"'):
+    with pytest.raises(ConfigurationError, match=r'pip install "minari\[hdf5\]" pillow'):
         agents.record(agent, "expert")
 
 

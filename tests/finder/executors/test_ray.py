@@ -220,5 +220,5 @@ def test_trial_that_fits_no_machine_is_refused(cpus: float, memory: int | None, 
 
 def test_error_without_ray_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'agentfinder\[ray\]'"):
+    with pytest.raises(ConfigurationError, match=r"needs Ray: pip install ray"):
         choose_executor(spec_of(executor="ray"), {"a": AgentSpec.of("ppo", "CartPole-v1")})
