@@ -13,7 +13,7 @@ from agents.algorithms.policy_agent import PolicyAgent
 from agents.backend.tensorflow import keras, ops
 from agents.buffers.sequences import in_sequences
 from agents.config.agent_config import MOST_COPIES, hyperparameter
-from agents.config.memory_config import MemoryConfig
+from agents.config.memory_config import LONGEST, MemoryConfig
 from agents.config.network_config import NetworkConfig
 from agents.contract.rows import row_by_row
 from agents.errors import ConfigurationError
@@ -99,6 +99,12 @@ class OneLossConfig(ActorCriticConfig, MemoryConfig):
         super().__post_init__()
         if self.gru_units is None:
             return
+        if self.sequence_length is None and self.n_steps > 1 and self.steps_of_sequences(self.n_steps) == 1:
+            raise ConfigurationError(
+                f"Rollouts of n_steps={self.n_steps} cannot be split into sequences of 2 to {LONGEST} steps, so no "
+                "gradient would flow through the memory: choose another n_steps, such as a power of two, or set "
+                "sequence_length=1."
+            )
         self.steps_of_sequences(self.n_steps)
         if self.share_layers:
             raise ConfigurationError(

@@ -11,7 +11,7 @@ from agents.callbacks.evaluate import JudgedBy, check_judge
 from agents.callbacks.intervals import Every, IntervalTimer
 from agents.checkpoints.file import write
 from agents.errors import ConfigurationError, check_at_least
-from agents.state_files.header import list_checkpoints
+from agents.state_files.header import best_of, list_checkpoints
 from agents.state_files.state_file import SUFFIX
 from agents.state_files.whole_file import remove_unfinished
 from agents.training.records import Evaluation
@@ -108,7 +108,9 @@ class Checkpoint(Callback):
                 if header.value is not None and header.judged_by == "evaluation":
                     self._evaluated_at = self._at
         remove_unfinished(self.folder)
-        self._best = max((header.value for header in found.values() if header.value is not None), default=self._best)
+        best = best_of(found, self.judged_by)
+        if best is not None:
+            self._best = found[best].value or 0.0
         self._timer = None if self.every is None else IntervalTimer(self.every, trainer)
         self._ended = False
 
@@ -180,8 +182,7 @@ class Checkpoint(Callback):
         if self.keep is None:
             return
         found = list_checkpoints(self.folder)
-        values = {path: header.value for path, header in found.items() if header.value is not None}
-        best = max(values, key=lambda path: values[path], default=None)
+        best = best_of(found, self.judged_by)
         for path in list(found)[: -self.keep]:
             if path != best:
                 path.unlink(missing_ok=True)

@@ -206,6 +206,7 @@ def load_agent(
         agent.set_state(state["agent"])
     else:
         start_from(agent, state["agent"])
+        agent.env_steps = header.env_steps  # its random actions at the beginning of training are over
     return agent
 
 

@@ -230,6 +230,11 @@ class KerasAgent(MutableAgent):
         finally:
             self._losses_after, self._update, self._resting_update = False, self._resting_update, self._update
 
+    def number(self, name: str) -> Any:
+        value = super().number(name)
+        # As in a population, so that a member computes exactly what it would compute alone.
+        return np.float32(value) if isinstance(value, float) else value
+
     def learnable(self) -> Learnable:
         """Return the parts of the agent that a compiled update needs."""
         config, opening = cast("Any", self.config), guarded(self, self.pre_update)()

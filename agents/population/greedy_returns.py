@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from agents.contract.agent import Agent
 from agents.environments import EnvironmentSpec
 from agents.errors import check_at_least
 from agents.population.population import Population
+from agents.training.evaluation import acting_state_kept
 from agents.training.global_generators import GlobalGenerators
 
 Array = np.ndarray[Any, Any]
@@ -91,27 +91,6 @@ def n_environments(environment: EnvironmentSpec, learner: Population | Agent, n_
 def _apart(learner: Population | Agent, n_envs: int) -> Iterator[None]:
     """Act in other environments within the block, `n_envs` for each member; nothing of the training changes."""
     actors: Sequence[Any] = learner.actors if isinstance(learner, Population) else [learner]
-    before = [_acting_state(actor) for actor in actors]
     rows = learner.rows_of_members(n_envs) if isinstance(learner, Population) else contextlib.nullcontext()
-    try:
-        with rows:
-            yield
-    finally:
-        for actor, (streams, extra, memory) in zip(actors, before, strict=True):
-            for generator, state in zip(_generators(actor), streams, strict=True):
-                generator.bit_generator.state = state
-            if extra is not None:
-                actor.set_extra_state(extra)
-            actor.memory = memory
-
-
-def _acting_state(actor: Any) -> tuple[list[Any], Any, Array | None]:
-    """Return what a greedy action of a user's agent may change: random streams, extra state, memory."""
-    extra = copy.deepcopy(actor.extra_state()) if hasattr(actor, "extra_state") else None
-    return [generator.bit_generator.state for generator in _generators(actor)], extra, actor.memory
-
-
-def _generators(actor: Any) -> list[np.random.Generator]:
-    """Return the generators of an actor, one for each of its members."""
-    streams: Any = actor.rng
-    return list(getattr(streams, "generators", None) or [streams])
+    with acting_state_kept(actors), rows:
+        yield

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -115,7 +116,7 @@ def find(place: str | Path, *, best: bool = False) -> Path:
 
     Args:
         place: A file or a folder.
-        best: Whether to return the one with the greatest value of a folder instead.
+        best: Whether to return the one with the greatest value of a folder instead (`best_of`).
 
     Raises:
         ConfigurationError: There is none.
@@ -141,13 +142,29 @@ def find(place: str | Path, *, best: bool = False) -> Path:
             if path.name[0].isdigit() and path.name > newest.name:  # names begin with the environment steps
                 _warn_damaged(path, newest, header.env_steps)
         return newest
-    valued = {path: header.value for path, header in found.items() if header.value is not None}
-    if not valued:
+    path = best_of(found)
+    if path is None:
         raise ConfigurationError(
             f"No checkpoint in {str(place)!r} has a value: too few episodes had ended, or nothing was evaluated. Take "
             f"the newest."
         )
-    return max(valued, key=lambda path: valued[path])
+    return path
+
+
+def best_of(found: Mapping[Path, CheckpointHeader], judged_by: str | None = None) -> Path | None:
+    """Return the checkpoint with the greatest value; None if none has one.
+
+    Values of different measures are not compared.
+
+    Args:
+        found: Checkpoints, oldest first, with their headers.
+        judged_by: Measure of the values. Defaults to that of the newest checkpoint with a value.
+    """
+    valued = {path: header for path, header in found.items() if header.value is not None}
+    if judged_by is None and valued:
+        judged_by = list(valued.values())[-1].judged_by
+    values = {path: header.value or 0.0 for path, header in valued.items() if header.judged_by == judged_by}
+    return max(values, key=lambda path: values[path], default=None)
 
 
 @functools.cache  # once in a process

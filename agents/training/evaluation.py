@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +29,38 @@ def exploring_elsewhere(agent: Agent) -> Generator[None]:
     finally:
         if keeps is not None:
             keeps.set_extra_state(kept)
+
+
+@contextlib.contextmanager
+def acting_state_kept(actors: Sequence[Any]) -> Generator[None]:
+    """Restore, at the end of the block, what greedy actions may change: random streams, extra state, memory.
+
+    Built-in agents change none of them; agents of users may, for example to break ties at random.
+
+    Args:
+        actors: Agents, or what acts for the members of a population.
+    """
+    before = [_acting_state(actor) for actor in actors]
+    try:
+        yield
+    finally:
+        for actor, (streams, extra, memory) in zip(actors, before, strict=True):
+            for generator, state in zip(_generators(actor), streams, strict=True):
+                generator.bit_generator.state = state
+            if extra is not None:
+                actor.set_extra_state(extra)
+            actor.memory = memory
+
+
+def _acting_state(actor: Any) -> tuple[list[Any], Any, Array | None]:
+    extra = copy.deepcopy(actor.extra_state()) if hasattr(actor, "extra_state") else None
+    return [generator.bit_generator.state for generator in _generators(actor)], extra, actor.memory
+
+
+def _generators(actor: Any) -> list[np.random.Generator]:
+    """Return the generators of an actor, one for each of its members."""
+    streams: Any = actor.rng
+    return list(getattr(streams, "generators", None) or [streams])
 
 
 class Played(NamedTuple):
@@ -110,11 +142,11 @@ def play_episodes(
     n_envs = min(n_envs, n_episodes)
     wanted = -(-n_episodes // n_envs)
     agent.refresh()
-    exploring = exploring_elsewhere(agent) if explore else contextlib.nullcontext()
+    apart = exploring_elsewhere(agent) if explore else acting_state_kept([agent])
     collector = Collector(limit_steps(spec, max_steps), n_envs, [seed])
     played: list[list[tuple[float, bool]]] = [[] for _ in range(n_envs)]
     try:
-        with exploring:
+        with apart:
             while min(map(len, played)) < wanted:
                 collected = collector.step(agent, explore)
                 for error in collected.errors.values():

@@ -54,8 +54,7 @@ def make_sampler(name: str, kwargs: Mapping[str, Json], seed: int, spec: StudySp
     package = _PACKAGES.get(canonical)
     if package is not None and importlib.util.find_spec(package) is None:
         raise StudyError(
-            f"the sampler {name!r} needs the package {package!r}, which is not installed: "
-            f"pip install {package}."
+            f"the sampler {name!r} needs the package {package!r}, which is not installed: pip install {package}."
         )
     sampler_class = getattr(samplers, _CLASSES[canonical])
     own: dict[str, Any] = {"seed": seed}

@@ -53,7 +53,7 @@ def params_of(algorithm: str, **changes: Any) -> dict[str, Any]:
 # --- sequences
 
 
-@pytest.mark.parametrize(("n_steps", "length"), [(128, 16), (48, 16), (30, 15), (20, 10), (17, 1), (5, 5)])
+@pytest.mark.parametrize(("n_steps", "length"), [(128, 16), (48, 16), (30, 15), (20, 10), (22, 11), (5, 5)])
 def test_sequences_are_as_long_as_rollouts_allow(n_steps: int, length: int):
     assert PPOConfig(gru_units=4, n_steps=n_steps).steps_of_sequences(n_steps) == length
 
@@ -241,6 +241,7 @@ def test_predict_keeps_its_memory_until_forget():
     [
         ({"sequence_length": 8}, "sequence_length=8 needs gru_units"),
         ({"gru_units": 8, "n_steps": 10, "sequence_length": 4}, "sequence_length must divide n_steps = 10, got 4"),
+        ({"gru_units": 8, "n_steps": 17}, "n_steps=17 cannot be split into sequences of 2 to 16 steps"),
         ({"gru_units": 8, "share_layers": True}, "memories of their own: leave out share_layers or gru_units"),
         ({"gru_units": 0}, "gru_units"),
     ],

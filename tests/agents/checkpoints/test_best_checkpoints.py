@@ -44,6 +44,21 @@ class Play:
         return None
 
 
+def test_values_of_another_measure_are_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = agents.make("dqn", "CartPole-v1", **SMALL_DQN)
+    first = Checkpoint(tmp_path, window=1)
+    Trainer(agent, callbacks=[first]).train(env_steps=150)
+    [by_training] = list_checkpoints(tmp_path).values()
+    assert by_training.value is not None
+    assert by_training.value > 0
+    returns = {200: -9.0, 300: -10.0}
+    monkeypatch.setattr(evaluate, "play_episodes", lambda *_, **__: (np.full(2, returns[rest.env_steps]), 0))
+    rest = judged(tmp_path, best_only=True, keep=1)
+    agents.resume(rest, tmp_path)
+    rest.train(env_steps=150)
+    assert list_checkpoints(tmp_path)[find(tmp_path, best=True)].value == -9.0  # worse than that by training returns
+
+
 @pytest.mark.parametrize("every", [10**6, 100])
 def test_best_agent_of_an_interrupted_evaluation_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int

@@ -197,6 +197,19 @@ def test_weights_only_checkpoint_acts_and_starts_agents(tmp_path: Path) -> None:
     assert same(recipe.build(3).get_state()["networks"], trainer.agent.get_state()["networks"])
 
 
+def test_weights_of_a_trained_agent_explore_by_its_policy(tmp_path: Path) -> None:
+    params = {"learning_starts": 8, "batch_size": 4, "hidden_sizes": [4], "buffer_size": 100, "jit_compile": False}
+    trainer = Trainer(
+        agents.make("td3", "Pendulum-v1", noise=None, **params), callbacks=[Checkpoint(tmp_path, weights_only=True)]
+    )
+    trainer.train(env_steps=12)
+    agent = agents.load_agent(tmp_path)
+    observations = np.ones((3, 3), np.float32)
+    greedy = agent.act(observations, False)
+    np.testing.assert_array_equal(agent.act(observations, True), greedy)  # not uniform, as before `learning_starts`
+    assert agent.env_steps == 12
+
+
 def test_load_agent_restores_agent_and_environment(tmp_path: Path) -> None:
     trainer = Trainer(make("dqn"), callbacks=[Checkpoint(tmp_path)])
     trainer.train(env_steps=100)

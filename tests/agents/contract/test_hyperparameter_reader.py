@@ -16,6 +16,7 @@ from agents.backend.tensorflow import tf
 from agents.contract.hyperparameter_reader import HyperparameterReader
 from agents.contract.rows import row_by_row
 from agents.population import Population
+from agents.population.members import MemberSpec, RowNumbers
 
 SMALL = {"hidden_sizes": (4,), "n_envs": 2, "n_steps": 4, "n_epochs": 1, "jit_compile": False}
 
@@ -105,6 +106,17 @@ def test_acting_state_contains_changed_hyperparameters(normalized: bool) -> None
     assert copied.hyperparameters.gamma == 0.5
     assert float(copied.live.gamma.numpy()) == 0.5
     assert [each.shape for each in agent.acting_state()] == shapes
+
+
+def test_numbers_of_an_agent_are_those_of_a_member() -> None:
+    """Products of numbers too: 0.9 times 0.8 differs between single and double precision."""
+    params = {**SMALL, "gamma": 0.9, "gae_lambda": 0.8}
+    alone: Any = AgentSpec.of("ppo", "CartPole-v1", params).build(0).hyperparameters
+    member = MemberSpec(0, AgentSpec.of("ppo", "CartPole-v1", params).config)
+    rows = RowNumbers([member], 2)
+    together = rows("gamma") * rows("gae_lambda")
+    assert together.dtype == np.float32
+    np.testing.assert_array_equal(np.asarray(alone.gamma * alone.gae_lambda), together[0], strict=True)
 
 
 def test_reader_can_be_copied_and_pickled() -> None:

@@ -3,6 +3,7 @@
 import io
 import re
 import time
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -574,6 +575,22 @@ def test_evaluation_plays_same_number_of_episodes_per_copy():
     assert evaluate(agent, first_ones, n_episodes=4, n_envs=2).tolist() == [1, 2, 1 + 2 + 3, 4 + 5 + 6]
     assert len(evaluate(agent, EnvironmentSpec(Steps), n_episodes=5, n_envs=2)) == 6
     assert len(evaluate(agent, EnvironmentSpec(Steps), n_episodes=3, n_envs=10)) == 3
+
+
+class BreaksTies(agents.DQN):
+    """Agent whose greedy actions draw random numbers."""
+
+    def act(self, observations: Any, explore: bool = False) -> Any:
+        self.rng.random(len(observations))
+        return super().act(observations, explore)
+
+
+def test_evaluation_restores_the_random_numbers_of_greedy_actions():
+    agent = agents.make(BreaksTies, "CartPole-v1", **SMALL_DQN)
+    agent.reset(3)
+    before = agent.rng.bit_generator.state
+    agents.evaluate(agent, n_episodes=2, n_envs=2)
+    assert agent.rng.bit_generator.state == before
 
 
 def test_evaluation_does_not_change_agent():
