@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.callbacks.callback import Callback
 from agents.errors import ConfigurationError
+from agents.processes.interrupts import ENDING, EndRequests
 
 if TYPE_CHECKING:
     from agents.training.trainer import Trainer
@@ -20,8 +21,8 @@ REASON = "interrupted"
 class StopOnSignals(Callback):
     """Stop training after the current step on Ctrl-C, SIGTERM or SIGHUP, so that a checkpoint can be written.
 
-    Ignored signals stay ignored. A second signal of the same kind is handled as before training: Ctrl-C then raises at
-    once.
+    Ignored signals stay ignored. A further request (`agents.processes.interrupts.EndRequests`) is handled as before
+    training: a second Ctrl-C raises at once.
 
     Args:
         on_first: Called with the number of the first signal.
@@ -41,16 +42,22 @@ class StopOnSignals(Callback):
                 "Signals can be handled in the main thread only: train there, or leave StopOnSignals out."
             )
 
+        requests = EndRequests()
+
         def stop(number: int, _frame: Any) -> None:
-            signal.signal(number, self._before.pop(number))
+            if not requests.counts(number):
+                return
+            if self.received is not None:
+                signal.signal(number, self._before.pop(number))
+                signal.raise_signal(number)
+                return
+            self.received = number
             trainer.stop(REASON)
-            if self.received is None:  # the end of a session may send several kinds at the same time
-                self.received = number
-                if self._on_first is not None:
-                    self._on_first(number)
+            if self._on_first is not None:
+                self._on_first(number)
 
         self.received = None
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in ENDING:
             if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
                 self._before[number] = signal.signal(number, stop)
 

@@ -1,34 +1,63 @@
-"""Signals that are deferred until the end of a block."""
+"""Signals that ask a program to end: which of them count, and their deferral to the end of a block."""
 
 from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that ask a program to end."""
+
+DUPLICATE_SECONDS = 2.0
+"""Time within which further signals are part of the same request.
+
+A terminal that is closed sends SIGHUP more than once: its shell does, and the system when the shell has ended. Service
+managers send SIGTERM and SIGHUP.
+"""
+
+
+class EndRequests:
+    """The requests to end that a program has received.
+
+    The first signal ends a program gently. A further one means not to wait: a second Ctrl-C, or another signal that is
+    sent again after `DUPLICATE_SECONDS`.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[int, float] = {}
+
+    def counts(self, number: int) -> bool:
+        """Record a signal; return whether it has to be handled, as the first one or as a further request."""
+        now, is_first = time.monotonic(), not self._first
+        since = self._first.setdefault(number, now)
+        return is_first or number == signal.SIGINT or now - since > DUPLICATE_SECONDS
 
 
 @contextmanager
 def defer_interrupts() -> Iterator[None]:
     """Defer SIGINT, SIGTERM and SIGHUP to the end of the block.
 
-    For short blocks in which an exception would lose a process that has just started, or a reply in transit. A second
-    signal is handled at once. Outside of the main thread, which cannot receive signals, nothing is deferred.
+    For short blocks in which an exception would lose a process that has just started, or a reply in transit. A further
+    request (`EndRequests`) is handled at once. Outside of the main thread, which cannot receive signals, nothing is
+    deferred.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     received: list[tuple[int, Any]] = []
-    before: dict[int, Any] = {number: signal.getsignal(number) for number in _ENDING}
+    requests = EndRequests()
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in ENDING}
     before = {number: handler for number, handler in before.items() if callable(handler)}
 
     def defer(number: int, frame: Any) -> None:
-        received.append((number, frame))
-        if len(received) > 1:
-            before[number](number, frame)
+        if requests.counts(number):
+            received.append((number, frame))
+            if len(received) > 1:
+                before[number](number, frame)
 
     for number in before:
         signal.signal(number, defer)

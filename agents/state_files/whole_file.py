@@ -40,10 +40,11 @@ def replacing(path: Path, *, for_all: bool = False) -> Iterator[IO[bytes]]:
 
 
 def _sync(folder: Path) -> None:
-    """Sync a folder's entries to the disk: otherwise a power cut may bring back the earlier file."""
+    """Sync a folder's entries to the disk, if its file system can: otherwise a power cut may restore the old file."""
     handle = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        with contextlib.suppress(OSError):  # some network file systems reject it
+            os.fsync(handle)
     finally:
         os.close(handle)
 

@@ -13,6 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from agents.errors import ConfigurationError
+from agents.processes.interrupts import ENDING, EndRequests
 from agents.trust.loading import ended_by
 from finder.cli.commands import compare as compare_command
 from finder.cli.commands import export as export_command
@@ -144,13 +145,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
 @contextmanager
 def _interrupt_on_signals() -> Iterator[None]:
     """Handle SIGTERM and SIGHUP like Ctrl-C for the time of the block, so that results are saved."""
+    requests = EndRequests()
 
     def end(number: int, _frame: Any) -> None:
-        raise Terminated(number)
+        if requests.counts(number):
+            raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
 
     before = {}
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:
+    for number in ENDING:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             before[number] = signal.signal(number, end)
     try:
         yield

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,10 +19,11 @@ from finder.executors.batches import Batching
 from finder.executors.divided_trials import DividedTrials
 from finder.executors.executor import NextTrial, StudyListener
 from finder.executors.message_broker import BrokerEndedError, Event
-from finder.executors.worker_pool import WorkerPool, WorkerProcess
+from finder.executors.worker_pool import WorkerPool, WorkerProcess, kill_processes
 from finder.trials.execution import with_executor
 from finder.trials.speed import KEPT_STRUCTURES
 from finder.trials.trial import INTERRUPTED, Outcome, TrialSpec
+from studies.database.retries import StorageAwayError
 from studies.spec.attributes import FailureKind
 
 log = logging.getLogger(__name__)
@@ -196,8 +197,7 @@ class TrialDispatcher:
         for number in numbers:
             process = self.workers.pop(number).process
             process.join(STOP_SECONDS)
-            if process.is_alive():
-                process.kill()
+            kill_processes([process])
 
     # Events of workers ----------------------------------------------------------------------------------------
 
@@ -215,6 +215,17 @@ class TrialDispatcher:
     def _handle_events(self) -> None:
         while self.events:  # one by one: if the listener raises, `_stop_all` handles the rest
             self._handle(*self.events.popleft())
+
+    def _handle_last_events(self) -> None:
+        """Handle the events that are left. During an outage of the storage the listener keeps all endings in a file."""
+        away: StorageAwayError | None = None
+        while self.events:
+            try:
+                self._handle_events()
+            except StorageAwayError as error:
+                away = away or error
+        if away is not None:
+            raise away
 
     def _handle(self, kind: str, worker: int, content: Any) -> None:
         if worker not in self.workers:
@@ -297,8 +308,7 @@ class TrialDispatcher:
 
     def _kill(self, worker: _Worker, numbers: Sequence[int], reason: str) -> None:
         """Kill a worker that hangs in compiled code. If only one trial can be the cause, the trial fails."""
-        worker.process.kill()
-        worker.process.join()
+        kill_processes([worker.process])
         worker.hung = True
         if len(numbers) == 1:
             worker.suspects = {
@@ -345,10 +355,10 @@ class TrialDispatcher:
                     self.broker.stop(number, INTERRUPTED)
                     self.broker.send_batch(number, None)
                 self._await_ends()
-            _kill_processes(worker.process for worker in self.workers.values())
+            kill_processes(worker.process for worker in self.workers.values())
             with suppress(OSError, EOFError):
                 self.events.extend(self.broker.drain_events())
-            self._handle_events()
+            self._handle_last_events()
             for number, worker in list(self.workers.items()):
                 for trial in sorted(worker.running):
                     self._end(number, trial, Outcome(state="interrupted", reason=INTERRUPTED))
@@ -380,7 +390,7 @@ class TrialDispatcher:
 
     def _kill_all(self) -> None:
         """Kill and forget all workers."""
-        _kill_processes(worker.process for worker in self.workers.values())
+        kill_processes(worker.process for worker in self.workers.values())
         self.workers = {}
 
     def _broker_answers(self) -> bool:
@@ -388,12 +398,3 @@ class TrialDispatcher:
             self.broker.values()
             return True
         return False
-
-
-def _kill_processes(processes: Iterable[WorkerProcess]) -> None:
-    """Kill those processes that are running."""
-    running = [process for process in processes if process.is_alive()]
-    for process in running:
-        process.kill()
-    for process in running:
-        process.join()

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from finder.executors.message_broker import MessageBroker
+
+log = logging.getLogger(__name__)
+
+KILL_SECONDS = 10.0
+"""Most seconds to wait for the end of a killed process."""
 
 
 class WorkerProcess(Protocol):
@@ -38,3 +44,14 @@ class WorkerPool(Protocol):
 
     def cause(self, process: Any) -> str:
         """Return why a process of this pool has ended, as the end of a sentence."""
+
+
+def kill_processes(processes: Iterable[WorkerProcess]) -> None:
+    """Kill those processes that are running. One that waits for a device or a network disk remains until then."""
+    running = [process for process in processes if process.is_alive()]
+    for process in running:
+        process.kill()
+    for process in running:
+        process.join(KILL_SECONDS)
+    if left := sum(process.is_alive() for process in running):
+        log.warning("%d killed processes have not ended yet: they wait in the operating system.", left)

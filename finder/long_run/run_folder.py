@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import importlib.metadata
 import json
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -23,6 +24,8 @@ from studies.words import call_lines, class_or_id
 
 if TYPE_CHECKING:
     from agents.contract.spec import AgentSpec
+
+log = logging.getLogger(__name__)
 
 _FORMAT = 1
 _FILE = "run.json"
@@ -258,8 +261,10 @@ class RunFolder:
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 raise ConfigurationError(f"Another process trains in {str(self.path)!r} at this moment.") from None
+            except OSError as error:  # a network file system without locks
+                log.warning("%s cannot be locked (%s): start no other training in it.", self.path, error)
             remove_unfinished(self.path)
             yield
 

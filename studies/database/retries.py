@@ -8,25 +8,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from optuna.exceptions import DuplicatedStudyError, UpdateFinishedTrialError
-from optuna.storages import BaseStorage
-from optuna.trial import TrialState
 from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from studies.database.damage import damaged, is_content_error, reason_of
 from studies.errors import StudyError
-from studies.spec.attributes import TOKEN_ATTR
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from optuna.study import StudyDirection
-    from optuna.trial import FrozenTrial
-
-    from studies.database.leases import LeaseTable
 
 log = logging.getLogger(__name__)
 
@@ -216,7 +204,7 @@ class RetryPolicy:
             return TooLongError(
                 f"a value is too long for the storage {self._label!r} ({reason}).{remedy if is_mysql else ''}"
             )
-        if not any(isinstance(each, OperationalError) for each in kinds):
+        if not any(isinstance(each, OperationalError) or refuses_writes(getattr(each, "orig", None)) for each in kinds):
             return damaged(f"the storage {self._label!r}", reason)
         return StudyError(
             f"the storage {self._label!r} cannot be used: {reason}. Check that it is intact, that no other "
@@ -270,8 +258,9 @@ def storage_failure(error: BaseException, handled: BaseException | None = None) 
     for each in _causes(error, handled):
         message = " ".join(str(getattr(each, "orig", None) or each).split())[:200]
         if isinstance(each, DBAPIError):
-            if each.connection_invalidated or isinstance(each, OperationalError | InterfaceError):
-                return StorageFailure(message, not any(words in message.lower() for words in _PERMANENT))
+            replaced = refuses_writes(each.orig)  # by another server, to which the next connection is
+            if replaced or each.connection_invalidated or isinstance(each, OperationalError | InterfaceError):
+                return StorageFailure(message, replaced or not any(words in message.lower() for words in _PERMANENT))
             return None
         if isinstance(each, PoolTimeoutError):
             return StorageFailure(message, transient=True)
@@ -280,6 +269,14 @@ def storage_failure(error: BaseException, handled: BaseException | None = None) 
         if isinstance(each, OSError):
             return StorageFailure(message, not isinstance(each, FileNotFoundError | PermissionError))
     return None
+
+
+def refuses_writes(error: BaseException | None) -> bool:
+    """Return whether a database server answered that it accepts no writes, as a primary does after a failover."""
+    if getattr(error, "sqlstate", None) == "25006":  # PostgreSQL
+        return True
+    code, *rest = error.args if error is not None and error.args else (None,)
+    return code in (1290, 1836) and "read" in str(rest).lower()  # MySQL, MariaDB
 
 
 def _proxy_failure(error: Any, is_whole: bool) -> StorageFailure | None:
@@ -311,90 +308,3 @@ def _causes(error: BaseException, handled: BaseException | None) -> Iterator[Bas
     while each is not None and each is not handled:
         yield each
         each = each.__cause__ or each.__context__
-
-
-class _Retrying:
-    """Proxy of an object whose methods call a storage; each call is retried.
-
-    Args:
-        target: Object.
-        retry_policy: Policy.
-    """
-
-    def __init__(self, target: Any, retry_policy: RetryPolicy) -> None:
-        self._target, self._retry_policy = target, retry_policy
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._target, name)
-        if name.startswith("_") or not callable(found):
-            return found
-
-        def retried(*args: Any, **kwargs: Any) -> Any:
-            return self._retry_policy(lambda: found(*args, **kwargs))
-
-        setattr(self, name, retried)  # caches the attribute
-        return retried
-
-
-class RetryingStorage(_Retrying):
-    """Optuna storage with retries; a call that was interrupted does not take effect twice."""
-
-    _target: BaseStorage
-
-    def create_new_study(self, directions: Sequence[StudyDirection], study_name: str | None = None) -> int:
-        def repeat() -> int:
-            try:
-                return self._target.create_new_study(directions, study_name)
-            except DuplicatedStudyError:
-                if study_name is None:
-                    raise
-                return self._target.get_study_id_from_name(study_name)
-
-        return self._retry_policy(lambda: self._target.create_new_study(directions, study_name), repeat)
-
-    def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
-        if template_trial is None:
-            return self._retry_policy(lambda: self._target.create_new_trial(study_id))
-        token = os.urandom(8).hex()
-        if self._retry_policy.seconds > 0:
-            template_trial.system_attrs = {**template_trial.system_attrs, TOKEN_ATTR: token}
-
-        def repeat() -> int:
-            for trial in self._target.get_all_trials(study_id, deepcopy=False):
-                if trial.system_attrs.get(TOKEN_ATTR) == token:
-                    return trial._trial_id
-            return self._target.create_new_trial(study_id, template_trial)
-
-        return self._retry_policy(lambda: self._target.create_new_trial(study_id, template_trial), repeat)
-
-    def set_trial_state_values(self, trial_id: int, state: TrialState, values: Sequence[float] | None = None) -> bool:
-        def repeat() -> bool:
-            try:
-                done = self._target.set_trial_state_values(trial_id, state, values)
-            except UpdateFinishedTrialError:
-                if self._target.get_trial(trial_id).state != state:
-                    raise
-                return True
-            return done or self._target.get_trial(trial_id).state == state
-
-        return self._retry_policy(lambda: self._target.set_trial_state_values(trial_id, state, values), repeat)
-
-
-BaseStorage.register(RetryingStorage)
-
-
-class RetryingTable(_Retrying):
-    """Table with retries; writing a row twice is harmless."""
-
-    def renew(self, study: str, owner: str, seconds: float) -> set[int]:
-        """See `studies.database.leases.LeaseTable`; callers renew periodically, so there is no retry."""
-        table: LeaseTable = self._target
-        return self._retry_policy.once(lambda: table.renew(study, owner, seconds))
-
-    def release(self, study: str, number: int, owner: str) -> bool:
-        """See `studies.database.leases.LeaseTable`; a lease that is gone after an interrupted call was held."""
-        table: LeaseTable = self._target
-        return self._retry_policy(
-            lambda: table.release(study, number, owner),
-            lambda: table.release(study, number, owner) or number not in table.held(study),
-        )

@@ -43,6 +43,7 @@ from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec, default_name
 from studies.spec.stored_spec import is_finder_study, read_spec
 from studies.storage.commands import delete_command
+from studies.storage.network_disks import note_on_network_disks
 from studies.storage.storage import StudyStorage, open_storage
 from studies.study.argument_order import study_name_first
 from studies.study.origin import store_origin
@@ -99,6 +100,8 @@ def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
     n_asked = len(spec.trials)
     with contextlib.ExitStack() as on_error:
         spec, notes = _with_free_name(opened, spec)
+        if on_network := note_on_network_disks(file.path for file in opened.files):
+            notes.append(on_network)
         study_id = study_id_of(opened, spec.name)
         if study_id is not None:
             _refuse_foreign(opened, study_id, spec)
@@ -186,9 +189,26 @@ def delete_study(study_name: str, storage: StudyStorage | str) -> int:
         n_trials = len(opened.optuna.get_all_trials(study_id, deepcopy=False))
         if n_trials and not is_finder_study(opened.optuna.get_study_user_attrs(study_id)):
             raise StudyError(f"the study {study_name!r} was not made by Finder: remove it with optuna-dashboard.")
-        _refuse_if_running(opened, study_id, study_name)
-        remove_study(opened, study_id)
+        remove_unless_running(opened, study_id, study_name)
         return n_trials
+
+
+def remove_unless_running(storage: StudyStorage, study_id: int, name: str) -> None:
+    """Delete a study, by its id and with its data beside Optuna's; no process can begin it meanwhile.
+
+    Raises:
+        StudyError: If a live process runs it.
+    """
+    key = own_key(storage, study_id)
+    if key is None:
+        remove_study(storage, study_id)
+        return
+    with LeaseManager(storage.leases, key, others=storage.url != "memory") as leases:
+        holder = leases.acquire_with_watch(STUDY) or leases.other_owner_with_watch()
+        if holder is not None:
+            raise _is_run_by(name, storage, holder)
+        leases.start_renewing()  # millions of episodes take minutes
+        remove_study(storage, study_id)
 
 
 def _lead(opened: StudyStorage, key: str, name: str) -> LeaseManager:

@@ -11,6 +11,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from studies.database.fencing import LeaseLostError
 from studies.database.records import Ask, EpisodeRecord
+from studies.database.retries import StorageAwayError
 from studies.population_based.population_based import Perturbation
 from studies.queue.trial_endings import BUDGET, TrialEnding, completion, failure, pause, pruning
 from studies.queue.trial_queue import TakenTrial
@@ -265,9 +266,12 @@ class Recorder(RunningStudy):
         """
         kind = "diverged" if diverged else kind
         with self._exclusive():
-            tolerated = kind == "diverged" and any(
-                _works(each) for each in self._study.trials() if each.number != number
-            )
+            try:
+                tolerated = kind == "diverged" and any(
+                    _works(each) for each in self._study.trials() if each.number != number
+                )
+            except StorageAwayError:  # the ending is kept, and the outage ends the study
+                tolerated = True
             self._end(number, failure(reason, traceback, extra, kind=kind), counts=not tolerated)
 
     def interrupted(self, number: int) -> None:

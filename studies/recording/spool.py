@@ -123,7 +123,8 @@ class Spool:
         assert self.path is not None
         folder = os.open(self.path.parent, os.O_RDONLY)
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
+            with contextlib.suppress(OSError):  # a network file system without locks
+                fcntl.flock(folder, fcntl.LOCK_EX)
             yield
         finally:
             os.close(folder)

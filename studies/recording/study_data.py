@@ -54,7 +54,7 @@ def create_key(storage: StudyStorage, study_id: int, name: str) -> str:
 def remove_study(storage: StudyStorage, study_id: int) -> None:
     """Delete a study and its data beside Optuna's trials, without checking for processes that run it.
 
-    The study itself is deleted last: if this is interrupted, it can be repeated.
+    The study itself is deleted after its data: if this is interrupted, it can be repeated.
     """
     key = _key_of(storage, study_id)
     # Optuna copies studies with their keys, and optuna-dashboard renames them so: the data then belong to the copy.
@@ -64,8 +64,10 @@ def remove_study(storage: StudyStorage, study_id: int) -> None:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
         Spool(storage.url, key).forget()
-        storage.leases.delete(key)
-    storage.optuna.delete_study(study_id)
+        storage.optuna.delete_study(study_id)
+        storage.leases.delete(key)  # until here, they keep other processes from running it
+    else:
+        storage.optuna.delete_study(study_id)
 
 
 def _key_of(storage: StudyStorage, study_id: int) -> str | None:

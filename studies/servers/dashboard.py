@@ -21,8 +21,7 @@ from studies.analysis.recommendation import pick_or_none
 from studies.errors import StudyError
 from studies.figures.figures import study_figures
 from studies.figures.importances import importances_data
-from studies.recording.opening import rename_study
-from studies.recording.study_data import remove_study
+from studies.recording.opening import remove_unless_running, rename_study
 from studies.reports.explanation import budget_text, explain
 from studies.servers.dashboard_gate import DashboardGate, without_tokens
 from studies.servers.dashboard_page import DashboardPage, PickShown
@@ -289,7 +288,12 @@ def _application(storage: StudyStorage, keeper: FigureKeeper) -> DashboardPage:
     from optuna_dashboard._serializer import serialize_frozen_study
 
     def remove(study_id: int) -> None:
-        remove_study(storage, study_id)
+        from bottle import HTTPError
+
+        try:
+            remove_unless_running(storage, study_id, storage.optuna.get_study_name_from_id(study_id))
+        except StudyError as error:
+            raise HTTPError(409, str(error)) from error
 
     def rename(study_id: int, name: str) -> dict[str, Any] | None:
         if not rename_study(storage, study_id, name):

@@ -5,6 +5,7 @@ Optuna creates an object for every parameter, attribute and intermediate value b
 
 from __future__ import annotations
 
+import copy
 import json
 from collections import defaultdict
 from collections.abc import Container
@@ -16,10 +17,12 @@ import sqlalchemy as sa
 from optuna.distributions import BaseDistribution, json_to_distribution
 from optuna.storages import RDBStorage
 from optuna.storages._rdb import models
+from optuna.storages._rdb.storage import _create_scoped_session
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.database.damage import damaged
 from studies.errors import StudyError
+from studies.spec.attributes import TOKEN_ATTR
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -62,7 +65,19 @@ class _Condition(NamedTuple):
 
 
 class QuickStorage(RDBStorage):
-    """`RDBStorage` with faster reads."""
+    """`RDBStorage` with faster reads; its caller repeats the creation of a trial, if that has a token."""
+
+    def _create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> FrozenTrial:
+        # Optuna repeats it up to five times. After an attempt whose answer was lost there would be two trials, which
+        # only the owner of the token can tell (`studies.database.retrying`).
+        if template_trial is None or TOKEN_ATTR not in template_trial.system_attrs:
+            return super()._create_new_trial(study_id, template_trial)
+        with _create_scoped_session(self.scoped_session) as session:
+            models.StudyModel.find_or_raise_by_id(study_id, session, for_update=True)
+            stored = self._get_prepared_new_trial(study_id, template_trial, session)
+            trial = copy.deepcopy(template_trial)
+            trial.number, trial.datetime_start, trial._trial_id = stored.number, stored.datetime_start, stored.trial_id
+            return trial
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
         with self.scoped_session() as session:

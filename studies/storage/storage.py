@@ -20,7 +20,8 @@ from studies.database.damage import reason_of
 from studies.database.episodes import EpisodeTable, SqlEpisodes
 from studies.database.fencing import LockedStorage, check_transactions
 from studies.database.leases import LeaseTable, SqlLeases
-from studies.database.retries import RetryingStorage, RetryingTable, RetryPolicy
+from studies.database.retries import RetryPolicy, refuses_writes
+from studies.database.retrying import RetryingStorage, RetryingTable
 from studies.database.schema import prepare
 from studies.database.trial_writes import OptunaTrialWrites, SqlTrialWrites, TrialWrites
 from studies.errors import StudyError
@@ -365,6 +366,11 @@ def _tune_server(engine: sa.Engine) -> None:
     if engine.dialect.name == "postgresql":
         # Commits do not wait for the disk: only a crash of the server itself may lose the last half second.
         settings.append("SET synchronous_commit TO OFF")
+
+    @sa.event.listens_for(engine, "handle_error")
+    def reconnect_after_failover(context: sa.ExceptionContext) -> None:
+        if refuses_writes(context.original_exception):
+            context.is_disconnect = True  # all connections of the pool are to the same server
 
     @sa.event.listens_for(engine, "connect")
     def set_up(connection: Any, _record: Any) -> None:

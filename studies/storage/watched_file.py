@@ -37,10 +37,13 @@ class WatchedFile:
 
     Args:
         path: The file.
+
+    Attributes:
+        path: Its absolute path.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path.absolute()
+        self.path = path.absolute()
         self._identity: tuple[int, int] | None = None
         self._rescued: Path | None = None
 
@@ -65,17 +68,17 @@ class WatchedFile:
                 rescue(place)
                 self._rescued = place
         where = f"its contents are in {self._rescued.name} beside it" if self._rescued else "its contents are lost"
-        raise FileReplacedError(f"{self._path.name} was deleted or replaced while the study ran; {where}")
+        raise FileReplacedError(f"{self.path.name} was deleted or replaced while the study ran; {where}")
 
     def _found(self) -> tuple[int, int] | None:
         try:
-            found = self._path.stat()
+            found = self.path.stat()
         except FileNotFoundError:
             return None
         return found.st_dev, found.st_ino
 
     def _free_place(self) -> Path:
-        places = (self._path.with_name(f"{self._path.stem}-rescued-{n}{self._path.suffix}") for n in range(1, 1_000))
+        places = (self.path.with_name(f"{self.path.stem}-rescued-{n}{self.path.suffix}") for n in range(1, 1_000))
         return next(place for place in places if not place.exists())
 
 

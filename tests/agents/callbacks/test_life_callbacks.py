@@ -620,6 +620,19 @@ class TestSignals:
         assert trainer(LambdaCallback(on_rollout_begin=kill), signals).train(env_steps=300).reason == "interrupted"
         assert (numbers, signals.received) == ([signal.SIGHUP], signal.SIGHUP)
 
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+    def test_signal_that_is_sent_twice_at_once_is_one_request(self, number: signal.Signals) -> None:
+        """A closed terminal sends SIGHUP twice: by its shell, and when the shell has ended."""
+
+        def kill(_: Trainer) -> None:
+            os.kill(os.getpid(), number)
+            os.kill(os.getpid(), number)
+
+        numbers: list[int] = []
+        run = trainer(LambdaCallback(on_rollout_begin=kill), StopOnSignals(numbers.append))
+        assert run.train(env_steps=300).reason == "interrupted"
+        assert numbers == [number]
+
     def test_second_signal_ends_training_immediately(self) -> None:
         def kill(_: Trainer) -> None:
             os.kill(os.getpid(), signal.SIGINT)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from processes import wait_until_alone
 
 import studies
+from finder.cli.app import _interrupt_on_signals
 from studies.study.origin import StudyOrigin, read_origin
 
 WORDS = (
@@ -104,6 +106,25 @@ def test_sigterm_and_sighup_end_a_search_like_ctrl_c(finder: Any, number: signal
     assert ran.code == 128 + number
     assert "Stopped. 0 of 3 trials are done and recorded in kept.db." in ran.err
     assert signal.getsignal(number) is before
+
+
+def interrupted(first: signal.Signals, further: Sequence[signal.Signals]) -> bool:
+    """End a command by a signal, and send further ones while it saves; return whether it could save."""
+    saved = False
+    with contextlib.suppress(KeyboardInterrupt), _interrupt_on_signals():
+        try:
+            signal.raise_signal(first)
+        finally:
+            for number in further:
+                signal.raise_signal(number)
+            saved = True
+    return saved
+
+
+@pytest.mark.usefixtures("usual_signals")
+def test_further_signals_of_a_closed_terminal_do_not_interrupt_the_end() -> None:
+    assert interrupted(signal.SIGHUP, [signal.SIGHUP, signal.SIGTERM])
+    assert not interrupted(signal.SIGTERM, [signal.SIGINT])  # Ctrl-C means not to wait
 
 
 @pytest.mark.usefixtures("usual_signals")

@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 from optuna.storages import InMemoryStorage
 from optuna.trial import TrialState, create_trial
-from sqlalchemy.exc import DataError, IntegrityError, OperationalError
+from sqlalchemy.exc import DataError, IntegrityError, InternalError, OperationalError
 
 from studies.coordination.lease_manager import STUDY
 from studies.coordination.owner import Owner
@@ -25,14 +25,13 @@ from studies.database.records import EpisodeRecord
 from studies.database.retries import (
     RETRY_SECONDS,
     RETRY_VARIABLE,
-    RetryingStorage,
-    RetryingTable,
     RetryPolicy,
     StorageAwayError,
     TooLongError,
     retry_seconds,
     storage_failure,
 )
+from studies.database.retrying import RetryingStorage, RetryingTable
 from studies.database.schema import leases as lease_rows
 from studies.errors import StudyError
 from studies.queue.trial_endings import TrialEnding
@@ -40,6 +39,7 @@ from studies.recording.opening import delete_study, open_study
 from studies.recording.recorder import Recorder
 from studies.recording.spool import EndedTrial, Spool
 from studies.spec.spec import StudySpec
+from studies.storage.quick_storage import QuickStorage
 from studies.storage.storage import open_storage
 from studies.study.study import OpenStudy
 
@@ -200,6 +200,25 @@ class TestRetriedCallsAreIdempotent:
         trial_id = storage.create_new_trial(study._study_id, template)
         assert [trial._trial_id for trial in memory.get_all_trials(study._study_id)] == [trial_id]
 
+    def test_creation_in_a_database_whose_answer_was_lost_creates_one_trial(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Optuna repeats the creation by itself."""
+        database = QuickStorage(f"sqlite:///{tmp_path}/s.db")
+        study = optuna.create_study(storage=database)
+        commit, lost = sa.orm.Session.commit, [unavailable_error()]
+
+        def lose_first_answer(session: sa.orm.Session) -> None:
+            commit(session)
+            if lost:
+                raise lost.pop()
+
+        monkeypatch.setattr(sa.orm.Session, "commit", lose_first_answer)
+        storage = RetryingStorage(database, policy())
+        trial_id = storage.create_new_trial(study._study_id, create_trial(state=TrialState.RUNNING))
+        assert not lost
+        assert [trial._trial_id for trial in database.get_all_trials(study._study_id)] == [trial_id]
+
     @pytest.mark.parametrize("state", [TrialState.COMPLETE, TrialState.RUNNING])
     def test_retried_set_trial_state_succeeds(self, state: TrialState) -> None:
         memory = InMemoryStorage()
@@ -241,6 +260,25 @@ def fault(study: OpenStudy, message: str) -> Iterator[None]:
         sa.event.remove(engine, "before_cursor_execute", refuse)
 
 
+class ReadOnlyServerError(Exception):
+    """As psycopg raises it where a standby has replaced the primary."""
+
+    sqlstate = "25006"
+
+
+@pytest.mark.parametrize(
+    ("original", "transient"),
+    [
+        (ReadOnlyServerError("cannot execute UPDATE in a read-only transaction"), True),
+        (Exception(1290, "The MySQL server is running with the --read-only option"), True),
+        (Exception(1290, "The MySQL server is running with the --skip-grant-tables option"), None),
+    ],
+)
+def test_server_that_was_replaced_is_called_again(original: Exception, transient: bool | None) -> None:
+    failure = storage_failure(InternalError("UPDATE", {}, original))
+    assert (None if failure is None else failure.transient) == transient
+
+
 class TestResultsSurviveAnOutage:
     @pytest.fixture(autouse=True)
     def short_retry_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,10 +292,10 @@ class TestResultsSurviveAnOutage:
     ) -> None:
         monkeypatch.setattr("studies.recording.writer.FLUSH_SECONDS", 3600.0)  # episodes wait, however slow the machine
         url = f"sqlite:///{tmp_path}/finder.db"
-        spec = make_spec(n_trials=4, storage=url, pruner="median")
+        spec = make_spec(n_trials=5, storage=url, pruner="median")
         with open_study(spec) as study:
             recorder = Recorder(study)
-            asks = [recorder.ask() for _ in range(4)]
+            asks = [recorder.ask() for _ in range(5)]
             numbers = [ask.number for ask in asks if ask]
             for number in numbers:
                 recorder.started(number, {"number": number})
@@ -269,18 +307,19 @@ class TestResultsSurviveAnOutage:
                 assert recorder.is_cut_off
                 assert recorder.ask() is None
                 recorder.completed(numbers[1], 6.0, {0: 6.0}, {"env_steps": 1000})
+                recorder.failed(numbers[4], "the loss is NaN", kind="diverged")
                 recorder.pruned(numbers[2], 400, 1.0, {0: 1.0})
                 recorder.episodes(numbers[3], [episode()])
                 recorder.interrupted(numbers[3])
                 assert recorder.spool_path is not None
                 recorder.close()
-            assert [trial.state.name for trial in study.trials()] == ["COMPLETE", "RUNNING", "RUNNING", "RUNNING"]
+            assert [trial.state.name for trial in study.trials()] == ["COMPLETE", *["RUNNING"] * 4]
             assert study.leases is not None
         spool = Spool(url, study.episodes_key)
-        assert [kept.number for kept in spool.read()] == numbers[1:3]
+        assert sorted(kept.number for kept in spool.read()) == [numbers[1], numbers[2], numbers[4]]
         with open_study(spec) as study, Recorder(study) as recorder:
             states = [trial.state.name for trial in study.trials()]
-            assert states == ["COMPLETE", "COMPLETE", "PRUNED", "WAITING"]
+            assert states == ["COMPLETE", "COMPLETE", "PRUNED", "WAITING", "FAIL"]
             second, third = study.trials()[1:3]
             assert (second.value, second.user_attrs["seed_values"], second.user_attrs["env_steps"]) == (
                 6.0,

@@ -14,6 +14,7 @@ import pytest
 from optuna.trial import TrialState
 from serving import serving
 
+from studies.coordination.owner import Owner
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.servers.dashboard import make_dashboard
@@ -136,6 +137,19 @@ def test_pages_of_other_sites_cannot_read_or_change_studies(storage: StudyStorag
         renamed = json.dumps({"study_name": "renamed"}).encode()
         assert status_of(f"{study_url}/rename", data=renamed, headers=as_json) == 201
         assert status_of(study_url, method="DELETE") == 204
+
+
+def test_study_that_a_process_runs_is_not_deleted(storage: StudyStorage, make_spec: Make) -> None:
+    another = str(Owner.new()._replace(machine="another", host="far"))
+    with open_study(make_spec(name="mine"), storage) as study:
+        study_id, key = study.study._study_id, study.episodes_key
+    assert storage.leases.take(key, 0, another, 60.0)
+    with make_dashboard(storage, port=0) as server, serving(server) as address:
+        url = f"{address}/api/studies/{study_id}"
+        assert status_of(url, method="DELETE") == 409
+        assert storage.leases.release(key, 0, another)
+        assert status_of(url, method="DELETE") == 204
+    assert not storage.leases.held(key)
 
 
 def test_clients_cannot_change_trials_of_finder_but_those_of_other_programs(
