@@ -8,9 +8,9 @@ from pathlib import Path
 
 _MOUNTS = Path("/proc/self/mountinfo")
 
-_NETWORK = frozenset(
-    ["afs", "beegfs", "ceph", "cifs", "gfs2", "glusterfs", "gpfs", "lustre", "nfs", "nfs4", "ocfs2", "smb3", "smbfs"]
-)
+_NETWORK = {
+    "afs", "beegfs", "ceph", "cifs", "gfs2", "glusterfs", "gpfs", "lustre", "nfs", "nfs4", "ocfs2", "smb3", "smbfs",
+}  # fmt: skip
 """Types of file systems that several machines mount, also with the prefix `fuse.`."""
 
 
