@@ -34,7 +34,12 @@ class JointSpace(spaces.Box):
         action_sizes: Number of actions of each agent, or the dimensions of its continuous actions.
         discrete: Whether actions are discrete.
         state_size: Length of the global state, or 0 without one.
+
+    Attributes:
+        has_opponents: Whether other policies replace the actions of some agents (`Opponents`).
     """
+
+    has_opponents = False
 
     def __init__(
         self,

@@ -20,6 +20,7 @@ from agents.backend.tensorflow import keras, ops
 from agents.config.agent_config import explores, hyperparameter
 from agents.contract.rows import row_by_row
 from agents.environments.joint_space import JointView
+from agents.errors import ConfigurationError
 from agents.exploration.sampling import gumbel
 from agents.updates.gradient_steps import OptimizerStep
 
@@ -72,8 +73,8 @@ class MADDPG(JointAgent, DDPG):
     """MADDPG for discrete actions, and continuous ones within bounds. See `Agent` for the arguments.
 
     Raises:
-        ConfigurationError: The environment has a single agent, continuous actions have no bounds, or parameters are
-            shared and spaces differ.
+        ConfigurationError: The environment has a single agent, or opponents (`Opponents`); continuous actions have no
+            bounds; or parameters are shared and spaces differ.
     """
 
     config_class = MADDPGConfig
@@ -87,6 +88,11 @@ class MADDPG(JointAgent, DDPG):
     def build(self) -> Mapping[str, keras.Model]:
         self.check_spaces()
         space = self.space
+        if space.has_opponents:
+            raise ConfigurationError(
+                "The critics of maddpg learn from the actions of all agents, and Opponents replaces those of the other "
+                "sides: take mappo or qmix, or leave the wrapper out, so that all agents learn."
+            )
         if not space.discrete and not cast("Any", self.action_space).is_bounded():
             raise self.unsupported_actions("continuous actions within bounds")
         joint = space.central_size + space.n_agents * space.n_actions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
@@ -66,6 +67,8 @@ class Opponents(gym.Wrapper[Array, Array, Array, Array]):
                 f"{', '.join(names)}."
             )
         self._space = joint.observation_space
+        self.observation_space = copy.copy(self._space)
+        self.observation_space.has_opponents = True
         self._numbers = [[names.index(name) for name in side] for side in given]
         self._sizes = self._space.action_sizes
         self._opponents: list[Opponent] = []

@@ -337,3 +337,8 @@ def test_sides_have_every_agent_once(sides: Any, message: str):
         Opponents(EnvironmentSpec("CartPole-v1").make())
     with pytest.raises(ConfigurationError, match="every must be"):
         SelfPlay(every=0)
+
+
+def test_critics_of_all_actions_are_refused_where_some_are_replaced():
+    with pytest.raises(ConfigurationError, match="The critics of maddpg learn from the actions of all agents"):
+        agents.make("maddpg", spec(), hidden_sizes=(4,))
