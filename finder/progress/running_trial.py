@@ -23,8 +23,10 @@ class RunningTrial:
         budget: Budget of each seed, in environment steps or episodes.
         by_steps: Whether the budget is in environment steps.
         env_steps: Seed -> environment steps so far.
+        steps_before: Seed -> environment steps that an interrupted run, or one that was paused, had made before.
         episodes: Seed -> episodes so far.
         recent: Returns (or losses) of the last episodes.
+        latest_word: Word before their mean.
         began: Time of its start.
         confirms: Number of the trial that is repeated on further seeds, or None.
         first: Time of its first episodes, and its share of the budget then.
@@ -39,9 +41,11 @@ class RunningTrial:
     recent: deque[float]
     began: float
     confirms: int | None = None
+    latest_word: str = "lately"
     first: tuple[float, float] | None = None
     last: tuple[float, float] | None = None
     env_steps: dict[int, int] = field(default_factory=dict)
+    steps_before: dict[int, int] = field(default_factory=dict)
     episodes: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -49,6 +53,11 @@ class RunningTrial:
         """Used share of the budget, from 0 to 1."""
         used = self.env_steps if self.by_steps else self.episodes
         return min(1.0, sum(used.values()) / (self.budget * len(self.seeds)))
+
+    @property
+    def steps_made(self) -> int:
+        """Environment steps over all seeds since the trial began, or was resumed."""
+        return sum(self.env_steps.values()) - sum(self.steps_before.values())
 
     @property
     def work(self) -> float:
@@ -75,9 +84,10 @@ class RunningTrial:
         return max(0.0, (1 - last) * (last_at - first_at) / (last - first) - (now - last_at))
 
     @property
-    def mean_steps(self) -> int:
-        """Mean environment steps over the seeds."""
-        return round(sum(self.env_steps.values()) / len(self.seeds))
+    def mean_done(self) -> int:
+        """Used budget, as the mean over the seeds."""
+        used = self.env_steps if self.by_steps else self.episodes
+        return round(sum(used.values()) / len(self.seeds))
 
     @property
     def latest(self) -> float | None:

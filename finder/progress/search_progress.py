@@ -14,12 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 from agents.training.line_interval import seconds_between_lines
+from finder.progress.best import Best
 from finder.progress.console import can_redraw, display, errors
 from finder.progress.guarded_live import GuardedLive
 from finder.progress.plan_lines import longer_text, plan_lines
 from finder.progress.running_trial import RunningTrial
 from finder.progress.text_layout import DOT, HangingIndent, join_parts, truncate_words
-from finder.progress.tracker import Best, Tracker, spread_of
+from finder.progress.tracker import Tracker, spread_of
 from studies.words import counted, failure_word, params_text, plural, rate_text, spread_text
 
 if TYPE_CHECKING:
@@ -312,11 +313,11 @@ def running_texts(trials: Sequence[RunningTrial]) -> list[str]:
     """Return the progress and latest values of the running trials, one by one or of all together."""
     if len(trials) <= _FEW:
         return [f"#{trial.number} {trial_text(trial)}" for trial in trials]
-    steps = sum(trial.mean_steps for trial in trials) // len(trials)
-    budget = f" of {trials[0].budget:,}" if trials[0].by_steps else ""
+    first, unit = trials[0], "step" if trials[0].by_steps else "episode"
+    done = sum(trial.mean_done for trial in trials) // len(trials)
     latest = [trial.latest for trial in trials if trial.latest is not None]
-    values = f", lately {_value(min(latest))} to {_value(max(latest))}" if latest else ""
-    return [f"{counted(len(trials), 'trial')} at {steps:,}{budget} steps{values}"]
+    values = f", {first.latest_word} {_value(min(latest))} to {_value(max(latest))}" if latest else ""
+    return [f"{counted(len(trials), 'trial')} at {done:,} of {counted(first.budget, unit)}{values}"]
 
 
 def trial_text(trial: RunningTrial) -> str:
@@ -331,10 +332,9 @@ def headline(reason: str) -> str:
 
 
 def _trial_words(trial: RunningTrial, narrow: bool = False) -> tuple[str, str]:
-    done = counted(trial.mean_steps, "step")
-    steps = f"{trial.mean_steps:,} of {counted(trial.budget, 'step')}" if trial.by_steps else done
-    so_far = f"{trial.share:.0%}" if narrow else steps
-    return so_far, f"lately {_value(trial.latest)}" if trial.latest is not None else ""
+    unit = "step" if trial.by_steps else "episode"
+    so_far = f"{trial.share:.0%}" if narrow else f"{trial.mean_done:,} of {counted(trial.budget, unit)}"
+    return so_far, f"{trial.latest_word} {_value(trial.latest)}" if trial.latest is not None else ""
 
 
 def _params(params: Mapping[str, Any]) -> str:

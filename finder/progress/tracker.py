@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import heapq
+import math
 import statistics
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from finder.progress.best import Best, best_of, metric_text
 from finder.progress.forecast import Forecast, WorkSpeed
 from finder.progress.running_trial import SHARE_TO_JUDGE, RunningTrial
 from studies.words import counted
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from finder.executors.executor import Executor
     from finder.trials.trial import Outcome, TrialSpec
     from studies.database.records import EpisodeRecord
+    from studies.spec.spec import StudySpec
     from studies.study.study import OpenStudy
 
 _RECENT = 20
@@ -25,25 +27,6 @@ _RECENT = 20
 
 _BEFORE_STEPS = ("starting", "compiling")
 """Phases that end with the first episodes."""
-
-
-@dataclass(frozen=True)
-class Best:
-    """The best complete trial so far.
-
-    Attributes:
-        number: Number of the trial.
-        params: Its parameters.
-        value: Its value; of several objectives that of the first one.
-        spread: Standard deviation of the value over seeds.
-        metric: Name of the first of several objectives, by which it is the best; empty with a single one.
-    """
-
-    number: int
-    params: Mapping[str, Any]
-    value: float
-    spread: float
-    metric: str = ""
 
 
 class Tracker:
@@ -89,6 +72,8 @@ class Tracker:
         self._until: float | None = None  # time of the limit
         self._speed = WorkSpeed()
         self._has_ended = False  # a trial, since the search or its confirmation has begun
+        self._n_finalists = 0  # until the confirmation has begun
+        self._finalist = 1.0  # runs of a finalist, in those of a trial of the search
 
     # State --------------------------------------------------------------------------------------
 
@@ -115,13 +100,20 @@ class Tracker:
         if self._forecast is not None:
             left = self._work_left()
             return self._work_done / (self._work_done + left) if left > 0 else 1.0
+        done = self.n_done + sum(trial.share for trial in list(self.running.values()))
         left = self.n_total - self.n_before
-        return (self.n_done + sum(trial.share for trial in list(self.running.values()))) / left if left else 1.0
+        if self._n_search is None:
+            left += self._finalist * self._n_finalists
+        else:
+            of_search = max(0, self._n_search - self.n_before)
+            done = of_search + self._finalist * (done - of_search)
+            left = of_search + self._finalist * (left - of_search)
+        return done / left if left else 1.0
 
     @property
     def steps_per_second(self) -> float:
         """Environment steps a second over all seeds of all trials."""
-        steps = self._finished_steps + sum(sum(trial.env_steps.values()) for trial in list(self.running.values()))
+        steps = self._finished_steps + sum(trial.steps_made for trial in list(self.running.values()))
         return steps / self.elapsed if self.elapsed > 0 else 0.0
 
     @property
@@ -161,7 +153,8 @@ class Tracker:
         heapq.heapify(places)
         for _ in range(n_waiting):
             heapq.heapreplace(places, places[0] + usual)
-        return max(places)
+        n_rounds = 0 if self._n_search is not None else math.ceil(self._n_finalists / max(1, self.n_places))
+        return max(places) + n_rounds * self._finalist * usual
 
     @property
     def _n_waiting(self) -> int:
@@ -190,9 +183,7 @@ class Tracker:
         self._until = self._clock() + seconds
 
     def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
-        from studies.analysis.recommendation import best
         from studies.analysis.status import study_status
-        from studies.judging.missing_pick import why_no_pick
 
         self.study = study
         self.n_places = executor.trials_at_once(len(study.spec.seeds))
@@ -203,10 +194,16 @@ class Tracker:
         self.n_total = self.n_before + self.n_paused + max(0, n_new)
         if executor.trains_together:
             self._forecast = Forecast(study.spec, self.n_places)
-        if not why_no_pick(study):
-            pick = best(study)
-            self.best = Best(pick.trial, pick.params, pick.value, pick.spread)
+        else:
+            self._expect_confirmation(study.spec)
+        self.best = best_of(study, self.searched)
         self._began = self._clock()
+
+    def _expect_confirmation(self, spec: StudySpec) -> None:
+        from studies.judging.search_history import held_out_seeds, n_finalists
+
+        self._n_finalists = n_finalists(spec)
+        self._finalist = len(held_out_seeds(spec)) * spec.confirm_budget / (len(spec.seeds) * spec.budget)
 
     def plan_grows(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self.n_total += len(rows)
@@ -220,6 +217,7 @@ class Tracker:
 
             # The budget may have changed their seeds and steps.
             self._forecast = Forecast(reloaded(self.study).spec, self.n_places)
+        self._durations = [self._finalist * seconds for seconds in self._durations]
         self._n_search = self.n_before + self.n_done
         self.n_total = self._n_search + n_finalists  # trials without budget are not run
         self._speed.restart()
@@ -253,7 +251,14 @@ class Tracker:
             recent=deque(maxlen=_RECENT * len(trial.seeds)),
             began=self._clock(),
             confirms=trial.confirms,
+            latest_word=self._latest_word,
         )
+
+    @property
+    def _latest_word(self) -> str:
+        """Word before the mean of the last episodes, which are judged by their returns, or by the losses of updates."""
+        metric = "return" if self.study is None else self.study.spec.metric
+        return "lately" if metric in ("return", "loss") else "lately return"
 
     def trial_built(self, number: int) -> None:
         if self.phase == "starting" and number in self.running:
@@ -265,6 +270,8 @@ class Tracker:
             return
         by_return = self.study is None or self.study.spec.metric != "loss"
         for record in records:
+            if record.seed not in trial.env_steps and record.episode:  # resumed
+                trial.steps_before[record.seed] = max(0, record.env_steps - record.length)
             trial.env_steps[record.seed] = record.env_steps
             trial.episodes[record.seed] = record.episode + 1
             value = record.episode_return if by_return else record.loss
@@ -292,15 +299,14 @@ class Tracker:
         self._count_elsewhere()
         if trial is None:
             return
-        if outcome.state != "interrupted":
+        if outcome.state != "interrupted" and not trial.steps_before:
             self._durations.append(self._clock() - trial.began)
-        self._finished_steps += max(outcome.env_steps * len(trial.seeds), sum(trial.env_steps.values()))
+        made = outcome.env_steps * len(trial.seeds) - sum(trial.steps_before.values())
+        self._finished_steps += max(made, trial.steps_made)
         if trial.confirms is not None:
             return
         if outcome.state == "complete" and outcome.value is not None and self._is_best(outcome.value):
-            metrics = self.study.spec.metrics if self.study is not None else ()
-            metric = metrics[0] if metrics else ""
-            self.best = Best(number, trial.params, outcome.value, spread_of(outcome), metric)
+            self.best = Best(number, trial.params, outcome.value, spread_of(outcome), metric_text(self.study))
 
     def paused_ended(self) -> None:
         self.states["pruned"] += self.n_paused

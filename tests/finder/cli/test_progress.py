@@ -15,6 +15,7 @@ from rich.console import Console, RenderableType
 from agents.contract.spec import AgentSpec
 from finder import LRFinder
 from finder.executors.choice import make_executor
+from finder.progress.best import Best
 from finder.progress.best_effort_stream import BestEffortStream
 from finder.progress.search_progress import LiveProgress, PlainProgress, end_line, headline
 from finder.progress.text_layout import truncate_words
@@ -23,6 +24,7 @@ from finder.search.observer import GuardedObserver
 from finder.trials.trial import Outcome, TrialSpec
 from studies.database.records import EpisodeRecord
 from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
 from studies.study.study import OpenStudy, store_spec
 
@@ -51,6 +53,7 @@ def study() -> Iterator[OpenStudy]:
         seeds=(0, 1),
         trials=({"learning_rate": 0.001}, {"learning_rate": 0.01}),
         fixed={"gamma": 0.9},
+        confirm=0,
     )
     with open_study(spec) as opened:
         yield opened
@@ -88,7 +91,7 @@ def test_tracker_reports_progress_speed_and_time_left(study: OpenStudy, clock: C
     assert tracker.elapsed == 30
     assert tracker.steps_per_second == pytest.approx((2 * 1000 + 500) / 30)
     assert tracker.seconds_left == 10  # as long as the first one, which took 20 s
-    assert tracker.running[1].mean_steps == 250
+    assert tracker.running[1].mean_done == 250
     assert tracker.running[1].latest == 6.5
 
 
@@ -289,7 +292,7 @@ def test_plain_progress_prints_lines(study: OpenStudy, clock: Clock) -> None:
     assert out.getvalue().splitlines() == [
         "Measuring the speed of the search for its budget ...",
         "Study a study in memory only",
-        "Plan  2 trials × 2 seeds (0, 1) × 1,000 environment steps, then the best 2 again on 5 further seeds",
+        "Plan  2 trials × 2 seeds (0, 1) × 1,000 environment steps",
         "      ppo on CartPole-v1, metric return, pruner median, inline",
         "▸ #0 learning_rate 1e-3 started",
         "✓ #0  20.0 ± 2.8  1:01 min  learning_rate 1e-3",
@@ -338,6 +341,51 @@ def test_live_display_shows_running_trials(study: OpenStudy, clock: Clock) -> No
     assert max(map(len, drawn.get().splitlines())) <= 100
     assert "best so far 20.0 ± 2.8 with learning_rate 1e-3 (#0)" in drawn.get()
     assert "✓ #0  20.0 ± 2.8  1:01 min  learning_rate 1e-3" in out.getvalue()
+
+
+def test_confirmation_is_part_of_the_work_from_the_beginning(study: OpenStudy, clock: Clock) -> None:
+    """A finalist has four runs, which are as long as those of two trials."""
+    spec = study.spec.model_copy(update={"confirm": 1, "confirm_seeds": 4})
+    tracker = Tracker(clock)
+    play(tracker, replace(study, spec=spec), clock)
+    before = tracker.seconds_left
+    assert tracker.share == (1 + 0.25) / (2 + 2)
+    tracker.trial_ended(1, complete(7.0, 6.0, 8.0))
+    assert tracker.share == 0.5
+    tracker.confirmation_begins(1)
+    assert tracker.share == 0.5
+    alone = Tracker(clock)
+    play(alone, study, clock)
+    assert before is not None
+    assert alone.seconds_left is not None
+    assert before == pytest.approx(alone.seconds_left + 2 * 20.0)  # the complete trial took 20 s
+
+
+def test_steps_before_an_interruption_are_not_counted_again(study: OpenStudy, clock: Clock) -> None:
+    tracker = Tracker(clock)
+    tracker.study_opened(study, 2, make_executor("inline"))
+    tracker.trial_started(trial(0), {})
+    clock.now += 10
+    resumed = [replace(episode(seed, 900, 1.0), episode=90) for seed in (0, 1)]
+    tracker.trial_episodes(0, resumed)
+    assert tracker.steps_per_second == 2.0  # two episodes of ten steps in ten seconds
+    clock.now += 10
+    tracker.trial_ended(0, complete(7.0, 6.0, 8.0))
+    assert tracker.steps_per_second == 2 * 110 / 20
+
+
+def test_best_of_a_resumed_search_has_its_value_in_the_search(study: OpenStudy, clock: Clock) -> None:
+    with Recorder(study) as recorder:
+        for value in (5.0, 3.0):
+            ask = recorder.ask()
+            assert ask is not None
+            recorder.completed(ask.number, value, {0: value, 1: value})
+    tracker = Tracker(clock)
+    tracker.study_opened(study, 0, make_executor("inline"))
+    assert tracker.best == Best(0, {"learning_rate": 0.001}, 5.0, 0.0)
+    by_loss = replace(study, spec=study.spec.model_copy(update={"metric": "loss"}))
+    tracker.study_opened(by_loss, 0, make_executor("inline"))
+    assert tracker.best == Best(1, {"learning_rate": 0.01}, 3.0, 0.0, "loss")
 
 
 def test_time_left_is_unknown_without_running_and_queued_trials(study: OpenStudy, clock: Clock) -> None:
@@ -451,9 +499,7 @@ def test_lines_are_cut_between_words_in_a_narrow_terminal(study: OpenStudy, cloc
     ]
     output = out.getvalue()
     assert "failed: ValueError: the …" in output
-    assert "Plan  2 trials × 2 seeds (0, 1) × 1,000 environment steps,\r\n      then the best 2" in output.replace(
-        "\n", "\r\n"
-    )
+    assert "      ppo on CartPole-v1, metric return, pruner median,\n      inline" in output
 
 
 def test_phases_have_names_and_no_time_left(study: OpenStudy, clock: Clock) -> None:
