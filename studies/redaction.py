@@ -17,6 +17,11 @@ def redacted(text: str) -> str:
     return text
 
 
+def has_hidden(text: str) -> bool:
+    """Return whether a URL in a text has stars in place of a secret."""
+    return any(found[2] == STARS for pattern in (_PASSWORD, _QUERY) for found in pattern.finditer(text))
+
+
 def secrets_in(text: str) -> list[str]:
     """Return the secrets of the URLs in a text."""
     return [found[2] for pattern in (_PASSWORD, _QUERY) for found in pattern.finditer(text) if found[2] != STARS]

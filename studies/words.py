@@ -198,35 +198,36 @@ def environment_comment(env: str) -> str:
 
 
 LONG_RUN = 1_000_000
-"""Environment steps of the long run in printed code."""
+"""Environment steps of the long run in printed code, for studies without a horizon."""
 
 
-def call_lines(agent: str, environment: HasEnvironment, config: Mapping[str, Any]) -> str:
+def call_lines(agent: str, environment: HasEnvironment, config: Mapping[str, Any], *, env_steps: int = LONG_RUN) -> str:
     """Return lines of Python that call a training function with the parameters that were found.
 
     Args:
         agent: Label of the function.
         environment: Environment of the study.
         config: Parameters of the function.
+        env_steps: Environment steps of the run.
     """
     place, _, name = agent.rpartition(":")
     if place == "sb3":
-        return _sb3_lines(agent, environment, config)
+        return _sb3_lines(agent, environment, config, env_steps)
     module = place.rpartition("/")[2].removesuffix(".py")
     where = environment_code(environment)
     given = "".join(f", {parameter}={value!r}" for parameter, value in config.items())
     where_from = f"from {module} import {name}" if module else f"# {name}: the training function of your script"
     lines = ["import agents", where_from, *filter(None, [environment_comment(environment.env)]), ""]
-    lines += [f"with agents.TrainingRun({where}, env_steps={LONG_RUN:_}) as run:", f"    {name}(run{given})"]
+    lines += [f"with agents.TrainingRun({where}, env_steps={env_steps:_}) as run:", f"    {name}(run{given})"]
     return "\n".join(lines)
 
 
-def _sb3_lines(agent: str, environment: HasEnvironment, config: Mapping[str, Any]) -> str:
+def _sb3_lines(agent: str, environment: HasEnvironment, config: Mapping[str, Any], env_steps: int) -> str:
     """Return lines of Python for a long run in Stable-Baselines3."""
     given = "".join(f"    {parameter}={value!r},\n" for parameter, value in config.items())
     return (
         f"import agents\nfrom agents.libraries import make_model\n{environment_comment(environment.env)}\n"
         f"model = make_model(\n    {agent!r},\n    {environment_code(environment)},\n{given})\n"
-        f'model.learn(total_timesteps={LONG_RUN:_})\nmodel.save("model")'
+        f'model.learn(total_timesteps={env_steps:_})\nmodel.save("model")'
         + ('\nmodel.get_env().save("normalization.pkl")' if config.get("normalize") else "")
     )

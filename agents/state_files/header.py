@@ -142,13 +142,13 @@ def find(place: str | Path, *, best: bool = False) -> Path:
             if path.name[0].isdigit() and path.name > newest.name:  # names begin with the environment steps
                 _warn_damaged(path, newest, header.env_steps)
         return newest
-    path = best_of(found)
-    if path is None:
+    chosen = best_of(found)
+    if chosen is None:
         raise ConfigurationError(
             f"No checkpoint in {str(place)!r} has a value: too few episodes had ended, or nothing was evaluated. Take "
             f"the newest."
         )
-    return path
+    return chosen
 
 
 def best_of(found: Mapping[Path, CheckpointHeader], judged_by: str | None = None) -> Path | None:

@@ -34,9 +34,9 @@ class ProgressLine:
         seconds = trainer.wall_seconds
         speed = (steps - self._start[1]) / max(seconds - self._start[0], 1e-9)
         means = [run.history.mean_return(self.window) for run in runs if run.history.returns]
-        mean = f"{sum(means) / len(means):.1f}" if means else "-"
+        mean = _return_text(sum(means) / len(means)) if means else "-"
         rates = rates_text(trainer)
-        best = f"{max(max(run.history.returns) for run in runs if run.history.returns):.1f}" if means else "-"
+        best = _return_text(max(max(run.history.returns) for run in runs if run.history.returns)) if means else "-"
         return (
             f"{seconds:7.1f} s  {steps:>9,} steps  {episodes:>6,} episodes  {speed:>8,.0f} steps/s  "
             f"mean return {mean}  best {best}{f'  {rates}' if rates else ''}"
@@ -88,6 +88,11 @@ class ProgressPrinter(Listener):
     def line(self, trainer: Training) -> str:
         """Return the line for this moment."""
         return self._line.text(trainer)
+
+
+def _return_text(value: float) -> str:
+    """Return a return with one decimal, a small one with three digits."""
+    return f"{value:.1f}" if abs(value) >= 1 or value == 0 else f"{value:.3g}"
 
 
 def rates_text(trainer: Training) -> str:

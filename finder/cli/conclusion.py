@@ -22,7 +22,7 @@ from finder.progress.console import (
 from finder.progress.search_progress import headline
 from studies.defaults import DEFAULT_STORAGE
 from studies.storage.commands import storage_flag
-from studies.words import counted
+from studies.words import counted, is_named_object, object_name
 
 if TYPE_CHECKING:
     from agents.contract.spec import AgentSpec
@@ -142,10 +142,11 @@ def next_commands(study: OpenStudy, pick: Recommendation, found: Conclusion) -> 
     if study.storage.url == "memory":
         return _OF_MEMORY
     name, flag = shlex.quote(study.name), storage_flag(study.storage.label)
-    usable = found.status in ("safe", "tie") and not pick.own_training
-    by = f" --metric {study.objective}" if study.objective else ""
+    by = f" --metric {shlex.quote(study.objective)}" if study.objective else ""
     chosen = f" --trial {pick.trial}" if study.objective else ""
-    train = [(f"finder train --from {name}{chosen}{flag}", "the long run, with the pick")] if usable or chosen else []
+    train = []
+    if not pick.own_training and (found.status in ("safe", "tie") or chosen):
+        train = [(f"{_train_command(study, pick)}{chosen}{flag}", "the long run, with the pick")]
     return [
         *train,
         *safer_commands(study, found),
@@ -155,19 +156,34 @@ def next_commands(study: OpenStudy, pick: Recommendation, found: Conclusion) -> 
     ]
 
 
-def front_commands(study: OpenStudy, front: ParetoFront, *, shown: str = "") -> list[tuple[str, str]]:
-    """Return the next commands for a study with several objectives, without those that begin with `finder {shown}`."""
+def _train_command(study: OpenStudy, pick: Recommendation) -> str:
+    """Return the command of the long run, with places to fill in for what was given in Python."""
+    own = [] if pick.is_agent_named else [f"FILE.py:{pick.agent}"]
+    words = ["finder train", *own, f"--from {shlex.quote(study.name)}"]
+    if is_named_object(pick.env):
+        words.append(f"--env FILE.py:{object_name(pick.env)}")
+    words += [f"--callback FILE.py:{name}" for name in study.spec.callbacks if ":" not in name]
+    if pick.name_in_study in study.spec.agent_weights:
+        words.append("--start-from CHECKPOINT")
+    return " ".join(words)
+
+
+def front_commands(study: OpenStudy, front: ParetoFront) -> list[tuple[str, str]]:
+    """Return the next commands for a study with several objectives."""
     if study.storage.url == "memory":
         return _OF_MEMORY
+    from studies.analysis.recommendation import best
+
     name, flag = shlex.quote(study.name), storage_flag(study.storage.label)
     number = str(front.front[0].number) if len(front.front) == 1 else "N"
-    commands = [
-        (f"finder train --from {name} --trial {number}{flag}", "the long run, with a trial of the front"),
-        (f"finder best {name} --metric {study.spec.metrics[0]}{flag}", "the pick by one objective"),
+    picked = best(study, front.front[0].number)
+    long_run = (f"{_train_command(study, picked)} --trial {number}{flag}", "the long run, with a trial of the front")
+    return [
+        *([] if picked.own_training else [long_run]),
+        (f"finder best {name} --metric {shlex.quote(study.spec.metrics[0])}{flag}", "the pick by one objective"),
         (f"finder report {name}{flag}", "the front, curves and failures in one HTML file"),
         (f"finder dashboard{flag}", "every trial, in the browser"),
     ]
-    return [each for each in commands if not shown or not each[0].startswith(f"finder {shown} {name}{flag}")]
 
 
 def conclude_range_test(result: RangeTestResult, spec: AgentSpec, name: str | None, options: SearchOptions) -> int:
@@ -193,6 +209,7 @@ def conclude_range_test(result: RangeTestResult, spec: AgentSpec, name: str | No
             {
                 "study": name,
                 "storage": storage if name else None,
+                "parameter": result.parameter,
                 "suggestion": suggestion.rate,
                 "low": result.low if math.isfinite(result.low) else None,
                 "high": result.high if math.isfinite(result.high) else None,
@@ -204,7 +221,9 @@ def conclude_range_test(result: RangeTestResult, spec: AgentSpec, name: str | No
             }
         )
     elif suggestion.rate is not None:
-        text = Text.assemble((f"learning_rate {rate_text(suggestion.rate)}", "bold green"), f"   {suggestion.reason}")
+        text = Text.assemble(
+            (f"{result.parameter} {rate_text(suggestion.rate)}", "bold green"), f"   {suggestion.reason}"
+        )
         results().print(text)
         if math.isfinite(result.low):
             between = f"between {rate_text(result.low)} and {rate_text(result.high)} (95%)"

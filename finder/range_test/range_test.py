@@ -73,8 +73,13 @@ class RangeTestResult:
     low: float = math.nan
     high: float = math.nan
 
+    @property
+    def parameter(self) -> str:
+        """The parameter that was swept: `learning_rate`, or that of one of several optimizers."""
+        return "learning_rate" if self.optimizer in ("all", "default") else f"{self.optimizer}.learning_rate"
+
     def __repr__(self) -> str:
-        what = "no suggestion" if self.best is None else f"learning_rate {self.best:.3g}"
+        what = "no suggestion" if self.best is None else f"{self.parameter} {self.best:.3g}"
         points = (
             f"{len(self.curve()[0]):,} rates by {self.metric}, {counted(len(self.seeds) or 1, 'run')}; "
             f"the test ended: {self.reason}"

@@ -89,6 +89,7 @@ def advice_of(origin: StudyOrigin | None, storage: str, remedy: Remedy) -> Advic
     if origin.by == "command":
         command = f"finder {shlex.join(changed_words(origin.words, remedy))}{place}"
         return Advice(command, remedy.purpose, command)
+    place = "" if storage == "memory" else f" --storage {shlex.quote(storage)}"  # the file may name another one
     named = any(name == "study_name" for name, _ in remedy.changes)
     words = without_flags(origin.words, ("--study-name",)) if named else origin.words
     keys = ", ".join(file_keys(remedy))

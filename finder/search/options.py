@@ -127,7 +127,7 @@ class StudyOptions(TypedDict, total=False):
     observer: Observer | None
 
 
-_NOT_OF_THE_STUDY = {"fixed", "observer", "progress", "scheduler", "seeds", "study_name"}
+_NOT_OF_THE_STUDY = {"fixed", "observer", "progress", "scheduler", "study_name"}
 """Options that are not a field of the study, or have another name there."""
 
 

@@ -17,15 +17,18 @@ _OF_OPTIMIZER = ("optimizer", "learning_rate")
 
 def python_lines(study: OpenStudy, pick: Recommendation) -> str:
     """Return the lines of Python that start the long run with the pick."""
+    steps = study.spec.horizon or LONG_RUN
     if pick.own_training:
-        return call_lines(pick.agent, pick, pick.config)
-    has_optimizer = list(pick.optimizers) == ["default"]
+        return call_lines(pick.agent, pick, pick.config, env_steps=steps)
+    # A study in memory ends with its process, and cannot be read again.
+    has_optimizer = list(pick.optimizers) == ["default"] and study.storage.url != "memory"
     lines = [f"optimizer = {optimizer_call(study)}"] if has_optimizer else []
     lines.append(f"agent = agents.make({', '.join(_arguments(study, pick, has_optimizer))})")
-    followed = schedule_lines(pick.schedule, study.spec.env_steps).splitlines()
+    followed = schedule_lines(pick.schedule, study.spec.env_steps, steps).splitlines()
     callbacks = ", callbacks=[schedule]" if followed else ""
-    lines += [*followed, f"agents.Trainer(agent{callbacks}).train(env_steps={LONG_RUN:_})"]
+    lines += [*followed, f"agents.Trainer(agent{callbacks}).train(env_steps={steps:_})"]
     modules = "agents, studies" if has_optimizer else "agents"
+    modules = f"os, {modules}" if any("os.environ" in line for line in lines) else modules
     own = "" if pick.is_agent_named else f"# {pick.agent}: the agent of your script"
     head = [f"import {modules}", *filter(None, [own, environment_comment(pick.env)])]
     return "\n".join([*head, "", *lines])

@@ -18,6 +18,7 @@ from studies.judging.learning_rate_estimate import LearningRateEstimate
 from studies.judging.missing_pick import rate_suggestions, why_no_pick
 from studies.judging.ranking import Ranked, seeds_to_settle
 from studies.population_based.schedule import Schedule
+from studies.redaction import has_hidden
 from studies.spaces.spaces import Json
 from studies.spec.attributes import CONFIRMS_ATTR, seed_values
 from studies.spec.metrics import metric_of
@@ -305,7 +306,9 @@ def optimizer_call(study: OpenStudy, name: str = "default") -> str:
     """Return the Python code of the call of `best_optimizer` for an optimizer of the pick."""
     named = "" if name == "default" else f", {name!r}"
     metric = f", metric={study.objective!r}" if study.objective else ""
-    return f"studies.best_optimizer({study.name!r}, {study.storage.label!r}{named}{metric})"
+    label = study.storage.label
+    storage = 'os.environ["OPTUNA_STORAGE"]' if has_hidden(label) else repr(label)  # its URL, with the password
+    return f"studies.best_optimizer({study.name!r}, {storage}{named}{metric})"
 
 
 def best_optimizer(

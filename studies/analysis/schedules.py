@@ -10,7 +10,7 @@ from studies.spec.attributes import EXCHANGED_ATTR, SCHEDULE_ATTR
 from studies.spec.population_rules import searched_ranges
 from studies.spec.scheduler_names import is_population_based
 from studies.statistics.values import sign_of
-from studies.words import LONG_RUN, counted, param_text, params_text
+from studies.words import counted, param_text, params_text
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -115,16 +115,17 @@ def repeated(
     return {**params, **first.params}, tuple((each.env_steps, dict(each.params)) for each in changes)
 
 
-def schedule_lines(schedule: Schedule, env_steps: int | None) -> str:
+def schedule_lines(schedule: Schedule, env_steps: int | None, long_run: int) -> str:
     """Return Python code of a callback that follows a schedule in a long run; "" if it has no changes.
 
     Args:
         schedule: The schedule.
         env_steps: Environment steps of the run that it was recorded in.
+        long_run: Environment steps of the long run.
     """
     if len(schedule) < 2:
         return ""
-    of = "" if env_steps is None else f"  # stretched from {env_steps:,} to {LONG_RUN:,} environment steps"
-    factor = 1.0 if env_steps is None else LONG_RUN / env_steps
+    of = "" if env_steps is None else f"  # stretched from {env_steps:,} to {long_run:,} environment steps"
+    factor = 1.0 if env_steps is None else long_run / env_steps
     changes = "".join(f"    ({round(factor * each.env_steps)}, {dict(each.params)!r}),\n" for each in schedule[1:])
     return f"schedule = agents.HyperparameterSchedule([{of}\n{changes}])\n"

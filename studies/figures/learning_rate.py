@@ -228,7 +228,7 @@ def _add_line(figure: go.Figure, line: RateLine, color: str, connected: bool) ->
         text=[
             f"trial #{point.number}<br>learning rate {rate_text(point.rate)}<br>"
             f"{spread_text(point.mean, point.spread)}, {over_seeds_text(point.n_seeds)}<br>"
-            f"worst {number_text(point.low)}, best {number_text(point.high)}"
+            f"seeds {number_text(point.low)} to {number_text(point.high)}"
             for point in line.points
         ],
         hovertemplate=f"<b>{name}</b><br>%{{text}}<extra></extra>",

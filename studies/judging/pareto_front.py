@@ -165,7 +165,7 @@ def how_to_choose(name: str, metrics: tuple[str, ...]) -> str:
     quoted = shlex.quote(name)
     return (
         f"choose a trial of the front (finder train --from {quoted} --trial N), or pick by one objective (finder best "
-        f"{quoted} --metric {metrics[0]})"
+        f"{quoted} --metric {shlex.quote(metrics[0])})"
     )
 
 

@@ -229,7 +229,7 @@ def _use(study: OpenStudy, pick: Recommendation | None) -> str:
         return ""
     use = f"<h2>How to use it</h2><pre>{_text(python_lines(study, pick))}</pre>"
     data = pick_json(study, pick)  # as on the command line
-    if study.spec.kind != "range-test":
+    if study.spec.kind != "range-test" and study.storage.url != "memory":
         use += (
             "<p>The same on the command line; with <code>--json</code> everything that is needed to run it again:</p>"
             f"<pre>{_text(best_command(study))}</pre>"

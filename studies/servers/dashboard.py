@@ -15,9 +15,11 @@ from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any, cast
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
+from optuna.trial import TrialState
+
 from studies.analysis.conclusion import conclusion
 from studies.analysis.listing import StudySummary, list_studies
-from studies.analysis.recommendation import pick_or_none
+from studies.analysis.recommendation import Recommendation, pick_or_none
 from studies.errors import StudyError
 from studies.figures.figures import study_figures
 from studies.figures.importances import importances_data
@@ -95,12 +97,21 @@ def _note(study: OpenStudy) -> str:
 def _pick_shown(study: OpenStudy) -> tuple[int | None, PickShown]:
     """Return the number of the recommended trial (None if there is none), and its card."""
     pick = pick_or_none(study)
-    above = f"The number above: {study.spec.metric_text} in the search, {over_seeds_text(len(study.spec.seeds))}."
+    spec, above = study.spec, ""
+    if not spec.metrics and study.trials(TrialState.COMPLETE):
+        whole = " of the whole curve" if spec.kind == "range-test" else ""
+        above = f"The number above: {spec.metric_text}{whole} in the search, {over_seeds_text(len(spec.seeds))}."
     return None if pick is None else pick.trial, {
-        "name": "Best so far, no pick" if pick is None else "Finder's pick",
-        "lines": [*conclusion(study).lines, above],
+        "name": _name_of_card(study, pick),
+        "lines": [*conclusion(study).lines, *filter(None, [above])],
         "importances": {each.name: each.share for each in importances_data(study).importances},
     }
+
+
+def _name_of_card(study: OpenStudy, pick: Recommendation | None) -> str:
+    if study.spec.metrics:
+        return "On the Pareto front"
+    return "Best so far, no pick" if pick is None else "Finder's pick"
 
 
 class FigureKeeper:

@@ -74,7 +74,7 @@ class QuickStorage(RDBStorage):
             return super()._create_new_trial(study_id, template_trial)
         with _create_scoped_session(self.scoped_session) as session:
             models.StudyModel.find_or_raise_by_id(study_id, session, for_update=True)
-            stored = self._get_prepared_new_trial(study_id, template_trial, session)
+            stored: Any = self._get_prepared_new_trial(study_id, template_trial, session)
             trial = copy.deepcopy(template_trial)
             trial.number, trial.datetime_start, trial._trial_id = stored.number, stored.datetime_start, stored.trial_id
             return trial

@@ -16,7 +16,7 @@ from sqlalchemy.exc import ArgumentError
 from studies.database.damage import OPTUNA_TABLES, VERSION_TABLE, damaged
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError, nearest
-from studies.redaction import redacted
+from studies.redaction import has_hidden, redacted
 from studies.storage.sqlite_url import BUSY_SECONDS, is_read_only, read_file_url, read_sqlite_url, url_of_path
 
 _SQLITE_HEADER = b"SQLite format 3\x00"
@@ -98,6 +98,11 @@ def _url_address(url: str) -> StorageAddress:
     if scheme not in _SCHEMES:
         raise StudyError(
             f"the storage scheme {scheme!r} is unknown. {nearest(scheme, _SCHEMES)} For example {_EXAMPLES}."
+        )
+    if has_hidden(url):
+        raise StudyError(
+            f"the storage {url!r} has stars in place of its password, which messages do not show: write the password, "
+            "or export the URL as OPTUNA_STORAGE and leave --storage out."
         )
     if scheme == "journal":
         path, options = read_file_url(url, "journal:///finder.log")

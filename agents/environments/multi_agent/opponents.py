@@ -67,8 +67,9 @@ class Opponents(gym.Wrapper[Array, Array, Array, Array]):
                 f"{', '.join(names)}."
             )
         self._space = joint.observation_space
-        self.observation_space = copy.copy(self._space)
-        self.observation_space.has_opponents = True
+        seen = copy.copy(self._space)
+        seen.has_opponents = True
+        self.observation_space = seen
         self._numbers = [[names.index(name) for name in side] for side in given]
         self._sizes = self._space.action_sizes
         self._opponents: list[Opponent] = []

@@ -130,7 +130,7 @@ def _show_front(study: OpenStudy, json: bool) -> int:
         print_json({"study": study.name, **front.to_json(), "complete": study_status(study).complete})
         return 0
     print_front(study, front)
-    print_commands("Next", front_commands(study, front, shown="best"))
+    print_commands("Next", front_commands(study, front))
     return 0
 
 
@@ -189,12 +189,14 @@ def dashboard(
     insecure: Insecure = False,
 ) -> int:
     """Serve optuna-dashboard with Finder's figures, and print its address, until Ctrl-C."""
+    from agents.shared_objects.addresses import reachable
     from studies.servers.dashboard import serve
     from studies.storage.access import Access
 
     access = Access.of(host, new_token=new_token, insecure=insecure, certificate=tls_cert, key=tls_key)
 
-    def print_ready(address: str) -> None:
+    def print_ready(bound: str) -> None:
+        address = bound.replace(f"//{host}:", f"//{reachable(host)}:", 1)
         results().print(address, soft_wrap=True)
         print_access(access, host)
         if access.is_new:
@@ -213,15 +215,16 @@ def _report_hint(study: OpenStudy) -> str:
 
 
 def _show_range_test(study: OpenStudy, json: bool) -> int:
-    from studies.figures.range_tests import range_tests_data
-    from studies.words import rate_text
+    from studies.judging.missing_pick import rate_suggestions
+    from studies.words import params_text
 
-    tests = range_tests_data(study)
-    suggestion = tests[-1].suggestion if tests else None
+    found = rate_suggestions(study)
+    suggested: dict[str, Any] = found[-1][1] if found else {}
     if json:
-        print_json({"study": study.name, "kind": "range-test", "learning_rate": suggestion})
-    elif suggestion is not None:
-        results().print(Text(f"learning_rate {rate_text(suggestion)}", "bold green"))
-    if suggestion is None:
+        name, rate = next(iter(suggested.items()), ("learning_rate", None))
+        print_json({"study": study.name, "kind": "range-test", "parameter": name, "learning_rate": rate})
+    elif suggested:
+        results().print(Text(params_text(suggested), "bold green"))
+    if not suggested:
         print_error(f"the range test {study.name!r} suggests no learning rate.", _report_hint(study))
-    return 0 if suggestion is not None else 1
+    return 0 if suggested else 1

@@ -39,12 +39,17 @@ def print_access(access: Access, host: str) -> None:
 
 def token_commands(access: Access) -> list[tuple[str, str]]:
     """Return the command that sets the token on the machine of a worker; shows the token only if it is new."""
-    from studies.storage.access import TOKEN_VARIABLE
+    from studies.storage.access import AUTHORITY_VARIABLE, TOKEN_VARIABLE
 
     if not access.token:
         return []
-    shown = access.token if access.is_new else f"${TOKEN_VARIABLE}"
-    return [(f"export {TOKEN_VARIABLE}={shown}", "on every machine with a worker, the same token")]
+    shown = access.token if access.is_new else "..."
+    commands = [(f"export {TOKEN_VARIABLE}={shown}", "on every machine with a worker: the token of this server")]
+    if access.has_tls:
+        commands.append(
+            (f"export {AUTHORITY_VARIABLE}=FILE", "there too, if you made the certificate yourself: its PEM file")
+        )
+    return commands
 
 
 def page_commands(access: Access, page: str) -> list[tuple[str, str]]:

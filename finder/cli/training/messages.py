@@ -9,6 +9,7 @@ from rich.text import Text
 
 from finder.cli.stdout_guard import redirect_stdout_to_stderr
 from finder.progress.console import errors, print_commands, print_json, print_note, results
+from finder.progress.search_progress import seconds_text
 from studies.words import counted, number_text, rate_text
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def conclude(folder: RunFolder, result: RunResult, output: Output) -> None:
         for name, own in result.custom_metrics.items():
             span = f"{number_text(own['min'])} to {number_text(own['max'])}"
             errors().print(Text(f"{name} {number_text(own['mean'])}   {span}", "dim"), soft_wrap=True)
-        errors().print(Text(f"{result.reason} · {result.wall_seconds:.0f} s of training", "dim"))
+        errors().print(Text(f"{result.reason} · {seconds_text(result.wall_seconds)} of training", "dim"))
         plot = f"finder plot {shlex.quote(str(folder.path))}"
         print_commands("Next", [_playing(folder), (plot, "returns and losses, in one HTML file")])
 

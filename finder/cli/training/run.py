@@ -68,7 +68,7 @@ def _resume(
     if folder.settings.weights_only:
         raise ConfigurationError(
             f"The checkpoints in {str(path)!r} hold weights only (--weights-only): the run cannot be resumed. Start a "
-            f"new one from them: --start-from {path}"
+            f"new one from them: --start-from {shlex.quote(str(path))}"
         )
     settings = replace(folder.settings, **budget)
     if hang_seconds is not None:
@@ -80,12 +80,14 @@ def _resume(
     if budget and not left:
         raise ConfigurationError(
             f"Nothing is left to train of {budget_text(settings)}: {_done_text(folder)}. Give a larger {more}, or see "
-            f"its result: finder train --resume {path}"
+            f"its result: finder train --resume {shlex.quote(str(path))}"
         )
     if folder.result is None or (left and (budget or folder.result["reason"] == REASON)):
         folder.settings = settings
         return run(folder, None, output, resumes=True, further=bool(budget), trust=trust)
-    if not output.quiet:
+    if not output.quiet and left:
+        errors().print(f"The run has ended before its budget. This is its result; to train on, give {more} again.")
+    elif not output.quiet:
         errors().print(
             f"Nothing is left to train. This is the result of the run; a larger {more} trains the agent further."
         )

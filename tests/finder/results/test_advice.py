@@ -130,5 +130,5 @@ def test_name_of_the_remedy_replaces_the_name_on_the_command_line() -> None:
     advice = advice_of(
         StudyOrigin("file", ("run", "s.toml", "--study-name", "mine")), DEFAULT_STORAGE, more_seeds(SPEC, 3)
     )
-    assert advice.command == "finder run s.toml"
+    assert advice.command == f"finder run s.toml --storage {DEFAULT_STORAGE}"
     assert advice.before == 'seeds = 3, name = "s-3-seeds" in s.toml'

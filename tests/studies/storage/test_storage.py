@@ -137,12 +137,18 @@ def test_unreachable_server_raises_without_the_password() -> None:
     assert "***" in str(error.value)
 
 
-def test_missing_driver_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("url", ["postgresql://user:***@h/d", "mysql+pymysql://user@h/d?password=***"])
+def test_storage_from_a_message_without_its_password_is_refused(url: str) -> None:
+    with pytest.raises(StudyError, match=r"has stars in place of its password.*OPTUNA_STORAGE"):
+        open_storage(url)
+
+
+def test_missing_driver_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.setitem(sys.modules, "pymysql", None)
-    with pytest.raises(StudyError, match=r"agentfinder\[postgresql\]"):
+    with pytest.raises(StudyError, match=r"pip install 'psycopg\[binary\]'"):
         open_storage("postgresql+psycopg://h/d")
-    with pytest.raises(StudyError, match=r"agentfinder\[mysql\]"):
+    with pytest.raises(StudyError, match="pip install pymysql"):
         open_storage("mysql+pymysql://h/d")
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import gymnasium as gym
 import pytest
@@ -59,15 +62,41 @@ def test_class_with_the_name_of_a_built_in_agent_is_not_mistaken_for_it() -> Non
     study = finished(configuration, kind="lr", agents=("PPO",), trials=({"learning_rate": 1e-3},), fixed={"gamma": 0.9})
     pick = best(study)
     assert python_lines(study, pick) == (
-        "import agents, studies\n"
+        "import agents\n"
         "# PPO: the agent of your script\n\n"
-        "optimizer = studies.best_optimizer('s', 'memory')\n"
-        "agent = agents.make(PPO, 'Pendulum-v1', optimizer=optimizer, gamma=0.9)\n"
+        "agent = agents.make(PPO, 'Pendulum-v1', gamma=0.9, learning_rate=0.001)\n"
         "agents.Trainer(agent).train(env_steps=1_000_000)"
     )
     with pytest.raises(ConfigurationError, match=r"was defined in a script: give .*file\.py:PPO"):
         recommended_agent(study, pick)
-    assert "agents.make(PPO, &#x27;Pendulum-v1&#x27;, optimizer=optimizer, gamma=0.9)" in report_html(study)
+    page = report_html(study)
+    assert "agents.make(PPO, &#x27;Pendulum-v1&#x27;, gamma=0.9, learning_rate=0.001)" in page
+    assert "finder best" not in page  # nothing can read a study in memory
+
+
+def test_code_trains_as_long_as_the_study_was_told(tmp_path: Path) -> None:
+    configuration = {"agent": "ppo", "built_in": True, "optimizers": {"default": {}}}
+    where = f"sqlite:///{tmp_path}/s.db"
+    with finished(
+        configuration, kind="lr", agents=("ppo",), trials=({"learning_rate": 1e-3},), horizon=2_000_000, storage=where
+    ) as study:
+        assert python_lines(study, best(study)) == (
+            "import agents, studies\n\n"
+            f"optimizer = studies.best_optimizer('s', '{where}')\n"
+            "agent = agents.make('ppo', 'Pendulum-v1', optimizer=optimizer)\n"
+            "agents.Trainer(agent).train(env_steps=2_000_000)"
+        )
+        assert f"finder best s --storage {where}" in report_html(study)
+
+
+def test_code_reads_a_storage_with_a_password_from_the_environment(tmp_path: Path) -> None:
+    study = finished(
+        {"agent": "ppo", "optimizers": {"default": {}}}, kind="lr", agents=("ppo",), trials=({"learning_rate": 1e-3},)
+    )
+    away = SimpleNamespace(label="postgresql://me:***@host/db", url="postgresql+psycopg://me:secret@host/db")
+    code = python_lines(replace(study, storage=cast("Any", away)), best(study))
+    assert code.startswith("import os, agents, studies\n")
+    assert "studies.best_optimizer('s', os.environ[\"OPTUNA_STORAGE\"])" in code
 
 
 def test_second_agent_of_a_class_has_its_own_settings() -> None:
