@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import optuna
+
 from benchmarks import folders
 
 DEVELOPED_ON = (
@@ -27,9 +29,10 @@ SPENDING = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 
 
 def code() -> str:
-    """Return a digest of the code that decides and of the code that measures."""
-    rooms = ("judging", "schedulers", "simulation", "statistics")
+    """Return a digest of the code that proposes and decides, and of the code that measures."""
+    rooms = ("adapters", "judging", "schedulers", "simulation", "statistics")
     files = [Path(__file__).with_name("measures.py")]
     for room in rooms:
         files += [path for path in sorted((folders.REPOSITORY / "studies" / room).iterdir()) if path.suffix == ".py"]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    versions = f"optuna {optuna.__version__}".encode()  # its samplers propose
+    return hashlib.sha256(versions + b"".join(file.read_bytes() for file in files)).hexdigest()

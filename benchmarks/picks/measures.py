@@ -234,9 +234,10 @@ def pruning(table: RunTable, replays: int, rule: str) -> Json:
     span = float(np.ptp(truth)) or 1.0
     n_configs = len(table.configs)
     for i in range(replays):
-        seeds = np.random.default_rng((2, i)).permutation(len(table.seeds))[:3]
-        own = table.only_seeds(seeds)
-        search = simulate(own, PlannedProposals(own, range(n_configs), 3), design)
+        rng = np.random.default_rng((2, i))
+        own = table.only_seeds(rng.permutation(len(table.seeds))[:3])
+        order = rng.permutation(n_configs).tolist()  # brackets of Hyperband depend on it
+        search = simulate(own, PlannedProposals(own, order, 3), design)
         alive = [trial.config for trial in search.trials if trial.state == "complete"]
         top = np.argsort(-mean_of_seeds(own.values[:, :, -1]), kind="stable")[:3]
         saved.append(1 - search.cost / (3 * n_configs))

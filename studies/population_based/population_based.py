@@ -63,7 +63,8 @@ class PopulationBased(ABC):
 
         Args:
             env_steps: The step, the end of an interval.
-            members: All members of the population, with their values at the step.
+            members: All members of the population, with their values at the step; those that have failed or were
+                stopped have none there.
         """
         found: list[Perturbation] = []
         by_number = {member.number: member for member in members}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from optuna.trial import TrialState
 
 from studies.analysis.schedules import member_of
 from studies.population_based.by_name import population_based_of
@@ -57,8 +59,8 @@ class Exchanges:
         assert self._scheduler is not None
         for trial in trials:
             self._members[trial.number] = self._with_value(self._member(trial), env_steps, values[trial.number])
-        numbers = [trial.number for trial in trials]
-        found = self._scheduler.decide(env_steps, [self._members[number] for number in numbers])
+        numbers = {trial.number for trial in trials}
+        found = self._scheduler.decide(env_steps, [*map(self._member, trials), *self._gone(numbers, env_steps)])
         for each in found:
             member = self._members[each.number]
             entry = ScheduleEntry(env_steps=env_steps, params=each.params, copied_from=each.copied_from)
@@ -89,6 +91,21 @@ class Exchanges:
             frozen = self._study.study._storage.get_trial(trial._trial_id)
             self._members[trial.number] = member_of(self._study.spec, frozen)
         return self._members[trial.number]
+
+    def _gone(self, numbers: Collection[int], env_steps: int) -> list[Member]:
+        """Return the members that have failed or were stopped, with their values before a step: PB2 learns from them.
+
+        Args:
+            numbers: Members that are still trained.
+            env_steps: The step.
+        """
+        for trial in self._study.trials(TrialState.FAIL):  # of earlier processes
+            self._members.setdefault(trial.number, member_of(self._study.spec, trial))
+        return [
+            replace(member, values={step: value for step, value in member.values.items() if step < env_steps})
+            for number, member in self._members.items()
+            if number not in numbers
+        ]
 
     def _with_value(self, member: Member, env_steps: int, seed_values: Mapping[int, float]) -> Member:
         """Return a member with its value at a step, and without what was recorded there before and later."""

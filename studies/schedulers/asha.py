@@ -61,9 +61,12 @@ class ASHA(RungScheduler):
 
     def promotable(self, trials: Sequence[TrialView], *, is_last: bool = False) -> list[int]:
         waiting: dict[int, set[int]] = {}  # rung -> paused trials
+        before: list[int] = []  # paused before the first rung, which was lower when they were
         for trial in trials:
             rung = None if trial.last_step is None else self.rung_of(trial.last_step)
-            if trial.state == "paused" and rung is not None:
+            if trial.state == "paused" and rung is None:
+                before.append(trial.number)
+            elif trial.state == "paused" and rung is not None:
                 waiting.setdefault(rung, set()).add(trial.number)
         found: list[int] = []
         for rung in sorted(waiting, reverse=True):
@@ -71,7 +74,7 @@ class ASHA(RungScheduler):
             share = len(at_rung) / self._rungs.factor
             best = _best(at_rung, math.ceil(share) if is_last else math.floor(share))
             found += [number for number in best if number in waiting[rung]]
-        return found
+        return found + before
 
 
 def _promoted(rung: int, trials: Sequence[TrialView]) -> set[int]:

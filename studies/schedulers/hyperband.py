@@ -48,7 +48,7 @@ class Hyperband(RungScheduler):
         kept: set[int] = set()
         for bracket, first in enumerate(self._first_rungs):
             own = {number: value for number, value in at_rung.items() if self.bracket_of(number) == bracket}
-            halves = rung >= first and bracket + 1 < len(self._first_rungs)
+            halves = first <= rung < self._first_rungs[-1]  # the highest rung is at, or shortly before, the end
             kept |= best_of(own, math.ceil(len(own) / self._rungs.factor)) if halves else set(own)
         return keep(kept, at_rung)
 

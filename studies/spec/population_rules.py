@@ -68,11 +68,14 @@ def perturb_steps_of(spec: Settings) -> int:
 
 
 def exchange_marks(spec: Settings) -> range:
-    """Return the steps at which members copy each other: the ends of all intervals but the last; often none."""
+    """Return the steps at which members copy each other: the ends of all intervals but the last; often none.
+
+    The last interval is at least half as long as the others: a copy has to train before it is judged.
+    """
     if not is_population_based(spec.pruner) or spec.env_steps is None:
         return range(0)
     every = perturb_steps_of(spec)
-    return range(every, spec.env_steps, every) if every > 0 else range(0)
+    return range(every, spec.env_steps - every // 2, every) if every > 0 else range(0)
 
 
 def value_steps(spec: Settings) -> int | None:

@@ -25,7 +25,8 @@ def spec(**changes: Any) -> StudySpec:
 
 def test_members_exchange_after_every_tenth_of_the_budget() -> None:
     assert list(exchange_marks(spec())) == list(range(100, 1000, 100))
-    assert list(exchange_marks(spec(pruner_kwargs={"perturb_steps": 300}))) == [300, 600, 900]
+    assert list(exchange_marks(spec(pruner_kwargs={"perturb_steps": 300}))) == [300, 600]
+    assert list(exchange_marks(spec(env_steps=1005))) == list(range(100, 1000, 100))  # 5 steps after 1,000 are too few
     assert list(exchange_marks(spec(pruner="median"))) == []
 
 
@@ -36,7 +37,8 @@ def test_trials_report_at_exchanges() -> None:
 
 def test_final_values_are_of_the_last_interval() -> None:
     assert value_steps(spec()) == 100
-    assert value_steps(spec(pruner_kwargs={"perturb_steps": 300})) == 100  # from 900 on
+    assert value_steps(spec(pruner_kwargs={"perturb_steps": 300})) == 200  # no more than a fifth
+    assert value_steps(spec(pruner_kwargs={"perturb_steps": 90})) == 100  # from 900 on
     assert value_steps(spec(pruner_kwargs={"perturb_steps": 600})) == 200  # no more than a fifth
     assert value_steps(spec(pruner_kwargs={"perturb_steps": 10})) == 50  # no less than a twentieth
     assert value_steps(spec(pruner="median")) is None

@@ -156,6 +156,12 @@ def test_failed_trials_do_not_count_and_interrupted_ones_are_not_promoted() -> N
     assert ASHA(10, 40, 2).promotable([*paused, trial(2, {10: 3.0}, "waiting")]) == []  # the best one waits
 
 
+def test_trials_that_paused_before_a_first_rung_that_is_higher_now_go_on_to_it() -> None:
+    early = [trial(0, {10: 1.0}, "paused"), trial(1, {10: 2.0}, "paused")]
+    assert ASHA(20, 40, 2).promotable(early) == [0, 1]
+    assert ASHA(20, 40, 2).promotable([*early, trial(2, {10: 0.0, 20: 0.0}, "paused")], is_last=True) == [2, 0, 1]
+
+
 def test_last_report_of_a_run_is_not_a_rung() -> None:
     assert not ASHA(10, 40, 2).is_due(trial(0, {10: 1.0, 20: 1.0, 40: 1.0}, promoted_from=20))
     assert ASHA(10, 40, 2).rung_of(40) == 20

@@ -122,6 +122,14 @@ def test_rung_of_hyperband_is_that_of_the_first_bracket():
     assert isinstance(scheduler, RungScheduler)
 
 
+def test_hyperband_does_not_halve_at_its_highest_rung():
+    """In the paper, that rung is the end of a run; here it may lie shortly before."""
+    scheduler = Hyperband(7, 100, 3)
+    own = [number for number in range(40) if scheduler.bracket_of(number) == 0][:6]
+    assert len(stopped(scheduler, [trial(number, {21: float(number)}) for number in own])) == 4
+    assert stopped(scheduler, [trial(number, {63: float(number)}) for number in own]) == set()
+
+
 def test_view_of_a_trial_has_the_values_of_seeds_where_they_are_stored():
     study = optuna.create_study(direction="minimize")
     asked = study.ask()

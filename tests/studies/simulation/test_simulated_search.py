@@ -150,6 +150,27 @@ def test_sampler_learns_from_results():
     assert found["tpe"] < 0.6 * found["random"]
 
 
+def test_sampler_is_told_results_under_the_configurations_that_were_trained():
+    """A configuration whose seeds are used up is trained on the first of them again."""
+    rates = [1e-4, 1e-3, 1e-2, 1e-1]
+    params = [{"optimizer": name, "learning_rate": rate} for name in ("adam", "sgd") for rate in rates]
+    table = table_of(np.arange(8.0)[:, None, None].repeat(2, axis=1), params=params, marks=(100,))
+    design = SearchDesign(scheduler=None, n_seeds=1, n_finalists=0, at_once=1)
+    proposals = SampledProposals(table, "tpe", 0, n_seeds=2, reserve=0.0)
+    search = simulate(table, proposals, design)
+    assert len(search.trials) == 16
+    told = proposals._study.get_trials()
+    for trial, own in zip(search.trials, told, strict=True):
+        group = own.params["group"]
+        assert group == ["adam", "sgd"].index(trial.params["optimizer"])
+        assert 10 ** own.params[f"rate-{group}"] == pytest.approx(trial.params["learning_rate"])
+        assert own.value == trial.value == float(trial.config)
+    seeds = {config: [t.seeds for t in search.trials if t.config == config] for config in range(8)}
+    assert max(map(len, seeds.values())) > 2  # the best is proposed more often than it has seeds
+    for own in seeds.values():
+        assert own == [((n % 2),) for n in range(len(own))]
+
+
 def test_sampler_leaves_the_reserve_to_the_finalists():
     table = table_of(np.arange(20.0).reshape(20, 1, 1).repeat(6, axis=1), marks=(100,))
     search = make_policy("tpe-median").search(table, 20.0, np.random.default_rng(0))
