@@ -11,7 +11,6 @@ from rich.text import Text
 
 from finder.cli.advice import print_doubts, print_remedies, safer_commands
 from finder.progress.console import (
-    environment_flags,
     errors,
     print_commands,
     print_error,
@@ -20,12 +19,13 @@ from finder.progress.console import (
     results,
 )
 from finder.progress.search_progress import headline
+from finder.results.advice import without_flags
 from studies.defaults import DEFAULT_STORAGE
+from studies.redaction import redacted
 from studies.storage.commands import storage_flag
 from studies.words import counted, is_named_object, object_name
 
 if TYPE_CHECKING:
-    from agents.contract.spec import AgentSpec
     from finder.cli.options.parameters import Output, SearchOptions
     from finder.range_test.range_test import RangeTestResult
     from studies.analysis.conclusion import Conclusion
@@ -186,12 +186,11 @@ def front_commands(study: OpenStudy, front: ParetoFront) -> list[tuple[str, str]
     ]
 
 
-def conclude_range_test(result: RangeTestResult, spec: AgentSpec, name: str | None, options: SearchOptions) -> int:
+def conclude_range_test(result: RangeTestResult, name: str | None, options: SearchOptions) -> int:
     """Print the suggestion of a range test.
 
     Args:
         result: The result.
-        spec: The agent that was tested.
         name: Name of its study, None if it was not recorded.
         options: The options of the command.
 
@@ -233,35 +232,33 @@ def conclude_range_test(result: RangeTestResult, spec: AgentSpec, name: str | No
     if suggestion.rate is None:
         print_error(f"the range test suggests no learning rate: {suggestion.reason}")
         if not options.quiet:
-            print_commands(
-                "Train every rate by itself", [(_grid_command(spec, result.optimizer, storage, options), "")]
-            )
+            print_commands("Train every rate by itself", [(_grid_command(options), "")])
         return 1
     if not options.quiet:
         print_note("a range test shows where learning is fast, not which rate ends best: confirm it with a grid.")
         around = f"--start-lr {rate_text(suggestion.rate / 10)} --end-lr {rate_text(suggestion.rate * 10)} --n-rates 5"
-        commands = [(_grid_command(spec, result.optimizer, storage, options, around), "")]
+        commands = [(_grid_command(options, around), "")]
         if name is not None:
             commands.append((f"finder report {shlex.quote(name)}{storage_flag(storage)}", "its curve"))
         print_commands("Next", commands)
     return 0
 
 
-def _grid_command(spec: AgentSpec, optimizer: str, storage: str, options: SearchOptions, rates: str = "") -> str:
-    """Return the command of a grid for the agent of a range test.
+def _grid_command(options: SearchOptions, rates: str = "") -> str:
+    """Return the command of a grid for the agent of a range test, with all else that was given.
 
     Args:
-        spec: The agent.
-        optimizer: Name of the optimizer whose rate was swept, or ``"all"``.
-        storage: Label of the storage.
         options: The options of the range test.
         rates: The flags of the rates. Defaults to ``""``.
     """
-    words = ["finder lr", shlex.quote(spec.label), environment_flags(spec.environment)]
-    words += [f"--set {shlex.quote(setting)}" for setting in options.set_ or ()]
-    words += [] if optimizer == "all" else [f"--optimizer-name {shlex.quote(optimizer)}"]
-    words += [rates] if rates else []
-    return " ".join(words) + storage_flag(storage)
+    kept = without_flags(options.output.words, _OF_RANGE_TEST, switches=("--range-test", "--json", "--quiet", "-q"))
+    return f"finder {shlex.join(map(redacted, kept))} {rates}".rstrip()
+
+
+_OF_RANGE_TEST = (
+    "--start-lr", "--end-lr", "--n-rates", "--metric", "--env-steps", "--episodes", "--seeds", "--study-name",
+)  # fmt: skip
+"""Flags that say how long a range test is and what it follows; those of a grid are others."""
 
 
 def _print_counts(study: OpenStudy, counts: Counter[str]) -> None:

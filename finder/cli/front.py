@@ -8,6 +8,7 @@ from rich.text import Text
 
 from finder.progress.console import results, table
 from studies.judging.pareto_front import FrontTrial, ParetoFront
+from studies.spec.objectives import directions_of
 from studies.words import interval_text, params_text, spread_text
 
 if TYPE_CHECKING:
@@ -25,8 +26,11 @@ def print_front(study: OpenStudy, front: ParetoFront) -> None:
     out.print(Text(certainty))
     if not front.trials:
         return
-    columns = ("place", "#", "parameters", *front.texts)
-    listed = table(*columns, numbers=("#", *front.texts))
+    minimized = [direction == "minimize" for direction in directions_of(study.spec)]
+    heads = [
+        f"{text}, lower is better" if is_low else text for text, is_low in zip(front.texts, minimized, strict=True)
+    ]
+    listed = table("place", "#", "parameters", *heads, numbers=("#", *heads))
     for trial in (*front.front, *front.undecided):
         listed.add_row(*_row(study, trial, wide=out.width >= WIDE))
     out.print(listed)

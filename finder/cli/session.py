@@ -163,7 +163,7 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
         return _code_of(interrupt)
     finally:
         status.stop()
-    return conclude_range_test(result, spec, finder.study_name, options)
+    return conclude_range_test(result, finder.study_name, options)
 
 
 def _origin(words: Sequence[str], file: str | None = None) -> StudyOrigin:

@@ -12,7 +12,7 @@ import numpy as np
 
 from agents.callbacks.history_file import read_evaluations, read_history
 from agents.errors import ConfigurationError, check_at_least
-from studies.figures.theme import LEGEND_BELOW, PALETTE, annotate_empty, new_figure, plain, rgba, rounded, shortened
+from studies.figures.theme import LEGEND_BELOW, annotate_empty, line_of, new_figure, plain, rgba, rounded, shortened
 from studies.reports.page import page_html, write_page
 from studies.words import counted
 
@@ -211,31 +211,30 @@ def _title(what: str, window: int) -> str:
 
 def _add_returns(figure: go.Figure, data: HistoriesData) -> None:
     for index, run in enumerate(data.runs):
-        color = PALETTE[index % len(PALETTE)]
-        _add_line(figure, run.label, run.steps, run.returns, color)
+        _add_line(figure, run.label, run.steps, run.returns, index)
         if run.evaluations:
             figure.add_scatter(
                 x=run.evaluation_steps,
                 y=rounded(run.evaluations),
                 mode="markers",
                 name=plain(f"{shortened(run.label, 36)}, evaluated"),
-                marker={"color": rgba(color, 0.6), "size": 7, "symbol": "diamond"},
+                marker={"color": rgba(line_of(index)["color"], 0.6), "size": 7, "symbol": "diamond"},
                 hovertemplate=f"<b>{plain(run.label)}</b><br>%{{x:,}} steps, evaluated: %{{y:.4g}}<extra></extra>",
             )
 
 
 def _add_losses(figure: go.Figure, data: HistoriesData, **where: Any) -> None:
     for index, run in enumerate(data.runs):
-        _add_line(figure, run.label, run.loss_steps, run.losses, PALETTE[index % len(PALETTE)], **where)
+        _add_line(figure, run.label, run.loss_steps, run.losses, index, **where)
 
 
-def _add_line(figure: go.Figure, label: str, steps: list[int], values: list[float], color: str, **where: Any) -> None:
+def _add_line(figure: go.Figure, label: str, steps: list[int], values: list[float], index: int, **where: Any) -> None:
     figure.add_scatter(
         x=steps,
         y=rounded(values),
         mode="lines" if len(steps) > 1 else "markers",
         name=plain(shortened(label, 46)),
-        line={"color": color, "width": 2},
+        line=line_of(index),
         hovertemplate=f"<b>{plain(label)}</b><br>%{{x:,}} steps: %{{y:.4g}}<extra></extra>",
         **where,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -66,9 +67,10 @@ def print_json(data: Any) -> None:
 
 
 def print_error(message: str, hint: str = "") -> None:
-    """Print an error message without a traceback."""
-    text = Text.assemble(("Error: ", "bold red"), truncate_long_words(message))
-    errors().print(text.append(f"\n{hint}", "dim") if hint else text)
+    """Print an error message without a traceback, and a hint whose lines are not wrapped, since they have commands."""
+    errors().print(Text.assemble(("Error: ", "bold red"), truncate_long_words(message)))
+    if hint:
+        errors().print(Text(re.sub(r"\bfinder (?=[a-z])", f"{_program()} ", hint), "dim"), soft_wrap=True)
 
 
 def print_commands(lead: str, commands: Iterable[tuple[str, str]]) -> None:

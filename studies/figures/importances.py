@@ -137,33 +137,39 @@ def plot_importances(study: OpenStudy, max_rows: int = 10) -> go.Figure:
     )
     if not shown:
         return annotate_empty(figure, f"Not enough data yet: {data.why_none}.")
-    names = [plain(shortened(each.name, 22)) for each in shown]
+    places = range(len(shown))
+    names = [f"<b>{plain(each.name)}</b>" for each in shown]
     for sure, color, legend in (
         (True, PALETTE[0], f"beyond chance (95%), {counted(data.n_trials, 'trial')}"),
         (False, QUIET, "may be chance"),
     ):
-        rows = [(name, each) for name, each in zip(names, shown, strict=True) if each.sure == sure]
+        rows = [place for place in places if shown[place].sure == sure]
         if rows:
             figure.add_bar(
-                x=rounded([each.share for _, each in rows]),
-                y=[name for name, _ in rows],
+                x=rounded([shown[place].share for place in rows]),
+                y=rows,
                 orientation="h",
                 name=legend,
                 marker={"color": color},
-                text=[f"{each.share:.0%}" for _, each in rows],
+                text=[f"{shown[place].share:.0%}" for place in rows],
+                customdata=[names[place] for place in rows],
                 textposition="outside",
                 cliponaxis=False,
-                hovertemplate="<b>%{y}</b><br>%{text} of all importances<extra></extra>",
+                hovertemplate="%{customdata}<br>%{text} of all importances<extra></extra>",
             )
     figure.add_scatter(
         x=rounded([min(each.chance, 1.0) for each in shown]),
-        y=names,
+        y=list(places),
+        customdata=names,
         mode="markers",
         name="chance stays below (95%)",
         marker={"symbol": "line-ns", "size": 16, "line": {"width": 2, "color": PALETTE[1]}},
-        hovertemplate="<b>%{y}</b><br>by chance up to %{x:.0%}<extra></extra>",
+        hovertemplate="%{customdata}<br>by chance up to %{x:.0%}<extra></extra>",
     )
-    figure.update_yaxes(categoryorder="array", categoryarray=names[::-1], showgrid=False, title=None, ticks="")
+    labels = [plain(shortened(each.name, 22)) for each in shown]
+    figure.update_yaxes(
+        tickvals=list(places), ticktext=labels, range=[len(shown) - 0.5, -0.5], showgrid=False, title=None, ticks=""
+    )
     figure.update_xaxes(range=[0, 1.08], tickformat=".0%")
     figure.update_layout(legend=LEGEND_BELOW, margin={"b": 120})
     return figure

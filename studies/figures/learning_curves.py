@@ -73,12 +73,14 @@ class LearningCurvesData(NamedTuple):
         curves: The pick, then the others, best first, from all their episodes; then pruned, running and failed ones.
         others: The other trials, as thin lines from their intermediate values.
         pick: Number of the recommended trial, None if there is none.
+        n_others: Number of the other trials, also of those without a line.
     """
 
     metric: str
     curves: tuple[Curve, ...]
     others: tuple[Curve, ...]
     pick: int | None
+    n_others: int
 
 
 def learning_curves_data(study: OpenStudy, max_curves: int = 6) -> LearningCurvesData:
@@ -106,7 +108,8 @@ def learning_curves_data(study: OpenStudy, max_curves: int = 6) -> LearningCurve
         elif len(others) < _MAX_QUIET and trial.intermediate_values and _reports_what_is_shown(study.spec):
             others.append(_reported_curve(trial, _label(study, facts, number), _QUIET_POINTS))
     pick = None if facts.pick is None else facts.pick.number
-    return LearningCurvesData(_shown(study.spec), tuple(curves), tuple(others), pick)
+    n_others = len(order) - len({curve.number for curve in curves})
+    return LearningCurvesData(_shown(study.spec), tuple(curves), tuple(others), pick, n_others)
 
 
 def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
@@ -129,12 +132,14 @@ def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
             x=curve.steps,
             y=rounded(curve.mean),
             mode="lines",
-            name=f"{counted(len(data.others), 'other trial')}",
+            name=_others_text(data),
             legendgroup="others",
             showlegend=index == 0,
             line={"color": rgba(QUIET, 0.45), "width": 1},
             hovertemplate=f"{plain(curve.label)}<br>%{{x:,}} steps: %{{y:.4g}}<extra></extra>",
         )
+    if not data.others and data.n_others:  # their intermediate values are of another metric
+        figure.layout.title.text += f" ({len(data.curves)} of {counted(len(data.curves) + data.n_others, 'trial')})"
     has_pick = data.pick is not None
     # The last trace is on top: the recommended trial must not be hidden.
     for index, curve in reversed(list(enumerate(data.curves))):
@@ -170,6 +175,12 @@ def _add_curve(figure: go.Figure, curve: Curve, color: str, is_pick: bool) -> No
 def _reports_what_is_shown(spec: StudySpec) -> bool:
     """Return whether intermediate values are of what the curves show; those of other metrics are not."""
     return spec.metric in ("return", "loss")
+
+
+def _others_text(data: LearningCurvesData) -> str:
+    """Return the number of lines of other trials, and of these if there are more: `60 of 994 other trials`."""
+    n = len(data.others)
+    return counted(n, "other trial") if n == data.n_others else f"{n} of {counted(data.n_others, 'other trial')}"
 
 
 def _shown(spec: StudySpec) -> str:

@@ -186,7 +186,7 @@ def plot_learning_rate(study: OpenStudy, param: str | None = None) -> go.Figure:
     data = learning_rate_data(study, param)
     if data.range_tests and not data.lines:
         return plot_range_tests(data.range_tests)
-    y_title = value_title(data.metric, len(study.spec.seeds))
+    y_title = value_title(data.metric, len(study.spec.seeds), minimize=study.direction == "minimize")
     figure = new_figure("Learning rate", f"{data.param.replace('_', ' ')} (log scale)", y_title)
     rates = [point.rate for line in data.lines for point in line.points]
     rates += [point.rate for point in (*data.pruned, *data.failed)]

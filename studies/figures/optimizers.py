@@ -134,7 +134,8 @@ def plot_optimizers(study: OpenStudy, max_rows: int = 12, max_lines: int = 3) ->
     wrapped = [_wrapped(row.settings, max_lines) for row in data.rows]
     row_height = 32 + 14 * max((text.count("<br>") + 1 for text in wrapped), default=1)
     height = 180 + row_height * max(3, len(data.rows))
-    figure = new_figure(title, value_title(data.metric, len(study.spec.seeds)), "", height=height)
+    x_title = value_title(data.metric, len(study.spec.seeds), minimize=study.direction == "minimize")
+    figure = new_figure(title, x_title, "", height=height)
     if not data.rows:
         return annotate_empty(figure, "No trial is complete yet.")
     names = [

@@ -21,6 +21,7 @@ from studies.figures.theme import (
 )
 from studies.judging.pareto_front import FrontTrial, ParetoFront, pareto_front
 from studies.judging.ranking import Ranked
+from studies.spec.objectives import directions_of
 from studies.words import params_text, spread_text
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ def plot_pareto_front(study: OpenStudy) -> go.Figure:
     """
     data, n_seeds = pareto_front(study), len(study.spec.seeds)
     pairs = [(0, 1)] if len(data.metrics) == 2 else [(0, 1), (0, 2), (1, 2)]
-    titles = [value_title("<br>".join(textwrap.wrap(text, AXIS_WIDTH)), n_seeds) for text in data.texts]
+    titles = [
+        value_title("<br>".join(textwrap.wrap(text, AXIS_WIDTH)), n_seeds, minimize=direction == "minimize")
+        for text, direction in zip(data.texts, directions_of(study.spec), strict=True)
+    ]
     figure = new_figure("Pareto front", titles[pairs[0][0]], titles[pairs[0][1]])
     if not data.trials:
         return annotate_empty(figure, "No trial is complete yet.")

@@ -250,9 +250,18 @@ def shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def value_title(metric: str, n_seeds: int) -> str:
-    """Return the title of an axis of values: metric, seeds of the search, and their number."""
-    return f"{metric} in the search<br>{over_seeds_text(n_seeds)}"
+def value_title(metric: str, n_seeds: int, *, minimize: bool = False) -> str:
+    """Return the title of an axis of values: metric, its direction if lower is better, and the number of seeds."""
+    return f"{metric} in the search{', lower is better' if minimize else ''}<br>{over_seeds_text(n_seeds)}"
+
+
+def line_of(index: int, width: float = 2) -> dict[str, Any]:
+    """Return the style of the line of a position: a colour, and after the last colour another dash."""
+    dash = _DASHES[index // len(PALETTE) % len(_DASHES)]
+    return {"color": PALETTE[index % len(PALETTE)], "width": width, "dash": dash}
+
+
+_DASHES = ("solid", "dash", "dot", "dashdot")
 
 
 def colors(labels: Sequence[str]) -> dict[str, str]:

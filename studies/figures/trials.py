@@ -82,7 +82,8 @@ def states_data(study: OpenStudy) -> StatesData:
 def plot_trials(study: OpenStudy) -> go.Figure:
     """Plot the value of each trial in the order of the search, with the best so far; failed ones are crosses below."""
     data = states_data(study)
-    figure = new_figure("Trials in order", "trial number", value_title(data.metric, len(study.spec.seeds)))
+    y_title = value_title(data.metric, len(study.spec.seeds), minimize=study.direction == "minimize")
+    figure = new_figure("Trials in order", "trial number", y_title)
     valued = [row for row in data.trials if not math.isnan(row.value)]
     failed = data.of("FAIL")
     if not valued and not failed:

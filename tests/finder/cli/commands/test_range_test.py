@@ -27,7 +27,7 @@ class TestRangeTest:
         assert (ran.code, ran.out) == (1, "")
         assert "suggests no learning rate: nothing can be read from this curve" in ran.err
         assert "Train every rate by itself" in ran.err
-        assert "finder lr dqn --env CartPole-v1 --set jit_compile=false --storage it.db\n" in ran.err
+        assert "finder lr dqn --env CartPole-v1 --storage it.db --set jit_compile=false\n" in ran.err
         for name in ("grid()", "raise N", "smaller rates"):
             assert name not in ran.err
 
