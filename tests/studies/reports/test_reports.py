@@ -253,6 +253,20 @@ def test_metric_loss_draws_losses(storage: StudyStorage, make_spec: Make) -> Non
     assert "loss" in plot_learning_curves(opened).layout.yaxis.title.text
 
 
+def test_axes_say_where_lower_values_are_better_and_curves_how_many_are_left_out(
+    storage: StudyStorage, make_spec: Make
+) -> None:
+    opened = open_study(make_spec(metric="custom:energy:minimize", n_trials=3), storage)
+    with Recorder(opened) as recorder:
+        while (ask := recorder.ask()) is not None:
+            recorder.episodes(ask.number, curve(20.0, 0))
+            recorder.completed(ask.number, 5.0 + ask.number, {0: 5.0 + ask.number})
+    title = plot_trials(opened).layout.yaxis.title.text
+    assert title.startswith("energy in the search, lower is better<br>")
+    assert plot_learning_curves(opened, max_curves=2).layout.title.text == "Learning curves (2 of 3 trials)"
+    assert learning_curves_data(opened, max_curves=2).n_others == 1
+
+
 def test_optimizers_are_compared_at_their_best_trials(study: OpenStudy) -> None:
     data = optimizers_data(study)
     assert data.grouped

@@ -289,6 +289,18 @@ class TestResume:
         assert (finder.folder / "run" / "run.json").read_text() == before
 
     @pytest.mark.slow
+    def test_run_that_a_callback_ended_is_reported_as_unfinished(self, finder: Any) -> None:
+        (finder.folder / "enough.py").write_text(
+            "from agents import LambdaCallback\n\n\ndef stop():\n"
+            "    return LambdaCallback(on_step_end=lambda run: run.env_steps >= 64 and run.stop('enough'))\n"
+        )
+        words = ("--steps", "200", "--folder", "run")
+        assert finder("train", *PPO, *words, "--callback", "enough.py:stop").code == 0
+        again = finder("train", "--resume", "run")
+        assert again.code == 0
+        assert "The run has ended before its budget. This is its result; to train on, give --env-steps" in again.err
+
+    @pytest.mark.slow
     def test_finished_run_is_reported_and_a_larger_budget_extends_it(self, finder: Any) -> None:
         first = finder("train", *PPO, "--steps", "200", "--folder", "run")
         again = finder("train", "--resume", "run")
