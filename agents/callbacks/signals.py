@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.callbacks.callback import Callback
 from agents.errors import ConfigurationError
-from agents.processes.interrupts import ENDING, EndRequests
+from agents.processes.interrupts import END_REQUESTS, ENDING
 
 if TYPE_CHECKING:
     from agents.training.trainer import Trainer
@@ -42,12 +42,13 @@ class StopOnSignals(Callback):
                 "Signals can be handled in the main thread only: train there, or leave StopOnSignals out."
             )
 
-        requests = EndRequests()
+        END_REQUESTS.reset()
 
         def stop(number: int, _frame: Any) -> None:
-            if not requests.counts(number):
+            if not END_REQUESTS.counts(number):
                 return
             if self.received is not None:
+                END_REQUESTS.reset()
                 signal.signal(number, self._before.pop(number))
                 signal.raise_signal(number)
                 return

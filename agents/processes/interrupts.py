@@ -23,18 +23,31 @@ managers send SIGTERM and SIGHUP.
 class EndRequests:
     """The requests to end that a program has received.
 
-    The first signal ends a program gently. A further one means not to wait: a second Ctrl-C, or another signal that is
-    sent again after `DUPLICATE_SECONDS`.
+    The first signal ends a program gently. A further one means not to wait: a Ctrl-C at any time, SIGTERM after
+    `DUPLICATE_SECONDS`, and SIGHUP only after another SIGHUP, since a terminal may be closed while a program ends.
     """
 
     def __init__(self) -> None:
-        self._first: dict[int, float] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all signals: a new command, or a new training, begins."""
+        self._latest: float | None = None  # time of the latest one that counted
+        self._closed: float | None = None  # time of the first SIGHUP
 
     def counts(self, number: int) -> bool:
         """Record a signal; return whether it has to be handled, as the first one or as a further request."""
-        now, is_first = time.monotonic(), not self._first
-        since = self._first.setdefault(number, now)
-        return is_first or number == signal.SIGINT or now - since > DUPLICATE_SECONDS
+        now, latest = time.monotonic(), self._latest
+        since = latest
+        if number == signal.SIGHUP:
+            since = self._closed = now if self._closed is None else self._closed
+        counted = latest is None or number == signal.SIGINT or (since is not None and now - since > DUPLICATE_SECONDS)
+        self._latest = now if counted else latest
+        return counted
+
+
+END_REQUESTS = EndRequests()
+"""Those of this process: a signal that a training has received is no new one for the command that trains."""
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from agents.errors import ConfigurationError
-from agents.processes.interrupts import ENDING, EndRequests
+from agents.processes.interrupts import END_REQUESTS, ENDING
 from agents.trust.loading import ended_by
 from finder.cli.commands import compare as compare_command
 from finder.cli.commands import export as export_command
@@ -145,10 +145,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
 @contextmanager
 def _interrupt_on_signals() -> Iterator[None]:
     """Handle SIGTERM and SIGHUP like Ctrl-C for the time of the block, so that results are saved."""
-    requests = EndRequests()
+    END_REQUESTS.reset()
 
     def end(number: int, _frame: Any) -> None:
-        if requests.counts(number):
+        if END_REQUESTS.counts(number):
             raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
 
     before = {}

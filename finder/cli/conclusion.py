@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -158,14 +159,22 @@ def next_commands(study: OpenStudy, pick: Recommendation, found: Conclusion) -> 
 
 def _train_command(study: OpenStudy, pick: Recommendation) -> str:
     """Return the command of the long run, with places to fill in for what was given in Python."""
-    own = [] if pick.is_agent_named else [f"FILE.py:{pick.agent}"]
+    *prefixes, name = pick.agent.split("-")  # `gail-Mine`
+    own = [] if pick.is_agent_named else ["".join(f"{each}-" for each in prefixes) + f"FILE.py:{name}"]
     words = ["finder train", *own, f"--from {shlex.quote(study.name)}"]
     if is_named_object(pick.env):
         words.append(f"--env FILE.py:{object_name(pick.env)}")
-    words += [f"--callback FILE.py:{name}" for name in study.spec.callbacks if ":" not in name]
+    if any(map(_is_of_script, study.spec.callbacks)):  # then all of them have to be named
+        places = (re.sub("^__main__:", "FILE.py:", place) for place in study.spec.callbacks)
+        words += [f"--callback {shlex.quote(place)}" for place in places]
     if pick.name_in_study in study.spec.agent_weights:
         words.append("--start-from CHECKPOINT")
     return " ".join(words)
+
+
+def _is_of_script(place: str) -> bool:
+    """Return whether a callback is of the script that was run, which other programs cannot import."""
+    return place.startswith("__main__:")
 
 
 def front_commands(study: OpenStudy, front: ParetoFront) -> list[tuple[str, str]]:
@@ -176,10 +185,12 @@ def front_commands(study: OpenStudy, front: ParetoFront) -> list[tuple[str, str]
 
     name, flag = shlex.quote(study.name), storage_flag(study.storage.label)
     number = str(front.front[0].number) if len(front.front) == 1 else "N"
-    picked = best(study, front.front[0].number)
-    long_run = (f"{_train_command(study, picked)} --trial {number}{flag}", "the long run, with a trial of the front")
+    train = []
+    if front.front and not (picked := best(study, front.front[0].number)).own_training:
+        command = f"{_train_command(study, picked)} --trial {number}{flag}"
+        train = [(command, "the long run, with a trial of the front")]
     return [
-        *([] if picked.own_training else [long_run]),
+        *train,
         (f"finder best {name} --metric {shlex.quote(study.spec.metrics[0])}{flag}", "the pick by one objective"),
         (f"finder report {name}{flag}", "the front, curves and failures in one HTML file"),
         (f"finder dashboard{flag}", "every trial, in the browser"),

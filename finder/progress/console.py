@@ -70,7 +70,11 @@ def print_error(message: str, hint: str = "") -> None:
     """Print an error message without a traceback, and a hint whose lines are not wrapped, since they have commands."""
     errors().print(Text.assemble(("Error: ", "bold red"), truncate_long_words(message)))
     if hint:
-        errors().print(Text(re.sub(r"\bfinder (?=[a-z])", f"{_program()} ", hint), "dim"), soft_wrap=True)
+        errors().print(Text(re.sub(r"(^See |: )finder (?=[a-z])", _by_own_name, hint), "dim"), soft_wrap=True)
+
+
+def _by_own_name(found: re.Match[str]) -> str:
+    return f"{found[1]}{_program()} "
 
 
 def print_commands(lead: str, commands: Iterable[tuple[str, str]]) -> None:

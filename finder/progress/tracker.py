@@ -72,8 +72,10 @@ class Tracker:
         self._until: float | None = None  # time of the limit
         self._speed = WorkSpeed()
         self._has_ended = False  # a trial, since the search or its confirmation has begun
-        self._n_finalists = 0  # until the confirmation has begun
+        self._whole: list[float] = []  # seconds of complete trials of the search
+        self._n_finalists = 0  # that are expected, until the confirmation has begun
         self._finalist = 1.0  # runs of a finalist, in those of a trial of the search
+        self._n_of_search: int | None = None  # trials of the search, once its first finalists run
 
     # State --------------------------------------------------------------------------------------
 
@@ -102,10 +104,10 @@ class Tracker:
             return self._work_done / (self._work_done + left) if left > 0 else 1.0
         done = self.n_done + sum(trial.share for trial in list(self.running.values()))
         left = self.n_total - self.n_before
-        if self._n_search is None:
+        if self._n_of_search is None:
             left += self._finalist * self._n_finalists
         else:
-            of_search = max(0, self._n_search - self.n_before)
+            of_search = max(0, self._n_of_search - self.n_before)
             done = of_search + self._finalist * (done - of_search)
             left = of_search + self._finalist * (left - of_search)
         return done / left if left else 1.0
@@ -154,7 +156,7 @@ class Tracker:
         for _ in range(n_waiting):
             heapq.heapreplace(places, places[0] + usual)
         n_rounds = 0 if self._n_search is not None else math.ceil(self._n_finalists / max(1, self.n_places))
-        return max(places) + n_rounds * self._finalist * usual
+        return max(places) + n_rounds * self._finalist * statistics.fmean(self._whole or [usual])
 
     @property
     def _n_waiting(self) -> int:
@@ -202,7 +204,8 @@ class Tracker:
     def _expect_confirmation(self, spec: StudySpec) -> None:
         from studies.judging.search_history import held_out_seeds, n_finalists
 
-        self._n_finalists = n_finalists(spec)
+        has_begun = self.study is not None and bool(self.study.confirmation_trials())
+        self._n_finalists = 0 if has_begun else n_finalists(spec)
         self._finalist = len(held_out_seeds(spec)) * spec.confirm_budget / (len(spec.seeds) * spec.budget)
 
     def plan_grows(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -212,13 +215,19 @@ class Tracker:
         self.n_total += n_trials
 
     def confirmation_begins(self, n_finalists: int) -> None:
-        if self._forecast is not None and self.study is not None:
+        if self.study is not None:
             from studies.study.study import reloaded
 
-            # The budget may have changed their seeds and steps.
-            self._forecast = Forecast(reloaded(self.study).spec, self.n_places)
-        self._durations = [self._finalist * seconds for seconds in self._durations]
+            spec = reloaded(self.study).spec  # the budget may have changed their seeds and steps
+            if self._forecast is not None:
+                self._forecast = Forecast(spec, self.n_places)
+            else:
+                self._expect_confirmation(spec)
         self._n_search = self.n_before + self.n_done
+        if self._n_of_search is None:  # later finalists may follow
+            self._n_of_search = self._n_search
+            known = self._whole or self._durations
+            self._durations = [self._finalist * statistics.fmean(known)] if known else []
         self.n_total = self._n_search + n_finalists  # trials without budget are not run
         self._speed.restart()
         self._has_ended = False
@@ -301,10 +310,12 @@ class Tracker:
             return
         if outcome.state != "interrupted" and not trial.steps_before:
             self._durations.append(self._clock() - trial.began)
-        made = outcome.env_steps * len(trial.seeds) - sum(trial.steps_before.values())
+        made = 0 if trial.steps_before else outcome.env_steps * len(trial.seeds)
         self._finished_steps += max(made, trial.steps_made)
         if trial.confirms is not None:
             return
+        if outcome.state == "complete" and not trial.steps_before:
+            self._whole.append(self._clock() - trial.began)
         if outcome.state == "complete" and outcome.value is not None and self._is_best(outcome.value):
             self.best = Best(number, trial.params, outcome.value, spread_of(outcome), metric_text(self.study))
 

@@ -118,9 +118,7 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
 
 
 def _formatter(name: str) -> Callable[[Any], str]:
-    known = _FORMATS.get(name)
-
-    known = known or (_FORMATS["spread"] if name.endswith(" spread") else None)
+    known = _FORMATS.get("spread" if name.endswith(" spread") else name)
 
     def text(value: Any) -> str:
         if value is None or (isinstance(value, float) and math.isnan(value)):  # unknown values are left empty

@@ -29,9 +29,14 @@ def python_lines(study: OpenStudy, pick: Recommendation) -> str:
     lines += [*followed, f"agents.Trainer(agent{callbacks}).train(env_steps={steps:_})"]
     modules = "agents, studies" if has_optimizer else "agents"
     modules = f"os, {modules}" if any("os.environ" in line for line in lines) else modules
-    own = "" if pick.is_agent_named else f"# {pick.agent}: the agent of your script"
+    own = "" if pick.is_agent_named else f"# {_class_of(pick)}: the agent of your script"
     head = [f"import {modules}", *filter(None, [own, environment_comment(pick.env)])]
     return "\n".join([*head, "", *lines])
+
+
+def _class_of(pick: Recommendation) -> str:
+    """Return the name of a class that was given in Python; agents with a learned reward have prefixes (`gail-Mine`)."""
+    return pick.agent.replace("-", "_")
 
 
 def _arguments(study: OpenStudy, pick: Recommendation, has_optimizer: bool) -> list[str]:
@@ -42,7 +47,7 @@ def _arguments(study: OpenStudy, pick: Recommendation, has_optimizer: bool) -> l
         for name, value in {**own, **study.spec.fixed, **pick.long_run_params}.items()
         if name != "agent" and not (has_optimizer and (name in _OF_OPTIMIZER or name.startswith("optimizer.")))
     }
-    arguments = [repr(pick.agent) if pick.is_agent_named else pick.agent, environment_code(pick)]
+    arguments = [repr(pick.agent) if pick.is_agent_named else _class_of(pick), environment_code(pick)]
     if has_optimizer:
         arguments.append("optimizer=optimizer")
     arguments += [f"{name}={value!r}" for name, value in rest.items() if name.isidentifier()]

@@ -255,13 +255,13 @@ def value_title(metric: str, n_seeds: int, *, minimize: bool = False) -> str:
     return f"{metric} in the search{', lower is better' if minimize else ''}<br>{over_seeds_text(n_seeds)}"
 
 
-def line_of(index: int, width: float = 2) -> dict[str, Any]:
+_DASHES = ("solid", "dash", "dot", "dashdot")
+
+
+def line_of(index: int) -> dict[str, Any]:
     """Return the style of the line of a position: a colour, and after the last colour another dash."""
     dash = _DASHES[index // len(PALETTE) % len(_DASHES)]
-    return {"color": PALETTE[index % len(PALETTE)], "width": width, "dash": dash}
-
-
-_DASHES = ("solid", "dash", "dot", "dashdot")
+    return {"color": PALETTE[index % len(PALETTE)], "width": 2, "dash": dash}
 
 
 def colors(labels: Sequence[str]) -> dict[str, str]:

@@ -8,13 +8,12 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from optuna.trial import TrialState
-
 from studies.analysis.schedules import member_of
 from studies.population_based.by_name import population_based_of
 from studies.population_based.population_based import Perturbation
 from studies.population_based.schedule import Member, ScheduleEntry
 from studies.spec.attributes import EXCHANGED_ATTR, SCHEDULE_ATTR
+from studies.spec.population_rules import exchange_marks
 from studies.statistics.values import mean_of_seeds, sign_of
 
 if TYPE_CHECKING:
@@ -95,12 +94,18 @@ class Exchanges:
     def _gone(self, numbers: Collection[int], env_steps: int) -> list[Member]:
         """Return the members that have failed or were stopped, with their values before a step: PB2 learns from them.
 
+        Members of an earlier population have come to the last exchange.
+
         Args:
             numbers: Members that are still trained.
             env_steps: The step.
         """
-        for trial in self._study.trials(TrialState.FAIL):  # of earlier processes
-            self._members.setdefault(trial.number, member_of(self._study.spec, trial))
+        last = exchange_marks(self._study.spec)[-1]
+        for trial in self._study.trials():  # those that ended in an earlier process
+            if trial.state.is_finished() and trial.number not in self._members:
+                member = member_of(self._study.spec, trial)
+                if member.values and max(member.values) < last:
+                    self._members[trial.number] = member
         return [
             replace(member, values={step: value for step, value in member.values.items() if step < env_steps})
             for number, member in self._members.items()

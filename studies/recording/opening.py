@@ -22,7 +22,7 @@ from studies.adapters.trial_sampler import TrialSampler
 from studies.coordination.lease_manager import STUDY, LeaseManager
 from studies.coordination.owner import Owner
 from studies.database.damage import check_trials
-from studies.database.fencing import FencedStorage
+from studies.database.fencing import FencedStorage, LeaseLostError
 from studies.database.names import check_name
 from studies.database.retries import retry_seconds
 from studies.errors import StudyError
@@ -194,7 +194,7 @@ def delete_study(study_name: str, storage: StudyStorage | str) -> int:
 
 
 def remove_unless_running(storage: StudyStorage, study_id: int, name: str) -> None:
-    """Delete a study, by its id and with its data beside Optuna's; no process can begin it meanwhile.
+    """Delete a study, by its id and with its data beside Optuna's; no process can begin a trial of it meanwhile.
 
     Raises:
         StudyError: If a live process runs it.
@@ -204,11 +204,14 @@ def remove_unless_running(storage: StudyStorage, study_id: int, name: str) -> No
         remove_study(storage, study_id)
         return
     with LeaseManager(storage.leases, key, others=storage.url != "memory") as leases:
-        holder = leases.acquire_with_watch(STUDY) or leases.other_owner_with_watch()
+        holder = leases.other_owner_with_watch() or leases.acquire_with_watch(STUDY)
         if holder is not None:
             raise _is_run_by(name, storage, holder)
         leases.start_renewing()  # millions of episodes take minutes
-        remove_study(storage, study_id)
+        with contextlib.suppress(LeaseLostError), leases.planning():  # workers begin trials with that lease only
+            if (holder := leases.other_owner_with_watch()) is not None:
+                raise _is_run_by(name, storage, holder)
+            remove_study(storage, study_id)  # with its leases, of which this is one
 
 
 def _lead(opened: StudyStorage, key: str, name: str) -> LeaseManager:

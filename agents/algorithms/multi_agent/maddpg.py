@@ -91,7 +91,7 @@ class MADDPG(JointAgent, DDPG):
         if space.has_opponents:
             raise ConfigurationError(
                 "The critics of maddpg learn from the actions of all agents, and Opponents replaces those of the other "
-                "sides: take mappo or qmix, or leave the wrapper out, so that all agents learn."
+                "sides: take mappo, or leave the wrapper out, so that all agents learn."
             )
         if not space.discrete and not cast("Any", self.action_space).is_bounded():
             raise self.unsupported_actions("continuous actions within bounds")

@@ -122,7 +122,7 @@ def run(
 
     def print_stopping(_: int) -> None:
         if not output.quiet:
-            errors().print("Stopping after this step; the same signal again stops at once.", style="dim")
+            errors().print("Stopping after this step; Ctrl-C stops at once.", style="dim")
 
     signals = StopOnSignals(print_stopping)
     if not output.quiet:

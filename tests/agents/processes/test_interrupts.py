@@ -18,7 +18,8 @@ HUP, INT, TERM = signal.SIGHUP, signal.SIGINT, signal.SIGTERM
         ([(0.0, HUP), (0.1, HUP), (0.2, TERM)], [True, False, False]),
         ([(0.0, TERM), (0.1, TERM), (DUPLICATE_SECONDS + 0.1, TERM)], [True, False, True]),
         ([(0.0, INT), (0.1, INT)], [True, True]),
-        ([(0.0, INT), (9.0, HUP), (9.1, HUP)], [True, False, False]),
+        ([(0.0, INT), (9.0, HUP), (9.1, HUP), (12.0, HUP)], [True, False, False, True]),
+        ([(0.0, INT), (0.1, TERM), (60.0, TERM), (60.1, TERM)], [True, False, True, False]),
         ([(0.0, TERM), (0.1, INT)], [True, True]),
     ],
 )

@@ -270,7 +270,7 @@ class TestResume:
         out, err = process.communicate(timeout=DEADLINE_SECONDS)
         assert (process.returncode, out) == (code, "")
         assert "Traceback" not in err
-        assert "Stopping after this step; the same signal again stops at once." in err
+        assert "Stopping after this step; Ctrl-C stops at once." in err
         assert re.search(r"Stopped after [\d,]+ of 1,000 environment steps; saved in my run/checkpoints/\d+", err)
         assert "Resume:  finder train --resume 'my run'" in err
         assert finder("train", "--resume", "my run").code == 0
