@@ -131,8 +131,8 @@ def check_population_based(spec: Settings) -> None:
     every, budget = spec.pruner_kwargs.get(PERTURB_STEPS), spec.env_steps
     if every is not None and not exchange_marks(spec):
         raise StudyError(
-            f"perturb_steps is {every!r}: give environment steps from 1 to below {2 * budget / 3:,.0f}, two thirds of the "
-            "budget of a run, so that members copy each other at least once."
+            f"perturb_steps is {every!r}: give environment steps from 1 to below {2 * budget / 3:,.0f}, two thirds of "
+            "the budget of a run, so that members copy each other at least once."
         )
 
 

@@ -250,7 +250,7 @@ def test_a_value_from_before_the_last_exchange_does_not_count(tmp_path: Path) ->
         ({"scheduler": "median", "perturb_steps": 96}, ConfigurationError, "which only population-based training has"),
         ({"scheduler": "pbt", "pruner": "race"}, ConfigurationError, "which are one: give scheduler"),
         ({"pruner_kwargs": {"quantil": 1}}, StudyError, "no argument 'quantil'"),
-        ({"perturb_steps": 480}, StudyError, "below the budget of a run, 480"),
+        ({"perturb_steps": 480}, StudyError, "to below 320, two thirds of the budget of a run"),
     ],
 )
 def test_what_excludes_it_is_refused(

@@ -75,7 +75,7 @@ def test_the_scheduler_has_the_ranges_and_the_seed_of_the_study() -> None:
         ({"params": {"n_steps": "16:64"}}, "n_steps is searched over whole numbers from 16 to 64"),
         ({"params": {"learning_rate": {"low": 0.1, "high": 0.5, "step": 0.1}}}, "in steps of 0.1"),
         ({"params": {"gamma": {"value": 0.9}}}, "no number to change"),
-        ({"pruner_kwargs": {"perturb_steps": 1000}}, "below the budget of a run, 1,000"),
+        ({"pruner_kwargs": {"perturb_steps": 700}}, "to below 667, two thirds of the budget of a run"),
         ({"pruner_kwargs": {"perturb_steps": 0}}, "perturb_steps is 0"),
         ({"pruner_kwargs": {"perturb_steps": "often"}}, "perturb_steps is 'often'"),
     ],
