@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import pickle
 import traceback
 from collections.abc import Iterable, Mapping
@@ -79,6 +80,25 @@ def check_at_least(low: float, **values: float | None) -> None:
     for name, value in values.items():
         if value is not None and not value >= low:
             raise ConfigurationError(f"{name} must be >= {low}, got {value}.")
+
+
+def whole_number(low: int, name: str, value: float | None) -> int | None:
+    """Return an argument as an integer, as which 1e6 counts; None if it is not given.
+
+    Args:
+        low: The lowest allowed value.
+        name: Name of the argument.
+        value: Its value.
+
+    Raises:
+        ConfigurationError: It is below the bound, or no whole number.
+    """
+    if value is None:
+        return None
+    check_at_least(low, **{name: value})
+    if not math.isfinite(value) or value != int(value):
+        raise ConfigurationError(f"{name} must be a whole number >= {low}, got {value}.")
+    return int(value)
 
 
 def check_whole(low: int, **values: object) -> None:

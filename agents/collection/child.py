@@ -37,11 +37,12 @@ def main(payload: bytes, pipe: Any, blocks: list[tuple[Any, Shapes]], threads: i
         return
     try:
         while True:
-            method, arguments = cloudpickle.loads(pipe.recv_bytes())
-            if method == "collect":
-                slot, n_steps = arguments
-                arguments = (n_steps, list(acting.values()), own_columns(rows, slot, task.copies))
+            request = pipe.recv_bytes()
             try:
+                method, arguments = cloudpickle.loads(request)
+                if method == "collect":
+                    slot, n_steps = arguments
+                    arguments = (n_steps, list(acting.values()), own_columns(rows, slot, task.copies))
                 answer = encode_answer(getattr(worker, method)(*arguments))
             except Exception as error:  # noqa: BLE001 - any error is sent to the learner
                 answer = encode_answer(error, raised=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from gymnasium.wrappers import TimeLimit
 
@@ -30,9 +31,17 @@ def time_limit(environment: EnvironmentSpec) -> int | None:
         return environment.max_episode_steps
     made = environment.make_plain()
     try:
-        return made.spec.max_episode_steps if made.spec is not None else None
+        known = [made.spec.max_episode_steps if made.spec is not None else None, *_limits_in(made)]
+        return min((limit for limit in known if limit is not None), default=None)
     finally:
         made.close()
+
+
+def _limits_in(made: Any) -> Iterator[int | None]:
+    """Yield the limits of the wrappers of an environment; classes and functions have no registration with one."""
+    while made is not None:
+        yield made._max_episode_steps if isinstance(made, TimeLimit) else None
+        made = getattr(made, "env", None)
 
 
 def limit_without_one(lengths: Iterable[float]) -> int:

@@ -220,8 +220,8 @@ def _stretched(space: spaces.Box) -> ActionTransform:
     width = np.where(high > low, high - low, 1.0)
 
     def stretch(actions: Array) -> Array:
-        share = (np.clip(actions, -1.0, 1.0) + 1.0) / 2.0  # [N, D] within [0, 1]
-        return (low + share * (high - low)).astype(space.dtype)
+        share = (np.clip(actions, -1.0, 1.0).reshape(-1, *space.shape) + 1.0) / 2.0  # [N, D] within [0, 1]
+        return np.clip(low + share * (high - low), low, high).astype(space.dtype)  # 0.1 + 0.2 is more than 0.3
 
     def shrink(actions: Array) -> tuple[Array, Array]:
         share = (np.asarray(actions, np.float64) - low) / width  # [N, D] within [0, 1]
@@ -243,7 +243,7 @@ def _free(space: spaces.Box) -> ActionTransform:
 
     return ActionTransform(
         spaces.Box(-np.inf, np.inf, space.shape, np.float32),
-        lambda actions: np.clip(actions, space.low, space.high).astype(space.dtype),
+        lambda actions: np.clip(actions.reshape(-1, *space.shape), space.low, space.high).astype(space.dtype),
         inverse,
     )
 

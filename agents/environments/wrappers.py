@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
+import numpy as np
 
 from agents.errors import ConfigurationError, unknown_name
 from agents.trust.loading import loaded, place_of
@@ -82,10 +83,25 @@ def wrapper_text(wrapper: Wrapping) -> str:
         ConfigurationError: The wrapper has no name that identifies it (for example a lambda).
     """
     if isinstance(wrapper, functools.partial):
-        given = [*((str(i), value) for i, value in enumerate(wrapper.args)), *wrapper.keywords.items()]
-        arguments = ",".join(f"{name}={json.dumps(value, default=repr)}" for name, value in given)
+        if wrapper.args:
+            raise ConfigurationError(f"The wrapper {wrapper!r} must have its arguments by name: name=value.")
+        try:
+            given = [f"{name}={json.dumps(value, default=_plain)}" for name, value in wrapper.keywords.items()]
+        except TypeError as error:
+            raise ConfigurationError(
+                f"The arguments of the wrapper {wrapper!r} must be numbers, texts or lists of these ({error}): define "
+                "a class or a function that makes the wrapper."
+            ) from None
+        arguments = ",".join(given)
         return f"{wrapper_text(wrapper.func)}:{arguments}" if arguments else wrapper_text(wrapper.func)
     return place_of(wrapper)
+
+
+def _plain(value: Any) -> Any:
+    """Return a number or an array of NumPy as numbers and lists."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} cannot be stored")
 
 
 def apply_wrappers(environment: gym.Env[Any, Any], wrappers: Sequence[Wrapping], label: str) -> gym.Env[Any, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -15,8 +14,9 @@ from gymnasium.wrappers import TimeLimit
 from agents.collection.collector import Collector
 from agents.contract.agent import Agent, require_built
 from agents.environments import EnvironmentSpec
-from agents.errors import ConfigurationError, check_at_least
-from agents.training.evaluation import exploring_elsewhere
+from agents.environments.transforms import check_same_spaces
+from agents.errors import ConfigurationError, whole_number
+from agents.training.evaluation import acting_state_kept, exploring_elsewhere
 
 Frame = np.ndarray[Any, Any]
 """[H, W, 3] uint8."""
@@ -66,7 +66,8 @@ def play(
     spec = agent.environment if environment is None else EnvironmentSpec.of(environment)
     if spec is None:
         raise ConfigurationError("play() needs an environment: the agent was made without one. Pass environment.")
-    check_at_least(1, n_episodes=n_episodes, max_steps=max_steps)
+    n_episodes = whole_number(1, "n_episodes", n_episodes) or 1
+    max_steps = whole_number(1, "max_steps", max_steps)
     mode = render_mode or (None if on_frame is None else "rgb_array")
     if mode == "human":
         require_screen()
@@ -82,10 +83,11 @@ def play(
     make.__name__ = spec.label  # the name in error messages
     played: list[PlayedEpisode] = []
     agent.refresh()
-    exploring = exploring_elsewhere(agent) if explore else contextlib.nullcontext()
+    apart = exploring_elsewhere(agent) if explore else acting_state_kept([agent])
     collector = Collector(EnvironmentSpec(make, vectorization="sync"), 1, [seed])
     try:
-        with exploring:
+        check_same_spaces(spec.label, collector.environments, agent)
+        with apart:
             while len(played) < n_episodes:
                 collected = collector.step(agent, explore)
                 for error in collected.errors.values():

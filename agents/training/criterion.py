@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.errors import check_at_least
+from agents.errors import whole_number
 from agents.training.listeners import Listener
 from agents.training.records import Episode
 from agents.training.training import Training
@@ -16,9 +16,8 @@ class Criterion(Listener):
     """
 
     def __init__(self, criterion: float, trial_count: int = 100) -> None:
-        check_at_least(1, trial_count=trial_count)
         self.criterion = criterion
-        self.trial_count = trial_count
+        self.trial_count = whole_number(1, "trial_count", trial_count) or 1
 
     def on_episode_end(self, trainer: Training, episode: Episode) -> None:
         """Stop the run of this episode if the criterion is met."""

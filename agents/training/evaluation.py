@@ -13,7 +13,8 @@ from agents.collection.collector import Collector
 from agents.contract.agent import Agent, require_built
 from agents.environments import EnvironmentSpec
 from agents.environments.time_limits import limit_steps
-from agents.errors import ConfigurationError, check_at_least
+from agents.environments.transforms import check_same_spaces
+from agents.errors import ConfigurationError, whole_number
 
 Array = np.ndarray[Any, Any]
 
@@ -138,14 +139,16 @@ def play_episodes(
         raise ConfigurationError(
             "An evaluation needs an environment: the agent was made without one. Pass environment."
         )
-    check_at_least(1, n_episodes=n_episodes, n_envs=n_envs, max_steps=max_steps)
-    n_envs = min(n_envs, n_episodes)
+    n_episodes = whole_number(1, "n_episodes", n_episodes) or 1
+    n_envs = min(whole_number(1, "n_envs", n_envs) or 1, n_episodes)
+    max_steps = whole_number(1, "max_steps", max_steps)
     wanted = -(-n_episodes // n_envs)
     agent.refresh()
     apart = exploring_elsewhere(agent) if explore else acting_state_kept([agent])
     collector = Collector(limit_steps(spec, max_steps), n_envs, [seed])
     played: list[list[tuple[float, bool]]] = [[] for _ in range(n_envs)]
     try:
+        check_same_spaces(spec.label, collector.environments, agent)
         with apart:
             while min(map(len, played)) < wanted:
                 collected = collector.step(agent, explore)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 import cloudpickle
 
-from agents.errors import Cause, NonFiniteError, cause_of, check_at_least, with_cause
+from agents.errors import Cause, NonFiniteError, cause_of, whole_number, with_cause
 from agents.training.records import Episode, Evaluation, History
 
 log = logging.getLogger(__name__)
@@ -145,7 +145,8 @@ class Budget:
 
     def __post_init__(self) -> None:
         """Refuse budgets below one."""
-        check_at_least(1, env_steps=self.env_steps, episodes=self.episodes)
+        for name, value in (("env_steps", self.env_steps), ("episodes", self.episodes)):
+            object.__setattr__(self, name, whole_number(1, name, value))
 
     def after(self, run: Run) -> Budget:
         """Return the same budget, counted from the current state of a run."""

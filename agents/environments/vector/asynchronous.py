@@ -6,10 +6,11 @@ Searches run in several processes anyway, so this is for single long runs.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import cloudpickle
@@ -26,12 +27,12 @@ from agents.environments.vector.vector_env import (
     as_step_error,
     called,
     check_shape,
-    check_step,
+    checked_step,
     encode_result,
     first_observation,
     info_as_bytes,
 )
-from agents.errors import portable
+from agents.errors import portable, with_cause
 from agents.processes.ending import end
 from agents.processes.hanging import HungError
 from agents.processes.orphans import end_with_parent, leave_signals_to_parent
@@ -66,7 +67,8 @@ class AsyncCopies(VectorEnv):
         for position, seed in zip(self._kept, seeds, strict=True):
             everywhere[position] = seed
         self._waiting = True
-        observations, infos = self._vector.reset(seed=everywhere)
+        with self._naming_ended_copies():
+            observations, infos = self._vector.reset(seed=everywhere)
         self._waiting = False
         for error in self._errors(infos).values():
             raise error
@@ -78,7 +80,8 @@ class AsyncCopies(VectorEnv):
         self._actions[self._kept] = actions  # deselected copies are still stepped; their results are ignored
         self._waiting = True
         try:
-            observations, rewards, terminated, truncated, infos = self._vector.step(self._actions)
+            with self._naming_ended_copies():
+                observations, rewards, terminated, truncated, infos = self._vector.step(self._actions)
         except HungError as error:
             raise HungError(f"{error} No answer came from {self._silent()}.") from None
         self._waiting = False
@@ -89,6 +92,23 @@ class AsyncCopies(VectorEnv):
         finals = {int(i): infos["final_obs"][kept[i]] for i in np.flatnonzero(terminated | truncated)}
         kept_infos = self._infos(infos) if self._wants_infos else None
         return Stepped(observations[kept], rewards, terminated, truncated, finals, errors, kept_infos)
+
+    @contextlib.contextmanager
+    def _naming_ended_copies(self) -> Generator[None]:
+        """Say which processes have ended, where Gymnasium finds their pipes closed."""
+        try:
+            yield
+        except (EOFError, ConnectionError) as error:
+            codes = {i: self._vector.processes[at].exitcode for i, at in enumerate(self._kept)}
+            ended = [f"copy {i} (exit code {code})" for i, code in codes.items() if code is not None]
+            raise with_cause(
+                RuntimeError(
+                    f"The process of {', '.join(ended) or 'a copy'} of the environment has ended: the environment "
+                    "could not be made there (see the error above), or the process was killed, perhaps for lack of "
+                    "memory."
+                ),
+                "environment",
+            ) from error
 
     def _silent(self) -> str:
         """Return a description of the copies that did not answer."""
@@ -106,7 +126,8 @@ class AsyncCopies(VectorEnv):
         places = {int(self._kept[i]): i for i in copies}
         self._waiting = True
         # Calls a method of the guard: an error in the worker itself would end all copies.
-        given = self._vector.call("answer", cloudpickle.dumps((method, tuple(arguments), set(places))))
+        with self._naming_ended_copies():
+            given = self._vector.call("answer", cloudpickle.dumps((method, tuple(arguments), set(places))))
         self._waiting = False
         return {i: cloudpickle.loads(given[at]) for at, i in places.items() if given[at] is not None}
 
@@ -181,9 +202,7 @@ class _Guard(gym.Wrapper[Any, Any, Any, Any]):
         if self._dead:
             return self._nothing(), 0.0, False, False, {}
         try:
-            stepped = self.env.step(action)
-            check_step(stepped)
-            observation, reward, terminated, truncated, info = stepped
+            observation, reward, terminated, truncated, info = checked_step(self.env.step(action))
             check_shape(observation, self._shape)
             packed = {_INFO: info_as_bytes(info)} if self._wants_infos else {}
         except (Exception, SystemExit) as error:  # noqa: BLE001 - as above

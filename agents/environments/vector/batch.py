@@ -113,8 +113,8 @@ class Environments:
         observations = self._observations_of(stepped.observations, errors, self._steps)
         if self._bad_starts:
             errors, self._bad_starts = {**errors, **self._bad_starts}, {}
-        if not _all_finite(rewards):
-            for i in np.flatnonzero(~np.isfinite(rewards)).tolist():
+        if not np.vdot(rewards, rewards) <= _LARGEST**2:  # one may be NaN, or infinite in float32, which learners get
+            for i in np.flatnonzero(~(np.abs(rewards) <= _LARGEST)).tolist():
                 message = f"Environment {self._label!r} gave the reward {rewards[i]} ({self._copy_text(i)})."
                 errors.setdefault(i, NonFiniteError(message))
         successors = observations
@@ -235,6 +235,9 @@ def _warn_of_bounds(label: str, space: Any, observations: Array) -> None:
             "training goes on, but one of both is wrong.",
             *(label, observations[(copy, *place)], place if len(place) > 1 else place[0], low, high),
         )
+
+
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def _all_finite(numbers: Array) -> bool:

@@ -19,6 +19,7 @@ from gymnasium.vector.utils import batch_space
 
 from agents.environments.vector.vector_env import Array, Stepped, VectorEnv
 
+_SINGLE_ENTRY_POINT = "gymnasium.envs.classic_control.cartpole:CartPoleEnv"
 _ENTRY_POINT = "gymnasium.envs.classic_control.cartpole:CartPoleVectorEnv"
 _KWARGS = {"sutton_barto_reward"}
 
@@ -56,6 +57,8 @@ class NativeCopies(VectorEnv):
         return (
             known is not None
             and known.vector_entry_point == _ENTRY_POINT
+            and known.entry_point == _SINGLE_ENTRY_POINT  # not a variant that was registered with Gymnasium's vectors
+            and known.max_episode_steps is not None
             and not known.additional_wrappers
             and set(kwargs) <= _KWARGS
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import io
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,11 +23,13 @@ from agents.environments.vector.vector_env import (
     as_step_error,
     called,
     check_shape,
-    check_step,
+    checked_step,
     copied_info,
     first_observation,
 )
 from agents.processes.hanging import HungError, under_way
+
+log = logging.getLogger(__name__)
 
 
 class SyncCopies(VectorEnv):
@@ -77,14 +80,14 @@ class SyncCopies(VectorEnv):
             try:
                 stepped: Any = environment.step(actions[i])
                 if type(stepped) is not tuple or len(stepped) != 5 or type(stepped[1]) not in NUMBERS:
-                    check_step(stepped)
+                    stepped = checked_step(stepped)
                 observation, rewards[i], is_terminated, is_truncated, info = stepped
                 if wants_infos:
                     infos[i] = copied_info(info)  # of the last step of an ended episode, not of the reset
                 if getattr(observation, "shape", None) != shape:
                     check_shape(observation, shape)
                 if is_terminated or is_truncated:
-                    terminated[i], truncated[i] = is_terminated, is_truncated
+                    terminated[i], truncated[i] = bool(is_terminated), bool(is_truncated)
                     finals[i] = np.array(observation)  # a copy: the reset may write into the same array
                     under_way.begin("reset", i)
                     observation = first_observation(environment.reset(), shape)
@@ -110,14 +113,14 @@ class SyncCopies(VectorEnv):
         kept = set(positions)
         for i, environment in enumerate(self._environments):
             if i not in kept:
-                environment.close()
+                _close(environment)
         self._environments = [self._environments[i] for i in positions]
         self._dead = [self._dead[i] for i in positions]
         self.n = len(positions)
 
     def close(self) -> None:
         for environment in self._environments:
-            environment.close()
+            _close(environment)
 
     def get_state(self) -> list[gym.Env[Any, Any]] | None:
         """Return copies of the environments; None for those that cannot be copied (Box2D's and MuJoCo's)."""
@@ -168,3 +171,11 @@ class _PartInspector(cloudpickle.Pickler):  # type: ignore[misc]
 
 def _is_rebuilt(obj: Any) -> bool:
     return isinstance(obj, EzPickle) and not hasattr(type(obj), "__deepcopy__")
+
+
+def _close(environment: gym.Env[Any, Any]) -> None:
+    """Close an environment; an error is logged, since it must hide neither an earlier one nor the other copies."""
+    try:
+        environment.close()
+    except Exception as error:  # noqa: BLE001 - a foreign environment may raise anything
+        log.warning("An environment could not be closed: %s: %s", type(error).__name__, error)

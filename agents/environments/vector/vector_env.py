@@ -114,14 +114,20 @@ NUMBERS = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.int3
 _FIVE = "which must return five: observation, reward, terminated, truncated, info"
 
 
-def check_step(stepped: Any) -> None:
-    """Raise `ObservationError` unless `step` returned its five results, with a number as the reward."""
+def checked_step(stepped: Any) -> tuple[Any, float, bool, bool, Any]:
+    """Return the five results of `step`, the reward and the flags as numbers, which may be arrays with one entry.
+
+    Raises:
+        ObservationError: It returned something else.
+    """
     if not (isinstance(stepped, tuple | list) and len(stepped) == 5):
         given = f"{len(stepped)} results" if isinstance(stepped, tuple | list) else "one result"
         raise ObservationError(f"{given} from step, {_FIVE}")
     reward = stepped[1]
     if not hasattr(reward, "__float__") or np.size(reward) != 1:
         raise ObservationError(f"the reward {reward!r}, which is not a number")
+    observation, _, terminated, truncated, info = stepped
+    return observation, float(np.asarray(reward).item()), bool(terminated), bool(truncated), info
 
 
 def called(environment: gym.Env[Any, Any], method: str, arguments: Sequence[Any]) -> Called:

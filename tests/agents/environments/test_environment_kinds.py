@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import signal
@@ -67,6 +68,14 @@ def test_cartpole_is_truncated_at_time_limit():
             assert step.truncated.all() == (t == 500)
         assert np.abs(step.observations).max() < 0.05  # a new episode
         assert np.abs(step.successors).max() > 0.05
+
+
+def test_variant_of_cartpole_is_not_stepped_as_cartpole(monkeypatch: pytest.MonkeyPatch):
+    variant = copy.deepcopy(gym.spec("CartPole-v1"))
+    variant.id, variant.entry_point = "HeavyCart-v0", "gymnasium.envs.classic_control.acrobot:AcrobotEnv"
+    monkeypatch.setitem(gym.registry, variant.id, variant)
+    made = Environments(EnvironmentSpec(variant.id, {}, "auto"), 8)
+    assert made.observation_space.shape == (6,)
 
 
 @pytest.mark.parametrize("kind", EXACT)

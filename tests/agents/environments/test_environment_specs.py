@@ -12,6 +12,7 @@ from gymnasium.wrappers import FrameStackObservation, TimeLimit
 
 import agents
 from agents.environments import Environments, EnvironmentSpec
+from agents.environments.time_limits import time_limit
 from agents.environments.wrappers import NamedWrapper, wrapper_text
 from agents.errors import ConfigurationError
 from agents.state_files.header import find, header_of
@@ -170,6 +171,19 @@ def test_wrappers_may_be_partial_functions():
     assert first_episode(again)[1] == 2
     with pytest.raises(ConfigurationError, match="has no name"):
         wrapper_text(lambda environment: environment)
+    assert wrapper_text(functools.partial(TimeLimit, max_episode_steps=np.int64(2))).endswith(":max_episode_steps=2")
+    with pytest.raises(ConfigurationError, match=r"must be numbers, texts or lists of these .ufunc cannot be stored"):
+        wrapper_text(functools.partial(TimeLimit, max_episode_steps=np.sign))
+    with pytest.raises(ConfigurationError, match="must have its arguments by name"):
+        wrapper_text(functools.partial(TimeLimit, 2))
+
+
+def test_limits_of_wrappers_are_known(source):
+    """Classes have no registration; a limit around a registered environment may be the second one."""
+    limited = EnvironmentSpec("my_env.py:Endless", wrappers=("TimeLimit:max_episode_steps=5000",))
+    assert time_limit(limited) == 5000
+    assert time_limit(EnvironmentSpec("my_env.py:Endless")) is None
+    assert time_limit(EnvironmentSpec("CartPole-v1", wrappers=("TimeLimit:max_episode_steps=7",))) == 7
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import agents
 from agents.collection.collector import Collector
 from agents.environments import Environments, EnvironmentSpec
+from agents.environments.transforms import action_transform
 from agents.errors import ConfigurationError, NonFiniteError, ObservationError
 
 
@@ -531,14 +532,34 @@ def test_missing_parts_of_an_observation_are_reported(later, given):
     )
 
 
-@pytest.mark.parametrize("reward", [1, True, np.float32(1), np.array(1.0), np.int64(1)])
-def test_numbers_of_any_type_are_rewards(reward):
+@pytest.mark.parametrize("vectorization", ["sync", pytest.param("async", marks=pytest.mark.real)])
+@pytest.mark.parametrize("reward", [1, True, np.float32(1), np.array(1.0), np.array([1.0]), np.int64(1)])
+def test_numbers_of_any_type_are_rewards(reward, vectorization):
+    ends = np.array([False])
     environments = Environments(
-        EnvironmentSpec(OldForm, {"stepped": (np.zeros(1, np.float32), reward, False, False, {})}, "sync"), 1
+        EnvironmentSpec(OldForm, {"stepped": (np.zeros(1, np.float32), reward, ends, False, {})}, vectorization), 1
     )
     environments.reset([0])
     step = environments.step(np.zeros(1, np.int64))
+    environments.close()
     assert (step.rewards.tolist(), step.errors) == ([1.0], {})
+
+
+def test_rewards_that_learners_cannot_represent_are_refused():
+    environments = Environments(
+        EnvironmentSpec(OldForm, {"stepped": (np.zeros(1, np.float32), -1e39, False, False, {})}, "sync"), 1
+    )
+    environments.reset([0])
+    assert "gave the reward -1e+39" in str(environments.step(np.zeros(1, np.int64)).errors[0])
+
+
+def test_scaled_actions_are_within_the_bounds_of_the_environment():
+    space = spaces.Box(-0.1, 0.3, (1,), np.float64)  # -0.1 + 0.4 is more than 0.3
+    transform = action_transform(space, "it")
+    for actions in (np.ones((2, 1), np.float32), np.ones(2, np.float32)):
+        scaled = transform(actions)
+        assert scaled.shape == (2, 1)
+        assert all(space.contains(action) for action in scaled)
 
 
 @pytest.mark.parametrize("vectorization", ["sync", pytest.param("async", marks=pytest.mark.real)])

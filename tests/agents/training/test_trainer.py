@@ -596,16 +596,33 @@ def test_evaluation_restores_the_random_numbers_of_greedy_actions():
 def test_evaluation_does_not_change_agent():
     agent = Scripted()
     before = agent.rng.bit_generator.state
-    first = evaluate(agent, EnvironmentSpec("CartPole-v1"), n_episodes=2)
+    first = evaluate(agent, EnvironmentSpec(Steps), n_episodes=2)
     assert agent.rng.bit_generator.state == before
     assert agent.env_steps == 0
-    np.testing.assert_array_equal(first, evaluate(agent, EnvironmentSpec("CartPole-v1"), n_episodes=2))
+    np.testing.assert_array_equal(first, evaluate(agent, EnvironmentSpec(Steps), n_episodes=2))
     with pytest.raises(ConfigurationError, match="An evaluation needs an environment"):
         evaluate(agent)
     with pytest.raises(ConfigurationError, match="n_episodes must be >= 1, got 0"):
         evaluate(agent, EnvironmentSpec(Steps), n_episodes=0)
+    with pytest.raises(ConfigurationError, match=r"The agent was made for observations Box.*'CartPole-v1' has Box"):
+        evaluate(agent, "CartPole-v1", n_episodes=1)
+    with pytest.raises(ConfigurationError, match=r"n_episodes must be a whole number >= 1, got 2\.5"):
+        evaluate(agent, EnvironmentSpec(Steps), n_episodes=2.5)
     with pytest.raises(ConfigurationError, match="n_envs must be >= 1, got 0"):
         evaluate(agent, EnvironmentSpec(Steps), n_envs=0)
+
+
+def test_budgets_and_numbers_of_episodes_may_be_whole_floats():
+    with Trainer(Scripted(n_envs=2), EnvironmentSpec(Steps)) as trainer:
+        trainer.train(env_steps=1e1, progress=False)
+        assert trainer.env_steps == 10
+        with pytest.raises(ConfigurationError, match=r"env_steps must be >= 1, got 0\.5"):
+            trainer.train(env_steps=0.5)
+        with pytest.raises(ConfigurationError, match="env_steps must be a whole number >= 1, got inf"):
+            trainer.train(env_steps=float("inf"))
+        reached = trainer.train(criterion=3.0, trial_count=2e0, env_steps=100)
+        assert reached.reason.startswith("mean return of the last 2")
+    assert len(evaluate(Scripted(), EnvironmentSpec(Steps), n_episodes=2e0, n_envs=1)) == 2
 
 
 def test_time_limits_of_environment_are_truncations():
