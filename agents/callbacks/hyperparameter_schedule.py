@@ -56,12 +56,11 @@ class HyperparameterSchedule(Callback):
         if self._in_rollout:
             return  # the rest of a rollout
         self._in_rollout = True
-        due: dict[str, float] = {}
         while self.n_applied < len(self.changes) and self.changes[self.n_applied][0] <= trainer.env_steps:
-            due |= self.changes[self.n_applied][1]
+            values = self.changes[self.n_applied][1]  # one after the other: a common rate overrides earlier single ones
             self.n_applied += 1
-        if self.member is None or self.member in trainer.present:
-            trainer.set_hyperparameters(due, self.member)
+            if self.member is None or self.member in trainer.present:
+                trainer.set_hyperparameters(values, self.member)
 
     def on_rollout_end(self, trainer: Trainer) -> None:
         self._in_rollout = not trainer.buffer.ready

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 from agents.config.hyperparameters import Config, hyperparameter
@@ -67,6 +67,9 @@ class AgentConfig(Config):
         object.__setattr__(self, "optimizers", _overrides(self.optimizers))
         super().__post_init__()
         spec = OptimizerSpec.of(self.optimizer)
+        default = next(field.default for field in fields(self) if field.name == "learning_rate")
+        if _contains_rate(self.optimizer) and self.learning_rate == default:  # one that was given comes first
+            object.__setattr__(self, "learning_rate", spec.learning_rate)
         object.__setattr__(self, "optimizer", spec.name)
         object.__setattr__(self, "optimizer_kwargs", {**spec.arguments, **self.optimizer_kwargs})
         if "learning_rate" in self.optimizer_kwargs:
@@ -193,12 +196,16 @@ def _overrides(optimizers: Any) -> Any:
 
 
 def _override(owner: str, optimizer: Any) -> Any:
-    if isinstance(optimizer, Mapping) and "class_name" not in optimizer:
+    by_argument = isinstance(optimizer, Mapping) and "class_name" not in optimizer
+    named = optimizer.get("optimizer") if by_argument else optimizer
+    if by_argument and (named is None or "learning_rate" in optimizer or not _contains_rate(named)):
         return optimizer
     try:
-        spec = OptimizerSpec.of(optimizer)
+        spec = OptimizerSpec.of(named)
     except ConfigurationError as error:
         raise ConfigurationError(f"optimizers, {owner}: {error}") from None
+    if by_argument:
+        return {**optimizer, "learning_rate": spec.learning_rate}
     rate = {"learning_rate": spec.learning_rate} if _contains_rate(optimizer) else {}
     return {"optimizer": spec.name, **rate, **spec.arguments}
 

@@ -98,11 +98,15 @@ def _warn_of_open_servers(reason: str) -> None:
 @contextlib.contextmanager
 def cluster_environment(cluster: Cluster, role: str, index: int) -> Iterator[None]:
     """Set `TF_CONFIG`, by which TensorFlow makes this process a member of a cluster, within the block."""
+    before = os.environ.get("TF_CONFIG")
     os.environ["TF_CONFIG"] = _config(cluster, role, index)
     try:
         yield
     finally:
-        del os.environ["TF_CONFIG"]
+        if before is None:
+            del os.environ["TF_CONFIG"]
+        else:
+            os.environ["TF_CONFIG"] = before
 
 
 def make_strategy(make: Callable[[], Any]) -> Any:

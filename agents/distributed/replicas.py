@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from agents.backend.tensorflow import tf
+from agents.errors import ConfigurationError
 from agents.updates.gradient_steps import GradientSteps, Learnable
+
+_CLIPPING = ("clipnorm", "global_clipnorm", "clipvalue")
+"""Arguments by which Keras's optimizers clip gradients."""
 
 
 class DistributedSteps(GradientSteps):
@@ -16,13 +20,20 @@ class DistributedSteps(GradientSteps):
         strategy: The strategy.
 
     Raises:
-        ConfigurationError: The optimizers step one after the other.
+        ConfigurationError: The optimizers step one after the other, or clip gradients by themselves.
     """
 
     def __init__(self, learnable: Learnable, strategy: Any) -> None:
         super().__init__(learnable)
         self._strategy = strategy
         self._optimizer_step = learnable.only_optimizer_step()
+        for bound in learnable.optimizers.values() if strategy.num_replicas_in_sync > 1 else ():
+            for name in _CLIPPING:
+                if getattr(bound.optimizer, name, None) is not None:
+                    raise ConfigurationError(
+                        f"The optimizer has {name}, which Keras compares with the share of a replica under this "
+                        "strategy: leave it out, and set max_grad_norm, which limits the whole gradient."
+                    )
 
     def _learn(self, minibatch: dict[str, Any]) -> Any:
         n_replicas = self._strategy.num_replicas_in_sync

@@ -206,9 +206,8 @@ def _checked_visits(model: TabularModel, visits: Array) -> Array:
     visits = of_states_or_actions("expert_visits", visits, model)
     states = visits if visits.ndim == 1 else visits.sum(axis=1)
     if visits.min() < -NO_VISITS:
-        raise ConfigurationError(
-            f"expert_visits must be >= 0; those of state {np.argmin(states)} are {visits.min():.6g}."
-        )
+        state = np.unravel_index(int(visits.argmin()), visits.shape)[0]
+        raise ConfigurationError(f"expert_visits must be >= 0; those of state {state} are {visits.min():.6g}.")
     lost = np.flatnonzero((states > NO_VISITS) & ~model.reachable())
     if lost.size:
         raise ConfigurationError(

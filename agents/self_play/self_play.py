@@ -182,6 +182,9 @@ class SelfPlay(Callback):
         published = [PublishedAgent(name, trainer.agent.observation_space) for name in self.names]
         trainer.call_environments("set_opponents", [*self._versions[member], *published], member=member)
 
+    def reset_state(self) -> None:
+        self._versions = {}
+
     def get_state(self) -> dict[str, Any]:
         return {
             "versions": {

@@ -62,7 +62,7 @@ def module_of(name: str) -> Any:
             raise MissingModuleError(str(error)) from error
         raise ConfigurationError(_import_failure(name, error)) from error
     except ModuleNotFoundError as error:
-        if not name.endswith(".py") and name.startswith(error.name or " "):
+        if not name.endswith(".py") and f"{name}.".startswith(f"{error.name or ' '}."):
             raise MissingModuleError(str(error)) from error  # the module itself is missing, not one of its imports
         raise ConfigurationError(_import_failure(name, error)) from error
     except BaseException as error:  # user code may raise anything

@@ -126,6 +126,11 @@ class Learnable:
                 f"A strategy needs an agent with one step of all optimizers (dqn, ppo, a2c, acer); the optimizers "
                 f"of this agent step one after the other ({order}): leave the strategy out."
             )
+        if self.optimizer_steps[0].every != 1:
+            raise ConfigurationError(
+                f"A strategy needs an optimizer step in each gradient step, and this agent makes one in "
+                f"{self.optimizer_steps[0].every}: leave the strategy out."
+            )
         return self.optimizer_steps[0]
 
 

@@ -49,8 +49,13 @@ class Reservoir:
         return {"n_added": self.n_added, "rows": rows}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restore a state of `get_state`, of the same capacity."""
-        self.n_added, self._columns = state["n_added"], {}
+        """Restore a state of `get_state`. Of a larger capacity it keeps as many rows as there is room for.
+
+        Rows of a smaller capacity count as all that were added, since the others are not there.
+        """
+        self._columns, n_rows = {}, 0
         for name, column in state["rows"].items():
+            n_rows = min(len(column), self.capacity)
             self._columns[name] = np.zeros((self.capacity, *column.shape[1:]), column.dtype)
-            self._columns[name][: len(column)] = column
+            self._columns[name][:n_rows] = column[:n_rows]
+        self.n_added = state["n_added"] if n_rows == min(state["n_added"], self.capacity) else n_rows

@@ -68,6 +68,20 @@ def test_optimizer_label_may_set_learning_rate():
     assert DQNConfig(learning_rate=0.25).replace({"optimizer": "sgd"}).learning_rate == 0.25
 
 
+def test_rate_in_an_optimizer_counts_wherever_the_optimizer_is_given():
+    assert DQNConfig(optimizer="sgd(learning_rate=0.5)").learning_rate == 0.5
+    assert DQNConfig(optimizer="sgd(learning_rate=0.5)", learning_rate=0.25).learning_rate == 0.25
+    for values in (
+        {"critic.optimizer": "sgd(learning_rate=0.5)"},
+        {"optimizers": {"critic": {"optimizer": "sgd(learning_rate=0.5)"}}},
+        {"optimizers": {"critic": "sgd(learning_rate=0.5)"}},
+    ):
+        spec = AgentConfig.from_dict(values).optimizer_spec("critic")
+        assert (spec.name, spec.learning_rate) == ("sgd", 0.5)
+    own = AgentConfig.from_dict({"critic.optimizer": "sgd(learning_rate=0.5)", "critic.learning_rate": 0.1})
+    assert own.optimizer_spec("critic").learning_rate == 0.1
+
+
 def test_dotted_names_set_optimizer_arguments():
     config = AgentConfig.from_dict(
         {"optimizer.beta_1": 0.5, "actor.learning_rate": 0.1, "actor.momentum": 0.9, "optimizer.learning_rate": 0.2}

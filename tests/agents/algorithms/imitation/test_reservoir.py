@@ -43,6 +43,17 @@ def test_every_row_is_kept_with_the_same_probability():
     assert np.abs(counts - 600.0).max() < 4.5 * 22.0
 
 
+@pytest.mark.parametrize(("capacity", "kept", "n_added"), [(4, 4, 100), (20, 8, 8)])
+def test_state_of_another_capacity_has_rows_that_were_added_only(capacity: int, kept: int, n_added: int):
+    one, other = Reservoir(8), Reservoir(capacity)
+    one.add(numbered(1, 101), np.random.default_rng(0))
+    other.set_state(one.get_state())
+    assert (len(other), other.n_added) == (kept, n_added)
+    assert set(other.draw(200, np.random.default_rng(1))["one"].tolist()) <= set(
+        one.get_state()["rows"]["one"].tolist()
+    )
+
+
 def test_state_continues_exactly():
     one, other = Reservoir(8), Reservoir(8)
     one.add(numbered(0, 5), np.random.default_rng(2))
