@@ -26,6 +26,7 @@ from studies.database.fencing import FencedStorage, LeaseLostError
 from studies.database.names import check_name
 from studies.database.retries import retry_seconds
 from studies.errors import StudyError
+from studies.recording.network_disks import note_on_network_disks
 from studies.recording.study_data import create_key, own_key, remove_study
 from studies.spec.attributes import is_open
 from studies.spec.compatibility import (
@@ -43,7 +44,6 @@ from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec, default_name
 from studies.spec.stored_spec import is_finder_study, read_spec
 from studies.storage.commands import delete_command
-from studies.storage.network_disks import note_on_network_disks
 from studies.storage.storage import StudyStorage, open_storage
 from studies.study.argument_order import study_name_first
 from studies.study.origin import store_origin

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from studies.storage import network_disks
-from studies.storage.network_disks import note_on_network_disks
+from studies.recording import network_disks
+from studies.recording.network_disks import note_on_network_disks
 
 MOUNTS = """\
 22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
