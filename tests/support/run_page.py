@@ -8,6 +8,7 @@ last with the texts of the blocks in `shown`.
 
 from __future__ import annotations
 
+import functools
 import glob
 import inspect
 import os
@@ -119,10 +120,10 @@ def shorten_defaults() -> None:
     from finder.search import options
     from studies.servers import dashboard, proxy
 
-    steps, seeds = options._steps, options._seeds
+    steps = options._steps
     make_dashboard, make_proxy = dashboard.make_dashboard, proxy.make_proxy
-    options._steps = lambda horizon, default: steps(horizon, DEFAULT_STEPS)
-    options._seeds = lambda given: seeds(DEFAULT_SEEDS if given == 3 else given)
+    options._steps = lambda given, default: steps(given, DEFAULT_STEPS)
+    options.StudySpec = functools.partial(options.StudySpec, seeds=DEFAULT_SEEDS)
     for method, usual in ((LRFinder.grid, 16), (OptFinder.find, 5)):
         function = inspect.unwrap(method)
         keywords, positional = function.__kwdefaults__ or {}, function.__defaults__ or ()

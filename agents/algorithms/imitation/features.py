@@ -75,5 +75,6 @@ def with_absorbing(rewards: Array, terminated: Array, absorbing: Any, gamma: Any
         absorbing: Reward of a step of the absorbing state; it broadcasts against `rewards`, as `gamma` does.
         gamma: The discount.
     """
-    after = gamma / np.maximum(1.0 - gamma, LEAST)
+    discount = np.asarray(gamma, np.float32)
+    after = discount / np.maximum(1.0 - discount, LEAST)
     return np.asarray(rewards + terminated * absorbing * after, np.float32)
