@@ -75,9 +75,14 @@ SEARCHERS = {
     "finder-none": "Finder, --first none",
     "zoo": "rl-baselines3-zoo",
     "ray-asha": "Ray Tune, ASHA",
+    "ray-asha-none": "Ray Tune, ASHA, no first values",
     "ray-pbt": "Ray Tune, PBT",
+    "ray-pbt-none": "Ray Tune, PBT, no first values",
 }
-"""Sides that search, from the zoo's values but for `finder-none`, which is left out where the zoo has none."""
+"""Sides that search. They begin with the zoo's values, but for the zoo itself and those that end in `-none`.
+
+`finder-none` is left out where the zoo has none.
+"""
 
 DEFAULTS = {
     "sb3-defaults": "Stable-Baselines3's defaults",
@@ -85,6 +90,11 @@ DEFAULTS = {
     "zoo-tuned": "the zoo's tuned values",
 }
 """Sides that do not search (`--side none`)."""
+
+NAMES = {**SEARCHERS, **DEFAULTS}
+
+OURS = ("finder", "finder-none")
+"""Sides that are compared with each other side."""
 
 LIBRARIES = {"sb3": "Stable-Baselines3", "finder": "Finder"}
 """Libraries of the long runs."""
@@ -96,3 +106,13 @@ Row = Mapping[str, Any]
 def key_of(row: Row) -> tuple[str, str, float, int]:
     """Return cell, side, minutes and number of a search; sides that do not search have 0 and 0."""
     return row["cell"], row["side"], row["minutes"], row["search"]
+
+
+def starts_alike(ours: str, other: str, cell: str) -> bool:
+    """Return whether a side of ours is compared with another one: both begin with the zoo's values, or neither.
+
+    Sides that have no choice are compared with both: those that do not search, and the zoo's search. In a cell that the
+    zoo has no values for, a search begins with none.
+    """
+    is_in_zoo = CELLS[cell].env == CELLS[cell].env_id
+    return not other.startswith("ray-") or not is_in_zoo or ours.endswith("-none") == other.endswith("-none")

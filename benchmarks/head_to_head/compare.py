@@ -10,12 +10,13 @@
 minutes from its command to its pick: `finder tune` with the steps of the long run (`--horizon`), without which it would
 not know them; `python -m rl_zoo3.train -optimize` in two processes of one thread with a common storage, interrupted at
 the limit, and the best trial of its storage; Ray Tune with two trials at a time of Stable-Baselines3 by ASHA or PBT
-over the zoo's search space (`peers/ray_search.py`). The first trial of Ray has the zoo's values for the environment,
-as that of Finder has by default, and the spaces of both contain them; the side `finder-none` begins with nothing
-(`--first none`). The zoo's own search takes from its values what it does not search (copies of the environment,
-normalization, the weight of the value loss, exploration by gSDE), and cannot try the rest: the zoo has no option for
-that, and its space of PPO has discounts of at least 0.97. Sides without a search are the defaults of both libraries and
-the zoo's tuned values. A side that found nothing trains what it started from.
+over the zoo's search space (`peers/ray_search.py`). The first trial of Ray has the zoo's values for the environment, as
+that of Finder has by default, and the spaces of both contain them; the sides `finder-none` (`--first none`),
+`ray-asha-none` and `ray-pbt-none` begin with nothing, and their spaces are not widened. The zoo's own search takes from
+its values what it does not search (copies of the environment, normalization, the weight of the value loss, exploration
+by gSDE), and cannot try the rest: the zoo has no option for that, and its space of PPO has discounts of at least 0.97.
+Sides without a search are the defaults of both libraries and the zoo's tuned values. A side that found nothing trains
+what it started from.
 
 **Long runs.** Each pick trains ten fresh seeds for the same environment steps in Stable-Baselines3 (the peers' home
 ground) and in Finder, and plays the same twenty greedy episodes at ten marks. `translation.py` translates picks; what
@@ -183,7 +184,8 @@ def main() -> None:
         # Under nohup, SIGINT is ignored here and so in children, of which the zoo's are ended by it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         run(arguments)
-    from benchmarks.head_to_head.report import picture, report
+    from benchmarks.head_to_head.picture import picture
+    from benchmarks.head_to_head.report import report
 
     folder = RESULTS.parent.parent if arguments.results == RESULTS else arguments.results.parent
     rows = read_lines(arguments.results)

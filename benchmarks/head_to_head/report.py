@@ -1,155 +1,15 @@
-"""Tables of `benchmarks/head_to_head/compare.py`, and a picture of returns against time."""
+"""Tables of `benchmarks/head_to_head/compare.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from benchmarks.head_to_head.cells import CELLS, DEFAULTS, LIBRARIES, SEARCHERS, Row
+from benchmarks.head_to_head.cells import CELLS, DEFAULTS, LIBRARIES, NAMES, OURS, SEARCHERS, Row, starts_alike
+from benchmarks.head_to_head.sides import N_BOOTSTRAP, Side, overtakes, sides_of
 from benchmarks.head_to_head.translation import UNTRANSLATED
 from studies.statistics.values import iqm_of_population
-
-NAMES = {**SEARCHERS, **DEFAULTS}
-COLORS = {
-    "finder": "#2563eb", "finder-none": "#059669", "zoo": "#dc2626", "ray-asha": "#d97706", "ray-pbt": "#7c3aed",
-    "sb3-defaults": "#6b7280", "finder-defaults": "#93c5fd", "zoo-tuned": "#fca5a5",
-}  # fmt: skip
-OURS = ("finder", "finder-none")
-"""Sides that are compared with each other side."""
-
-N_BOOTSTRAP = 4_000
-
-Array = np.ndarray[Any, Any]
-
-
-class LongRun(NamedTuple):
-    """One seed of a long run.
-
-    Attributes:
-        search: Number of the search whose pick it trains.
-        search_seconds: Seconds of that search.
-        points: [10, 4] environment steps, greedy return, its deviation, and seconds of training.
-        failed: Whether it diverged; its last return then is the worst of the cell.
-    """
-
-    search: int
-    search_seconds: float
-    points: Array
-    failed: bool
-
-
-class Side(NamedTuple):
-    """The long runs of a side in a cell, and what they come to.
-
-    Attributes:
-        runs: The runs.
-        finals: Final greedy return of each run.
-        steps: Environment steps of each run until the threshold; a tenth more than the run has if it stays below.
-    """
-
-    runs: list[LongRun]
-    finals: list[float]
-    steps: list[float]
-
-    @property
-    def iqm(self) -> float:
-        """Interquartile mean of the final returns of a search's pick, on average over the searches."""
-        return float(np.mean([iqm_of_population(own) for own in self.of_searches(self.finals)]))
-
-    @property
-    def mean(self) -> float:
-        """Mean of the final returns, in which runs that collapse count as much as others; average as in `iqm`."""
-        return float(np.mean([np.mean(own) for own in self.of_searches(self.finals)]))
-
-    @property
-    def mean_steps(self) -> float:
-        """Mean environment steps until the threshold; average as in `iqm`."""
-        return float(np.mean([np.mean(own) for own in self.of_searches(self.steps)]))
-
-    def of_searches(self, values: Sequence[float]) -> list[Array]:
-        """Split values of the runs by search."""
-        numbers = np.array([run.search for run in self.runs])
-        return [np.asarray(values)[numbers == number] for number in np.unique(numbers)]
-
-    def drawn_iqms(self, seed: int) -> Array:
-        """Return [N] values of `iqm` in a bootstrap over searches and the runs of each."""
-        rng, groups = np.random.default_rng(seed), self.of_searches(self.finals)
-        drawn = [iqm_of_population(own[rng.integers(0, len(own), (N_BOOTSTRAP, len(own)))]) for own in groups]
-        chosen = rng.integers(0, len(groups), (len(groups), N_BOOTSTRAP))
-        found: Array = np.take_along_axis(np.stack(drawn), chosen, axis=0).mean(axis=0)
-        return found
-
-
-def sides_of(rows: Sequence[Row], cell: str, minutes: float, library: str) -> dict[str, Side]:
-    """Return the sides of a cell that have runs; those without a search belong to all minutes."""
-    searches = {
-        (r["side"], r["search"]): r
-        for r in rows
-        if _is_of(r, "search", cell, minutes) and (r["found"] or r["side"] != "zoo-tuned")  # the zoo has none for some
-    }
-    runs: dict[str, list[LongRun]] = {}
-    for row in rows:
-        if _is_of(row, "run", cell, minutes) and row["library"] == library and (row["side"], row["search"]) in searches:
-            seconds = searches[row["side"], row["search"]]["seconds"]
-            points = np.array(row["points"], float).reshape(-1, 4)
-            run = LongRun(row["search"], seconds, points, row["error"] is not None or not len(points))
-            runs.setdefault(row["side"], []).append(run)
-    values = [value for own in runs.values() for run in own for value in run.points[:, 1]]
-    worst = min(values, default=0.0)
-    found = {}
-    for side in NAMES:
-        if side in runs:
-            finals = [worst if run.failed else float(run.points[-1, 1]) for run in runs[side]]
-            found[side] = Side(runs[side], finals, [_steps(run, cell) for run in runs[side]])
-    return found
-
-
-def _is_of(row: Row, kind: str, cell: str, minutes: float) -> bool:
-    return row["kind"] == kind and row["cell"] == cell and row["minutes"] in (0.0, minutes)
-
-
-def _steps(run: LongRun, cell: str) -> float:
-    reached = run.points[run.points[:, 1] >= CELLS[cell].threshold] if len(run.points) else run.points
-    if len(reached):
-        return float(reached[0, 0])
-    return 1.1 * (float(run.points[-1, 0]) if len(run.points) else CELLS[cell].env_steps)
-
-
-def curve(side: Side, times: Array, worst: float) -> Array:
-    """Return [T] interquartile means of the newest greedy returns at times after the search's command.
-
-    They are those of the runs of a search, on average over the searches. Before its first evaluation a run has the
-    worst return of the cell, and after its end it keeps its last one.
-    """
-    values = np.full((len(side.runs), len(times)), worst)
-    for own, run in zip(values, side.runs, strict=True):
-        if len(run.points) and not run.failed:
-            at = np.searchsorted(run.search_seconds + run.points[:, 3], times, side="right") - 1
-            own[at >= 0] = run.points[at[at >= 0], 1]
-    numbers = np.array([run.search for run in side.runs])
-    found: Array = np.mean([iqm_of_population(values[numbers == own].T) for own in np.unique(numbers)], axis=0)
-    return found
-
-
-def times_of(sides: Sequence[Side]) -> Array:
-    """Return all times at which some curve changes, ascending, in seconds."""
-    return np.unique(np.concatenate([run.search_seconds + run.points[:, 3] for side in sides for run in side.runs]))
-
-
-def overtakes(side: Side, other: Side) -> float | None:
-    """Return the seconds after which a search with its long runs is as good as the others for good; None: never."""
-    times = times_of([side, other])
-    values = [value for own in (side, other) for run in own.runs for value in run.points[:, 1]]
-    worst = min(values)
-    first = min(run.search_seconds + run.points[0, 3] for run in side.runs if len(run.points))
-    behind = (curve(side, times, worst) < curve(other, times, worst)) | (times < first)
-    if behind[-1]:
-        return None
-    return float(times[0] if not behind.any() else times[np.flatnonzero(behind)[-1] + 1])
-
 
 # The report ---------------------------------------------------------------------------------------------------------
 
@@ -172,18 +32,27 @@ def report(rows: Sequence[Row]) -> str:
         "",
         "The tables of pairs compare Finder with each other side in each cell: *higher* and *lower* are interquartile "
         "means, in brackets those beyond the interval of the difference; *higher or sooner* counts those with a higher "
-        "return or fewer steps to the threshold, once for Finder and once for the other side.",
+        "return or fewer steps to the threshold, once for Finder and once for the other side. Searches that begin with "
+        "the zoo's values are compared with such searches, and those that do not with those that do not; where the zoo "
+        "has no values (Tanks), Finder is compared with both. The zoo's own search cannot begin with them.",
+        "",
+        "† Something of a pick could not be translated to the library (see below): it trains another configuration "
+        "there than was searched, and counts in no table of pairs.",
     ]
     for library, name in LIBRARIES.items():
         section = _section(rows, library)
         if section:
             lines += ["", f"## Long runs in {name}", "", *section]
-    return "\n".join([*lines, "", *_searches(rows), "", *_lost(rows)]) + "\n"
+    return "\n".join([*lines, "", *_picks(rows), "", *_searches(rows), "", *_lost(rows)]) + "\n"
+
+
+Pair = tuple[bool, ...]
+"""Of a cell, ours and another side: higher, beyond the interval, lower, beyond it, higher or sooner, lower or later."""
 
 
 def _section(rows: Sequence[Row], library: str) -> list[str]:
     lines: list[str] = []
-    told: dict[str, dict[tuple[float, str], list[tuple[bool, ...]]]] = {side: {} for side in OURS}
+    told: dict[str, dict[tuple[float, str], list[Pair]]] = {side: {} for side in OURS}
     for cell in CELLS:
         for minutes in sorted({row["minutes"] for row in rows if row["cell"] == cell and row["minutes"]}):
             sides = sides_of(rows, cell, minutes, library)
@@ -191,19 +60,19 @@ def _section(rows: Sequence[Row], library: str) -> list[str]:
                 low, high = np.quantile(own.drawn_iqms(0), [0.025, 0.975])
                 differences = []
                 for name in (name for name in OURS if name in sides and side not in OURS):
+                    if not starts_alike(name, side, cell):
+                        continue
                     ours = sides[name]
                     least, most = np.quantile(ours.drawn_iqms(0) - own.drawn_iqms(1), [0.025, 0.975])
                     differences.append(f"{ours.iqm - own.iqm:+.4g} ({least:+.4g} to {most:+.4g})")
-                    higher, lower = ours.iqm > own.iqm, ours.iqm < own.iqm
-                    sooner, later = ours.mean_steps < own.mean_steps, ours.mean_steps > own.mean_steps
-                    pair = (higher, bool(least > 0), lower, bool(most < 0), higher or sooner, lower or later)
-                    told[name].setdefault((minutes, side), []).append(pair)
+                    if own.is_translated and ours.is_translated:
+                        told[name].setdefault((minutes, side), []).append(_pair(ours, own, least, most))
                 difference = "; ".join(differences)
                 n_searches = len(own.of_searches(own.finals))
                 lines.append(
-                    f"| {cell} | {minutes:g} | {NAMES[side]} | {n_searches} | {len(own.runs)} | {own.iqm:.4g} "
-                    f"({low:.4g} to {high:.4g}) | {own.mean:.4g} | {min(own.finals):.4g} | {own.mean_steps:,.0f} | "
-                    f"{difference} | {_overtaking(side, sides)} |"
+                    f"| {cell} | {minutes:g} | {NAMES[side]}{'' if own.is_translated else ' †'} | {n_searches} | "
+                    f"{len(own.runs)} | {own.iqm:.4g} ({low:.4g} to {high:.4g}) | {own.mean:.4g} | "
+                    f"{min(own.finals):.4g} | {own.mean_steps:,.0f} | {difference} | {_overtaking(side, sides)} |"
                 )
     if not lines:
         return []
@@ -211,22 +80,38 @@ def _section(rows: Sequence[Row], library: str) -> list[str]:
         "| cell | minutes | side | searches | runs | final return | mean | worst | steps | difference | overtakes |",
         "|" + "---|" * 11,
     ]
-    shares = []
-    for ours_name, sides_beside in told.items():
-        if not sides_beside:
-            continue
-        shares += [
-            "",
-            f"| {NAMES[ours_name]} beside | minutes | pairs | higher | lower | higher or sooner | the other side is |",
-            "|" + "---|" * 7,
-        ]
-        for (minutes, name), pairs in sorted(sides_beside.items(), key=lambda item: item[0][0]):
-            higher, above, lower, below, either, other = (sum(each) for each in zip(*pairs, strict=True))
-            shares.append(
-                f"| {NAMES[name]} | {minutes:g} | {len(pairs)} | {higher} ({above}) | {lower} ({below}) | "
-                f"{either} ({either / len(pairs):.0%}) | {other} |"
-            )
-    return [*head, *lines, *shares]
+    return [*head, *lines, *(line for ours in OURS if told[ours] for line in _pairs(ours, told[ours]))]
+
+
+def _pair(ours: Side, other: Side, least: float, most: float) -> Pair:
+    higher, lower = ours.iqm > other.iqm, ours.iqm < other.iqm
+    sooner, later = ours.mean_steps < other.mean_steps, ours.mean_steps > other.mean_steps
+    return higher, bool(least > 0), lower, bool(most < 0), higher or sooner, lower or later
+
+
+def _pairs(ours: str, told: Mapping[tuple[float, str], Sequence[Pair]]) -> list[str]:
+    """Return the table of pairs of one of our sides, with sums."""
+    lines = [
+        "",
+        f"| {NAMES[ours]} beside | minutes | pairs | higher | lower | higher or sooner | the other side is |",
+        "|" + "---|" * 7,
+    ]
+    for minutes in sorted({minutes for minutes, _ in told}):
+        own = {side: pairs for (at, side), pairs in told.items() if at == minutes}
+        lines += [_counts(NAMES[side], minutes, own[side]) for side in NAMES if side in own]
+        for name, sides in (("searches", SEARCHERS), ("without a search", DEFAULTS), ("all", NAMES)):
+            lines.append(_counts(f"**{name}**", minutes, [pair for side in own if side in sides for pair in own[side]]))
+    return lines
+
+
+def _counts(name: str, minutes: float, pairs: Sequence[Pair]) -> str:
+    if not pairs:
+        return f"| {name} | {minutes:g} | 0 | | | | |"
+    higher, above, lower, below, either, other = (sum(each) for each in zip(*pairs, strict=True))
+    return (
+        f"| {name} | {minutes:g} | {len(pairs)} | {higher} ({above}) | {lower} ({below}) | "
+        f"{either} ({either / len(pairs):.0%}) | {other} |"
+    )
 
 
 def _overtaking(side: str, sides: dict[str, Side]) -> str:
@@ -236,6 +121,36 @@ def _overtaking(side: str, sides: dict[str, Side]) -> str:
     times = [overtakes(sides[side], other) for other in others]
     known = [time for time in times if time is not None]
     return f"{max(known) / 60:.1f}" if len(known) == len(times) else "never"
+
+
+def _picks(rows: Sequence[Row]) -> list[str]:
+    """Return the table of the picks of each search."""
+    lines = [
+        "## The pick of each search", "",
+        "Interquartile mean, mean and worst of the final returns of its long runs, and their number.", "",
+        f"| cell | minutes | side | search | version | {' | '.join(LIBRARIES.values())} |",
+        "|" + "---|" * (5 + len(LIBRARIES)),
+    ]  # fmt: skip
+    searches = [row for row in rows if row["kind"] == "search" and row["minutes"]]
+    order = {**{cell: n for n, cell in enumerate(CELLS)}, **{side: n for n, side in enumerate(NAMES)}}
+    for row in sorted(searches, key=lambda row: (order[row["cell"]], row["minutes"], order[row["side"]])):
+        cells = [_returns(rows, row, library) for library in LIBRARIES]
+        lines.append(
+            f"| {row['cell']} | {row['minutes']:g} | {NAMES[row['side']]} | {row['search']} | "
+            f"{row.get('version', 'earlier')} | {' | '.join(cells)} |"
+        )
+    return lines
+
+
+def _returns(rows: Sequence[Row], search: Row, library: str) -> str:
+    side = sides_of(rows, search["cell"], search["minutes"], library).get(search["side"])
+    if side is None or all(run.search != search["search"] for run in side.runs):
+        return ""
+    finals = np.array(
+        [final for run, final in zip(side.runs, side.finals, strict=True) if run.search == search["search"]]
+    )
+    lost = " †" if search.get("untranslated", {}).get(library) else ""
+    return f"{iqm_of_population(finals):.4g} (mean {finals.mean():.4g}, worst {finals.min():.4g}; {len(finals)}){lost}"
 
 
 def _searches(rows: Sequence[Row]) -> list[str]:
@@ -280,52 +195,3 @@ def _lost(rows: Sequence[Row]) -> list[str]:
         *([""] if found else []),
         *(f"- {told} ({'; '.join(sorted(set(at)))})" for told, at in found.items()),
     ]
-
-
-# The picture --------------------------------------------------------------------------------------------------------
-
-
-def picture(rows: Sequence[Row], path: Path) -> None:
-    """Draw returns against the time of search and long run in Stable-Baselines3, a row a cell, a column for minutes."""
-    from plotly.subplots import make_subplots
-
-    from benchmarks.picture import screenshot
-
-    cells = [cell for cell in CELLS if any(row["cell"] == cell and row["minutes"] for row in rows)]
-    columns = sorted({row["minutes"] for row in rows if row["minutes"]})
-    if not cells:
-        print("There is no search to draw.")
-        return
-    titles = [f"{cell}, {minutes:g} minutes of search" for cell in cells for minutes in columns]
-    figure = make_subplots(len(cells), len(columns), subplot_titles=titles, vertical_spacing=0.3 / len(cells))
-    named: set[str] = set()
-    for i, cell in enumerate(cells, 1):
-        for j, minutes in enumerate(columns, 1):
-            sides = {name: own for name, own in sides_of(rows, cell, minutes, "sb3").items() if _has_points(own)}
-            if not sides:
-                continue
-            values = [value for own in sides.values() for run in own.runs for value in run.points[:, 1]]
-            times = times_of(list(sides.values()))
-            for side, own in sides.items():
-                first = min(run.search_seconds + run.points[0, 3] for run in own.runs if len(run.points))
-                shown = times >= first
-                figure.add_scatter(
-                    x=times[shown] / 60, y=curve(own, times, min(values))[shown], name=NAMES[side], legendgroup=side,
-                    showlegend=side not in named, mode="lines",
-                    line={"color": COLORS[side], "shape": "hv", "dash": "dot" if side in DEFAULTS else "solid"},
-                    row=i, col=j,
-                )  # fmt: skip
-                named.add(side)
-            figure.add_hline(y=CELLS[cell].threshold, line={"dash": "dash", "color": "#d1d5db"}, row=i, col=j)
-            figure.update_xaxes(title_text="minutes" if i == len(cells) else None, row=i, col=j)
-    height = 140 + 230 * len(cells)
-    figure.update_layout(
-        width=600 * len(columns) + 100, height=height, template="plotly_white",
-        margin={"t": 130, "l": 50, "r": 20, "b": 50},
-        legend={"orientation": "h", "yref": "container", "y": 0.99, "yanchor": "top"},
-    )  # fmt: skip
-    screenshot(figure, path, 600 * len(columns) + 100, height)
-
-
-def _has_points(side: Side) -> bool:
-    return any(len(run.points) for run in side.runs)

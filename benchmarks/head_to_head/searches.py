@@ -44,7 +44,7 @@ def search(  # noqa: PLR0917
     """Run one search.
 
     Args:
-        side: `finder`, `finder-none`, `zoo`, `ray-asha` or `ray-pbt`.
+        side: One of `SEARCHERS`.
         cell: What is searched.
         minutes: Its time.
         number: 1, 2, ...: other seeds.
@@ -62,7 +62,7 @@ def search(  # noqa: PLR0917
     elif side == "zoo":
         found = _zoo(cell, minutes, number, peers.zoo, folder)
     else:
-        found = _ray(cell, minutes, number, side.removeprefix("ray-"), peers, folder)
+        found = _ray(cell, minutes, number, side, peers, folder)
     return {"seconds": round(found.pop("ended", time.time()) - began, 1), **found}
 
 
@@ -120,13 +120,14 @@ def _zoo(cell: Cell, minutes: float, number: int, python: str, folder: Path) -> 
 
 
 def _ray(  # noqa: PLR0917
-    cell: Cell, minutes: float, number: int, scheduler: str, peers: Peers, folder: Path
+    cell: Cell, minutes: float, number: int, side: str, peers: Peers, folder: Path
 ) -> Json:
     base = zoo_values(peers.zoo, "base", cell.agent, cell.env_id)
     asked = {
         "base": base,
         "env": cell.env,
-        "scheduler": scheduler,
+        "scheduler": side.split("-")[1],
+        "has_first": not side.endswith("-none"),
         "number": number,
         "steps": cell.steps_of_trial(minutes),
         "began": time.time(),

@@ -2,12 +2,12 @@
 
 The search space is that of rl-baselines3-zoo's samplers, in Ray's words, over the zoo's values for the environment. The
 first trial has these values themselves (Stable-Baselines3's defaults where the zoo has none for the environment), and
-ranges that do not contain them are widened; Finder does both. A trial reports greedy returns of five episodes at each
-fifth of its steps, as the zoo's trials do. ASHA stops trials by environment steps. PBT trains a population of eight for
-as long as there is time: two at a time, which Ray exchanges; it copies weights, optimizers, normalization and replay by
-checkpoints, and changes all hyperparameters but those of the networks. The pick is `get_best_result`, by the last
-return that a trial reported, as in Ray's documentation; a long run has its hyperparameters from the first step, also of
-PBT, whose pick changed them on the way.
+ranges that do not contain them are widened; Finder does both. With `has_first` false it does neither. A trial reports
+greedy returns of five episodes at each fifth of its steps, as the zoo's trials do. ASHA stops trials by environment
+steps. PBT trains a population of eight for as long as there is time: two at a time, which Ray exchanges; it copies
+weights, optimizers, normalization and replay by checkpoints, and changes all hyperparameters but those of the networks.
+The pick is `get_best_result`, by the last return that a trial reported, as in Ray's documentation; a long run has its
+hyperparameters from the first step, also of PBT, whose pick changed them on the way.
 """
 # mypy: ignore-errors
 
@@ -56,20 +56,22 @@ def first_trial(base: dict) -> dict:
     return values
 
 
-def space(algo: str, first: dict) -> tuple[dict, dict]:
+def space(algo: str, first: dict | None) -> tuple[dict, dict]:
     """Return the search space in two parts: what PBT may change while a trial trains, and the rest.
 
     Args:
         algo: `ppo` or `sac`.
-        first: The first trial, which lies in it.
+        first: The first trial, which lies in it; None: there is none, and the space is that of the zoo.
     """
+    networks = [] if first is None else [ZOO]
+    first = first or {}
 
     def between(name: str, low: float, high: float):
-        value = first[name]
+        value = first.get(name, low)
         return tune.loguniform(min(low, value), max(high, value)) if value > 0 else tune.loguniform(low, high)
 
     def among(name: str, values: list) -> list:
-        return sorted({*values, first[name]})
+        return sorted({*values, first.get(name, values[0])})
 
     mutable = {
         "one_minus_gamma": between("one_minus_gamma", 1e-4, 0.03),
@@ -81,7 +83,7 @@ def space(algo: str, first: dict) -> tuple[dict, dict]:
             "train_freq": among("train_freq", list(range(1, 11))),
             "tau": between("tau", 1e-3, 0.08),
         }
-        return mutable, {"net_arch": [*SAC_NETWORKS, ZOO]}
+        return mutable, {"net_arch": [*SAC_NETWORKS, *networks]}
     mutable |= {
         "batch_size": among("batch_size", [2**k for k in range(2, 11)]),
         "n_steps": among("n_steps", [2**k for k in range(5, 13)]),
@@ -89,9 +91,11 @@ def space(algo: str, first: dict) -> tuple[dict, dict]:
         "ent_coef": between("ent_coef", 1e-8, 0.1),
         "clip_range": among("clip_range", [0.1, 0.2, 0.3, 0.4]),
         "n_epochs": among("n_epochs", [1, 5, 10, 20]),
-        "max_grad_norm": tune.uniform(min(0.3, first["max_grad_norm"]), max(2.0, first["max_grad_norm"])),
+        "max_grad_norm": tune.uniform(
+            min(0.3, first.get("max_grad_norm", 0.3)), max(2.0, first.get("max_grad_norm", 2.0))
+        ),
     }
-    return mutable, {"net_arch": [*PPO_NETWORKS, ZOO], "activation_fn": ["tanh", "relu"]}
+    return mutable, {"net_arch": [*PPO_NETWORKS, *networks], "activation_fn": ["tanh", "relu"]}
 
 
 def described(base: dict, config: dict) -> dict:
@@ -181,7 +185,7 @@ def main(asked: dict) -> None:
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     random.seed(asked["number"])  # of PBT's changes
     np.random.seed(asked["number"])
-    first = first_trial(asked["base"])
+    first = first_trial(asked["base"]) if asked["has_first"] else None
     mutable, constant = space(asked["base"]["algo"], first)
     every = max(1, asked["steps"] // REPORTS)
     if asked["scheduler"] == "asha":
@@ -198,7 +202,7 @@ def main(asked: dict) -> None:
         },
         tune_config=tune.TuneConfig(
             metric="return", mode="max", scheduler=scheduler, reuse_actors=True,
-            search_alg=BasicVariantGenerator(points_to_evaluate=[first], random_state=asked["number"]),
+            search_alg=BasicVariantGenerator(points_to_evaluate=first and [first], random_state=asked["number"]),
             num_samples=POPULATION if asked["scheduler"] == "pbt" else -1, time_budget_s=max(1.0, ends - time.time()),
         ),
         run_config=tune.RunConfig(storage_path=asked["folder"], name="search", verbose=0),

@@ -10,7 +10,8 @@ import pytest
 
 from agents import AgentSpec
 from benchmarks.head_to_head import report as reports
-from benchmarks.head_to_head.cells import CELLS
+from benchmarks.head_to_head import sides as side_runs
+from benchmarks.head_to_head.cells import CELLS, starts_alike
 from benchmarks.head_to_head.compare import numbers, scaled
 from benchmarks.head_to_head.translation import SB3_DEFAULTS, to_finder, to_sb3
 
@@ -97,19 +98,19 @@ def rows(finals: dict[str, list[float]], seconds: float = 60.0) -> list[dict[str
 
 
 def test_sides_by_hand() -> None:
-    sides = reports.sides_of(rows({"finder": [-80.0] * 4, "sb3-defaults": [-300.0] * 4}), "ppo-acrobot", 5.0, "sb3")
+    sides = side_runs.sides_of(rows({"finder": [-80.0] * 4, "sb3-defaults": [-300.0] * 4}), "ppo-acrobot", 5.0, "sb3")
     assert sides["finder"].iqm == -80.0
     assert sides["finder"].mean_steps == 50_000
     assert sides["sb3-defaults"].mean_steps == pytest.approx(110_000)
     # the search ends after 60 s, and the run is better than the other one's last return after 50 s more
-    assert reports.overtakes(sides["finder"], sides["sb3-defaults"]) == pytest.approx(110.0)
-    assert reports.overtakes(sides["sb3-defaults"], sides["finder"]) is None
+    assert side_runs.overtakes(sides["finder"], sides["sb3-defaults"]) == pytest.approx(110.0)
+    assert side_runs.overtakes(sides["sb3-defaults"], sides["finder"]) is None
 
 
 def test_diverged_runs_have_the_worst_return() -> None:
     given = rows({"finder": [-80.0] * 4, "zoo": [-90.0] * 4})
     given[-1] |= {"points": given[-1]["points"][:2], "error": "not finite"}
-    sides = reports.sides_of(given, "ppo-acrobot", 5.0, "sb3")
+    sides = side_runs.sides_of(given, "ppo-acrobot", 5.0, "sb3")
     assert sides["zoo"].finals == [-90.0, -90.0, -90.0, -500.0]
     assert np.all(sides["finder"].drawn_iqms(0) == -80.0)
 
@@ -122,6 +123,33 @@ def test_report_counts_cells() -> None:
     assert "never" in text
 
 
+def test_pairs_begin_alike() -> None:
+    assert starts_alike("finder", "ray-asha", "ppo-acrobot")
+    assert not starts_alike("finder", "ray-asha-none", "ppo-acrobot")
+    assert starts_alike("finder-none", "ray-asha-none", "ppo-acrobot")
+    assert not starts_alike("finder-none", "ray-pbt", "ppo-acrobot")
+    assert starts_alike("finder", "ray-asha-none", "ppo-tanks")  # of which the zoo has no values
+    assert starts_alike("finder-none", "zoo", "ppo-acrobot")
+    text = reports.report(rows({"finder": [-80.0] * 4, "ray-asha": [-90.0] * 4, "ray-asha-none": [-70.0] * 4}))
+    assert "| Ray Tune, ASHA | 5 | 1 | 1 (1) | 0 (0) |" in text
+    assert "| **all** | 5 | 1 | 1 (1) | 0 (0) |" in text
+
+
+def test_picks_that_were_not_translated_whole_are_in_no_pair() -> None:
+    given = rows({"finder": [-80.0] * 4, "zoo": [-70.0] * 4, "ray-asha": [-90.0] * 4})
+    given[5] |= {"untranslated": {"sb3": ["something"], "finder": []}}
+    text = reports.report(given)
+    assert "| ppo-acrobot | 5 | rl-baselines3-zoo † | 1 |" in text
+    assert "| **all** | 5 | 1 | 1 (1) | 0 (0) |" in text
+
+
+def test_pick_of_each_search_has_a_line() -> None:
+    given = rows({"finder": [-80.0, -90.0]}) + [{**row, "search": 2} for row in rows({"finder": [-60.0] * 2})]
+    text = reports.report(given)
+    assert "| ppo-acrobot | 5 | Finder | 1 | earlier | -85 (mean -85, worst -90; 2) |  |" in text
+    assert "| ppo-acrobot | 5 | Finder | 2 | earlier | -60 (mean -60, worst -60; 2) |  |" in text
+
+
 def test_report_has_the_runs_that_an_interquartile_mean_leaves_out() -> None:
     text = reports.report(rows({"finder": [-80.0, -80.0, -80.0, -500.0]}))
     assert "| Finder | 1 | 4 | -80 (" in text
@@ -132,11 +160,11 @@ def test_a_bad_search_is_not_left_out_by_an_interquartile_mean() -> None:
     given = rows({"finder": [-80.0] * 4})
     for row in rows({"finder": [-500.0] * 4}):
         given.append({**row, "search": 2})
-    side = reports.sides_of(given, "ppo-acrobot", 5.0, "sb3")["finder"]
+    side = side_runs.sides_of(given, "ppo-acrobot", 5.0, "sb3")["finder"]
     assert side.iqm == side.mean == -290.0
     # two searches are drawn out of two: both the good one, one of each, or both the bad one
     assert set(np.unique(side.drawn_iqms(0))) == {-80.0, -290.0, -500.0}
-    assert reports.curve(side, np.array([1_000.0]), -500.0) == [-290.0]
+    assert side_runs.curve(side, np.array([1_000.0]), -500.0) == [-290.0]
 
 
 def test_tuned_values_that_the_zoo_has_not_are_no_side() -> None:
@@ -144,7 +172,7 @@ def test_tuned_values_that_the_zoo_has_not_are_no_side() -> None:
     for row in given:
         if row["side"] == "zoo-tuned":
             row |= {"minutes": 0.0, "search": 0, "found": False}
-    assert set(reports.sides_of(given, "ppo-acrobot", 5.0, "sb3")) == {"finder"}
+    assert set(side_runs.sides_of(given, "ppo-acrobot", 5.0, "sb3")) == {"finder"}
 
 
 def test_searches_of_two_versions_are_told_apart() -> None:
