@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, Unpack
 
+from agents.config.hyperparameters import Config
 from agents.contract.agent import Agent
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
@@ -264,7 +265,7 @@ def parse_spaces(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space
             if name in complements:
                 value = {"low": round(1 - value["high"], 12), "high": round(1 - value["low"], 12)}
         try:
-            space = parse_space(value, log=log or None)
+            space = parse_space(value, log=log or None, integer=_takes_integers(type(agent.config), plain))
         except StudyError as error:
             raise StudyError(f"{name}: {error}") from error
         has_range = about is not None and isinstance(declared_range(about.search or ()), dict)
@@ -272,6 +273,22 @@ def parse_spaces(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space
             raise StudyError(f"{name}={space.value}: the ends of a range must be numbers, such as {name}=0.1:0.9.")
         spaces[name] = space if value is given else conditional(space, when)
     return spaces
+
+
+def _takes_integers(config: type[Config], name: str) -> bool | None:
+    """Return whether a hyperparameter takes whole numbers alone; None if its type does not say."""
+    if name not in config.describe():
+        return None
+    try:
+        if isinstance(config.checked(name, 1), float):
+            return False
+    except ConfigurationError:
+        return None
+    try:
+        config.checked(name, 1.5)
+    except ConfigurationError:
+        return True
+    return None
 
 
 def default_space(agent: AgentSpec, fixed: Container[str] = (), *, only_live: bool = False) -> dict[str, None]:

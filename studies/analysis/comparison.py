@@ -15,6 +15,7 @@ from studies.analysis.recommendation import Recommendation, pick_or_none
 from studies.analysis.status import StudyStatus, study_status
 from studies.errors import StudyError
 from studies.judging.ranking import Candidate, Ranked, rank
+from studies.judging.return_bounds import reward_threshold
 from studies.spaces.spaces import Json
 from studies.spec.metrics import check_metric
 from studies.study.time_spent import began_at
@@ -192,7 +193,8 @@ def compare(studies: Sequence[OpenStudy], metric: str | None = None) -> Comparis
         for number, (name, pick) in enumerate(picks.items())
         if pick is not None
     ]
-    order = {each.label: each for each in rank(candidates, first.direction)} if candidates else {}
+    ranked = rank(candidates, first.direction, reward_threshold(first)) if candidates else []
+    order = {each.label: each for each in ranked}
     by_name = dict(zip(names, chosen, strict=True))
     compared = [
         _compared(by_name[name], name, picks[name], order.get(name))

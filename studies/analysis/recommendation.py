@@ -272,8 +272,8 @@ def _at_rate(config: dict[str, Any], rate: LearningRateEstimate | None) -> dict[
     if rate is None or not rate.corrected or not config:
         return config
     owner = rate.name.rpartition(".")[0]
-    if not owner:
-        return {**config, "learning_rate": rate.suggested}
+    if not owner or rate.name in config:
+        return {**config, rate.name: rate.suggested}
     overrides = config.get("optimizers", {})
     return {
         **config,
@@ -284,7 +284,7 @@ def _at_rate(config: dict[str, Any], rate: LearningRateEstimate | None) -> dict[
 def _optimizers_at_rate(configuration: dict[str, Any], rate: LearningRateEstimate | None) -> dict[str, Any]:
     """Return the optimizers with the suggested rate, except those with their own rate."""
     optimizers = configuration.get("optimizers", {})
-    if rate is None or not rate.corrected:
+    if rate is None or not rate.corrected or rate.name.rpartition(".")[2] != "learning_rate":
         return dict(optimizers)
     owner = rate.name.rpartition(".")[0]
     overrides = configuration.get("config", {}).get("optimizers", {})

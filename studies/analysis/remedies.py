@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from studies.judging.learning_rate_estimate import WIDEST, LearningRateEstimate
 from studies.judging.search_history import n_finalists
 from studies.spaces.conditions import condition_text
-from studies.spaces.spaces import Json
+from studies.spaces.spaces import FloatRange, Json
+from studies.spec.scheduler_names import is_grid
 
 if TYPE_CHECKING:
     from studies.spec.spec import StudySpec
@@ -226,7 +227,8 @@ def _rates(
         return None
     searched = spec.search_space()[finding.name]
     ends = [getattr(searched, side, end) for side, end in (("low", finding.lowest), ("high", finding.highest))]
-    if ends[0] <= rounded[0] and rounded[-1] <= ends[1]:  # the sampler has proposed no rate there yet
+    is_sampled = isinstance(searched, FloatRange) and searched.step is None and not is_grid(spec.sampler)
+    if is_sampled and ends[0] <= rounded[0] and rounded[-1] <= ends[1]:  # no rate was proposed there yet
         if spec.has_limit:  # a larger budget chooses more trials
             return Remedy(purpose="more trials; they join the study")
         n_trials = 2 * spec.n_trials

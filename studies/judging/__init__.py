@@ -1,4 +1,4 @@
 """Judging: which trial of a search is best, how sure that is, and which ones are confirmed.
 
-Most of it are pure functions over numbers, so that live and simulated searches are judged alike.
+Most modules are pure functions over numbers, so that live and simulated searches are judged alike.
 """

@@ -43,7 +43,7 @@ def with_search_as_rung(
         if trial.number in unsound:
             continue
         reports = {**trial.reports, at: trial.value}
-        at_rungs = {**trial.at_rungs, at: list(trial.seed_values.values())}
+        at_rungs = {**trial.at_rungs, at: list(trial.seed_values.values()) or [trial.value]}
         if trial.number in further:
             values = further[trial.number]
             trials.append(
@@ -172,7 +172,7 @@ def _clearly_worse(trials: Sequence[TrialResult], sign: float) -> set[int]:
     there: dict[tuple[str, int], dict[int, list[float]]] = {}
     for trial in trials:
         kind = str(sorted((name, str(own)) for name, own in trial.params.items() if not name.endswith("learning_rate")))
-        for step, values in trial.at_rungs.items():
+        for step, values in ((at, own) for at, own in trial.at_rungs.items() if own):
             there.setdefault((kind, step), {})[trial.number] = [sign * value for value in values]
             if trial.state == "pruned" and step == trial.left_at:
                 pruned.setdefault((kind, step), []).append(trial.number)

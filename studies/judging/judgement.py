@@ -100,7 +100,7 @@ def finalists(history: SearchHistory) -> list[Ranked]:
     diverged: then there was nothing to choose.
     """
     sound, unsound = _sound(history)
-    ranked = _known(rank(sound, history.direction))
+    ranked = _known(rank(sound, history.direction, history.reward_threshold))
     left = pruned_estimates(history) + _failed(unsound)
     first = _recommended(history, ranked, left)
     if first is None or len(ranked) + len(left) < 2:
@@ -194,7 +194,7 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
     further = {
         number: tuple(value for run in own for value in run.seed_values.values()) for number, own in runs.items()
     }
-    tuning = rank(_candidates(history), direction)
+    tuning = rank(_candidates(history), direction, history.reward_threshold)
     sound, unsound = _sound(history, refuted)
     failed = _failed(unsound)
     among = {each.number for each in sound} & set(further)
@@ -212,14 +212,15 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
     else:
         left = pruned_estimates(history) + failed
         together = [replace(each, seed_values=each.seed_values + further.get(each.number, ())) for each in sound]
-    ranked = rank(together, direction)
+    ranked = rank(together, direction, history.reward_threshold)
     if finalists_alone:  # neighbours in the search say less than further runs
         held_out = ranked
         best = _best_or_baseline(history, ranked, left)
     else:
         # Among all others, whose spread informs its own.
         alone = [replace(each, seed_values=further.get(each.number, each.seed_values)) for each in sound]
-        held_out = [each for each in rank(alone, direction) if each.number in further] if further else []
+        among_all = rank(alone, direction, history.reward_threshold) if further else []
+        held_out = [each for each in among_all if each.number in further]
         best = _recommended(history, ranked, left, among or None)
     pick = None if best is None else next(each for each in tuning if each.number == best.number)
     searched = {each.number: each for each in tuning}

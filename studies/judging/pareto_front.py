@@ -1,4 +1,4 @@
-"""Pareto front of a study with several objectives: the trials that no other one beats in every objective."""
+"""Pareto front of a study with several objectives: the trials that no other one dominates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from optuna.trial import TrialState
 
 from studies.judging.confirmation import candidate
 from studies.judging.ranking import Ranked, rank, within
-from studies.judging.return_bounds import return_bounds
+from studies.judging.return_bounds import return_bounds, reward_threshold
 from studies.spaces.spaces import Json
 from studies.spec.attributes import OBJECTIVES_ATTR
 from studies.spec.metrics import metric_of
@@ -34,8 +34,8 @@ class FrontTrial:
         params: Its parameters.
         values: Its value for each objective, with spread and interval over seeds.
         on_front: Whether no other trial is as good in every objective and better in one.
-        told_apart: For a trial that is not on the front: whether the 95% intervals tell it apart, in an objective, from
-            a trial that is better. Always true for one that is.
+        told_apart: For a trial that is not on the front: whether another one dominates it by the 95% intervals, which
+            then overlap in no objective. Always true for one that is.
     """
 
     number: int
@@ -80,7 +80,7 @@ class ParetoFront:
         if all(math.isnan(value.low) for trial in self.trials for value in trial.values):
             return head, "with one seed each, nothing tells luck apart: give more seeds"
         if n == len(self.trials):
-            return head, "no trial is beaten by another one in all of them"
+            return head, "no trial dominates another one"
         if not self.undecided:
             return head, "all other trials are told apart from it by their 95% intervals"
         n_others = len(self.undecided)
@@ -130,7 +130,8 @@ def pareto_front(study: OpenStudy) -> ParetoFront:
     for name, direction in zip(metrics, directions, strict=True):
         view = study.by_objective(name)
         complete = [each for each in view.trials(TrialState.COMPLETE) if OBJECTIVES_ATTR in each.user_attrs]
-        ranked = within(rank([candidate(view, trial) for trial in complete], direction), return_bounds(view))
+        candidates = [candidate(view, trial) for trial in complete]
+        ranked = within(rank(candidates, direction, reward_threshold(view)), return_bounds(view))
         by_metric.append({each.number: each for each in ranked})
     numbers = list(by_metric[0]) if by_metric else []
     rows = [tuple(of[number] for of in by_metric) for number in numbers]
@@ -140,7 +141,7 @@ def pareto_front(study: OpenStudy) -> ParetoFront:
     values = [[each.value for each in row] for row in rows]
     lows, highs = ([[getattr(each, end) for each in row] for row in rows] for end in ("compared_low", "compared_high"))
     dominated: Any = dominated_by(values, signs).any(axis=1)  # [n]
-    sure = surely_dominated(lows, highs, values, signs)
+    sure = surely_dominated(lows, highs, signs)
     trials = tuple(
         FrontTrial(
             number=number,

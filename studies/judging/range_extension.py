@@ -67,7 +67,7 @@ class RangeExtension:
         for kind, asked in self._requested.items():
             # Rank within the group: beside a better optimizer, all rates of a worse one would be significantly worse.
             alike = [each for each in found.ranked if self._name in each.params and self._group_of(each.params) == kind]
-            own = rank(alike, history.direction)
+            own = rank(alike, history.direction, history.reward_threshold)
             best = recommended(own, history.direction, left)
             if best is None:
                 continue

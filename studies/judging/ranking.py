@@ -77,7 +77,9 @@ class Ranked:
     n_seeds: int
 
 
-def rank(candidates: Sequence[Candidate | Ranked], direction: Direction = "maximize") -> list[Ranked]:
+def rank(
+    candidates: Sequence[Candidate | Ranked], direction: Direction = "maximize", reward_threshold: float | None = None
+) -> list[Ranked]:
     """Return candidates ordered by their mean over seeds, best first, with intervals and ties.
 
     Equal values are ordered by the lower spread (an unknown spread comes last), then by the lower trial number.
@@ -86,6 +88,8 @@ def rank(candidates: Sequence[Candidate | Ranked], direction: Direction = "maxim
     Args:
         candidates: Candidates, or candidates that were ranked among others.
         direction: Direction in which values are better. Defaults to `maximize`.
+        reward_threshold: Return from which the environment counts as solved: a lower one is no upper bound, although
+            several runs reached exactly it. Defaults to None: unknown.
     """
     if direction not in ("maximize", "minimize"):
         raise StudyError(f"direction is {direction!r}: give 'maximize' or 'minimize'.")
@@ -94,7 +98,7 @@ def rank(candidates: Sequence[Candidate | Ranked], direction: Direction = "maxim
     unknown: list[Candidate | Ranked] = []
     for each in candidates:
         (known if each.seed_values and np.isfinite(each.seed_values).all() else unknown).append(each)
-    ranked = _judged(known, sign) if known else []
+    ranked = _judged(known, sign, reward_threshold) if known else []
     ranked.sort(key=lambda entry: (-sign * entry.value, _or_infinite(entry.spread), entry.number))
     return ranked + [_unknown(each) for each in sorted(unknown, key=lambda each: each.number)]
 
@@ -118,11 +122,11 @@ def within(ranked: Sequence[Ranked], bounds: Bounds) -> list[Ranked]:
     return found
 
 
-def _judged(known: Sequence[Candidate | Ranked], sign: float) -> list[Ranked]:
+def _judged(known: Sequence[Candidate | Ranked], sign: float, reward_threshold: float | None) -> list[Ranked]:
     n = len(known)
     estimates = estimate([[sign * value for value in each.seed_values] for each in known])
     if max(len(each.seed_values) for each in known) > 1:
-        least, most = _bounds([each.seed_values for each in known])
+        least, most = _bounds([each.seed_values for each in known], reward_threshold)
         ends = [estimates.interval(), estimates.interval(collapses=False)]
         low, compared_low, high, compared_high = np.clip(
             np.sort(sign * np.array(ends), axis=1).swapaxes(0, 1).reshape(4, n), least, most
@@ -153,8 +157,10 @@ def _judged(known: Sequence[Candidate | Ranked], sign: float) -> list[Ranked]:
     ]
 
 
-def _bounds(seed_values: Sequence[Sequence[float]]) -> tuple[float, float]:
+def _bounds(seed_values: Sequence[Sequence[float]], reward_threshold: float | None) -> tuple[float, float]:
     """Return the bounds of values: those that `ENDS` runs reached exactly; infinite otherwise.
+
+    Values below the threshold have no upper bound: runs that stand still in a local optimum reach it exactly, too.
 
     Candidates with the same different values have the same runs, by a parameter without effect: they count once.
     """
@@ -164,9 +170,10 @@ def _bounds(seed_values: Sequence[Sequence[float]]) -> tuple[float, float]:
     least, most = min(values), max(values)
     if least == most:
         return -math.inf, math.inf
+    is_solved = reward_threshold is None or most >= reward_threshold
     return (
         least if values.count(least) >= ENDS else -math.inf,
-        most if values.count(most) >= ENDS else math.inf,
+        most if values.count(most) >= ENDS and is_solved else math.inf,
     )
 
 
@@ -214,7 +221,9 @@ def seeds_to_settle(ranked: Sequence[Ranked], direction: Direction = "maximize")
     return estimates.seeds_to_settle()
 
 
-def worst_choice(ranked: Sequence[Ranked], name: str, others: Sequence[float] = ()) -> tuple[list[Json], float]:
+def worst_choice(
+    ranked: Sequence[Ranked], name: str, others: Sequence[float] = (), direction: Direction = "maximize"
+) -> tuple[list[Json], float]:
     """Return the values of a parameter that cannot be distinguished from the best one, and the cost of a wrong choice.
 
     Each value of the parameter is judged by its best candidate.
@@ -223,6 +232,7 @@ def worst_choice(ranked: Sequence[Ranked], name: str, others: Sequence[float] = 
         ranked: Result of `rank`.
         name: Parameter, such as `optimizer`.
         others: Values of further candidates, which count to the range only. Defaults to none.
+        direction: Direction in which values are better. Defaults to `maximize`.
 
     Returns:
         The values, best first, and the largest difference between two of them within the 95% intervals, as a share of
@@ -233,10 +243,8 @@ def worst_choice(ranked: Sequence[Ranked], name: str, others: Sequence[float] = 
         if name in each.params and not math.isnan(each.value):
             best.setdefault(str(each.params[name]), each)
     level = [each for each in best.values() if each.tied]
-    known = [each.value for each in ranked if not math.isnan(each.value)]
-    downwards = len(known) > 1 and known[0] > known[-1]  # best first
-    known += [value for value in others if not math.isnan(value)]
-    span = usual_range(known if downwards else [-value for value in known]) if known else 0.0
+    known = [value for value in (*(each.value for each in ranked), *others) if not math.isnan(value)]
+    span = usual_range([sign_of(direction) * value for value in known]) if known else 0.0
     costs = [may_exceed(one, other) / (span or 1.0) for one in level for other in level if one is not other]
     return [each.params[name] for each in level], max(costs, default=0.0)
 

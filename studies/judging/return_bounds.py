@@ -35,11 +35,19 @@ def return_bounds(study: OpenStudy) -> Bounds:
         return NO_BOUNDS
     if kind == "greedy-return":  # extremes of training episodes, which explore, are none of greedy ones
         seen = seen._replace(n_lowest=0, n_highest=0)
-    known = _limits(study)
-    steps: list[Any] = [each.get("max_episode_steps") for each in known]
-    thresholds = _thresholds(known)
+    steps: list[Any] = [each.get("max_episode_steps") for each in _limits(study)]
     step_limit = max(steps) if steps and None not in steps else None
-    return bounds_of(seen, step_limit, max(thresholds) if thresholds else None)
+    return bounds_of(seen, step_limit, reward_threshold(study))
+
+
+def reward_threshold(study: OpenStudy) -> float | None:
+    """Return the return from which the environment of a study counts as solved.
+
+    None if the environment declares none, or the metric is not made of returns.
+    """
+    if metric_of(study.spec.metric).kind not in _OF_RETURNS:
+        return None
+    return max(_thresholds(_limits(study)), default=None)
 
 
 def confirmation_bounds(study: OpenStudy, of_search: Bounds) -> Bounds:

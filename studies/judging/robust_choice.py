@@ -160,8 +160,8 @@ def _reaching(found: Peak, positions: Sequence[float], pruned: Sequence[float]) 
     """
     below = [position for position in pruned if position < min(positions)]
     above = [position for position in pruned if position > max(positions)]
-    low = max(below) if below and found.low <= min(positions) + 1e-9 else found.low
-    high = min(above) if above and found.high >= max(positions) - 1e-9 else found.high
+    low = min(found.low, max(below)) if below and found.low <= min(positions) + 1e-9 else found.low
+    high = max(found.high, min(above)) if above and found.high >= max(positions) - 1e-9 else found.high
     return Peak(found.middle, low, high)
 
 
@@ -170,12 +170,21 @@ def rate_name(points: Sequence[Point]) -> str | None:
 
     Some candidates may lack it: those of an optimizer with a schedule.
     """
-    names = {name for each in points for name in each.params if name.endswith("learning_rate")}
+    names = {name for each in points for name in each.params if _is_rate(name)}
     if len(names) != 1:
         return None
     [name] = names
     rates = [each.params[name] for each in points if name in each.params]
     return name if all(math.isfinite(log10_rate(rate)) for rate in rates) else None
+
+
+def _is_rate(name: str) -> bool:
+    """Return whether a parameter is a learning rate: `learning_rate`, `actor.learning_rate`, `policy_learning_rate`.
+
+    The first rate of a schedule, such as `initial_learning_rate`, says nothing of the constant rates beside it.
+    """
+    last = name.rpartition(".")[2]
+    return last == "learning_rate" or (last.endswith("_learning_rate") and not name.endswith("initial_learning_rate"))
 
 
 def kind_key(point: Point, name: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from optuna.trial import FrozenTrial, TrialState
 
+from studies.judging.return_bounds import reward_threshold
 from studies.spaces.spaces import Json, Space, decode_params
 from studies.spec.attributes import (
     CONFIRM_STEPS_ATTR,
@@ -83,6 +84,8 @@ class SearchHistory:
             what it began with, which says nothing about neighbouring values.
         baseline: Parameters of the trial with which the pick is compared, and which is confirmed beside the best;
             None if there is none.
+        reward_threshold: Return from which the environment counts as solved; None if it is unknown, or values are no
+            returns.
     """
 
     trials: Sequence[TrialResult]
@@ -95,6 +98,7 @@ class SearchHistory:
     horizon: int | None = None
     constant_params: bool = True
     baseline: Mapping[str, Json] | None = None
+    reward_threshold: float | None = None
 
     @property
     def baseline_trial(self) -> TrialResult | None:
@@ -174,6 +178,7 @@ def history_of(study: OpenStudy) -> SearchHistory:
         horizon=spec.horizon,
         constant_params=not is_population_based(spec.pruner),
         baseline=spec.baseline,
+        reward_threshold=reward_threshold(study),
     )
 
 

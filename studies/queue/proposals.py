@@ -76,7 +76,7 @@ def suggest_parameters(study: optuna.Study, started: StartedTrial[FrozenTrial]) 
     study._thread_local.cached_all_trials = None  # as `ask` does, so that samplers read all trials again
     due = {name for name in started.distributions if holds(started.conditions.get(name, {}), started.trial.params)}
     with warnings.catch_warnings():
-        # The last point of a grid may exceed the range by a rounding error; `settle` has accepted it.
+        # A step of a grid may be a rounding error away from Optuna's; `settle` has accepted it.
         warnings.filterwarnings("ignore", message="Fixed parameter")
         if due <= started.trial.params.keys():
             return StartedTrial(Trial(study, started.trial._trial_id), *started[1:])

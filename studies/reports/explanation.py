@@ -256,7 +256,7 @@ def choice_sentence(study: OpenStudy) -> str:
     for name in LABEL_PARAMS:
         if name not in searched:
             continue
-        level, cost = worst_choice(ranked, name, others)
+        level, cost = worst_choice(ranked, name, others, study.direction)
         if len(level) < 2 or math.isnan(cost):
             continue
         named = f"{', '.join(map(str, level[:-1]))} and {level[-1]}"

@@ -132,11 +132,23 @@ def _items(text: str, whole: str) -> tuple[Json, ...]:
     try:
         items = json.loads(f"[{text}]")
     except (json.JSONDecodeError, RecursionError):
-        # A comma inside parentheses separates arguments of an optimizer.
-        items = [_scalar(item.strip()) for item in re.split(r",(?![^()]*\))", text)]
+        items = [_scalar(item.strip()) for item in _split(text)]
     if not items or any(item == "" for item in items):
         raise StudyError(f"{whole!r} has an empty choice: write values with one comma between them.")
     return tuple(items)
+
+
+def _split(text: str) -> list[str]:
+    """Return the parts of a text between commas, except those within brackets, or between double quotes."""
+    parts, depth, is_quoted = [""], 0, False
+    for character in text:
+        is_quoted ^= character == '"'
+        depth += 0 if is_quoted else (character in "([{") - (character in ")]}")
+        if character == "," and depth <= 0 and not is_quoted:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
 
 
 def _parse_mapping(given: Mapping[str, Any], log: bool | None, integer: bool | None) -> Space:
@@ -169,7 +181,8 @@ def _parse_table(table: Mapping[str, Any], log: bool | None, integer: bool | Non
     whole = all(isinstance(number, int) for number in (low, high, step) if number is not None)
     if kind is not None:
         integer = kind == "int"
-    return _range(low, high, step, log=table.get("log", bool(log)), whole=whole, integer=integer)
+    is_log = table.get("log", bool(log) and step is None)
+    return _range(low, high, step, log=is_log, whole=whole, integer=integer)
 
 
 def _only(table: Mapping[str, Any], allowed: set[str]) -> None:

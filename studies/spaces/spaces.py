@@ -22,8 +22,16 @@ LARGEST = 2**63 - 1
 _MOST_STEPS = 10**24
 """Limit on the steps of a range: beyond it, the remainder of a division has more digits than `Decimal` computes."""
 
-Json = Any
-"""JSON value: None, bool, int, float, str, list or dict of these."""
+
+def as_json(value: Any) -> Any:
+    """Return a value with lists in place of tuples, at any depth, as a storage returns it."""
+    if isinstance(value, list | tuple):
+        return [as_json(each) for each in value]
+    return {name: as_json(own) for name, own in value.items()} if isinstance(value, dict) else value
+
+
+Json = Annotated[Any, BeforeValidator(as_json)]
+"""JSON value: None, bool, int, float, str, list or dict of these. In fields, tuples become lists."""
 
 
 def _as_conditions(given: Any) -> Any:
@@ -224,31 +232,48 @@ def settle(space: Space, value: Json) -> Json:
 
     Args:
         space: Search space of the hyperparameter.
-        value: Planned value. The ends of a range are matched to one part in 10^9, because the last point of a grid is
-            often computed.
+        value: Planned value. The ends and steps of a `FloatRange` are matched to one part in 10^9 of the range (of the
+            value, if the range is logarithmic), because the last point of a grid is often computed.
 
     Returns:
         The value: a float in a `FloatRange`, an int in an `IntRange`, otherwise the equal value of the space.
 
     Raises:
-        StudyError: If the value lies outside.
+        StudyError: If the value lies outside, or between two steps.
     """
     if isinstance(space, Choice | Fixed):
         values = space.values if isinstance(space, Choice) else (space.value,)
         for allowed in values:
-            if allowed == value:
+            if allowed == as_json(value):
                 return allowed
         raise StudyError(f"{value!r} is not one of {list(values)!r}: add it to the space or take it out of the trials.")
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise StudyError(f"{value!r} is not a number between {space.low} and {space.high}.")
-    slack = 1e-9 * max(abs(space.low), abs(space.high))
-    if not space.low - slack <= value <= space.high + slack:
+    if isinstance(space, IntRange) and int(value) != value:
+        raise StudyError(f"{value!r} is not a whole number between {space.low} and {space.high}.")
+    number = int(value) if isinstance(space, IntRange) else _matched(space, float(value))
+    if not space.low <= number <= space.high:
         raise StudyError(f"{value!r} is outside {space.low}:{space.high}: widen the space or take the value out.")
-    if isinstance(space, IntRange):
-        if int(value) != value:
-            raise StudyError(f"{value!r} is not a whole number between {space.low} and {space.high}.")
-        return int(value)
-    return float(value)
+    if space.step is not None and not _is_step(space, number):
+        raise StudyError(
+            f"{value!r} lies between two steps of {space.low}:{space.high}:{space.step}: give another value, or the "
+            "space another step."
+        )
+    return number
+
+
+def _matched(space: FloatRange, number: float) -> float:
+    """Return the end of a range that a number is a rounding error away from; another number as it is."""
+    for end in (space.low, space.high):
+        slack = 1e-9 * (end if space.log else space.high - space.low)
+        if abs(number - end) <= slack:
+            return end
+    return number
+
+
+def _is_step(space: FloatRange | IntRange, number: float) -> bool:
+    n_steps = (number - space.low) / (space.step or 1)
+    return abs(n_steps - round(n_steps)) <= 1e-9 * max(1.0, (space.high - space.low) / (space.step or 1))
 
 
 def is_finite(number: float) -> bool:

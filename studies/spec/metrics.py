@@ -131,8 +131,7 @@ def check_metric(name: Any) -> Any:
     """
     if not isinstance(name, str):
         return name
-    compact = "".join(name.split())
-    metric = metric_of(compact)
+    metric = metric_of(":".join(part.strip() for part in name.split(":")))  # names of custom metrics may have spaces
     if metric.kind == "steps-to":
         return f"steps-to:{exact_text(metric.threshold)}"
     if metric.kind == "greedy-return":

@@ -15,7 +15,7 @@ from studies.redaction import redacted
 from studies.spaces.conditions import checked_conditions
 from studies.spaces.configurations import n_configurations
 from studies.spaces.plan import checked_baseline, checked_first, grid_rows, inferred_spaces, settled_rows
-from studies.spaces.space_notation import SpaceField
+from studies.spaces.space_notation import SpaceField, space_text
 from studies.spaces.spaces import LARGEST, Choice, Json, Space, check_json
 from studies.spec.budget_rules import check_budgets
 from studies.spec.converters import MOST_SEEDS, as_one_spelling, as_seeds, as_tuple, is_left_out
@@ -240,12 +240,13 @@ class StudySpec(CheckedModel):
         object.__setattr__(self, "trials", settled_rows(self.trials, self.search_space()))
         if self.trials and self.n_trials != len(self.trials):
             raise StudyError(f"n_trials is {self.n_trials} with a plan of {len(self.trials)} trials: leave it out.")
-        self._check_first()
         check_population_based(self)
-        if grid := self.grid():  # an impossible one is refused here, where it was written
+        grid = self.grid()  # an impossible one is refused here, where it was written
+        if grid:
             asked = self.n_trials if "n_trials" in self.model_fields_set else len(grid)
             object.__setattr__(self, "n_trials", min(asked, len(grid)))
-        elif not (self.trials or is_population_based(self.pruner)):  # each configuration is tried once
+        self._check_first()
+        if not (grid or self.trials or is_population_based(self.pruner)):  # each configuration is tried once
             object.__setattr__(self, "n_trials", n_configurations(self.search_space(), self.n_trials))
         return self
 
@@ -290,8 +291,12 @@ class StudySpec(CheckedModel):
         if len(self.agents) > 1 and any("agent" not in row for row in self.trials):
             raise StudyError(f"a planned trial has no agent: give 'agent' as one of {list(self.agents)}.")
         searched = self.params.get("agent")
-        if isinstance(searched, Choice) and set(searched.values) != set(self.agents):
-            raise StudyError(f"agent is searched over {list(searched.values)} but agents is {list(self.agents)}.")
+        if searched is not None and not (isinstance(searched, Choice) and set(searched.values) == set(self.agents)):
+            over = list(searched.values) if isinstance(searched, Choice) else space_text(searched)
+            raise StudyError(f"agent is searched over {over} but agents is {list(self.agents)}.")
+        for row in self.trials:
+            if row.get("agent", self.agents[0]) not in self.agents:
+                raise StudyError(f"a planned trial has the agent {row['agent']!r} but agents is {list(self.agents)}.")
         if len(self.agents) > 1 and "agent" in self.fixed:
             raise StudyError(f"agent is fixed to {self.fixed['agent']!r} but agents is {list(self.agents)}.")
 

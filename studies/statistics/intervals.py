@@ -190,10 +190,17 @@ class Estimates:
                 return None
             pair = [first, rival]
             of_one_seed = math.sqrt(np.sum(self.errors[pair] ** 2 * self.counts[pair]))
-            critical = stats.t.ppf(1 - (1 - level) / 2 / max(1, len(rivals) - 1), self.df[pair].min())
-            fewest = int(self.counts[pair].min()) + 1  # the existing seeds do not settle it
-            needed = max(needed, fewest, math.ceil((critical * of_one_seed / gap) ** 2))
+            probability = 1 - (1 - level) / 2 / max(1, len(rivals) - 1)
+            needed = max(needed, int(self.counts[pair].min()) + 1)  # the existing seeds do not settle it
+            # With more seeds there are more degrees of freedom. Those of many seeds need at least as many as these.
+            needed = max(needed, math.ceil((stats.norm.ppf(probability) * of_one_seed / gap) ** 2))
+            while stats.t.ppf(probability, self._df_with(needed, pair)) * of_one_seed / math.sqrt(needed) > gap:
+                needed += 1 + needed // 100
         return needed
+
+    def _df_with(self, n_seeds: int, pair: Sequence[int]) -> float:
+        """Return the degrees of freedom of two candidates with so many seeds each."""
+        return float((self.df[pair] + n_seeds - self.counts[pair]).min())
 
 
 def estimate(seed_values: Sequence[Sequence[float]]) -> Estimates:

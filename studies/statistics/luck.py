@@ -19,10 +19,12 @@ def without_luck(
 ) -> list[float]:
     """Return the expected values of candidates with a single seed each, higher is better.
 
-    The luck of the chosen candidates is the difference of the means of both their values. All of it is subtracted from
-    values as good as theirs, nothing from those below the median of all candidates, and a share in between, which goes
-    on to grow with values above theirs. Where the chosen ones fall below the median, the values between are equal to
-    their mean.
+    `before` is the mean value for which candidates were chosen, `after` the mean of their further seeds, and `middle`
+    the median of all candidates, or `after` if that is lower. Luck is `before - after`.
+
+    - Values up to `middle` remain.
+    - Values from `middle` to `before` are mapped linearly to `middle` ... `after`.
+    - Values above `before` continue that line, whose slope is at most 1.
 
     Args:
         values: Their values, finite.

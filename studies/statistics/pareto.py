@@ -34,13 +34,14 @@ def dominated_by(values: ArrayLike, signs: ArrayLike) -> Array:
     return np.logical_and(as_good, better_in_one)  # [n, n]
 
 
-def surely_dominated(lows: ArrayLike, highs: ArrayLike, values: ArrayLike, signs: ArrayLike) -> Array:
-    """Return which points are dominated by one that their intervals tell apart from them in an objective.
+def surely_dominated(lows: ArrayLike, highs: ArrayLike, signs: ArrayLike) -> Array:
+    """Return which points another one dominates by intervals: no worse in every objective, and better in one.
+
+    By points alone, noise in an objective in which two are about equal would make one dominate the other.
 
     Args:
         lows: Lower ends of the intervals of the values, [n, k]; NaN where unknown.
         highs: Upper ends, [n, k].
-        values: Finite values, [n, k].
         signs: See `dominated_by`.
 
     Returns:
@@ -49,6 +50,6 @@ def surely_dominated(lows: ArrayLike, highs: ArrayLike, values: ArrayLike, signs
     directions = np.asarray(signs, np.float64)
     ends = np.stack([np.asarray(lows, np.float64) * directions, np.asarray(highs, np.float64) * directions])
     worst, most = ends.min(axis=0), ends.max(axis=0)  # [n, k]: where higher is better
-    apart = (worst[None, :, :] > most[:, None, :]).any(axis=-1)  # [n, n]: the column's interval lies above the row's
-    sure: Array = np.logical_and(dominated_by(values, directions), apart).any(axis=1)
+    others, own = worst[None, :, :], most[:, None, :]  # [n, n, k]: is the column's interval above the row's?
+    sure: Array = np.logical_and((others >= own).all(axis=-1), (others > own).any(axis=-1)).any(axis=1)
     return sure

@@ -17,7 +17,7 @@ from studies.statistics.intervals import estimate
 from studies.statistics.values import mean_of_seeds
 
 LEVEL = 0.99
-"""Confidence of the comparison of pruned runs with the others, over all rungs together."""
+"""Confidence of the comparison of the pruned runs of a rung with all runs that reached it."""
 
 
 class FinalEstimate(NamedTuple):

@@ -28,7 +28,7 @@ from studies.database.records import Ask, EpisodeRecord
 from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
-from studies.spaces.spaces import FloatRange
+from studies.spaces.spaces import FloatRange, IntRange
 from studies.storage.storage import open_storage
 from studies.study.checkpoint_folder import checkpoint_folder
 
@@ -135,6 +135,32 @@ def test_default_space_of_every_agent_contains_its_defaults(name: str):
     if own.get("ent_coef") == 0.0:  # an entropy weight of 0 has no place on a logarithmic scale
         assert first.pop("ent_coef") == 1e-8 > own.pop("ent_coef")
     assert first == own
+
+
+def test_ends_of_a_range_have_the_type_of_the_hyperparameter() -> None:
+    spaces = parse_spaces(
+        AgentSpec.of("ppo", "CartPole-v1"),
+        {
+            "gae_lambda": "0:1",
+            "max_grad_norm": "1:2",
+            "n_steps": "16.0:64",
+            "actor.learning_rate": "1:2",
+            "optimizer": "adam",
+        },
+    )
+    assert spaces["gae_lambda"] == FloatRange(0.0, 1.0)
+    assert spaces["n_steps"] == IntRange(16, 64)
+    assert all(isinstance(spaces[name], FloatRange) for name in ("max_grad_norm", "actor.learning_rate"))
+    with pytest.raises(StudyError, match=r"n_steps: 16\.5 is not whole"):
+        parse_spaces(AgentSpec.of("ppo", "CartPole-v1"), {"n_steps": "16.5:64"})
+
+
+def test_ends_of_a_range_of_a_function_are_whole_where_they_are_written_so() -> None:
+    def train(run: Any, width=8, rate: float = 1e-3) -> None:
+        """Do nothing."""
+
+    spaces = parse_spaces(AgentSpec.of(train, "CartPole-v1"), {"width": "0:4", "rate": "0:1"})
+    assert spaces == {"width": IntRange(0, 4), "rate": FloatRange(0.0, 1.0)}
 
 
 def test_default_space_depends_on_fixed_hyperparameters():

@@ -449,3 +449,29 @@ def test_budget_of_a_remedy_pays_for_its_further_runs() -> None:
     assert within_limit(timed, more_further_seeds(timed, 14)).options["minutes"] == 10.4  # 5 of 104 / 50
     longer = spec.model_copy(update={"confirm_env_steps": 2_000})
     assert within_limit(longer, longer_runs(longer, 4_000)).options["total_env_steps"] == 50_000 + 6 * 5 * 4_000
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"params": {"learning_rate": [1e-6, 1e-5, 1e-2, 1e-1]}},
+        {"params": {"learning_rate": "1e-7:1e-1:log"}, "sampler": "grid", "sampler_kwargs": {"points": 4}},
+    ],
+)
+def test_remedy_for_a_gap_between_chosen_rates_is_another_space(fields: dict[str, Any]) -> None:
+    spec = spec_of(kind="tune", trials=(), **fields)
+    rates = [1e-6, 1e-5, 1e-2, 1e-1]
+    values = ((10, 11, 9), (400, 410, 405), (20, 21, 19), (5, 6, 4))
+    ranked = rank(
+        [
+            Candidate(label=str(i), params={"learning_rate": rate}, seed_values=own, number=i)
+            for i, (rate, own) in enumerate(zip(rates, values, strict=True))
+        ]
+    )
+    finding = estimate_learning_rate(ranked, [], ranked[0])
+    assert finding is not None
+    remedy = for_rate(spec, finding, rates, None)
+    assert remedy is not None
+    assert "n_trials" not in remedy.options  # each of the chosen ones was tried
+    assert set(remedy.options) == {"space", "study_name"}
+    assert not remedy.joins

@@ -219,3 +219,28 @@ def test_best_optimizer_is_new_and_has_the_learning_rate_of_the_pick(storage: St
         best_optimizer("a study", storage, "critci")
     with pytest.raises(StudyError, match="'a stuyd'"):
         best_optimizer("a stuyd", storage)
+
+
+def test_corrected_rate_replaces_that_of_its_own_name(storage: StudyStorage, make_spec: Make) -> None:
+    rates = [1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
+    for name in ("policy_learning_rate", "learning_rate", "actor.learning_rate"):
+        spec = make_spec(
+            name=name, kind="tune", params={name: "1e-5:1e-1:log"}, trials=[{name: rate} for rate in rates],
+            horizon=10_000, env_steps=1_000, confirm=0,
+        )  # fmt: skip
+        study = open_study(spec, storage)
+        with Recorder(study) as recorder:
+            for value in (10.0, 60.0, 100.0, 50.0, 5.0):
+                ask = recorder.ask()
+                assert ask is not None
+                rate = ask.params[name]
+                own = {"optimizers": {"actor": {"learning_rate": rate}}} if "." in name else {name: rate}
+                recorder.started(ask.number, {"agent": "train", "config": own, "env": "E-v0"})
+                recorder.completed(ask.number, value, {0: value - 1, 1: value, 2: value + 1})
+        pick = best(study)
+        assert pick.rate is not None
+        assert pick.rate.suggested < 1e-3 == pick.params[name]
+        if "." in name:
+            assert pick.config == {"optimizers": {"actor": {"learning_rate": pick.rate.suggested}}}
+        else:
+            assert pick.config == {name: pick.rate.suggested}

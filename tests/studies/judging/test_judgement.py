@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -277,3 +278,23 @@ def test_baseline_that_is_distinguished_from_the_best_does_not_remain():
     verdict = judge(history)
     assert verdict.pick is not None
     assert verdict.pick.number == 0
+
+
+def test_trial_without_values_of_seeds_is_judged_beside_longer_confirmations() -> None:
+    def trial(number: int, value: float, seeds: Sequence[float], **fields: Any) -> TrialResult:
+        seed_values = dict(enumerate(seeds))
+        return TrialResult(number=number, state="complete", value=value, seed_values=seed_values, **fields)
+
+    trials = [
+        trial(k, value, seeds, params={"learning_rate": 10.0 ** (k - 4)}, reports={1000: value}, left_at=1000)
+        for k, (value, seeds) in enumerate([(100, [90, 110]), (200, [190, 210]), (150, [140, 160]), (120, [])])
+    ]
+    confirmations = [
+        trial(4, 400.0, [390, 410], params=trials[1].params, confirms=1),
+        trial(5, 300.0, [290, 310], params=trials[2].params, confirms=2),
+    ]
+    steps = {"env_steps": 1000, "confirm_env_steps": 4000}
+    given = history_of(*trials, confirmations=confirmations, **steps)
+    pick = judge(given).pick
+    assert pick is not None
+    assert pick.number == 1

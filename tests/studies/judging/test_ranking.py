@@ -247,3 +247,23 @@ def test_reach_of_a_difference_uses_the_side_of_each_interval_that_it_needs() ->
     search = replace(search, compared_low=470.0, compared_high=500.0)
     assert reach_above(further, search) == 50.0
     assert reach_above(search, further) == 40.0
+
+
+def test_local_optimum_below_the_reward_threshold_is_no_upper_bound() -> None:
+    still, others = entry("still", 0.0, 0.0, 0.0), [entry("one", -12.0, -30.0, -3.0), entry("two", -40.0, -22.0, -31.0)]
+    assert rank([still, *others])[0].high == 0.0
+    assert rank([still, *others], reward_threshold=90.0)[0].high > 0.0
+    assert rank([still, *others], reward_threshold=-5.0)[0].high == 0.0
+
+
+def test_range_of_a_wrong_choice_leaves_out_the_worst_not_the_best() -> None:
+    level = [
+        Candidate(label=name, params={"optimizer": name}, seed_values=values, number=number)
+        for number, (name, values) in enumerate({"adam": (500.0, 480.0), "sgd": (490.0, 490.0)}.items())
+    ]
+    others = [100.0, 200.0, 300.0, 0.0]
+    cost = worst_choice(rank(level), "optimizer", others)[1]
+    down = [replace(each, seed_values=tuple(-value for value in each.seed_values)) for each in level]
+    mirrored = worst_choice(rank(down, "minimize"), "optimizer", [-value for value in others], "minimize")[1]
+    assert cost == pytest.approx(mirrored)
+    assert cost > worst_choice(rank(level), "optimizer", others, "minimize")[1]  # of which 490 is the worst

@@ -9,8 +9,9 @@ import pytest
 
 from studies.judging.learning_rate_estimate import LearningRateEstimate, cost_of_choice, estimate_learning_rate
 from studies.judging.ranking import Candidate, rank
-from studies.judging.robust_choice import PrunedEstimate, recommended
+from studies.judging.robust_choice import PrunedEstimate, _reaching, rate_name, recommended
 from studies.statistics.drift import measured
+from studies.statistics.rate_curve import Peak
 
 RATES = [1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
 
@@ -291,3 +292,18 @@ def test_cost_of_choice_is_symmetric_in_the_direction() -> None:
         costs.append(cost_of_choice(pick, ranked[:2], ranked, direction))  # type: ignore[arg-type]
     assert costs[0] == pytest.approx(costs[1])
     assert 0 < costs[0] < 0.05
+
+
+def test_interval_is_never_shortened_by_a_pruned_rate() -> None:
+    assert _reaching(Peak(-4.0, -5.0, -3.0), [-4.0, -2.0], [math.log10(9e-5)]) == Peak(-4.0, -5.0, -3.0)
+    assert _reaching(Peak(-4.0, -4.2, -3.0), [-4.0, -2.0], [-5.0]) == Peak(-4.0, -5.0, -3.0)
+
+
+def test_names_of_rates() -> None:
+    def name_of(*names: str) -> str | None:
+        return rate_name([Candidate(label="", params=dict.fromkeys(names, 1e-3), seed_values=(1.0,))])
+
+    for name in ("learning_rate", "actor.learning_rate", "policy_learning_rate"):
+        assert name_of(name, "gamma") == name
+    assert name_of("learning_rate.initial_learning_rate") is None
+    assert name_of("actor.learning_rate", "critic.learning_rate") is None

@@ -150,10 +150,51 @@ def test_settle_converts_to_the_type_of_the_space_and_rejects_values_outside() -
     assert settle(lr, 1) == 1.0
     assert isinstance(settle(lr, 1), float)
     assert settle(IntRange(1, 9), 4.0) == 4
-    assert settle(lr, 1.0 + 1e-12) == 1.0 + 1e-12  # a rounding error at the end of a grid is kept
+    assert settle(lr, 1.0 + 1e-12) == 1.0  # a rounding error at the end of a grid
+    assert settle(FloatRange(0.0, 0.3), 0.1 * 3) == 0.3
     for space, value in ((lr, 2.0), (lr, True), (lr, "x"), (IntRange(1, 9), 4.5), (Choice(("a",)), "b"), (Fixed(1), 2)):
         with pytest.raises(StudyError):
             settle(space, value)
+
+
+@pytest.mark.parametrize(
+    ("space", "value"),
+    [
+        (FloatRange(1e-10, 1.0, log=True), 0.0),
+        (FloatRange(1e-8, 10.0, log=True), 5e-9),
+        (IntRange(1, 10**10), -5),
+        (IntRange(0, 100, step=10), 5),
+        (FloatRange(0.0, 1.0, step=0.25), 0.3),
+    ],
+)
+def test_settle_rejects_values_below_a_small_end_and_between_steps(space: Space, value: float) -> None:
+    with pytest.raises(StudyError, match=r"outside|between two steps"):
+        settle(space, value)
+
+
+def test_settle_takes_every_step() -> None:
+    assert [settle(FloatRange(0.1, 0.7, step=0.1), 0.1 + 0.1 * k) for k in range(7)][-1] == 0.7
+    assert settle(IntRange(5, 25, step=10), 15) == 15
+
+
+def test_tuples_are_lists_as_in_a_storage() -> None:
+    choice = Choice([(64, 64), (32,)])
+    assert choice == Choice([[64, 64], [32]])
+    assert parse_space(choice.model_dump(mode="json")) == choice
+    assert settle(choice, (32,)) == [32]
+    assert Fixed({"sizes": (1, (2,))}).value == {"sizes": [1, [2]]}
+
+
+def test_step_of_a_table_has_a_linear_scale_as_that_of_text_has() -> None:
+    given = {"low": 1e-3, "high": 1e-2, "step": 1e-3}
+    assert parse_space(given, log=True) == parse_space("1e-3:1e-2:1e-3", log=True)
+
+
+def test_brackets_and_quotes_hold_choices_together() -> None:
+    assert parse_space("[64,64],none") == Choice([[64, 64], "none"])
+    assert parse_space('{"a":1,"b":2},none') == Choice([{"a": 1, "b": 2}, "none"])
+    assert parse_space('"a,b",c') == Choice(["a,b", "c"])
+    assert parse_space("a),b") == Choice(["a)", "b"])
 
 
 finite = st.floats(-1e6, 1e6)

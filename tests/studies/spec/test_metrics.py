@@ -78,3 +78,9 @@ def test_only_whole_curve_metrics_look_beyond_the_last_part() -> None:
     assert not metric_of("auc").of_last_part
     assert not metric_of("steps-to:1").of_last_part
     assert all(metric_of(name).of_last_part for name in ("return", "loss", "success-rate", "custom:x"))
+
+
+def test_names_of_custom_metrics_keep_their_spaces() -> None:
+    assert check_metric("custom:episode length") == "custom:episode length"
+    assert check_metric(" custom : episode length : minimize") == "custom:episode length:minimize"
+    assert check_metric("steps-to: 475") == "steps-to:475"

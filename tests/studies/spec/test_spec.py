@@ -269,3 +269,29 @@ def test_grid_has_all_its_combinations_unless_fewer_trials_are_given() -> None:
     for asked, n in ((20, 20), (30, 27)):
         part = StudySpec(**fields, n_trials=asked)  # type: ignore[arg-type]
         assert (part.n_trials, part.plan(), len(part.grid())) == (n, whole.plan()[:n], 27)
+
+
+def test_spec_with_tuples_is_the_same_from_a_storage() -> None:
+    spec = StudySpec(
+        name="x", agents=("ppo",), env="CartPole-v1", env_steps=1000, params={"hidden_sizes": [(64, 64), (32,)]},
+        fixed={"sizes": (1, 2)}, env_kwargs={"size": (5, 5)}, first=[{"hidden_sizes": (32,)}],
+    )  # fmt: skip
+    assert StudySpec.from_json_dict(spec.to_json_dict()) == spec
+
+
+def test_every_row_of_a_grid_may_be_the_baseline() -> None:
+    values = [round(0.9 + 0.002 * k, 4) for k in range(40)]
+    for value in values:
+        spec = StudySpec(
+            name="x", agents=("ppo",), env="CartPole-v1", env_steps=1000, params={"gamma": values}, sampler="grid",
+            baseline={"gamma": value},
+        )  # fmt: skip
+        assert spec.n_trials == 40
+
+
+@pytest.mark.parametrize(
+    "fields", [{"trials": [{"agent": "pppo"}]}, {"params": {"agent": "ppo"}}, {"params": {"agent": "1:3"}}]
+)
+def test_agents_of_trials_are_those_of_the_study(fields: dict[str, Any]) -> None:
+    with pytest.raises(StudyError, match=r"but agents is \['ppo', 'dqn'\]"):
+        StudySpec(name="x", agents=("ppo", "dqn"), env="CartPole-v1", env_steps=1000, **fields)

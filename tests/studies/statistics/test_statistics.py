@@ -141,6 +141,19 @@ def test_best_candidate_is_nearly_always_a_possible_best():
     assert np.mean(kept) >= 0.93
 
 
+@pytest.mark.parametrize(("means", "n_seeds", "expected"), [((10, 8), 2, 10), ((10, 9), 2, 34), ((10, 8), 3, 10)])
+def test_seeds_to_settle_are_those_with_which_the_tie_ends(means: tuple[float, ...], n_seeds: int, expected: int):
+    def candidates(n: int) -> list[np.ndarray]:
+        """Values with exactly these means and a standard deviation of 2."""
+        drawn = np.random.default_rng(0).normal(size=(len(means), n))
+        drawn -= drawn.mean(axis=1, keepdims=True)
+        return list(2.0 * drawn / drawn.std(axis=1, ddof=1, keepdims=True) + np.array(means)[:, None])
+
+    enough = next(n for n in range(n_seeds, 200) if estimate(candidates(n)).may_be_best().sum() == 1)
+    assert enough == expected
+    assert estimate(candidates(n_seeds)).seeds_to_settle() == pytest.approx(enough, abs=1)
+
+
 def test_seeds_to_settle_a_tie():
     close = estimate([[10.0, 12.0, 14.0], [11.0, 13.0, 15.0]])
     assert close.may_be_best().all()
