@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from finder.budgets.contradictions import refuse_contradictions
 from finder.budgets.dry_run import is_dry_run
 from finder.budgets.earlier import EarlierStudy, earlier_study, with_choices_of
 from finder.budgets.estimating import AgentOf, Measured, longest_episode_of, make_plan, measured_search
@@ -15,7 +16,6 @@ from finder.budgets.meters import Meter, StepMeter, TimeMeter
 from finder.budgets.resolution import (
     chooses_finalists,
     chooses_trials,
-    refuse_contradictions,
     with_finalists,
     within_minutes,
     within_steps,
@@ -23,6 +23,7 @@ from finder.budgets.resolution import (
 from finder.budgets.search_plan import SearchPlan, chosen_text, counted_minutes
 from finder.executors.executor import Executor
 from studies.errors import StudyError
+from studies.recording.opening import check_adapters
 from studies.spec.budget_rules import check_budgets
 from studies.spec.run_length import least_useful_steps, long_run_steps
 from studies.spec.spec import StudySpec
@@ -196,6 +197,7 @@ def budgeted_search(
         StudyError: The budgets contradict each other, or are too small.
     """
     refuse_contradictions(spec)
+    check_adapters(spec)
     fixed = {label: agent_of({**spec.fixed, "agent": label}, label) for label in agents}
     search = BudgetedSearch(spec=spec, asked=spec, executor=executor, agents=fixed, extends=extends, began=began)
     if not (spec.has_limit or is_dry_run()):

@@ -31,6 +31,15 @@ def is_dry_run() -> bool:
     return _planning.get()
 
 
+def refuse_dry_run(name: str) -> None:
+    """Raise `ConfigurationError` in a dry run of a call that has no plan, before it writes anything."""
+    if is_dry_run():
+        raise ConfigurationError(
+            f"{name} has no plan: give a call that searches, such as LRFinder.grid, OptFinder.find, "
+            "ParallelFinder.find, tune or run_file."
+        )
+
+
 def dry_run(search: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> SearchPlan:
     """Return the plan of a search with its estimated time and memory, and write nothing.
 
@@ -53,7 +62,4 @@ def dry_run(search: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> S
     finally:
         _planning.reset(token)
     name = getattr(search, "__qualname__", repr(search))
-    raise ConfigurationError(
-        f"{name} ended without a search: give a call that searches, such as LRFinder.grid, OptFinder.find, "
-        "ParallelFinder.find, tune or run_file."
-    )
+    raise ConfigurationError(f"{name} ended without a search, so that there is no plan.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from studies.analysis.status import study_status
 from studies.errors import StudyError
+from studies.recording.opening import check_continuation
 from studies.spec.attributes import CONFIRM_STEPS_ATTR, is_confirmation, is_paused, seed_values
 from studies.spec.compatibility import differences
 from studies.spec.spec import StudySpec, default_name
@@ -110,7 +111,11 @@ def _found(spec: StudySpec, opened: StudyStorage, is_named: bool) -> EarlierStud
     name, number = spec.name, 1
     while study_id_of(opened, name) is not None:
         with load_study(name, opened) as study:
-            if spec.name != default or _is_same(study.spec, spec, is_named):
+            if spec.name != default:
+                if study.spec.env_steps is not None or not spec.has_limit:  # the other case has an error of its own
+                    check_continuation(study, with_choices_of(spec, study.spec))
+                return _earlier(study)
+            if _is_same(study.spec, spec, is_named):
                 return _earlier(study)
         number += 1
         name = f"{default}-{number}"

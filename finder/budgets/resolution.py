@@ -95,22 +95,6 @@ class _Budget:
     text: Callable[[float], str]
 
 
-def refuse_contradictions(spec: StudySpec) -> None:
-    """Raise `StudyError` if the budget of a whole search leaves nothing to choose."""
-    if not spec.has_limit or spec.chooses_budget:
-        return
-    field = "minutes" if spec.minutes is not None else "total_env_steps"
-    planned = len(spec.plan())
-    given = "n_trials" if "n_trials" in spec.model_fields_set else ""
-    what = counted(planned, "planned trial") if planned else given
-    if what:
-        raise StudyError(
-            f"{field} was given with env_steps {spec.env_steps:,} and {what}, which leaves nothing to choose for it: "
-            f"leave out env_steps (--env-steps), {'' if spec.plan() else 'n_trials (--n-trials), '}or {field} "
-            f"(--{field.replace('_', '-')})."
-        )
-
-
 def with_finalists(spec: StudySpec) -> StudySpec:
     """Return a study with the finalists that suit its number of trials, if a sampler proposes these.
 

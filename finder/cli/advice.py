@@ -38,8 +38,6 @@ def print_doubts(study: OpenStudy, pick: Recommendation, *, concluded: bool = Fa
 
 def safer_commands(study: OpenStudy, found: Conclusion) -> list[tuple[str, str]]:
     """Return the commands that would make a pick safe, with their purposes; none for a study from Python."""
-    if study.storage.url == "memory":
-        return []
     return [
         (each.command, f"with {each.before}: {each.purpose}" if each.before else each.purpose)
         for each in advice(study, found)
@@ -49,8 +47,6 @@ def safer_commands(study: OpenStudy, found: Conclusion) -> list[tuple[str, str]]
 
 def print_remedies(study: OpenStudy, found: Conclusion) -> None:
     """Print the steps that would make a pick safe, unless they are commands."""
-    if study.storage.url == "memory":
-        return
     for each in advice(study, found):
         if not each.command:
             print_note(f"to settle it: {each.text} ({each.purpose}).")

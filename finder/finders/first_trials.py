@@ -6,12 +6,13 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agents.config.network_config import NetworkConfig
 from agents.config.optimizers import OptimizerSpec
 from agents.contract.spec import AgentSpec
 from agents.errors import ConfigurationError, unknown_name
 from studies.errors import StudyError
 from studies.spaces.conditions import existing
-from studies.spaces.spaces import Choice, FloatRange, IntRange, Space, settle
+from studies.spaces.spaces import Choice, FloatRange, IntRange, Space, as_json, settle
 from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec
 from studies.words import counted
@@ -133,23 +134,31 @@ def _is_present(current: Mapping[str, Any], agent: AgentSpec, spaces: Mapping[st
 
 def _present(name: str, space: Space, agent: AgentSpec) -> Any:
     """Return the value of a hyperparameter of an agent; an optimizer as a choice writes it, such as with 1e-5."""
-    value = agent.config.value_of(name)
+    value = own_value(agent, name)
     if name != "optimizer" or not isinstance(space, Choice):
         return value
     return next((choice for choice in space.values if OptimizerSpec.of(choice).label == value), value)
 
 
+def own_value(agent: AgentSpec, name: str) -> Any:
+    """Return an agent's value of a hyperparameter as a study has it; sizes of layers that it leaves open are stated."""
+    own = agent.config.value_of(name)
+    if name == "hidden_sizes" and own is None and isinstance(agent.config, NetworkConfig):
+        own = agent.config.layers("", agent.environment.spaces()[0])["hidden_sizes"]  # others for images
+    return as_json(own)
+
+
 def current_params(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, Any]:
     """Return the configuration of an agent as a point of the search space, for the first trial.
 
-    A number outside of its range becomes the nearest end; a value that is not among the choices, and a parameter whose
-    condition does not hold, are left out.
+    A number outside of its range becomes the nearest end; a value that is not among the choices or steps, and a
+    parameter whose condition does not hold, are left out.
     """
     row = {}
     for name, space in spaces.items():
         value = _present(name, space, agent)
         if isinstance(space, FloatRange | IntRange):
-            if not isinstance(value, int | float) or isinstance(value, bool) or space.step is not None:
+            if not isinstance(value, int | float) or isinstance(value, bool):
                 continue
             value = min(max(value, space.low), space.high)
         with contextlib.suppress(StudyError):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -15,6 +16,7 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.renamed import renamed_arguments
 from agents.training.trainer import Trainer
+from finder.budgets.dry_run import refuse_dry_run
 from finder.range_test.curve import changes, smooth, trim
 from finder.range_test.figures import plot_sweep
 from finder.range_test.metric import Metric, MetricName, curve_metric
@@ -26,6 +28,7 @@ from finder.search.display import progress_disabled
 from finder.search.object_resolver import ObjectResolver
 from finder.search.options import (
     StudyOptions,
+    agent_fields,
     default_pruner,
     make_spec,
     run_options,
@@ -156,8 +159,8 @@ class LRFinder:
         agents, callbacks = {self.spec.label: agent}, options.get("callbacks")
         resolver = ObjectResolver.of(spec, agents=agents, environment=self.spec.environment, callbacks=callbacks)
         extension = RangeExtension(spec.trials, name) if extend and rates is None else None
-        self._clear_results()
         ran = run_search(spec, resolver=resolver, extend_plan=extension, **run_options(options))
+        self._clear_results()
         self.result = SearchResult(*ran)
         self._set_results(self.result, name)
         return self.result
@@ -228,6 +231,7 @@ class LRFinder:
             "its rate cannot be changed during training. Train every rate by itself: grid(), or finder lr without "
             "--range-test."
         )
+        refuse_dry_run("A range test (LRFinder.find)")
         numbers = self.check_find(start_lr, end_lr, N, window_size=window_size, metric=metric, seeds=seeds)
         if storage is not None:
             open_storage(storage).close()  # reports an unusable storage before the work
@@ -259,8 +263,9 @@ class LRFinder:
                 "metric": curve_metric(metric),
                 "seeds": list(numbers),
             }
+            fields = agent_fields([(self.spec.label, self.spec)], {"learning_rate"})
             self.study_name = record_range_test(
-                self.spec, runs, result, settings, study_name=study_name, storage=storage
+                self.spec, runs, result, settings, fields=fields, study_name=study_name, storage=storage
             )
         if result.error is not None:
             kept = "" if storage is None else f"; it is recorded as the study {self.study_name}"
@@ -287,7 +292,9 @@ class LRFinder:
         """
         check_sweep(start_lr, end_lr, N, window_size)
         curve_metric(metric)
-        several = range(self.seed, self.seed + seeds) if isinstance(seeds, int) else seeds
+        several = range(self.seed, self.seed + int(seeds)) if isinstance(seeds, Integral) else seeds
+        if not isinstance(several, Iterable):
+            raise ConfigurationError(f"seeds is {seeds!r}: give a whole number of seeds, or a list of them.")
         numbers = tuple(several) if len(several) <= MOST_SEEDS else ()
         if not numbers or min(numbers) < 0 or max(numbers) > LARGEST or len(set(numbers)) < len(numbers):
             raise ConfigurationError(

@@ -154,7 +154,7 @@ class OptFinder:
         usual = "race" if default_pruner(metric, episodes) == "race" else "none"
         chosen: StudyOptions = {**options, "pruner": scheduler_name(options) or usual}
         if canonical_pruner_name(chosen["pruner"]) in RACES:
-            chosen["pruner_kwargs"] = {"per": "optimizer", **chosen.get("pruner_kwargs", {})}
+            chosen["pruner_kwargs"] = {"per": "optimizer", **(chosen.get("pruner_kwargs") or {})}
         spec = make_spec(
             "opt",
             [self.spec],
@@ -172,9 +172,9 @@ class OptFinder:
             environment=self.spec.environment,
             callbacks=options.get("callbacks"),
         )
-        self._clear_results()
         extension = RangeExtension(spec.trials) if extend and learning_rates == "search" else None
         ran = run_search(spec, resolver=resolver, extend_plan=extension, **run_options(options))
+        self._clear_results()
         self.result = OptimizerResult(*ran)
         self._set_results(self.result)
         return self.result
@@ -238,8 +238,7 @@ def optimizers_by_label(optimizers: Sequence[Any]) -> dict[str, OptimizerSpec]:
     Raises:
         ConfigurationError: The list is empty, or an item is not an optimizer.
     """
-    if isinstance(optimizers, str) or not optimizers:
-        raise ConfigurationError(f"Give a list with at least one optimizer, got {optimizers!r}.")
+    _check_list(optimizers)
     result: dict[str, OptimizerSpec] = {}
     for given in optimizers:
         spec = OptimizerSpec.of(given)
@@ -249,12 +248,23 @@ def optimizers_by_label(optimizers: Sequence[Any]) -> dict[str, OptimizerSpec]:
     return result
 
 
+def _check_list(optimizers: Any) -> None:
+    if isinstance(optimizers, str) or not optimizers:
+        raise ConfigurationError(f"Give a list with at least one optimizer, got {optimizers!r}.")
+
+
 def with_variations(optimizers: Sequence[Any], vary: Mapping[str, Sequence[float]]) -> list[OptimizerSpec]:
     """Return each optimizer with each combination of the further arguments that it accepts; see `OptFinder`.
 
     Raises:
         ConfigurationError: No optimizer accepts an argument, or an argument has no values.
     """
+    _check_list(optimizers)
+    for name, given_values in vary.items():
+        if not isinstance(given_values, list | tuple | np.ndarray) or not len(given_values):
+            raise ConfigurationError(
+                f"vary has {given_values!r} for {name!r}: give a list of values, such as (0.0, 0.9)."
+            )
     result: list[OptimizerSpec] = []
     taken: set[str] = set()
     for given in optimizers:
@@ -267,9 +277,7 @@ def with_variations(optimizers: Sequence[Any], vary: Mapping[str, Sequence[float
             variant = replace(spec, arguments={**kept, **chosen})
             if variant not in result:
                 result.append(variant)
-    for name, given_values in vary.items():
-        if not given_values:
-            raise ConfigurationError(f"vary has no values for {name!r}.")
+    for name in vary:
         if name not in taken:
             raise ConfigurationError(f"None of the optimizers takes {name!r}, which is to be varied.")
     return result

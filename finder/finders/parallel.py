@@ -51,11 +51,12 @@ class AgentFinder:
         rewards: Agent label -> return of every episode, after `find`; seed after seed.
         losses: Agent label -> loss of the newest update when each of these episodes ended, NaN before the first update:
             ``losses[label][i]`` and ``rewards[label][i]`` belong to the same episode.
-        logs: The pick of the study: `best_agent`, its optimizer `best_opt`, and its value `best_reward` (-1e9 without a
-            pick). An agent without a gradient step is never the pick. `best_loss`, `best_loss_agent` and
-            `best_loss_opt` are the lowest mean loss over the last part of training, its agent and its optimizer; with
-            ``metric="loss"`` they are the pick. Losses of different algorithms cannot be compared: with
-            another metric `best_loss` stays 1e9 without an agent, unless all agents are of one class.
+        logs: The pick of the study: `best_agent`, its optimizer `best_opt`, and its mean return `best_reward` (-1e9
+            without a pick, and with a metric that is no mean return). An agent without a gradient step is never the
+            pick. `best_loss`, `best_loss_agent` and `best_loss_opt` are the lowest mean loss over the last part of
+            training, its agent and its optimizer; with ``metric="loss"`` they are the pick. Losses of different
+            algorithms cannot be compared: with another metric `best_loss` stays 1e9 without an agent, unless all agents
+            are of one class.
     """
 
     def __init__(

@@ -8,11 +8,11 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from agents.config.network_config import NetworkConfig
 from agents.contract.registry import agent_class
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
+from finder.finders.first_trials import own_value
 from studies.errors import StudyError
 from studies.spaces.conditions import existing, in_order
 from studies.spaces.spaces import Choice, FloatRange, IntRange, Space, settle
@@ -133,7 +133,7 @@ def widened(spaces: Mapping[str, Space], agent: AgentSpec, fixed: Iterable[str])
         if isinstance(space, Choice) and value not in space.values:
             wide[name] = Choice((*space.values, value), when=space.when)
         elif name in known and name not in {*searched, *kept} and not isinstance(value, dict):
-            own = _own(agent, name)
+            own = own_value(agent, name)
             if own != value:
                 wide[name] = Choice((own, value))
     return wide
@@ -192,18 +192,10 @@ def _differences(agent: AgentSpec, tuned: Mapping[str, Any]) -> list[str]:
     """Return tuned values that differ from those of the agent, as text."""
     found = []
     for name, value in tuned.items():
-        own = _own(agent, name)
+        own = own_value(agent, name)
         if own != value:
             found.append(f"{_text(name, value)} (here {_word(own)})")
     return found
-
-
-def _own(agent: AgentSpec, name: str) -> Any:
-    """Return the agent's value of a hyperparameter as the file of tuned values would have it."""
-    own = agent.config.value_of(name)
-    if name == "hidden_sizes" and own is None and isinstance(agent.config, NetworkConfig):
-        own = agent.config.layers("")["hidden_sizes"]
-    return list(own) if isinstance(own, tuple) else own
 
 
 def _environment(environment: EnvironmentSpec) -> str:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import functools
 import shlex
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, Unpack
 
-from agents.config.hyperparameters import Config
 from agents.contract.agent import Agent
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
-from agents.errors import ConfigurationError, unknown_name
+from agents.errors import ConfigurationError
 from agents.renamed import with_present_names
+from finder.finders.declared_spaces import default_space, parse_spaces
 from finder.finders.first_trials import current_params, first_trials, with_current_params
 from finder.finders.tuned_values import ZOO, has_tuned_values, widened, with_tuned_values
 from finder.finders.warm_start import with_warm_start
@@ -27,13 +27,14 @@ from finder.search.study_file import read_study
 from studies.analysis.status import study_status
 from studies.errors import StudyError
 from studies.recording.opening import open_study
-from studies.spaces.space_notation import conditional, parse_space, split_conditions
-from studies.spaces.spaces import Fixed, Space
+from studies.spaces.space_notation import parse_space
+from studies.spaces.spaces import Fixed
 from studies.spec.population_rules import PERTURB_STEPS
 from studies.spec.scheduler_names import is_grid, is_population_based
-from studies.spec.spec import StudySpec
+from studies.spec.spec import USUAL_TRIALS, StudySpec
 from studies.study.origin import StudyOrigin, started_by
 from studies.study.study import OpenStudy
+from studies.words import counted
 
 _BUDGETS = ("env_steps", "episodes", "minutes", "total_env_steps")
 """Fields of a file that an overriding budget of the whole search replaces."""
@@ -123,8 +124,9 @@ def tune(
             ``"success-rate"``, ``"custom:NAME"`` or ``"loss"`` (`studies.spec.metrics`), which is hard to compare
             between rates. Defaults to ``"greedy-return"`` for `sac`, `td3` and `ddpg`, else to ``"return"``.
             Several, in a list, give a Pareto front (`studies.judging.pareto_front`).
-        n_trials: Trials in total, including those of a resumed study. Defaults to 20, or with
-            `minutes` (or `total_env_steps`) and `env_steps` to as many as it suffices for.
+        n_trials: Trials in total, including those of a resumed study. Defaults to 20 (to one more than the sets of
+            `first`, if they are 20 or more), or with `minutes` (or `total_env_steps`) and `env_steps` to as many as it
+            suffices for.
         sampler: Name of a sampler. Defaults to ``"tpe"``.
         sampler_kwargs: Arguments of the sampler.
         first: Parameter sets that are tried before the sampler proposes any, in this order; the sampler completes those
@@ -155,7 +157,7 @@ def tune(
         )
     spec = AgentSpec.of(agent, environment)
     _set_population_options(options, perturb_steps)
-    fixed = options.get("fixed", {})
+    fixed = options.get("fixed") or {}
     as_fixed = spec.with_params(fixed)
     only_live = is_population_based(scheduler_name(options) or "")
     searched = params or default_space(as_fixed, fixed, only_live=only_live)
@@ -188,6 +190,8 @@ def tune(
     if metric is None:
         metric = usual_metric([spec], options)
     rows = first_trials(as_fixed, spaces, fixed, sets, n_trials)
+    if n_trials is None and len(rows) >= USUAL_TRIALS:
+        n_trials = len(rows) + 1  # the agent with its own values is tried, too
     given: dict[str, Any] = {} if n_trials is None else {"n_trials": n_trials}
     study = make_spec(
         "tune",
@@ -222,7 +226,7 @@ def _set_population_options(options: StudyOptions, perturb_steps: int | None) ->
         return
     options.setdefault("seeds", 1)
     if perturb_steps is not None:
-        options["pruner_kwargs"] = {**options.get("pruner_kwargs", {}), PERTURB_STEPS: perturb_steps}
+        options["pruner_kwargs"] = {**(options.get("pruner_kwargs") or {}), PERTURB_STEPS: perturb_steps}
 
 
 def _started(study: StudySpec, source: str | OpenStudy | None, storage: str | None, n_best: int | None) -> StudySpec:
@@ -232,97 +236,6 @@ def _started(study: StudySpec, source: str | OpenStudy | None, storage: str | No
     if (storage, n_best) != (None, None):
         raise ConfigurationError("warm_start_storage and warm_start_trials need warm_start: give the other study too.")
     return study
-
-
-def parse_spaces(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space]:
-    """Parse search spaces; scales and default ranges are those that the hyperparameters declare.
-
-    Raises:
-        ConfigurationError: The agent does not have a hyperparameter, or the hyperparameter declares no range.
-        StudyError: A space cannot be parsed.
-    """
-    known, complements = type(agent.config).describe(), type(agent.config).complements()
-    spaces = {}
-    for name, given in params.items():
-        # `@agent=ppo` is a condition alone: the range is the declared one.
-        text, when = split_conditions(given) if isinstance(given, str) else ("", {})
-        value = None if when and not text else given
-        plain = name.rpartition(".")[2] if name.endswith(".learning_rate") else complements.get(name, name)
-        if "." not in name and plain not in known:
-            raise unknown_name(f"hyperparameter of {agent.label}", name, {**known, **complements})
-        about = known.get(plain)
-        log = name in complements or (about.log if about else None)
-        if value is None:
-            if about is None or about.search is None:
-                with_range = (
-                    f" With a range of their own: {', '.join(_searchable(known))}." if _searchable(known) else ""
-                )
-                raise ConfigurationError(
-                    f"The hyperparameter {name!r} has no search range of its own: give one, such as {name}=low:high."
-                    f"{with_range}"
-                )
-            value = declared_range(about.search)
-            if name in complements:
-                value = {"low": round(1 - value["high"], 12), "high": round(1 - value["low"], 12)}
-        try:
-            space = parse_space(value, log=log or None, integer=_takes_integers(type(agent.config), plain))
-        except StudyError as error:
-            raise StudyError(f"{name}: {error}") from error
-        has_range = about is not None and isinstance(declared_range(about.search or ()), dict)
-        if has_range and isinstance(space, Fixed) and isinstance(space.value, str) and ":" in space.value:
-            raise StudyError(f"{name}={space.value}: the ends of a range must be numbers, such as {name}=0.1:0.9.")
-        spaces[name] = space if value is given else conditional(space, when)
-    return spaces
-
-
-def _takes_integers(config: type[Config], name: str) -> bool | None:
-    """Return whether a hyperparameter takes whole numbers alone; None if its type does not say."""
-    if name not in config.describe():
-        return None
-    try:
-        if isinstance(config.checked(name, 1), float):
-            return False
-    except ConfigurationError:
-        return None
-    try:
-        config.checked(name, 1.5)
-    except ConfigurationError:
-        return True
-    return None
-
-
-def default_space(agent: AgentSpec, fixed: Container[str] = (), *, only_live: bool = False) -> dict[str, None]:
-    """Return the hyperparameters of an agent with a declared range, as complements (such as 1 - gamma) if possible.
-
-    Args:
-        agent: The agent.
-        fixed: Names of hyperparameters that are not searched.
-        only_live: Whether to leave out what cannot change while the agent trains. Defaults to False.
-    """
-    known = agent.config.effective_hyperparameters()
-    if only_live:
-        known = {name: about for name, about in known.items() if about.live and is_real_range(about.search)}
-    complement_of = {name: complement for complement, name in type(agent.config).complements().items()}
-    names = {name: complement_of.get(name, name) for name in _searchable(known)}
-    return {other: None for name, other in names.items() if name not in fixed and other not in fixed}
-
-
-def declared_range(search: tuple[Any, ...]) -> Any:
-    """Return a declared range: two numbers are its ends, anything else is a list of choices."""
-    numbers = [value for value in search if isinstance(value, int | float) and not isinstance(value, bool)]
-    if len(search) == 2 and len(numbers) == 2:
-        return {"low": search[0], "high": search[1]}
-    return list(search)
-
-
-def is_real_range(search: tuple[Any, ...] | None) -> bool:
-    """Return whether a declared range is one of real numbers."""
-    declared = None if search is None else declared_range(search)
-    return isinstance(declared, dict) and any(isinstance(end, float) for end in declared.values())
-
-
-def _searchable(known: Mapping[str, Any]) -> list[str]:
-    return [name for name, about in known.items() if about.search is not None]
 
 
 def run_file(
@@ -351,7 +264,7 @@ def run_file(
     """
     with started_by(StudyOrigin("file", ("run", str(path)))):
         study = _started(_read(path, overrides), warm_start, warm_start_storage, warm_start_trials)
-        return SearchResult(*run_search(study, observer=observer, progress=progress))
+        return SearchResult(*run_search(study, observer=observer, progress=progress, is_named=True))
 
 
 def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
@@ -393,11 +306,28 @@ def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
 def _read(path: str | Path, overrides: Mapping[str, Any]) -> StudySpec:
     spec = read_study(path)
     if not overrides:
-        return _with_metric(spec)
+        return _with_metric(_with_room(spec))
     given = spec.model_dump(mode="json", exclude_unset=True)
     if "minutes" in overrides or "total_env_steps" in overrides:  # which choose the budget of each run
         given = {name: value for name, value in given.items() if name not in _BUDGETS}
-    return _with_metric(StudySpec.from_json_dict({**given, **overrides}))
+    return _with_metric(_with_room(StudySpec.from_json_dict({**given, **overrides})))
+
+
+def _with_room(spec: StudySpec) -> StudySpec:
+    """Return the study of a file with trials for all of its first ones.
+
+    Raises:
+        StudyError: The file gives a number of trials that does not suffice.
+    """
+    n_first = len(spec.first)
+    if n_first <= spec.n_trials:
+        return spec
+    if "n_trials" in spec.model_fields_set:
+        raise StudyError(
+            f"the file has {counted(n_first, 'first trial')} ([[first]]), but n_trials is {spec.n_trials}: give at "
+            f"least {n_first}."
+        )
+    return spec.model_copy(update={"n_trials": n_first})
 
 
 def _with_metric(spec: StudySpec) -> StudySpec:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agents.contract.spec import config_class
 from agents.errors import ConfigurationError, check_whole
+from finder.budgets.earlier import with_choices_of
 from studies.spec.compatibility import differences
 from studies.spec.spec import StudySpec
 from studies.study.study import OpenStudy, load_study
@@ -55,7 +56,7 @@ def with_warm_start(
     )
     with opened as other:
         is_itself = (other.name, other.storage.label) == (spec.name, _label(spec.storage))
-        if is_itself and not differences(other.spec, spec):
+        if is_itself and not differences(other.spec, with_choices_of(spec, other.spec)):
             raise ConfigurationError(
                 f"The study {spec.name!r} cannot start from itself: give the new study another name (--study-name "
                 f"{spec.name}-2; in Python study_name={spec.name + '-2'!r}), or leave the warm start out to resume it."

@@ -69,6 +69,7 @@ def record_range_test(
     result: RangeTestResult,
     settings: Mapping[str, Any],
     *,
+    fields: Mapping[str, Any],
     study_name: str | None,
     storage: str,
 ) -> str:
@@ -81,6 +82,7 @@ def record_range_test(
         runs: The runs of the test.
         result: The pooled result.
         settings: The arguments of the test.
+        fields: Fields of the study that have the agent's settings and weights.
         study_name: Name of the study. Defaults to the question, the agent and the environment. A number is appended if
             a study of this name exists.
         storage: URL of the storage.
@@ -95,6 +97,7 @@ def record_range_test(
             storage=storage,
             kind="range-test",
             agents=(agent.label,),
+            **fields,
             **agent.environment.described,
             seeds=tuple(run.seed for run in runs),
             env_steps=max(1, *(run.env_steps for run in runs)),

@@ -66,7 +66,12 @@ class Advice:
 
 
 def advice(study: OpenStudy, found: Conclusion) -> list[Advice]:
-    """Return the steps that would make the pick of a study safe, in terms of the interface that started it."""
+    """Return the steps that would make the pick of a study safe, in terms of the interface that started it.
+
+    There are none for a study in memory, which no other call can continue.
+    """
+    if study.storage.url == "memory":
+        return []
     origin = read_origin(study)
     return [advice_of(origin, study.storage.label, remedy) for remedy in found.remedies]
 
@@ -101,13 +106,16 @@ def call_text(remedy: Remedy) -> str:
     """Return a remedy as the arguments of the call: `the same call with seeds=6, study_name='s-6-seeds'`."""
     if not remedy.changes:
         return "the same call again"
-    given = []
+    given, of = [], ""
     for name, value in remedy.changes:
         if name == "space":
             given += [f"{own!r}: {range_!r} in params" for own, range_ in value]
+        elif name == "optimizers":
+            of = f", of an OptFinder(..., {list(value)})"
         else:
             given.append(f"{name}={list(value) if isinstance(value, tuple) else value!r}")
-    return f"the same call with {', '.join(given)}"
+    without = ", without n_rates" if "learning_rates" in dict(remedy.changes) else ""
+    return f"the same call with {', '.join(given)}{without}{of}"
 
 
 def file_keys(remedy: Remedy) -> list[str]:
@@ -139,7 +147,8 @@ def changed_words(words: Sequence[str], remedy: Remedy) -> list[str]:
                 kept = _without_param(kept, own)
                 added += [_FLAGS[name], f"{own}={space}"]
             continue
-        kept = without_flags(kept, _REPLACES.get(name, (_FLAGS[name],)))
+        switches = ("--extend",) if _FLAGS[name] == "--rates" else ()
+        kept = without_flags(kept, _REPLACES.get(name, (_FLAGS[name],)), switches=switches)
         added += [_FLAGS[name], _flag_text(value)]
     return [*kept, *added]
 

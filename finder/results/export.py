@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,4 +69,5 @@ def _trials(study: OpenStudy) -> pd.DataFrame:
 
 
 def _text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value)
+    is_missing = value is None or (isinstance(value, float) and math.isnan(value))
+    return None if is_missing else value if isinstance(value, str) else json.dumps(value)

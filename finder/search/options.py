@@ -76,7 +76,8 @@ class StudyOptions(TypedDict, total=False):
             population-based training.
         pruner: The same under its other name.
         pruner_kwargs: Arguments of the pruner.
-        n_reports: Number of intermediate values of a trial.
+        n_reports: Number of intermediate values of a trial whose budget is in environment steps. With `episodes`, a
+            trial reports after 200 environment steps, and then each time that there are a fifth more.
         confirm: Number of the best trials that are repeated on further seeds after the search. Defaults to 3, within a
             budget of the whole search to 2 to 16. `tune` confirms the baseline beside them.
         confirm_seeds: Number of further seeds. Defaults to 5.
@@ -190,8 +191,7 @@ def make_spec(
     return StudySpec(
         kind=kind,
         agents=labels,
-        agent_params={label: own for label, agent in named if (own := non_default_params(agent, varied))},
-        agent_weights={label: digest for label, agent in named if (digest := weights_digest(agent)) is not None},
+        **agent_fields(named, varied),
         **environment.described,
         vectorization=environment.vectorization,
         env_steps=_steps(options, default_env_steps) if env_steps is episodes is None else env_steps,
@@ -295,6 +295,19 @@ def set_by_trials(params: Mapping[str, Space], fixed: Collection[str], trials: I
         *(name for name, space in params.items() if not space.when),
         *fixed,
         *(name for row in trials for name in row),
+    }
+
+
+def agent_fields(named: Sequence[tuple[str, AgentSpec]], varied: set[str]) -> dict[str, Any]:
+    """Return the fields of a study that have the settings and weights of its agents.
+
+    Args:
+        named: Labels and agents.
+        varied: Hyperparameters that trials set.
+    """
+    return {
+        "agent_params": {label: own for label, agent in named if (own := non_default_params(agent, varied))},
+        "agent_weights": {label: digest for label, agent in named if (digest := weights_digest(agent)) is not None},
     }
 
 

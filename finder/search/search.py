@@ -126,7 +126,8 @@ class Search:
                 last_first.callback(self._executor.close)
                 last_first.callback(self._checkpoints.close)
                 last_first.callback(self.recorder.close)
-                last_first.callback(self._budget.store_seconds)
+                if self._n_asked:  # otherwise a search that is done would spend its minutes on being called again
+                    last_first.callback(self._budget.store_seconds)
                 last_first.callback(gc.unfreeze)
         self._checkpoints.remove_unneeded(self.recorder, shared=self.study.storage.shared)
         return self.recorder.stop_reason

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from studies.analysis.recommendation import Recommendation, optimizer_call
@@ -25,13 +26,31 @@ def python_lines(study: OpenStudy, pick: Recommendation) -> str:
     lines = [f"optimizer = {optimizer_call(study)}"] if has_optimizer else []
     lines.append(f"agent = agents.make({', '.join(_arguments(study, pick, has_optimizer))})")
     followed = schedule_lines(pick.schedule, study.spec.env_steps, steps).splitlines()
-    callbacks = ", callbacks=[schedule]" if followed else ""
-    lines += [*followed, f"agents.Trainer(agent{callbacks}).train(env_steps={steps:_})"]
+    imports, made = _callbacks(study.spec.callbacks)
+    callbacks = [*made, *(["schedule"] if followed else [])]
+    given = f", callbacks=[{', '.join(callbacks)}]" if callbacks else ""
+    lines += [*followed, f"agents.Trainer(agent{given}).train(env_steps={steps:_})"]
     modules = "agents, studies" if has_optimizer else "agents"
     modules = f"os, {modules}" if any("os.environ" in line for line in lines) else modules
     own = "" if pick.is_agent_named else f"# {_class_of(pick)}: the agent of your script"
-    head = [f"import {modules}", *filter(None, [own, environment_comment(pick.env)])]
+    head = [f"import {modules}", *imports, *filter(None, [own, environment_comment(pick.env)])]
     return "\n".join([*head, "", *lines])
+
+
+def _callbacks(places: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the lines that import the callbacks of a study, and the expressions that make them."""
+    imports, made = [], []
+    for place in places:
+        where, _, name = place.rpartition(":")
+        module = where.removesuffix(".py")
+        if where in ("", "__main__"):
+            imports.append(f"# {name}: a callback of your script")
+        elif all(part.isidentifier() for part in module.split(".")):
+            imports.append(f"from {module} import {name.partition('.')[0]}")
+        else:
+            imports.append(f"# {name}: a callback of {where}")
+        made.append(f"{name}()")
+    return imports, made
 
 
 def _class_of(pick: Recommendation) -> str:

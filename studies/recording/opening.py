@@ -40,6 +40,7 @@ from studies.spec.compatibility import (
 )
 from studies.spec.metrics import metric_of
 from studies.spec.objectives import directions_of
+from studies.spec.run_length import USUAL_STEPS
 from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec, default_name
 from studies.spec.stored_spec import is_finder_study, read_spec
@@ -93,6 +94,23 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
             return _open(spec, opened, owns)
         except DuplicatedStudyError:  # another process has started it at this moment
             return _open(spec, opened, owns)
+
+
+def check_adapters(spec: StudySpec) -> None:
+    """Raise `StudyError` if the sampler or the pruner of a study cannot be made, such as for a wrong argument.
+
+    Args:
+        spec: Spec of the study. Where its steps are still to be chosen, the usual ones stand for them.
+    """
+    if spec.chooses_budget:
+        spec = spec.model_copy(update={"env_steps": USUAL_STEPS})
+    _sampler_of(spec)
+    _pruner_of(spec)
+
+
+def check_continuation(study: OpenStudy, spec: StudySpec) -> None:
+    """Raise `StudyError` if a study cannot be continued by another spec; names the differences and what to do."""
+    _continued(study.storage, study.study._study_id, spec)
 
 
 def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:

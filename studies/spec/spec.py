@@ -68,6 +68,9 @@ IDENTITY_FIELDS = (
 )
 """Fields that make trials comparable. A study is continued only if all of them are unchanged."""
 
+USUAL_TRIALS = 20
+"""Trials of a search with a sampler by default."""
+
 
 class StudySpec(CheckedModel):
     """Specification of a study. It holds data only, so it can be sent to files, processes and storages.
@@ -164,7 +167,7 @@ class StudySpec(CheckedModel):
     # Left out of stored specs where it is None, so that earlier versions read them.
     baseline: Annotated[dict[str, Json] | None, Field(exclude_if=is_left_out)] = None
     warm_start: Annotated[WarmStart | None, Field(exclude_if=is_left_out)] = None
-    n_trials: Count = 20
+    n_trials: Count = USUAL_TRIALS
     seeds: Annotated[
         tuple[Annotated[int, Field(strict=True, ge=0, le=LARGEST)], ...],
         BeforeValidator(as_seeds),

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from agents.contract.spec import AgentSpec
+from finder.budgets.contradictions import refuse_contradictions
 from finder.budgets.cost import RECORDING, Costs
 from finder.budgets.estimating import Measured
 from finder.budgets.plan_numbers import notes_on_first_updates
-from finder.budgets.resolution import least_steps, refuse_contradictions, within_minutes, within_steps
+from finder.budgets.resolution import least_steps, within_minutes, within_steps
 from finder.trials.speed import Speed
 from studies.errors import StudyError
 from studies.spec.spec import StudySpec
@@ -307,6 +308,16 @@ def test_contradictions_are_refused_with_what_to_do() -> None:
     refuse_contradictions(spec(minutes=1, env_steps=600, params={"gamma": "0.9:0.99"}))
     refuse_contradictions(planned(minutes=1))
     refuse_contradictions(planned(env_steps=600))
+
+
+def test_numbers_without_effect_and_steps_in_episodes_are_refused() -> None:
+    searched = {"params": {"gamma": "0.9:0.99"}}
+    with pytest.raises(StudyError, match="confirm_seeds is 9, but confirm is 0"):
+        refuse_contradictions(spec(env_steps=600, confirm=0, confirm_seeds=9, **searched))
+    refuse_contradictions(spec(env_steps=600, confirm=2, confirm_seeds=9, **searched))
+    with pytest.raises(StudyError, match="steps-to counts environment steps, and the budget is in episodes"):
+        refuse_contradictions(spec(episodes=9, metric="steps-to:100", **searched))
+    refuse_contradictions(spec(env_steps=600, metric="steps-to:100", **searched))
 
 
 def test_both_budgets_and_episodes_are_refused_by_the_study() -> None:

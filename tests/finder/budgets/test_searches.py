@@ -9,6 +9,7 @@ import pytest
 from fakes import SMALL_PPO
 
 import finder
+from agents.errors import ConfigurationError
 from finder import LRFinder, tune
 from finder.budgets import estimating, meters
 from finder.budgets.limit import Limit
@@ -79,6 +80,37 @@ def test_dry_run_of_a_study_says_what_it_has(storage: str, speed: list[float]) -
     grid(storage, env_steps=400).close()
     plan = finder.dry_run(grid, storage, env_steps=400)
     assert any("2 of 2 trials have ended" in note for note in plan.notes)
+
+
+def test_dry_run_refuses_what_the_search_refuses(storage: str, speed: list[float]) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("measured before it was refused")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(estimating, "measure", never)
+        with pytest.raises(StudyError, match="keep"):
+            finder.dry_run(
+                tune, "ppo", ENV, {"gamma": "0.9:0.99"}, minutes=1, sampler_kwargs={"keep": 3}, storage=None, **QUICK
+            )
+        with pytest.raises(StudyError, match="rungs in environment steps"):
+            finder.dry_run(grid, None, episodes=10, **{**QUICK, "pruner": "race"})
+        grid(storage, env_steps=400, study_name="named")
+        with pytest.raises(StudyError, match="400"):
+            finder.dry_run(grid, storage, env_steps=600, study_name="named")
+
+
+def test_dry_run_of_a_range_test_is_refused_before_it_trains(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="has no plan"):
+        finder.dry_run(LRFinder("ppo", ENV).find, storage=f"sqlite:///{tmp_path}/r.db")
+    assert not list(tmp_path.iterdir())
+
+
+def test_dry_run_keeps_the_last_result(speed: list[float]) -> None:
+    search = LRFinder("ppo", ENV)
+    search.grid(rates=RATES, storage=None, env_steps=400, **{**QUICK, "confirm": 0})
+    before = search.best_learning_rate
+    finder.dry_run(search.grid, rates=RATES, storage=None, env_steps=400, **{**QUICK, "confirm": 0})
+    assert search.best_learning_rate == before
 
 
 def test_dry_run_needs_a_search() -> None:

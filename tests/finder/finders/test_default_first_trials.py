@@ -28,9 +28,9 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(tuning, "run_search", stop)
 
-    def plan(agent: Any = "ppo", *given: Any, **options: Any) -> tuple[StudySpec, Any]:
+    def plan(agent: Any = "ppo", *given: Any, env: str | None = ENV, **options: Any) -> tuple[StudySpec, Any]:
         with pytest.raises(PlannedError) as ended:
-            finder.tune(agent, ENV, *given, env_steps=1_000, storage="memory", progress=False, **options)
+            finder.tune(agent, env, *given, env_steps=1_000, storage="memory", progress=False, **options)
         return ended.value.args
 
     return plan
@@ -87,3 +87,33 @@ def test_own_classes_and_functions_and_trained_agents_have_no_tuned_values() -> 
     assert has_tuned_values(AgentSpec.of(PPO, ENV))
     assert not has_tuned_values(AgentSpec.of(ppo, ENV))
     assert not has_tuned_values(replace(AgentSpec.of("ppo", ENV), state={}))
+
+
+@pytest.mark.parametrize("agent", ["dqn", "td3", "ddpg", "sac", "ppo"])
+def test_agent_as_it_is_is_the_baseline_of_the_widened_space(planned: Any, agent: str) -> None:
+    env = "LunarLander-v3" if agent == "dqn" else "Pendulum-v1"
+    study, _ = planned(AgentSpec.of(agent, env), env=None)
+    assert study.baseline is not None
+    assert "hidden_sizes" not in study.params or study.baseline["hidden_sizes"] in study.params["hidden_sizes"].values
+    own = AgentSpec.of(agent, env).config
+    for network in ("actor", "critic", "q"):
+        assert own.replace(dict(study.baseline)).layers(network)["hidden_sizes"] == own.layers(network)["hidden_sizes"]
+
+
+def test_sizes_of_layers_are_compared_as_a_study_has_them(planned: Any) -> None:
+    agent = AgentSpec.of("ppo", ENV, {"hidden_sizes": (64, 64)})
+    study, _ = planned(agent, {"hidden_sizes": [(32, 32), (64, 64)], "gae_lambda": "0.8:1:0.05", "n_epochs": "2:20:2"})
+    assert study.baseline == {"hidden_sizes": [64, 64], "gae_lambda": 0.95, "n_epochs": 10}
+    assert "n_epochs" not in planned(agent, {"n_epochs": "3:21:3", "gae_lambda": "0.8:1"})[0].first[-1]
+
+
+def test_all_given_sets_and_the_agent_as_it_is_are_tried(planned: Any) -> None:
+    sets = [{"gamma": 0.9 + 0.001 * k} for k in range(23)]
+    study, _ = planned("ppo", {"gamma": "0.8:0.9999"}, first=sets)
+    assert (study.n_trials, len(study.first)) == (24, 24)
+    assert study.baseline == {"gamma": 0.99}
+
+
+def test_options_may_be_none(planned: Any) -> None:
+    study, _ = planned("ppo", {"gamma": "0.8:0.9999"}, fixed=None)
+    assert not study.fixed

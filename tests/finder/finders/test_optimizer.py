@@ -152,7 +152,7 @@ def test_default_argument_of_an_optimizer_can_be_varied():
 def test_argument_of_no_optimizer_is_refused():
     with pytest.raises(ConfigurationError, match="takes 'momentum'"):
         OptFinder("ppo", ["adam"], ENV, vary={"momentum": (0.9,)})
-    with pytest.raises(ConfigurationError, match="no values for 'weight_decay'"):
+    with pytest.raises(ConfigurationError, match=r"vary has \(\) for 'weight_decay': give a list"):
         OptFinder("ppo", ["adam"], ENV, vary={"weight_decay": ()})
 
 
@@ -163,3 +163,10 @@ def test_rates_race_within_their_optimizer_only(storage: str):
     result = finder.find(learning_rates=[1e-3, 1e-2], storage=storage, **options)
     assert (result.study.spec.pruner, result.study.spec.pruner_kwargs) == ("race", {"per": "optimizer"})
     assert set(result.table()[result.table().state == "COMPLETE"].optimizer) == {"adam", "sgd"}
+
+
+def test_optimizers_and_variations_must_be_lists():
+    with pytest.raises(ConfigurationError, match="Give a list with at least one optimizer, got 'adam'"):
+        OptFinder("ppo", "adam", ENV, vary={"weight_decay": (0.0, 1e-4)})
+    with pytest.raises(ConfigurationError, match=r"vary has 0\.0001 for 'weight_decay': give a list"):
+        OptFinder("ppo", ["adam"], ENV, vary={"weight_decay": 1e-4})

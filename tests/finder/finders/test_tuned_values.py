@@ -11,9 +11,9 @@ import pytest
 
 from agents import AgentSpec, ConfigurationError
 from finder.finders import tuned_values as module
+from finder.finders.declared_spaces import default_space, parse_spaces
 from finder.finders.first_trials import current_params, first_trials
 from finder.finders.tuned_values import tuned_trial, tuned_values, widened, with_tuned_values
-from finder.finders.tuning import default_space, parse_spaces
 from studies.spaces.spaces import Choice
 
 TABLES = tomllib.loads((Path(module.__file__).parent / "tuned_values.toml").read_text())

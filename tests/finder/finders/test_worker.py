@@ -10,7 +10,7 @@ from fakes import SMALL_PPO, TwoStep
 
 from agents import AgentSpec, ConfigurationError, EnvironmentSpec
 from finder import work
-from finder.finders.tuning import parse_spaces
+from finder.finders.declared_spaces import parse_spaces
 from finder.finders.worker import _resolver
 from finder.search.object_resolver import check_plan
 from finder.search.options import make_spec

@@ -69,7 +69,11 @@ def test_remedy_changes_only_its_own_options(words: Any, remedy: Remedy, kept: A
     [
         (repeat_search("runs the rest"), "the same call again"),
         (more_seeds(SPEC, 3), "the same call with seeds=3, study_name='s-3-seeds'"),
-        (OWN_RATES, "the same call with optimizers=['sgd(momentum=0.9)'], learning_rates=[1.0, 10.0]"),
+        (
+            OWN_RATES,
+            "the same call with learning_rates=[1.0, 10.0], without n_rates, "
+            "of an OptFinder(..., ['sgd(momentum=0.9)'])",
+        ),
         (WIDER, "the same call with 'learning_rate': '1e-05:10:log' in params, study_name='s-wider'"),
     ],
 )
@@ -132,3 +136,9 @@ def test_name_of_the_remedy_replaces_the_name_on_the_command_line() -> None:
     )
     assert advice.command == f"finder run s.toml --storage {DEFAULT_STORAGE}"
     assert advice.before == 'seeds = 3, name = "s-3-seeds" in s.toml'
+
+
+def test_advice_replaces_the_rates_of_a_range_that_was_extended() -> None:
+    words = ("lr", "ppo", "--env", "E-v0", "--n-rates", "9", "--extend", "--seeds", "3")
+    remedy = Remedy(changes=(("rates", (1.0, 10.0)),), purpose="")
+    assert changed_words(words, remedy) == ["lr", "ppo", "--env", "E-v0", "--seeds", "3", "--rates", "1,1e1"]

@@ -18,7 +18,8 @@ from agents.environments.vector import batch
 from finder import run_file, run_search, tune
 from finder.executors import choice
 from finder.executors.choice import make_executor
-from finder.finders.tuning import current_params, default_space, parse_spaces
+from finder.finders.declared_spaces import default_space, parse_spaces
+from finder.finders.first_trials import current_params
 from finder.results.table import trial_table
 from finder.search.object_resolver import ObjectResolver
 from finder.search.search import Search

@@ -23,7 +23,7 @@ from agents.training.function_trainer import learner_of
 from agents.training.run import Budget
 from finder import LRFinder, OptFinder, ParallelFinder, tune
 from finder.executors.choice import choose_executor
-from finder.finders.tuning import parse_spaces
+from finder.finders.declared_spaces import parse_spaces
 from finder.trials.cohort import run_cohort
 from finder.trials.trial import TrialSpec
 from studies.errors import StudyError

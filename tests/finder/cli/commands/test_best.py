@@ -149,3 +149,16 @@ def test_environment_of_a_study_with_an_id_remains() -> None:
     study = finished({"agent": "ppo"}, kind="lr", agents=("ppo",), trials=({"learning_rate": 1e-3},))
     with pytest.raises(ConfigurationError, match="is for the environment 'Pendulum-v1', not 'Acrobot-v1': leave the"):
         recommended_agent(study, best(study), environment="Acrobot-v1")
+
+
+def test_code_has_the_callbacks_of_the_study() -> None:
+    places = ("shaping:Scaled", "callbacks.py:Own.Nested", "__main__:Here", "a/b-c.py:Far")
+    study = finished({"agent": "ppo"}, kind="lr", agents=("ppo",), trials=({"learning_rate": 1e-3},), callbacks=places)
+    lines = python_lines(study, best(study)).splitlines()
+    assert lines[1:5] == [
+        "from shaping import Scaled",
+        "from callbacks import Own",
+        "# Here: a callback of your script",
+        "# Far: a callback of a/b-c.py",
+    ]
+    assert "callbacks=[Scaled(), Own.Nested(), Here(), Far()]" in lines[-1]

@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 
 import studies
+from finder.results.export import _trials
+from studies.recording.recorder import Recorder
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -66,3 +68,18 @@ def test_study_without_trials_is_refused(finder: Any) -> None:
     ran = finder("export", "empty", "-o", "trials.csv")
     assert (ran.code, ran.out) == (2, "")
     assert "The study 'empty' has no trials yet: there is nothing to export." in ran.err
+
+
+def test_parameters_that_do_not_exist_in_a_trial_are_missing() -> None:
+    spec = studies.StudySpec(
+        name="s", storage="memory", agents=("ppo",), env="CartPole-v1", env_steps=100, sampler="grid", confirm=0,
+        params={"optimizer": ["adam", "sgd"], "optimizer.nesterov": "true,false@optimizer=sgd"},
+    )  # fmt: skip
+    study = studies.open_study(spec)
+    with Recorder(study) as recorder:
+        while (ask := recorder.ask()) is not None:
+            recorder.completed(ask.number, 1.0, {0: 1.0})
+    frame = _trials(study)
+    missing = frame["optimizer.nesterov"].isna()
+    assert list(frame["optimizer"][missing]) == ["adam"]
+    assert sorted(frame["optimizer.nesterov"][~missing]) == ["false", "true"]
