@@ -70,7 +70,7 @@ $(VENV)/.installed-for-docs: $(VENV)/.installed
 kills: $(VENV)/.installed-for-tests
 	FINDER_KILLS=108 $(BIN)/python -m pytest --quiet tests/finder/executors/test_kills.py
 
-# Forty faults are put into the code, one at a time: does a test catch each? Hours; results/mutants.md.
+# Single faults are put into the code: does a test catch each? Hours; results/mutants.md.
 mutants: $(VENV)/.installed-for-tests
 	$(BIN)/python -m benchmarks.mutants
 

@@ -145,7 +145,7 @@ def report() -> str:
         f"{len(others)} optimizers on {len({each.table for each in others})} tables that took no part. The interval is "
         "that of the drift with 95%; what is not known of the drift itself widens it.",
         "",
-        "| rule | bias | mean absolute error | intervals that hold | their half width |",
+        "| rule | bias: mean, median | absolute error: mean, median | intervals that hold | their half width |",
         "|---|---|---|---|---|",
     ]
     for name, rule in rules.items():
@@ -156,7 +156,8 @@ def report() -> str:
         )
         holds = "" if np.isnan(reach).any() else f"{np.mean(np.abs(off) <= reach):.0%}"
         half = "" if np.isnan(reach).any() else f"{reach.mean():.2f}"
-        lines.append(f"| {name} | {off.mean():+.2f} | {np.abs(off).mean():.2f} | {holds} | {half} |")
+        bias, error = (f"{np.mean(each):+.2f}, {np.median(each):+.2f}" for each in (off, np.abs(off)))
+        lines.append(f"| {name} | {bias} | {error.replace('+', '')} | {holds} | {half} |")
     return "\n".join(lines) + "\n"
 
 

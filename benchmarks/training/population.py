@@ -1,7 +1,6 @@
 """Populations measured: speed beside Stable-Baselines3, growth, halving, memory, and the default search.
 
     python -m benchmarks.training.population speed --peer .peers/bin/python  # speed.py has the peer
-    python -m benchmarks.training.population floor  # what the arithmetic alone would take
     python -m benchmarks.training.population growth  # 1, 2, 4, ... 128 members
     python -m benchmarks.training.population halving  # 64 configurations, halved and to the end
     python -m benchmarks.training.population memory  # 128 DQN members; 500 trials
@@ -31,7 +30,6 @@ from pathlib import Path
 
 from benchmarks import folders
 from benchmarks.result_lines import ONE_THREAD, read_lines
-from benchmarks.training.population_floor import floor
 from benchmarks.training.population_members import environment, members
 from benchmarks.training.population_memory import memory
 from benchmarks.training.population_search import note, search, write
@@ -205,7 +203,7 @@ def default_search() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = ["speed", "floor", "growth", "members", "environment", "halving", "memory", "search", "picture"]
+    names = ["speed", "growth", "members", "environment", "halving", "memory", "search", "picture"]
     parser.add_argument("what", choices=names)
     parser.add_argument("words", nargs="?", default="")
     parser.add_argument("--peer", default=".peers/bin/python", help="Python with stable-baselines3 and torch")
@@ -222,7 +220,7 @@ def main() -> None:
     elif arguments.what == "halving":
         halving(arguments.rounds, arguments.env_steps)
     else:
-        others = {"floor": floor, "growth": growth, "memory": memory, "search": default_search, "picture": picture}
+        others = {"growth": growth, "memory": memory, "search": default_search, "picture": picture}
         others[arguments.what]()
 
 
