@@ -1,4 +1,4 @@
-"""What is refused of a new search: budgets and numbers that contradict each other, or have no effect."""
+"""What is refused of a new search: budgets that contradict each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from studies.words import counted
 
 
 def refuse_contradictions(spec: StudySpec) -> None:
-    """Raise `StudyError` for a search whose settings contradict each other, or have no effect.
+    """Raise `StudyError` for a search whose settings contradict each other.
 
     Studies that earlier versions made with such settings can still be read.
 
@@ -20,11 +20,6 @@ def refuse_contradictions(spec: StudySpec) -> None:
             "steps-to counts environment steps, and the budget is in episodes: runs that do not reach the return have "
             "no common end, and those of short episodes would seem to be the fastest. Give env_steps (--env-steps) "
             "instead."
-        )
-    if "confirm_seeds" in spec.model_fields_set and not spec.confirm:
-        raise StudyError(
-            f"confirm_seeds is {spec.confirm_seeds}, but confirm is 0, so that no trial is run again: give confirm=2 "
-            "(--confirm 2), or leave confirm_seeds (--confirm-seeds) out."
         )
     if not spec.has_limit or spec.chooses_budget:
         return

@@ -122,6 +122,11 @@ class AgentFinder:
             **options,
             "pruner": scheduler_name(options) or "none",
         }
+        if "confirm_seeds" in options and "confirm" not in options:
+            raise ConfigurationError(
+                f"confirm_seeds is {options['confirm_seeds']}, but agents are not confirmed unless confirm is given: "
+                "give confirm=2 (--confirm 2), or leave confirm_seeds (--confirm-seeds) out."
+            )
         for name, given in (("executor", options.get("executor")), ("population", options.get("population"))):
             if given not in (None, "process"):
                 raise ConfigurationError(

@@ -310,11 +310,8 @@ def test_contradictions_are_refused_with_what_to_do() -> None:
     refuse_contradictions(planned(env_steps=600))
 
 
-def test_numbers_without_effect_and_steps_in_episodes_are_refused() -> None:
+def test_steps_to_a_return_in_episodes_are_refused() -> None:
     searched = {"params": {"gamma": "0.9:0.99"}}
-    with pytest.raises(StudyError, match="confirm_seeds is 9, but confirm is 0"):
-        refuse_contradictions(spec(env_steps=600, confirm=0, confirm_seeds=9, **searched))
-    refuse_contradictions(spec(env_steps=600, confirm=2, confirm_seeds=9, **searched))
     with pytest.raises(StudyError, match="steps-to counts environment steps, and the budget is in episodes"):
         refuse_contradictions(spec(episodes=9, metric="steps-to:100", **searched))
     refuse_contradictions(spec(env_steps=600, metric="steps-to:100", **searched))

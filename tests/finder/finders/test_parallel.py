@@ -189,3 +189,8 @@ def test_agents_of_different_environments_are_refused():
 def test_inline_executor_is_refused():
     with pytest.raises(ConfigurationError, match="compared in a process each"):
         ParallelFinder([small("ppo")]).find(env_steps=10, executor="inline", storage=None)
+
+
+def test_further_seeds_without_a_confirmation_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"confirm_seeds is 9, .* give confirm=2"):
+        ParallelFinder(["ppo", "a2c"], environment="CartPole-v1").find(env_steps=100, confirm_seeds=9, storage=None)
