@@ -6,7 +6,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from benchmarks.head_to_head.cells import CELLS, DEFAULTS, LIBRARIES, NAMES, OURS, SEARCHERS, Row, starts_alike
+from benchmarks.head_to_head.cells import (
+    CELLS,
+    DEFAULTS,
+    LIBRARIES,
+    N_SEEDS,
+    NAMES,
+    OURS,
+    SEARCHERS,
+    Row,
+    starts_alike,
+)
 from benchmarks.head_to_head.sides import N_BOOTSTRAP, Side, overtakes, sides_of
 from benchmarks.head_to_head.translation import UNTRANSLATED
 from studies.statistics.values import iqm_of_population
@@ -42,8 +52,35 @@ def report(rows: Sequence[Row]) -> str:
     for library, name in LIBRARIES.items():
         section = _section(rows, library)
         if section:
-            lines += ["", f"## Long runs in {name}", "", *section]
+            lines += ["", f"## Long runs in {name}", "", *_overview(rows, library), "", *section]
     return "\n".join([*lines, "", *_picks(rows), "", *_searches(rows), "", *_lost(rows)]) + "\n"
+
+
+def _overview(rows: Sequence[Row], library: str) -> list[str]:
+    """Return a table with a line for each cell and time of a search, and a column for each side."""
+    lines = [
+        "Final returns in short: interquartile mean (mean; runs, if they are not ten of each search).", "",
+        f"| cell | minutes | {' | '.join(NAMES.values())} |", "|" + "---|" * (2 + len(NAMES)),
+    ]  # fmt: skip
+    for cell in CELLS:
+        for minutes in sorted({row["minutes"] for row in rows if row["cell"] == cell and row["minutes"]}):
+            sides = sides_of(rows, cell, minutes, library)
+            if not set(sides) <= set(DEFAULTS):
+                lines.append(f"| {cell} | {minutes:g} | {' | '.join(_brief(sides.get(name)) for name in NAMES)} |")
+    return lines
+
+
+def _brief(side: Side | None) -> str:
+    if side is None:
+        return ""
+    n_searches = len(side.of_searches(side.finals))
+    few = "" if len(side.runs) == N_SEEDS * n_searches else f"; {len(side.runs)}"
+    return f"{_rounded(side.iqm)} ({_rounded(side.mean)}{few}){'' if side.is_translated else ' †'}"
+
+
+def _rounded(value: float) -> str:
+    size = abs(value)
+    return f"{value:.{0 if size >= 99.95 else 1 if size >= 9.995 else 2}f}".replace("-0.00", "0.00")
 
 
 Pair = tuple[bool, ...]

@@ -150,6 +150,12 @@ def test_pick_of_each_search_has_a_line() -> None:
     assert "| ppo-acrobot | 5 | Finder | 2 | earlier | -60 (mean -60, worst -60; 2) |  |" in text
 
 
+def test_overview_has_a_column_for_each_side() -> None:
+    text = reports.report(rows({"finder": [-80.0] * 10, "zoo": [-1000.0] * 4, "sb3-defaults": [-0.001] * 10}))
+    line = next(line for line in text.splitlines() if line.startswith("| ppo-acrobot | 5 | -80.0"))
+    assert line == "| ppo-acrobot | 5 | -80.0 (-80.0) |  | -1000 (-1000; 4) |  |  |  |  | 0.00 (0.00) |  |  |"
+
+
 def test_report_has_the_runs_that_an_interquartile_mean_leaves_out() -> None:
     text = reports.report(rows({"finder": [-80.0, -80.0, -80.0, -500.0]}))
     assert "| Finder | 1 | 4 | -80 (" in text
