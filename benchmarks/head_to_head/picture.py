@@ -26,13 +26,18 @@ def picture(rows: Sequence[Row], path: Path) -> None:
     if not cells:
         print("There is no search to draw.")
         return
-    titles = [f"{cell}, {minutes:g} minutes of search" for cell in cells for minutes in columns]
+    searched = {(row["cell"], row["minutes"]) for row in rows if row["kind"] == "run"}
+    titles = [
+        f"{cell}, {minutes:g} minutes of search" if (cell, minutes) in searched else f"{cell}: no search of {minutes:g}"
+        for cell in cells
+        for minutes in columns
+    ]
     figure = make_subplots(len(cells), len(columns), subplot_titles=titles, vertical_spacing=0.3 / len(cells))
     named: set[str] = set()
     for i, cell in enumerate(cells, 1):
         for j, minutes in enumerate(columns, 1):
             sides = {name: own for name, own in sides_of(rows, cell, minutes, "sb3").items() if _has_points(own)}
-            if not sides:
+            if not sides or (cell, minutes) not in searched:
                 continue
             values = [value for own in sides.values() for run in own.runs for value in run.points[:, 1]]
             times = times_of(list(sides.values()))
