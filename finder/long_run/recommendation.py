@@ -68,7 +68,7 @@ def recommended_agent(
 
 def _environment_of(study: OpenStudy, pick: Recommendation, given: Any) -> EnvironmentSpec:
     is_own = is_named_object(pick.env)
-    if given is None and not is_own:
+    if not is_own and given in (None, pick.env):
         return EnvironmentSpec.of_described(pick, study.vectorization)
     if given is None:
         raise ConfigurationError(

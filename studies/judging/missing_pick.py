@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from typing import Any
@@ -19,7 +20,7 @@ from studies.spec.attributes import (
     seed_values,
     state_word,
 )
-from studies.spec.metrics import metric_of
+from studies.spec.metrics import Metric, metric_of
 from studies.spec.objectives import greedy_episodes_of
 from studies.study.study import OpenStudy
 from studies.words import failures_text, number_text
@@ -30,7 +31,8 @@ def why_no_pick(study: OpenStudy) -> str:
 
     There is none if no trial is complete; if no complete trial learned anything before its last episode ended, so that
     its value is that of the untrained agent; if all complete trials are equal, episode by episode, so that the
-    searched parameters had no effect; or if all episodes of all trials have the same return.
+    searched parameters had no effect; or if all episodes of all trials have the same return, no success, or the same
+    custom metric.
     """
     complete = study.trials(TrialState.COMPLETE)
     if not complete:
@@ -64,6 +66,8 @@ def _why_indistinguishable(study: OpenStudy, complete: list[FrozenTrial], more: 
         )
     if len(complete) < 2 or min(values) < max(values):  # looking at all episodes takes time
         return ""
+    if metric.kind in ("success-rate", "custom"):
+        return _why_constant(study, metric, more)
     constant = constant_return(study)
     if constant is None:
         return ""
@@ -71,6 +75,22 @@ def _why_indistinguishable(study: OpenStudy, complete: list[FrozenTrial], more: 
     if study.spec.learns_from_experts:
         text += " Without a reward, judge by demonstrations that are held out (metric=loss, held_out_episodes=2)."
     return text
+
+
+def _why_constant(study: OpenStudy, metric: Metric, more: str) -> str:
+    """Return why a metric tells nothing apart that had one value in all runs, from their beginnings to their ends."""
+    values = {
+        value
+        for trial in study.trials()
+        for value in (*trial.intermediate_values.values(), *seed_values(trial).values())
+        if not math.isnan(value)
+    }
+    if len(values) != 1 or (metric.kind == "success-rate" and values != {0.0}):
+        return ""
+    if metric.kind == "success-rate":
+        return f"no episode succeeded, so that nothing tells the trials apart: {more}"
+    only = number_text(values.pop())
+    return f"{metric.name} was {only} in every run, so that nothing tells the trials apart: judge by another metric."
 
 
 def _nothing_is_complete(study: OpenStudy) -> str:

@@ -148,6 +148,9 @@ def write_page(text: str, path: str | PathLike[str], what: str) -> Path:
                 temporary.chmod(stat.S_IMODE(target.stat().st_mode))
             file.write(text)
         temporary.replace(target)
+    except OSError as error:  # such as a full disk
+        temporary.unlink(missing_ok=True)
+        raise StudyError(f"the {what} {str(target)!r} cannot be written: {error.strerror or error}.") from None
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, NoSuchModuleError, OperationalError, ProgrammingError, SQLAlchemyError
 
-from studies.database.damage import reason_of
+from studies.database.damage import damaged, reason_of
 from studies.database.episodes import EpisodeTable, SqlEpisodes
 from studies.database.fencing import LockedStorage, check_transactions
 from studies.database.leases import LeaseTable, SqlLeases
@@ -313,6 +313,7 @@ def _open_sql(address: StorageAddress) -> StudyStorage:
 
 
 def _connect(address: StorageAddress) -> StudyStorage:
+    from optuna.exceptions import StorageInternalError
     from optuna.storages import get_storage
 
     from studies.database.names import SqlNames
@@ -329,7 +330,13 @@ def _connect(address: StorageAddress) -> StudyStorage:
         options = {"connect_args": {"timeout": busy_seconds(address)}}
     else:
         options = options_of_server(address.url, retry_policy)
-    rdb = QuickStorage(address.url, engine_kwargs=options)
+    try:
+        rdb = QuickStorage(address.url, engine_kwargs=options)
+    except StorageInternalError as error:  # of Optuna, which reads the version of its tables
+        cause = error.__cause__ or error
+        if sqlite and isinstance(cause, sa.exc.DatabaseError) and not isinstance(cause, OperationalError):
+            raise damaged(f"the storage {address.label!r}", reason_of(cause)) from error
+        raise cause from None
     try:
         # Optuna connected while it created its tables: the pool is emptied, so that all connections have the settings.
         rdb.engine.dispose()

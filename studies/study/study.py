@@ -105,10 +105,14 @@ class OpenStudy:
     def by_objective(self, metric: str) -> OpenStudy:
         """Return a view of a study with several objectives as a study by one of them, for reading.
 
+        A study with one objective is its own view.
+
         Raises:
             StudyError: If it has no such objective.
         """
         name = check_metric(metric)
+        if not self.spec.metrics and name == self.spec.metric:
+            return self
         if name not in self.spec.metrics:
             known = names_of(self.spec)
             raise StudyError(f"the study {self.name!r} has no objective {metric!r}. {nearest(name, known)}")

@@ -244,3 +244,51 @@ def test_corrected_rate_replaces_that_of_its_own_name(storage: StudyStorage, mak
             assert pick.config == {"optimizers": {"actor": {"learning_rate": pick.rate.suggested}}}
         else:
             assert pick.config == {name: pick.rate.suggested}
+
+
+def complete_with_an_episode(recorder: Recorder, values: Sequence[float]) -> None:
+    """Complete a trial whose only episode returned the number of the trial."""
+    ask = recorder.ask()
+    assert ask is not None
+    episode = EpisodeRecord(
+        seed=0, episode=0, env_steps=10, episode_return=float(ask.number), length=10, loss=0.5, wall_seconds=1.0
+    )
+    recorder.episodes(ask.number, [episode])
+    recorder.completed(ask.number, sum(values) / len(values), dict(enumerate(values)))
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "reason"),
+    [
+        ("success-rate", [(0.0, 0.0)] * 3, "no episode succeeded, so that nothing tells the trials apart"),
+        ("success-rate", [(1.0, 1.0)] * 3, ""),
+        ("success-rate", [(0.0, 0.0), (0.0, 0.5), (0.0, 0.0)], ""),
+        ("custom:speed", [(1.0, 1.0)] * 3, "speed was 1 in every run, so that nothing tells the trials apart"),
+        ("custom:speed", [(1.0, 1.0), (1.0, 2.0), (1.0, 1.0)], ""),
+    ],
+)
+def test_metric_of_one_value_has_no_pick(
+    metric: str, values: list[tuple[float, ...]], reason: str, storage: StudyStorage, make_spec: Make
+) -> None:
+    study = open_study(make_spec(metric=metric), storage)
+    with Recorder(study) as recorder:
+        for own in values:
+            complete_with_an_episode(recorder, own)
+    assert why_no_pick(study).startswith(reason)
+    assert bool(why_no_pick(study)) == bool(reason)
+
+
+def test_metric_that_was_lower_before_its_end_has_a_pick(storage: StudyStorage, make_spec: Make) -> None:
+    study = open_study(make_spec(metric="success-rate"), storage)
+    with Recorder(study) as recorder:
+        for _ in range(2):
+            complete_with_an_episode(recorder, (0.0, 0.0))
+        recorder.pruned(recorder.ask().number, 100, 0.5)  # type: ignore[union-attr]
+    assert not why_no_pick(study)
+
+
+def test_view_by_the_only_metric_is_the_study(storage: StudyStorage, make_spec: Make) -> None:
+    study = open_study(make_spec(), storage)
+    assert study.by_objective("return") is study
+    with pytest.raises(StudyError, match="has no objective 'loss'"):
+        study.by_objective("loss")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import html
 import json
 import math
@@ -625,3 +626,13 @@ def test_annotation_at_an_end_of_the_axis_is_anchored_inwards(rate: float, ancho
 @pytest.mark.parametrize(("n", "text"), [(1, "one seed"), (3, "mean over 3 seeds"), (5, "mean over 5 seeds")])
 def test_over_seeds_text_names_the_aggregate(n: int, text: str) -> None:
     assert over_seeds_text(n) == text
+
+
+def test_page_on_a_full_disk_names_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(StudyError, match=r"the report .* cannot be written: No space left on device"):
+        write_page("text", tmp_path / "page.html", "report")
+    assert not list(tmp_path.iterdir())

@@ -306,3 +306,18 @@ def test_files_of_another_user_raise(ending: str) -> None:
                 open_storage(f"{folder}/new.{ending}")
         finally:
             os.setresuid(0, 0, 0)
+
+
+def test_version_table_that_cannot_be_read_is_named_as_damage(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    open_storage(f"sqlite:///{path}").close()
+    connection = sqlite3.connect(path)
+    page_size = connection.execute("PRAGMA page_size").fetchone()[0]
+    [(root,)] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'version_info'")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    with path.open("r+b") as file:
+        file.seek((root - 1) * page_size)
+        file.write(b"\xff" * page_size)
+    with pytest.raises(StudyError, match=r"the storage .* is damaged"):
+        open_storage(f"sqlite:///{path}")
