@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import atexit
 import gc
+import io
+import sys
 from collections.abc import Sequence
 
 
@@ -22,6 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is None:
         atexit.register(gc.freeze)  # else the exit takes a second longer, for reference cycles of TensorFlow
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+                stream.reconfigure(errors="replace")  # not every terminal's encoding has ± or …
     from finder.cli.app import run
 
     return run(arguments)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -88,3 +91,11 @@ def test_local_folders_do_not_shadow_installed_packages(finder: Any) -> None:
     (finder.folder / "studies" / "__init__.py").write_text("raise SystemExit('the wrong package')")
     done = finder.python("-c", "import sys; sys.path.remove(''); from finder.cli import main; main(['studies'])")
     assert "there is no storage" in done.stderr
+
+
+def test_encoding_without_an_ellipsis_gets_a_question_mark() -> None:
+    command = [sys.executable, "-c", "import sys; from finder.cli import main; sys.exit(main())", "lr", "--help"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, env=environment, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"--n-rates" in done.stdout
