@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from studies.storage.commands import storage_flag
@@ -97,7 +97,12 @@ def advice_of(origin: StudyOrigin | None, storage: str, remedy: Remedy) -> Advic
     place = "" if storage == "memory" else f" --storage {shlex.quote(storage)}"  # the file may name another one
     named = any(name == "study_name" for name, _ in remedy.changes)
     words = without_flags(origin.words, ("--study-name",)) if named else origin.words
-    keys = ", ".join(file_keys(remedy))
+    flags = {word.partition("=")[0] for word in words}  # flags go before the keys of the file
+    by_flag = tuple(change for change in remedy.changes if _FLAGS[change[0]] in flags)
+    words = changed_words(words, replace(remedy, changes=by_flag))
+    keys = ", ".join(
+        file_keys(replace(remedy, changes=tuple(change for change in remedy.changes if change not in by_flag)))
+    )
     command, before = f"finder {shlex.join(words)}{place}", f"{keys} in {origin.words[1]}" if keys else ""
     return Advice(f"{before}, then {command}" if before else command, remedy.purpose, command, before)
 

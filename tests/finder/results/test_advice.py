@@ -142,3 +142,11 @@ def test_advice_replaces_the_rates_of_a_range_that_was_extended() -> None:
     words = ("lr", "ppo", "--env", "E-v0", "--n-rates", "9", "--extend", "--seeds", "3")
     remedy = Remedy(changes=(("rates", (1.0, 10.0)),), purpose="")
     assert changed_words(words, remedy) == ["lr", "ppo", "--env", "E-v0", "--seeds", "3", "--rates", "1,1e1"]
+
+
+def test_flags_beside_a_file_are_replaced_rather_than_keys_that_they_override() -> None:
+    origin = StudyOrigin("file", ("run", "s.toml", "--minutes", "1", "--study-name", "s"))
+    remedy = Remedy(changes=(("seeds", 3), ("minutes", 3), ("study_name", "s-3-seeds")), purpose="")
+    given = advice_of(origin, DEFAULT_STORAGE, remedy)
+    assert given.before == 'seeds = 3, name = "s-3-seeds" in s.toml'
+    assert given.command.startswith("finder run s.toml --minutes 3")
