@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import pickle
 import shutil
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -303,3 +306,21 @@ def _replace(path: Path, part: str, change: Callable[[bytes], bytes]) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in {**parts, part: changed}.items():
             archive.writestr(name, data)
+
+
+@pytest.mark.slow
+def test_file_that_imports_keras_is_loaded_without_the_log_of_tensorflow(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("import keras\nfrom agents import PPO\n\n\nclass Own(PPO):\n    pass\n")
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    code = "from agents.trust.loading import loaded; print(loaded('own.py:Own').__name__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout == "Own\n"
+    assert not done.stderr
