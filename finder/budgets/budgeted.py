@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from finder.budgets.contradictions import refuse_contradictions
 from finder.budgets.dry_run import is_dry_run
 from finder.budgets.earlier import EarlierStudy, earlier_study, with_choices_of
 from finder.budgets.estimating import AgentOf, Measured, longest_episode_of, make_plan, measured_search
@@ -25,6 +24,8 @@ from finder.executors.executor import Executor
 from studies.errors import StudyError
 from studies.recording.opening import check_adapters
 from studies.spec.budget_rules import check_budgets
+from studies.spec.metrics import metric_of
+from studies.spec.objectives import names_of
 from studies.spec.run_length import least_useful_steps, long_run_steps
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
@@ -197,16 +198,44 @@ def budgeted_search(
         StudyError: The budgets contradict each other, or are too small.
     """
     refuse_contradictions(spec)
-    check_adapters(spec)
     fixed = {label: agent_of({**spec.fixed, "agent": label}, label) for label in agents}
     search = BudgetedSearch(spec=spec, asked=spec, executor=executor, agents=fixed, extends=extends, began=began)
     if not (spec.has_limit or is_dry_run()):
         return search
+    check_adapters(spec)  # before the measurement; opening the study checks them, too
     earlier = earlier_study(spec, storage, is_named=is_named)
     measures = spec.minutes is not None or is_dry_run()
     measured = measured_search(spec, agent_of, executor, why_alone) if measures else None
     search = replace(search, measured=measured, earlier=earlier)
     return replace(search, spec=_chosen(search))
+
+
+def refuse_contradictions(spec: StudySpec) -> None:
+    """Raise `StudyError` for a new search whose budget and other settings contradict each other.
+
+    Studies that earlier versions made with such settings can still be read.
+
+    Args:
+        spec: The study as it was requested.
+    """
+    if spec.episodes is not None and any(metric_of(name).kind == "steps-to" for name in names_of(spec)):
+        raise StudyError(
+            "steps-to counts environment steps, and the budget is in episodes: runs that do not reach the return have "
+            "no common end, and those of short episodes would seem to be the fastest. Give env_steps (--env-steps) "
+            "instead."
+        )
+    if not spec.has_limit or spec.chooses_budget:
+        return
+    field = "minutes" if spec.minutes is not None else "total_env_steps"
+    planned = len(spec.plan())
+    given = "n_trials" if "n_trials" in spec.model_fields_set else ""
+    what = counted(planned, "planned trial") if planned else given
+    if what:
+        raise StudyError(
+            f"{field} was given with env_steps {spec.env_steps:,} and {what}, which leaves nothing to choose for it: "
+            f"leave out env_steps (--env-steps), {'' if spec.plan() else 'n_trials (--n-trials), '}or {field} "
+            f"(--{field.replace('_', '-')})."
+        )
 
 
 def _chosen(search: BudgetedSearch) -> StudySpec:

@@ -111,11 +111,10 @@ def _found(spec: StudySpec, opened: StudyStorage, is_named: bool) -> EarlierStud
     name, number = spec.name, 1
     while study_id_of(opened, name) is not None:
         with load_study(name, opened) as study:
-            if spec.name != default:
-                if study.spec.env_steps is not None or not spec.has_limit:  # the other case has an error of its own
-                    check_continuation(study, with_choices_of(spec, study.spec))
-                return _earlier(study)
-            if _is_same(study.spec, spec, is_named):
+            is_given = spec.name != default
+            if is_given and (study.spec.env_steps is not None or not spec.has_limit):  # else it has an error of its own
+                check_continuation(study, with_choices_of(spec, study.spec))
+            if is_given or _is_same(study.spec, spec, is_named):
                 return _earlier(study)
         number += 1
         name = f"{default}-{number}"

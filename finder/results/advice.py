@@ -100,9 +100,8 @@ def advice_of(origin: StudyOrigin | None, storage: str, remedy: Remedy) -> Advic
     flags = {word.partition("=")[0] for word in words}  # flags go before the keys of the file
     by_flag = tuple(change for change in remedy.changes if _FLAGS[change[0]] in flags)
     words = changed_words(words, replace(remedy, changes=by_flag))
-    keys = ", ".join(
-        file_keys(replace(remedy, changes=tuple(change for change in remedy.changes if change not in by_flag)))
-    )
+    by_key = tuple(change for change in remedy.changes if change not in by_flag)
+    keys = ", ".join(file_keys(replace(remedy, changes=by_key)))
     command, before = f"finder {shlex.join(words)}{place}", f"{keys} in {origin.words[1]}" if keys else ""
     return Advice(f"{before}, then {command}" if before else command, remedy.purpose, command, before)
 

@@ -35,9 +35,10 @@ def return_bounds(study: OpenStudy) -> Bounds:
         return NO_BOUNDS
     if kind == "greedy-return":  # extremes of training episodes, which explore, are none of greedy ones
         seen = seen._replace(n_lowest=0, n_highest=0)
-    steps: list[Any] = [each.get("max_episode_steps") for each in _limits(study)]
+    known = _limits(study)
+    steps: list[Any] = [each.get("max_episode_steps") for each in known]
     step_limit = max(steps) if steps and None not in steps else None
-    return bounds_of(seen, step_limit, reward_threshold(study))
+    return bounds_of(seen, step_limit, max(_thresholds(known), default=None))
 
 
 def reward_threshold(study: OpenStudy) -> float | None:

@@ -243,8 +243,9 @@ def settle(space: Space, value: Json) -> Json:
     """
     if isinstance(space, Choice | Fixed):
         values = space.values if isinstance(space, Choice) else (space.value,)
+        plain = as_json(value)
         for allowed in values:
-            if allowed == as_json(value):
+            if allowed == plain:
                 return allowed
         raise StudyError(f"{value!r} is not one of {list(values)!r}: add it to the space or take it out of the trials.")
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -254,7 +255,7 @@ def settle(space: Space, value: Json) -> Json:
     number = int(value) if isinstance(space, IntRange) else _matched(space, float(value))
     if not space.low <= number <= space.high:
         raise StudyError(f"{value!r} is outside {space.low}:{space.high}: widen the space or take the value out.")
-    if space.step is not None and not _is_step(space, number):
+    if space.step is not None and not _is_step(number, space.low, space.high, space.step):
         raise StudyError(
             f"{value!r} lies between two steps of {space.low}:{space.high}:{space.step}: give another value, or the "
             "space another step."
@@ -271,9 +272,9 @@ def _matched(space: FloatRange, number: float) -> float:
     return number
 
 
-def _is_step(space: FloatRange | IntRange, number: float) -> bool:
-    n_steps = (number - space.low) / (space.step or 1)
-    return abs(n_steps - round(n_steps)) <= 1e-9 * max(1.0, (space.high - space.low) / (space.step or 1))
+def _is_step(number: float, low: float, high: float, step: float) -> bool:
+    n_steps = (number - low) / step
+    return abs(n_steps - round(n_steps)) <= 1e-9 * max(1.0, (high - low) / step)
 
 
 def is_finite(number: float) -> bool:

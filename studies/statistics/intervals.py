@@ -192,7 +192,7 @@ class Estimates:
             of_one_seed = math.sqrt(np.sum(self.errors[pair] ** 2 * self.counts[pair]))
             probability = 1 - (1 - level) / 2 / max(1, len(rivals) - 1)
             needed = max(needed, int(self.counts[pair].min()) + 1)  # the existing seeds do not settle it
-            # With more seeds there are more degrees of freedom. Those of many seeds need at least as many as these.
+            # More seeds have more degrees of freedom. Without end of these, the normal distribution needs the fewest.
             needed = max(needed, math.ceil((stats.norm.ppf(probability) * of_one_seed / gap) ** 2))
             while stats.t.ppf(probability, self._df_with(needed, pair)) * of_one_seed / math.sqrt(needed) > gap:
                 needed += 1 + needed // 100

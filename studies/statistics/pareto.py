@@ -29,9 +29,7 @@ def dominated_by(values: ArrayLike, signs: ArrayLike) -> Array:
     if points.ndim != 2 or points.shape[1:] != directions.shape:
         raise StudyError(f"values has shape {points.shape} and signs {directions.shape}: give [n, k] and [k].")
     better = points * directions
-    others, own = better[None, :, :], better[:, None, :]  # [1, n, k], [n, 1, k]
-    as_good, better_in_one = (others >= own).all(axis=-1), (others > own).any(axis=-1)
-    return np.logical_and(as_good, better_in_one)  # [n, n]
+    return _dominated_by(better, better)
 
 
 def surely_dominated(lows: ArrayLike, highs: ArrayLike, signs: ArrayLike) -> Array:
@@ -50,6 +48,13 @@ def surely_dominated(lows: ArrayLike, highs: ArrayLike, signs: ArrayLike) -> Arr
     directions = np.asarray(signs, np.float64)
     ends = np.stack([np.asarray(lows, np.float64) * directions, np.asarray(highs, np.float64) * directions])
     worst, most = ends.min(axis=0), ends.max(axis=0)  # [n, k]: where higher is better
-    others, own = worst[None, :, :], most[:, None, :]  # [n, n, k]: is the column's interval above the row's?
-    sure: Array = np.logical_and((others >= own).all(axis=-1), (others > own).any(axis=-1)).any(axis=1)
+    sure: Array = _dominated_by(worst, most).any(axis=1)  # the column's worst beside the row's best
     return sure
+
+
+def _dominated_by(others: Array, own: Array) -> Array:
+    """Return [n, n]: whether the other point of the column dominates the own one of the row, where higher is better."""
+    columns, rows = others[None, :, :], own[:, None, :]  # [1, n, k], [n, 1, k]
+    as_good, better_in_one = (columns >= rows).all(axis=-1), (columns > rows).any(axis=-1)
+    found: Array = np.logical_and(as_good, better_in_one)
+    return found

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agents.contract.spec import AgentSpec
-from finder.budgets.contradictions import refuse_contradictions
+from finder.budgets.budgeted import refuse_contradictions
 from finder.budgets.cost import RECORDING, Costs
 from finder.budgets.estimating import Measured
 from finder.budgets.plan_numbers import notes_on_first_updates
