@@ -48,13 +48,11 @@ def surely_dominated(lows: ArrayLike, highs: ArrayLike, signs: ArrayLike) -> Arr
     directions = np.asarray(signs, np.float64)
     ends = np.stack([np.asarray(lows, np.float64) * directions, np.asarray(highs, np.float64) * directions])
     worst, most = ends.min(axis=0), ends.max(axis=0)  # [n, k]: where higher is better
-    sure: Array = _dominated_by(worst, most).any(axis=1)  # the column's worst beside the row's best
-    return sure
+    return np.asarray(_dominated_by(worst, most).any(axis=1))  # the column's worst beside the row's best
 
 
 def _dominated_by(others: Array, own: Array) -> Array:
     """Return [n, n]: whether the other point of the column dominates the own one of the row, where higher is better."""
     columns, rows = others[None, :, :], own[:, None, :]  # [1, n, k], [n, 1, k]
     as_good, better_in_one = (columns >= rows).all(axis=-1), (columns > rows).any(axis=-1)
-    found: Array = np.logical_and(as_good, better_in_one)
-    return found
+    return np.logical_and(as_good, better_in_one)
