@@ -21,6 +21,7 @@ from finder.budgets.resolution import (
 )
 from finder.budgets.search_plan import SearchPlan, chosen_text, counted_minutes
 from finder.executors.executor import Executor
+from finder.trials.speed import latest_first_update
 from studies.errors import StudyError
 from studies.recording.opening import check_adapters
 from studies.spec.budget_rules import check_budgets
@@ -122,6 +123,7 @@ class BudgetedSearch:
             and "confirm_env_steps" not in asked.model_fields_set,
             chooses_trials=chooses_trials(asked),
             chooses_finalists=chooses_finalists(asked) and chosen,
+            first_update=latest_first_update(self.agents),
         )
 
     def _notes(self) -> tuple[str, ...]:

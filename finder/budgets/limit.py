@@ -39,9 +39,9 @@ class Limit:
         adjusts_seeds: Whether the number of further seeds of the confirmation may change. Defaults to True.
         adjusts_length: Whether its runs may become shorter, down to the length of those of the search, or longer, up to
             the horizon of the study, if it has one. Defaults to False.
-        chooses_trials: Whether the budget determines the number of trials: there may be fewer than planned, and further
-            ones when all have ended. Defaults to False.
+        chooses_trials: Whether there may be fewer trials than planned, and further ones. Defaults to False.
         chooses_finalists: Whether there are more finalists with further trials. Defaults to False.
+        first_update: Environment steps of a run up to which its trials are untrained, and not pruned. Defaults to 0.
     """
 
     def __init__(
@@ -54,10 +54,12 @@ class Limit:
         adjusts_length: bool = False,
         chooses_trials: bool = False,
         chooses_finalists: bool = False,
+        first_update: int = 0,
     ) -> None:
         self._spec, self._meter = spec, meter
         self.chooses_trials, self.chooses_finalists = chooses_trials, chooses_finalists
         self._together, self._adjusts_seeds, self._adjusts_length = together, adjusts_seeds, adjusts_length
+        self._first_update = first_update
         self._running: dict[int, int] = {}  # trial -> number of its seeds
         self._counted: dict[int, int] = {}  # trial -> environment steps that are recorded already
         self._resumed: dict[int, int] = {}  # interrupted trial -> environment steps of its last report
@@ -160,9 +162,8 @@ class Limit:
 
     def _grant(self, cost: float) -> bool:
         """Return whether there is budget for this; if not, the search has ended."""
-        fits = cost <= self._room
-        self._refused = self._refused or not fits
-        return fits
+        self._refused |= cost > self._room
+        return cost <= self._room
 
     def n_further(self, n_rows: int) -> int:
         """Return how many of the rows of an extended plan can still be run."""
@@ -201,8 +202,7 @@ class Limit:
             n_seeds: Its seeds.
             counted: Environment steps that are recorded already. Defaults to 0.
             resumed: Environment steps of its last report before it was interrupted. Defaults to 0.
-            is_baseline: Whether it has the parameters of the baseline, so that it is not pruned to keep the budget.
-                Defaults to False.
+            is_baseline: Whether it has the parameters of the baseline, and is not pruned here. Defaults to False.
         """
         if is_baseline:
             self._baselines.add(number)
@@ -257,7 +257,7 @@ class Limit:
             self._meter.advanced(self._reached, env_steps, len(trained), n_seeds, counted)
             self._reached = env_steps if trained else 0
         left = [number for number in trained if number in values and number not in pruned]
-        if not self.prunes or len(left) < 2 or self._spec.env_steps == env_steps:
+        if not self.prunes or len(left) < 2 or env_steps <= self._first_update or env_steps == self._spec.env_steps:
             return set()
         least_reserve = self._reserve_of(self._spec, _FEWEST_SEEDS) if self._adjusts_seeds else self.reserve
         room, least_room = self._room - self.reserve, self._room - least_reserve
@@ -391,8 +391,8 @@ class Limit:
 
     def _to_their_ends(self, counted: int) -> float:
         """Return the cost of the running trials and one more, with these recorded steps, if none of them is pruned."""
-        recorded = [counted, *map(self._counted.__getitem__, self._running)]
-        return sum(self._meter.rest(self._to_the_end(1), len(self._spec.seeds), steps) for steps in recorded)
+        recorded, n_seeds = [counted, *map(self._counted.__getitem__, self._running)], len(self._spec.seeds)
+        return sum(self._meter.rest(self._to_the_end(1), n_seeds, steps) for steps in recorded)
 
     def _to_the_end(self, n_trials: int) -> Course:
         """Return the course of trials none of which is pruned."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from finder.budgets.estimating import Measured, TrialsAtOnce, longest_episode_of
 from finder.budgets.plan_numbers import estimated_time, expected_steps, with_budget
 from finder.budgets.search_plan import counted_minutes
-from finder.trials.speed import steps_before_update
+from finder.trials.speed import latest_first_update
 from studies.adapters.expected_pruning import expected_courses
 from studies.errors import StudyError
 from studies.judging.search_history import finalists_text, n_finalists
@@ -144,8 +144,7 @@ def chooses_trials(spec: StudySpec) -> bool:
 
 def least_steps(agents: Mapping[str, AgentSpec]) -> int:
     """Return the fewest environment steps of a run that says something: two first updates, and an episode."""
-    first = max(map(steps_before_update, agents.values()))
-    return max(2 * first, longest_episode_of(agents) or 0, 1)
+    return max(2 * latest_first_update(agents), longest_episode_of(agents) or 0, 1)
 
 
 def within_minutes(spec: StudySpec, measured: Measured, agents: Mapping[str, AgentSpec], spent: float) -> StudySpec:

@@ -7,6 +7,8 @@ runs, so that ``finder --help`` is fast and only the commands that train import 
 from __future__ import annotations
 
 import atexit
+import contextlib
+import faulthandler
 import gc
 import io
 import sys
@@ -23,6 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 on success; 1 if a study stopped early or found nothing; 2 for invalid input; 130 after Ctrl-C.
     """
     if arguments is None:
+        with contextlib.suppress(io.UnsupportedOperation, RuntimeError):  # a standard error that is no file, or none
+            faulthandler.enable()  # compiled code of an environment may end the process: this says where
         atexit.register(gc.freeze)  # else the exit takes a second longer, for reference cycles of TensorFlow
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":

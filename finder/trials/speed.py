@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -59,3 +60,12 @@ def steps_before_update(agent: AgentSpec) -> int:
     config = agent.config
     rollout = getattr(config, "n_steps", 0) * getattr(config, "n_envs", 1)
     return int(getattr(config, "learning_starts", 0) or rollout)
+
+
+def latest_first_update(agents: Mapping[str, AgentSpec]) -> int:
+    """Return the environment steps of a run after which every one of these agents has begun to learn.
+
+    Args:
+        agents: Label -> agent, at least one.
+    """
+    return max(map(steps_before_update, agents.values()))

@@ -194,7 +194,7 @@ class _Guard(gym.Wrapper[Any, Any, Any, Any]):
             return self._nothing(), {}
         try:
             observation = first_observation(self.env.reset(**arguments), self._shape)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign environment may raise anything
+        except BaseException as error:  # noqa: BLE001 - a foreign environment may raise anything
             return self._nothing(), self._died(error)
         return observation, {}  # infos of resets are not used, and may not be picklable
 
@@ -205,7 +205,7 @@ class _Guard(gym.Wrapper[Any, Any, Any, Any]):
             observation, reward, terminated, truncated, info = checked_step(self.env.step(action))
             check_shape(observation, self._shape)
             packed = {_INFO: info_as_bytes(info)} if self._wants_infos else {}
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
+        except BaseException as error:  # noqa: BLE001 - as above
             return self._nothing(), 0.0, False, False, self._died(as_step_error(error))
         if terminated or truncated:
             observation = np.array(observation)  # a copy: the reset may write into the same array

@@ -92,7 +92,7 @@ class SyncCopies(VectorEnv):
                     under_way.begin("reset", i)
                     observation = first_observation(environment.reset(), shape)
                 observations[i] = observation
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign environment may raise anything
+            except BaseException as error:  # noqa: BLE001 - a foreign environment may raise anything
                 errors[i] = as_step_error(error)
                 if isinstance(error, HungError):
                     hung.add(i // under_way.of_member)

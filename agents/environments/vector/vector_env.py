@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
+import signal
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -138,7 +139,7 @@ def called(environment: gym.Env[Any, Any], method: str, arguments: Sequence[Any]
             name = type(environment.unwrapped).__name__
             return Called(error=ConfigurationError(f"The environment {name} has no method {method!r}."))
         return Called(found(*arguments))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign environment may raise anything
+    except BaseException as error:  # noqa: BLE001 - a foreign environment may raise anything
         return Called(error=as_error(error))
 
 
@@ -200,7 +201,14 @@ def as_step_error(raised: BaseException) -> Exception:
 
 
 def as_error(raised: BaseException) -> Exception:
-    """Return an error that a copy raised; `SystemExit` becomes an ordinary error."""
+    """Return an error that a copy raised; `SystemExit` becomes an ordinary error.
+
+    So does `KeyboardInterrupt` in a process that ignores Ctrl-C. Elsewhere it, and whatever else is raised, goes on.
+    """
     if isinstance(raised, Exception):
         return raised
-    return RuntimeError(f"the environment called sys.exit({raised.args[0] if raised.args else ''!r})")
+    if isinstance(raised, SystemExit):
+        return RuntimeError(f"the environment called sys.exit({raised.args[0] if raised.args else ''!r})")
+    if type(raised) is KeyboardInterrupt and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        return RuntimeError("the environment raised KeyboardInterrupt")
+    raise raised

@@ -6,6 +6,7 @@ import copy
 import os
 import pickle
 import signal
+import signal
 import threading
 import time
 import traceback
@@ -165,6 +166,27 @@ def test_error_of_one_copy_does_not_affect_others(kind: str, action: int, messag
     made.select([0, 2])
     assert made.step(np.zeros(2, np.int64)).observations.shape == (2, 2)
     made.close()
+
+
+class Interrupting(Raising):
+    """Environment that raises `KeyboardInterrupt`."""
+
+    def step(self, action: int) -> Any:
+        raise KeyboardInterrupt
+
+
+def test_interrupt_of_an_environment_is_its_error_where_ctrl_c_is_ignored():
+    made = environments("sync", 1, Interrupting)
+    made.reset([0])
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            made.step(np.zeros(1, np.int64))
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as worker processes do
+        assert "raised KeyboardInterrupt" in str(made.step(np.zeros(1, np.int64)).errors[0])
+    finally:
+        signal.signal(signal.SIGINT, before)
+        made.close()
 
 
 def locked(message: str) -> Exception:

@@ -75,6 +75,15 @@ def test_the_worst_are_pruned_at_a_rung_where_the_rest_does_not_fit() -> None:
     assert limit.rung(100, values(8), set()) == {0, 1, 2, 3, 4}
 
 
+def test_nothing_is_pruned_before_the_first_update() -> None:
+    meter = StepMeter(5_200)
+    limit = Limit(spec(), meter, together=True, first_update=100)
+    begun(limit, 8)
+    meter.limit = 4_000
+    assert limit.rung(100, values(8), set()) == set()
+    assert limit.rung(200, values(8), set()) == {0, 1, 2, 3, 4}  # 2,400 are left after 1,600; three trials need 2,400
+
+
 def test_further_seeds_are_given_up_before_finalists() -> None:
     meter = StepMeter(100_000)
     limit = Limit(spec(confirm=3, confirm_seeds=5), meter, together=True)  # 15,000 steps are reserved
