@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,8 @@ from agents.training.function_trainer import check_callbacks
 from finder.search.changed_defaults import ChangedDefaults
 from finder.search.default_metric import check_evaluable
 from studies.spaces.conditions import assignments
-from studies.spaces.spaces import Fixed
+from studies.spaces.space_notation import space_text
+from studies.spaces.spaces import Fixed, Space
 from studies.spec.metrics import metric_of
 from studies.spec.objectives import names_of
 from studies.spec.scheduler_names import pauses_trials
@@ -141,8 +142,30 @@ def check_plan(spec: StudySpec, resolver: ObjectResolver) -> None:
         values = getattr(space, "values", None) or [
             getattr(space, side) for side in ("low", "high", "value") if hasattr(space, side)
         ]
-        for value, others in itertools.product(values, assignments(name, spaces)):
-            _check_value(name, value, others, spec, resolver)
+        beside = assignments(name, spaces) if spec.plan() else _possible_beside(name, spaces)
+        for value, others in itertools.product(values, beside):
+            try:
+                _check_value(name, value, others, spec, resolver)
+            except ConfigurationError as error:
+                owner = name.rpartition(".")[0]
+                if owner in spaces and owner not in space.when and len(getattr(spaces[owner], "values", ())) > 1:
+                    hint = f"Give {name} a condition, such as {name}={space_text(space)}@{owner}=NAME."
+                    raise ConfigurationError(f"{error} {hint}") from error
+                raise
+
+
+def _possible_beside(name: str, spaces: Mapping[str, Space]) -> Iterator[dict[str, Any]]:
+    """Yield the values of other parameters beside which a parameter must be possible.
+
+    They are those of its conditions and, for an argument (`optimizer.momentum`), of what it belongs to.
+    """
+    owner = name.rpartition(".")[0]
+    owners = getattr(spaces.get(owner), "values", ())
+    for others in assignments(name, spaces):
+        if owner in others or not owners:
+            yield others
+        else:
+            yield from ({**others, owner: value} for value in owners)
 
 
 def _check_searched(spec: StudySpec) -> None:
@@ -203,7 +226,9 @@ def _check_value(name: str, value: Any, others: Mapping[str, Any], spec: StudySp
         try:
             agent = resolver.agent(params, label)
             config = agent.config
-            if (name == "optimizer" or (owner and "optimizer" in others)) and isinstance(config, AgentConfig):
+            # In a plan, the rows say which optimizer has which arguments.
+            is_known = "optimizer" in others or "optimizer" not in spec.search_space()
+            if (name == "optimizer" or (owner == "optimizer" and is_known)) and isinstance(config, AgentConfig):
                 optimizer = OptimizerSpec(name=config.optimizer, arguments=config.optimizer_kwargs)
                 agent_class(agent.agent).check_optimizer(optimizer)
             if owner not in ("", "optimizer"):  # the names of the optimizers are known after building the agent

@@ -23,6 +23,7 @@ from studies.judging.learning_rate_estimate import cost_text
 from studies.judging.ranking import Ranked
 from studies.judging.robust_choice import kind_key
 from studies.judging.search_history import history_of
+from studies.spec.metrics import metric_of
 from studies.spec.run_length import least_useful_steps
 from studies.spec.scheduler_names import is_population_based
 from studies.words import are, counted, params_text
@@ -64,6 +65,7 @@ def doubts(study: OpenStudy, pick: Recommendation, found: Verdict) -> list[Reaso
     now = study_status(study)
     found_reasons = [
         _unfinished(study, now),
+        _of_different_losses(study),
         _too_few(study, found, now),
         _refuted(pick, found),
         _defeated(study, pick, found),
@@ -90,6 +92,12 @@ def _unfinished(study: OpenStudy, now: StudyStatus) -> Reason | None:
     parts = "".join(f", {n} {word}" for word, n in counts.items() if n)
     text = f"{now.n_ended} of {counted(now.n_total, 'trial')} done{parts}: this may change"
     return Reason(text=text, remedy=None if n_running else repeat_search("runs the rest"))
+
+
+def _of_different_losses(study: OpenStudy) -> Reason | None:
+    if len(study.spec.agents) < 2 or metric_of(study.spec.metric).kind != "loss":
+        return None
+    return Reason(text="losses of different agents measure different things: compare their returns (--metric return)")
 
 
 def _too_few(study: OpenStudy, found: Verdict, now: StudyStatus) -> Reason | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -194,6 +195,19 @@ def test_samplers_and_pruners_are_chosen_by_name():
     for name in ("sampler", "pruner"):
         with pytest.raises(StudyError, match=f"(?i){name}"):
             tune("ppo", ENV, n_trials=2, storage=None, **{**QUICK, name: "rndom"})
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"optimizer.momentum": "0.0:0.9"}, "optimizer 'adam'"),
+        ({"optimizer": ["adam", "sgd"], "optimizer.momentum": "0.0:0.9"}, "0:0.9@optimizer=NAME"),
+        ({"optimizer": ["sgd"], "optimizer.beta_1": "0.0:0.9"}, "optimizer 'sgd'"),
+    ],
+)
+def test_argument_that_some_optimizer_of_the_search_lacks_is_refused(params: dict[str, Any], message: str):
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        tune("ppo", ENV, params, n_trials=2, storage=None, **QUICK)
 
 
 def test_three_failures_in_a_row_stop_a_study():

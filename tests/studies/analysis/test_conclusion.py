@@ -262,6 +262,16 @@ def test_comparison_of_two_agents_needs_no_confirmation() -> None:
     assert found.lines[2] == "safe: no other trial may be as good, with 95% confidence"
 
 
+def test_lowest_loss_of_different_agents_is_not_safe() -> None:
+    rows = [{"agent": "ppo"}, {"agent": "dqn"}]
+    of_two = {"agents": ("ppo", "dqn"), "kind": "agents", "confirm": 0}
+    of_losses = spec_of(rows, **of_two, metric="loss")
+    found = conclusion(finished_study(of_losses, (0.1, 9.0), spread=0.01))
+    assert found.status == "not safe"
+    assert "compare their returns" in found.certainty
+    assert conclusion(finished_study(spec_of(rows, **of_two), (90.0, 10.0))).status == "safe"
+
+
 def test_unfinished_search_is_not_safe() -> None:
     found = conclusion(finished_study(spec_of(), (0.0, 10.0, 100.0, 20.0)))
     assert found.lines[2] == "not safe: 4 of 5 trials done: this may change"
