@@ -13,6 +13,7 @@ from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.renamed import with_present_names
+from finder.budgets.dry_run import refuse_dry_run
 from finder.finders.declared_spaces import default_space, parse_spaces
 from finder.finders.first_trials import current_params, first_trials, with_current_params
 from finder.finders.tuned_values import ZOO, has_tuned_values, widened, with_tuned_values
@@ -282,6 +283,7 @@ def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
             cannot be left to workers: it is population-based training, or has a budget of the whole search.
         ConfigurationError: An agent or a value cannot be built.
     """
+    refuse_dry_run("The submission of a study (finder.submit_file)")
     spec = _read(path, overrides)
     if is_population_based(spec.pruner):
         raise StudyError(

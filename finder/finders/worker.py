@@ -11,6 +11,7 @@ from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import places_in
+from finder.budgets.dry_run import refuse_dry_run
 from finder.executors.choice import choose_executor, settings_of_others
 from finder.finders.optimizer import optimizers_by_label
 from finder.results.search_result import SearchResult
@@ -72,10 +73,11 @@ def work(
         The study with the results of all workers.
 
     Raises:
-        ConfigurationError: Agents, optimizers or environment differ from those of the study, or the study names a
-            module that is not allowed.
+        ConfigurationError: Agents, optimizers or environment differ from those of the study, the study names a
+            module that is not allowed, or this is a dry run.
         StudyError: There is no such study, or another process writes its file.
     """
+    refuse_dry_run("A worker (finder.work)")
     study = join_study(study_name, storage)
     with contextlib.ExitStack() as stack:
         stack.push(_close_on_error(study))

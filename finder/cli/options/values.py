@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -197,8 +198,9 @@ def one_metric(given: Sequence[str] | None) -> str:
 
 
 def file_name_of(study: str) -> str:
-    """Return the name of a study as part of a file name."""
-    return re.sub(r"[^\w.-]+", "-", study)
+    """Return the name of a study as part of a file name; a digest tells apart names that differ in other characters."""
+    plain = re.sub(r"[^\w.-]+", "-", study)[:80]
+    return plain if plain == study else f"{plain}-{hashlib.sha256(study.encode()).hexdigest()[:8]}"
 
 
 def refuse_other_than_html(output: Path) -> None:

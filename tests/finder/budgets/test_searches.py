@@ -105,6 +105,14 @@ def test_dry_run_of_a_range_test_is_refused_before_it_trains(tmp_path: Path) -> 
     assert not list(tmp_path.iterdir())
 
 
+def test_dry_run_of_what_does_not_search_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="worker.*has no plan"):
+        finder.dry_run(finder.work, "s", f"sqlite:///{tmp_path}/r.db")
+    with pytest.raises(ConfigurationError, match="submission.*has no plan"):
+        finder.dry_run(finder.submit_file, tmp_path / "study.toml")
+    assert not list(tmp_path.iterdir())
+
+
 def test_dry_run_keeps_the_last_result(speed: list[float]) -> None:
     search = LRFinder("ppo", ENV)
     search.grid(rates=RATES, storage=None, env_steps=400, **{**QUICK, "confirm": 0})

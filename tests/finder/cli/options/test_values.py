@@ -74,3 +74,10 @@ def test_json_objects_are_parsed(text: str) -> None:
     assert values.json_object(None, "--x") == {}
     with pytest.raises(ConfigurationError, match="--x"):
         values.json_object(text, "--x")
+
+
+def test_names_of_studies_have_files_of_their_own() -> None:
+    assert values.file_name_of("lr-ppo-CartPole-v1") == "lr-ppo-CartPole-v1"
+    names = [values.file_name_of(name) for name in ("a b", "a/b", "a-b", "x" * 300, "x" * 299)]
+    assert len(set(names)) == len(names)
+    assert not any(set(" /") & set(name) or len(name) > 100 for name in names)
