@@ -21,6 +21,7 @@ from finder.progress.plan_lines import longer_text, plan_lines
 from finder.progress.running_trial import RunningTrial
 from finder.progress.text_layout import DOT, HangingIndent, join_parts, truncate_words
 from finder.progress.tracker import Tracker, spread_of
+from studies.spaces.rates import is_learning_rate
 from studies.words import counted, failure_word, params_text, plural, rate_text, spread_text
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ class LiveProgress(PlainProgress):
 
 def extension_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the message about rates beyond the range, of one optimizer or of several."""
-    [name] = {name for row in rows for name in row if name.endswith("learning_rate")}
+    [name] = {name for row in rows for name in row if is_learning_rate(name)}
     rates: dict[str, list[float]] = {}
     for row in rows:
         others = {key: value for key, value in row.items() if key != name}

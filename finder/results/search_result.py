@@ -11,6 +11,7 @@ from studies.analysis.recommendation import Recommendation, best, best_optimizer
 from studies.errors import StudyError
 from studies.judging.missing_pick import why_no_pick
 from studies.judging.pareto_front import ParetoFront, pareto_front
+from studies.spaces.rates import is_learning_rate
 from studies.study.study import OpenStudy
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class SearchResult:
             from studies.figures.pareto import plot_pareto_front
 
             return plot_pareto_front(self.study)
-        has_rates = any(name.endswith("learning_rate") for name in self.study.spec.search_space())
+        has_rates = any(is_learning_rate(name) for name in self.study.spec.search_space())
         return plot_learning_rate(self.study) if has_rates else plot_trials(self.study)
 
     def report(self, path: str) -> str:

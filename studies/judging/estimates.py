@@ -15,6 +15,7 @@ import numpy as np
 
 from studies.judging.robust_choice import PrunedEstimate
 from studies.judging.search_history import SearchHistory, TrialResult
+from studies.spaces.rates import is_learning_rate
 from studies.spaces.spaces import Json
 from studies.statistics.luck import without_luck
 from studies.statistics.pruned_estimate import clearly_worse, estimate_final
@@ -171,7 +172,7 @@ def _clearly_worse(trials: Sequence[TrialResult], sign: float) -> set[int]:
     # kind and rung -> values of the seeds of all trials there
     there: dict[tuple[str, int], dict[int, list[float]]] = {}
     for trial in trials:
-        kind = str(sorted((name, str(own)) for name, own in trial.params.items() if not name.endswith("learning_rate")))
+        kind = str(sorted((name, str(own)) for name, own in trial.params.items() if not is_learning_rate(name)))
         for step, values in ((at, own) for at, own in trial.at_rungs.items() if own):
             there.setdefault((kind, step), {})[trial.number] = [sign * value for value in values]
             if trial.state == "pruned" and step == trial.left_at:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from studies.judging.ranking import Ranked
+from studies.spaces.rates import is_learning_rate
 from studies.spaces.spaces import Json
 from studies.spec.spec import Direction
 from studies.statistics.intervals import estimate
@@ -170,21 +171,12 @@ def rate_name(points: Sequence[Point]) -> str | None:
 
     Some candidates may lack it: those of an optimizer with a schedule.
     """
-    names = {name for each in points for name in each.params if _is_rate(name)}
+    names = {name for each in points for name in each.params if is_learning_rate(name)}
     if len(names) != 1:
         return None
     [name] = names
     rates = [each.params[name] for each in points if name in each.params]
     return name if all(math.isfinite(log10_rate(rate)) for rate in rates) else None
-
-
-def _is_rate(name: str) -> bool:
-    """Return whether a parameter is a learning rate: `learning_rate`, `actor.learning_rate`, `policy_learning_rate`.
-
-    The first rate of a schedule, such as `initial_learning_rate`, says nothing of the constant rates beside it.
-    """
-    last = name.rpartition(".")[2]
-    return last == "learning_rate" or (last.endswith("_learning_rate") and not name.endswith("initial_learning_rate"))
 
 
 def kind_key(point: Point, name: str) -> str:

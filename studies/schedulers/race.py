@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from studies.schedulers.scheduler import Action, AtRung, RungScheduler, keep
 from studies.schedulers.trial_view import TrialView
+from studies.spaces.rates import is_learning_rate
 from studies.statistics.racing import Racer, survivors
 from studies.statistics.rate_curve import log10_rate
 
@@ -67,7 +68,7 @@ class Race(RungScheduler):
 
 def _racer(trial: TrialView, values: tuple[float, ...]) -> Racer:
     """Return a trial as a candidate of a race, without values if it was removed before."""
-    rates = [name for name in trial.params if name.endswith("learning_rate")]
+    rates = [name for name in trial.params if is_learning_rate(name)]
     name = rates[0] if len(rates) == 1 else None
     others = {key: own for key, own in trial.params.items() if key != name}
     return Racer(

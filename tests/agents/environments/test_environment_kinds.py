@@ -6,7 +6,6 @@ import copy
 import os
 import pickle
 import signal
-import signal
 import threading
 import time
 import traceback

@@ -106,9 +106,9 @@ def test_dry_run_of_a_range_test_is_refused_before_it_trains(tmp_path: Path) -> 
 
 
 def test_dry_run_of_what_does_not_search_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="worker.*has no plan"):
+    with pytest.raises(ConfigurationError, match=r"worker.*has no plan"):
         finder.dry_run(finder.work, "s", f"sqlite:///{tmp_path}/r.db")
-    with pytest.raises(ConfigurationError, match="submission.*has no plan"):
+    with pytest.raises(ConfigurationError, match=r"submission.*has no plan"):
         finder.dry_run(finder.submit_file, tmp_path / "study.toml")
     assert not list(tmp_path.iterdir())
 
