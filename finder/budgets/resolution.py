@@ -67,6 +67,9 @@ _MORE_TRIALS = 2
 """Times as many trials for which a large budget has trials of one seed: where seeds are trained together, these cost
 little."""
 
+_SPARE = 1.1
+"""Factor of the minutes that a message asks for, as the next measurement may be slower."""
+
 _DIGITS = 3
 """Significant digits of the chosen environment steps."""
 
@@ -86,6 +89,7 @@ class _Budget:
         field: Field of the study.
         given: Value of the field, as text.
         text: Returns an amount as text, rounded up.
+        spare: Factor of the amount that a message asks for, as the next estimate may be larger.
     """
 
     amount: float
@@ -93,6 +97,7 @@ class _Budget:
     field: str
     given: str
     text: Callable[[float], str]
+    spare: float = 1.0
 
 
 def with_finalists(spec: StudySpec) -> StudySpec:
@@ -175,6 +180,7 @@ def within_minutes(spec: StudySpec, measured: Measured, agents: Mapping[str, Age
         field="minutes",
         given=counted_minutes(spec.minutes),
         text=text,
+        spare=_SPARE,
     )
     return _resolved(spec, budget, least_steps(agents))
 
@@ -341,12 +347,12 @@ def _with_most_trials(
 
 def _too_little(budget: _Budget, needed: float, what: str, instead: str = "shorter runs") -> StudyError:
     flag = f"--{budget.field.replace('_', '-')}"
-    amount = budget.text(needed)
+    amount, enough = budget.text(needed), budget.text(budget.spare * needed)
     unit = ("minute" if budget.field == "minutes" else "environment step") + ("" if amount == "1" else "s")
     too_few = "is too little" if budget.given.startswith("1 ") else "are too few"
     return StudyError(
         f"{budget.given} {too_few}: {what} would take about {amount} {unit}, confirmation included. Give {flag} "
-        f"{amount} ({budget.field}={amount}), or {instead}."
+        f"{enough} ({budget.field}={enough}), or {instead}."
     )
 
 

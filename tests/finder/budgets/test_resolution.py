@@ -262,6 +262,9 @@ def test_too_few_minutes_for_a_single_trial_are_refused() -> None:
     own = spec(minutes=0.1, env_steps=5_000, params={"gamma": "0.9:0.99"})
     with pytest.raises(StudyError, match="1 trial of 5,000 environment steps with 1 seed would take about 1 minute,"):
         within_minutes(own, measured(0.01), AGENTS, spent=0.0)
+    # As the next measurement may be slower.
+    with pytest.raises(StudyError, match=r"Give --minutes 1\.1 \(minutes=1\.1\)"):
+        within_minutes(own, measured(0.01), AGENTS, spent=0.0)
 
 
 def test_total_steps_are_those_of_search_and_confirmation() -> None:
