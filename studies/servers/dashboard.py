@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import shlex
-import socket
 import ssl
 import threading
 import time
@@ -27,6 +25,7 @@ from studies.recording.opening import remove_unless_running, rename_study
 from studies.reports.explanation import budget_text, explain
 from studies.servers.dashboard_gate import DashboardGate, without_tokens
 from studies.servers.dashboard_page import DashboardPage, PickShown
+from studies.servers.ports import port_errors
 from studies.storage.access import Access
 from studies.storage.dashboard_storage import MOST_CURVES, DashboardStorage, DelegatingStorage
 from studies.storage.read_only import AttributesInMemory
@@ -351,22 +350,8 @@ class _QuietHandler(WSGIRequestHandler):
 
 
 def _bind(host: str, port: int, flag: str) -> _ThreadedServer:
-    try:
+    with port_errors(host, port, flag):
         return make_server(host, port, _not_ready, server_class=_ThreadedServer, handler_class=_QuietHandler)
-    except socket.gaierror as error:
-        raise StudyError(
-            f"host is {host!r}, which is not an address of this machine ({error}): use 127.0.0.1."
-        ) from None
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise StudyError(
-                f"port {port} on {host} is taken: stop what runs there, or choose another {flag}."
-            ) from None
-        if error.errno in (errno.EACCES, errno.EADDRNOTAVAIL):
-            raise StudyError(
-                f"port {port} on {host} is not allowed ({error.strerror}): choose another port or host."
-            ) from None
-        raise
 
 
 def _not_ready(_environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:

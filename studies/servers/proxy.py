@@ -14,6 +14,7 @@ import grpc
 
 from studies.database.retries import storage_failure
 from studies.errors import StudyError
+from studies.servers.ports import check_port
 from studies.storage.access import TOKEN_VARIABLE, Access
 from studies.storage.proxy_fences import ServerFences, around
 from studies.storage.proxy_messages import CALLS, PATH, UNLIMITED, decoded, encoded
@@ -49,6 +50,7 @@ def make_proxy(storage: StudyStorage, host: str, port: int, access: Access | Non
             f"a storage of the kind {kind!r} cannot be served: use sqlite:///finder.db or a database server."
         )
     access = access or Access.of(host)
+    check_port(host, port)  # gRPC would write its reason into the log alone
     # Otherwise a second server on the same port would take half of the calls.
     server = grpc.server(
         ThreadPoolExecutor(_THREADS),
