@@ -24,10 +24,9 @@ from finder.executors.executor import Executor
 from finder.trials.speed import latest_first_update
 from studies.errors import StudyError
 from studies.recording.opening import check_adapters
-from studies.spec.budget_rules import check_budgets
+from studies.spec.budget_rules import check_budgets, least_useful_steps, long_run_steps
 from studies.spec.metrics import metric_of
 from studies.spec.objectives import names_of
-from studies.spec.run_length import least_useful_steps, long_run_steps
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 from studies.words import counted

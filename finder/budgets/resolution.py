@@ -16,7 +16,7 @@ from studies.errors import StudyError
 from studies.judging.search_history import finalists_text, n_finalists
 from studies.spaces.configurations import n_configurations
 from studies.spaces.spaces import LARGEST
-from studies.spec.run_length import long_run_steps
+from studies.spec.budget_rules import long_run_steps
 from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec
 from studies.words import counted

@@ -7,8 +7,6 @@ from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
-
 from agents.callbacks.progress import Progress
 from agents.contract.agent import Agent
 from agents.contract.spec import AgentSpec
@@ -17,8 +15,8 @@ from agents.errors import ConfigurationError
 from agents.renamed import renamed_arguments
 from agents.training.trainer import Trainer
 from finder.budgets.dry_run import refuse_dry_run
-from finder.range_test.curve import changes, smooth, trim
-from finder.range_test.figures import plot_sweep
+from finder.range_test.curve import trim
+from finder.range_test.figures import plot_change, plot_sweep
 from finder.range_test.metric import Metric, MetricName, curve_metric
 from finder.range_test.pooling import agreed, pool_results
 from finder.range_test.range_test import RangeTestResult, check_sweep, evenly_spaced, range_test
@@ -386,15 +384,13 @@ class LRFinder:
         return suggestion.rate
 
     def _plot(self, of: Metric, n_skip_beginning: int, n_skip_end: int) -> go.Figure:
-        rates, values = trim(*self._range_test().curve(of), n_skip_beginning, n_skip_end)
-        return plot_sweep(rates, values, of)
+        return plot_sweep(*trim(*self._range_test().curve(of), n_skip_beginning, n_skip_end), of)
 
     def _plot_change(
         self, of: Metric, sma: int, n_skip_beginning: int, n_skip_end: int, y_lim: tuple[float, float] | None
     ) -> go.Figure:
-        rates, values = trim(*self._range_test().curve(of), n_skip_beginning, n_skip_end)
-        change = changes(rates, smooth(values, sma)) if len(rates) > 1 else np.array([])
-        return plot_sweep(rates[1:], list(change[1:]), f"{of} change", y_lim=y_lim)
+        shown = trim(*self._range_test().curve(of), n_skip_beginning, n_skip_end)
+        return plot_change(*shown, of, sma=sma, y_lim=y_lim)
 
     def _range_test(self) -> RangeTestResult:
         if isinstance(self.result, SearchResult):

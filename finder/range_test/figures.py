@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from finder.range_test.curve import smooth
+from finder.range_test.curve import changes, smooth
 from finder.range_test.suggestion import Suggestion
 from studies.figures.range_tests import Band, add_runs, mark_suggestion
 from studies.figures.theme import PALETTE, QUIET, annotate_rate, log_axis, new_figure, shade_interval
@@ -22,6 +22,14 @@ _TITLES = {
     "loss change": "Change of the loss per decade of the learning rate",
     "normalized": "Return of an episode, in standard deviations from the mean of the last ones",
 }
+
+
+def plot_change(
+    rates: Sequence[float], values: Sequence[float], of: str, *, sma: int, y_lim: tuple[float, float] | None = None
+) -> go.Figure:
+    """Draw the change of a moving average per decade of the learning rate; the arguments are those of `plot_sweep`."""
+    change: Sequence[float] = list(changes(rates, smooth(values, sma))) if len(rates) > 1 else []
+    return plot_sweep(rates[1:], change[1:], f"{of} change", y_lim=y_lim)
 
 
 def plot_sweep(

@@ -16,8 +16,8 @@ from finder.search.observer import Observer, RunOptions
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.spaces.spaces import Space, check_json
+from studies.spec.budget_rules import USUAL_STEPS, least_useful_steps
 from studies.spec.metrics import metric_of
-from studies.spec.run_length import USUAL_STEPS, least_useful_steps
 from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec, default_name
 

@@ -23,8 +23,8 @@ from studies.judging.learning_rate_estimate import cost_text
 from studies.judging.ranking import Ranked
 from studies.judging.robust_choice import kind_key
 from studies.judging.search_history import history_of
+from studies.spec.budget_rules import least_useful_steps
 from studies.spec.metrics import metric_of
-from studies.spec.run_length import least_useful_steps
 from studies.spec.scheduler_names import is_population_based
 from studies.words import are, counted, params_text
 

@@ -29,6 +29,7 @@ from studies.errors import StudyError
 from studies.recording.network_disks import note_on_network_disks
 from studies.recording.study_data import create_key, own_key, remove_study
 from studies.spec.attributes import is_open
+from studies.spec.budget_rules import USUAL_STEPS
 from studies.spec.compatibility import (
     clashes,
     continuation_error,
@@ -40,7 +41,6 @@ from studies.spec.compatibility import (
 )
 from studies.spec.metrics import metric_of
 from studies.spec.objectives import directions_of
-from studies.spec.run_length import USUAL_STEPS
 from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec, default_name
 from studies.spec.stored_spec import is_finder_study, read_spec

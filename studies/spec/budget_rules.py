@@ -1,4 +1,4 @@
-"""Rules of budgets: which of them exclude each other, and what the runs that confirm may have."""
+"""Rules of budgets: which exclude each other, how long runs should be, and what the runs that confirm may have."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from typing import Protocol
 
 from studies.errors import StudyError
 from studies.spec.scheduler_names import is_population_based
+
+USUAL_STEPS = 50_000
+"""Default budget of a run, and environment steps of a long run where none are given (`horizon`)."""
+
+_LEAST_PART = 4
+"""Runs should be at least this part of the long run: with those of an eighth of it, picks are far from the best
+(benchmarks/results/designs.md)."""
 
 
 class Budgets(Protocol):
@@ -73,3 +80,13 @@ def _check_confirming_runs(spec: Budgets, env_steps: int) -> None:
         raise StudyError(
             f"{given}, fewer than the {spec.env_steps} of each run of the search (env_steps): give at least as many."
         )
+
+
+def long_run_steps(horizon: int | None) -> int:
+    """Return the environment steps of the long run; None: the usual ones."""
+    return USUAL_STEPS if horizon is None else horizon
+
+
+def least_useful_steps(horizon: int | None) -> int:
+    """Return the environment steps that a run should have at least for a long run of so many; None: the usual ones."""
+    return long_run_steps(horizon) // _LEAST_PART

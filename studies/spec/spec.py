@@ -15,8 +15,9 @@ from studies.redaction import redacted
 from studies.spaces.conditions import checked_conditions
 from studies.spaces.configurations import n_configurations
 from studies.spaces.plan import checked_baseline, checked_first, grid_rows, inferred_spaces, settled_rows
-from studies.spaces.space_notation import SpaceField, space_text
+from studies.spaces.space_notation import SpaceField
 from studies.spaces.spaces import LARGEST, Choice, Json, Space, check_json
+from studies.spec.agent_rules import check_agents
 from studies.spec.budget_rules import check_budgets
 from studies.spec.converters import MOST_SEEDS, as_one_spelling, as_seeds, as_tuple, is_left_out
 from studies.spec.metrics import check_metric, metric_of
@@ -218,13 +219,8 @@ class StudySpec(CheckedModel):
     def _check(self) -> StudySpec:
         check_budgets(self)
         check_objectives(self)
-        for name, values in (("agents", self.agents), ("seeds", self.seeds)):
-            if len(set(values)) != len(values):
-                raise StudyError(f"{name} is {list(values)}: give each one once.")
-        for field in ("agent_params", "agent_weights"):
-            strange = sorted(set(getattr(self, field)) - set(self.agents))
-            if strange:
-                raise StudyError(f"{field} has {strange[0]!r}, which is none of the agents {list(self.agents)}.")
+        if len(set(self.seeds)) != len(self.seeds):
+            raise StudyError(f"seeds is {list(self.seeds)}: give each one once.")
         for field in ("agent_params", "env_kwargs", "fixed", "sampler_kwargs", "pruner_kwargs"):
             for key, value in getattr(self, field).items():
                 try:
@@ -234,7 +230,7 @@ class StudySpec(CheckedModel):
         both = sorted(set(self.fixed) & {*self.params, *(key for row in self.trials for key in row)})
         if both:
             raise StudyError(f"{both[0]!r} is both searched and fixed: leave one of them out.")
-        self._check_agent_param()
+        check_agents(self)
         self._check_places()
         # The values of conditions have the types of the spaces that they refer to.
         checked = checked_conditions(self.search_space(), self.fixed)
@@ -289,19 +285,6 @@ class StudySpec(CheckedModel):
             f"strategy is {self.strategy!r} with the executor {self.executor!r}, but {reasons[self.executor]}: use the "
             "executor 'process', or leave the executor out."
         )
-
-    def _check_agent_param(self) -> None:
-        if len(self.agents) > 1 and any("agent" not in row for row in self.trials):
-            raise StudyError(f"a planned trial has no agent: give 'agent' as one of {list(self.agents)}.")
-        searched = self.params.get("agent")
-        if searched is not None and not (isinstance(searched, Choice) and set(searched.values) == set(self.agents)):
-            over = list(searched.values) if isinstance(searched, Choice) else space_text(searched)
-            raise StudyError(f"agent is searched over {over} but agents is {list(self.agents)}.")
-        for row in self.trials:
-            if row.get("agent", self.agents[0]) not in self.agents:
-                raise StudyError(f"a planned trial has the agent {row['agent']!r} but agents is {list(self.agents)}.")
-        if len(self.agents) > 1 and "agent" in self.fixed:
-            raise StudyError(f"agent is fixed to {self.fixed['agent']!r} but agents is {list(self.agents)}.")
 
     @property
     def direction(self) -> Direction:
