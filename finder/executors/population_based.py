@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from agents.backend.memory import free_memory
+from agents.config.agent_config import AgentConfig
 from agents.errors import ConfigurationError, NotMappableError
 from finder.executors.batches import POPULATION, SHARE_OF_MEMORY, Batching
 from finder.executors.executor import Executor
@@ -12,7 +14,6 @@ from studies.population_based.by_name import population_based_of
 from studies.spec.population_rules import N_INTERVALS, PERTURB_STEPS, perturb_steps_of, searched_ranges
 
 if TYPE_CHECKING:
-    from agents.config.agent_config import AgentConfig
     from agents.contract.spec import AgentSpec
     from agents.population import Population
     from studies.spec.spec import StudySpec
@@ -39,6 +40,8 @@ def population_based_executor(spec: StudySpec, agent: AgentSpec, why_alone: str)
     population_based_of(spec)  # refuses its arguments before the study is created
     ranges = searched_ranges(spec)
     agent = agent.with_params({**spec.fixed, **{name: space.low for name, space in ranges.items()}})
+    if isinstance(agent.config, AgentConfig):
+        _check_own_rates(agent.config, ranges)
     reason = why_alone or agent.why_alone
     try:
         if reason:
@@ -60,6 +63,19 @@ def population_based_executor(spec: StudySpec, agent: AgentSpec, why_alone: str)
     executor = InlineExecutor(Batching(members=members))
     executor.notes = [f"{spec.n_trials} trials are members of one population in this process, and copy each other"]
     return executor
+
+
+def _check_own_rates(config: AgentConfig, searched: Container[str]) -> None:
+    """Raise `ConfigurationError` for a rate of one optimizer that a change of all rates would replace."""
+    if "learning_rate" not in searched:
+        return
+    for name, own in config.optimizers.items():
+        rate = f"{name}.learning_rate"
+        if "learning_rate" in own and rate not in searched and config.follows_learning_rate(name):
+            raise ConfigurationError(
+                f"learning_rate is searched, and {rate} is {own['learning_rate']}: a change of learning_rate while "
+                f"agents train sets all rates. Search {rate}, too (--param {rate}), or leave it out."
+            )
 
 
 def _check_interval(spec: StudySpec, config: AgentConfig) -> None:

@@ -9,14 +9,15 @@ import numpy as np
 
 if TYPE_CHECKING:
     from finder.trials.runs import RunGroup, SeedRun, TrialRun
-    from finder.trials.trial import TrialListener
+    from finder.trials.trial import TrialListener, TrialSpec
 
 
 def exchange(mark: int, trials: Mapping[int, TrialRun], listener: TrialListener) -> None:
     """Let the trials that have reached a step copy each other, if it is a step of their exchanges.
 
-    A run copies the run of the other trial with the same seed. A population that resumed from a checkpoint passes the
-    steps before it again: exchanges that its state contains are not repeated.
+    At a step behind which no rollout ends, nothing is copied: the copies would not be trained. A run copies the run of
+    the other trial with the same seed. A population that resumed from a checkpoint passes the steps before it again:
+    exchanges that its state contains are not repeated.
 
     Args:
         mark: Environment steps.
@@ -28,7 +29,7 @@ def exchange(mark: int, trials: Mapping[int, TrialRun], listener: TrialListener)
         return
     groups: dict[int, RunGroup] = {id(run.group): run.group for trial in trials.values() for run in trial.runs}
     (group,) = groups.values()  # agents that cannot be members were refused before
-    if group.exchanged_at >= mark:
+    if group.exchanged_at >= mark or not _trains_again(some.spec, group.trainer.env_steps):
         return
     # Runs that a callback has stopped have left the population.
     present = {n: trial for n, trial in trials.items() if not any(run.was_stopped for run in trial.runs)}
@@ -39,6 +40,13 @@ def exchange(mark: int, trials: Mapping[int, TrialRun], listener: TrialListener)
         for seed, run in _by_seed(trials[number]).items():
             group.copy_member(sources[seed].member, run.member, params)
     group.exchanged_at = group.trainer.env_steps
+
+
+def _trains_again(spec: TrialSpec, env_steps: int) -> bool:
+    """Return whether an update follows within the budget, without which copies would have no effect."""
+    config = spec.agent.config
+    rollout = getattr(config, "n_steps", 1) * getattr(config, "n_envs", 1)
+    return spec.env_steps is None or env_steps + rollout <= spec.env_steps
 
 
 def _by_seed(trial: TrialRun) -> dict[int, SeedRun]:

@@ -27,9 +27,11 @@ class _SearchTrials(Study):
     """
 
     _prior: Sequence[FrozenTrial]
+    _sees_finished: bool
 
-    def __init__(self, study: Study, prior: Sequence[FrozenTrial]) -> None:
-        self.__dict__ = {**study.__dict__, "_prior": prior}  # shares the storage and the cache of trials
+    def __init__(self, study: Study, prior: Sequence[FrozenTrial], sees_finished: bool) -> None:
+        # Shares the storage and the cache of trials.
+        self.__dict__ = {**study.__dict__, "_prior": prior, "_sees_finished": sees_finished}
 
     def _get_trials(
         self, deepcopy: bool = True, states: Container[TrialState] | None = None, use_cache: bool = False
@@ -37,6 +39,8 @@ class _SearchTrials(Study):
         with_paused = states is None or TrialState.PRUNED in states
         trials = super()._get_trials(deepcopy, None if with_paused else states, use_cache)
         own = [_as_pruned(trial) if _has_paused(trial) else trial for trial in trials if not is_confirmation(trial)]
+        if not self._sees_finished:
+            own = [trial for trial in own if not trial.state.is_finished()]
         return [trial for trial in (*self._prior, *own) if states is None or trial.state in states]
 
 
@@ -64,10 +68,19 @@ class TrialSampler(BaseSampler):
         make: Factory: seed -> sampler.
         seed: Seed of the study.
         prior: Finished trials of another study that samplers see too. Defaults to none.
+        sees_finished: Whether samplers see finished trials of the study. They do not in population-based training,
+            where the value of a trial is not that of the parameters that were proposed for it. Defaults to True.
     """
 
-    def __init__(self, make: Callable[[int], BaseSampler], seed: int, prior: Sequence[FrozenTrial] = ()) -> None:
-        self._make, self._seed, self._prior = make, seed, prior
+    def __init__(
+        self,
+        make: Callable[[int], BaseSampler],
+        seed: int,
+        prior: Sequence[FrozenTrial] = (),
+        *,
+        sees_finished: bool = True,
+    ) -> None:
+        self._make, self._seed, self._prior, self._sees_finished = make, seed, prior, sees_finished
         self._own = make(seed)
         self.attempt = 0
 
@@ -77,7 +90,7 @@ class TrialSampler(BaseSampler):
         return type(self._own).__name__ not in ("CmaEsSampler", "GPSampler")
 
     def _view(self, study: Study) -> Study:
-        return _SearchTrials(study, self._prior)
+        return _SearchTrials(study, self._prior, self._sees_finished)
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Create the sampler of the trial."""

@@ -213,6 +213,8 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
         left = pruned_estimates(history) + failed
         together = [replace(each, seed_values=each.seed_values + further.get(each.number, ())) for each in sound]
     ranked = rank(together, direction, history.reward_threshold)
+    if finalists_alone and not history.constant_params:
+        ranked = [_by_itself(each, history) for each in ranked]
     if finalists_alone:  # neighbours in the search say less than further runs
         held_out = ranked
         best = _best_or_baseline(history, ranked, left)
@@ -243,6 +245,17 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
         pick=shown, tuning=tuning, ranked=ranked, left=left, confirmed=confirmed, refuted=refuted, rate=rate,
         finalists_alone=finalists_alone, beside=beside,
     )  # fmt: skip
+
+
+def _by_itself(each: Ranked, history: SearchHistory) -> Ranked:
+    """Return a finalist with the interval of its own seeds.
+
+    Members of a population that copied each other have parts of their schedules in common, and so the same further runs
+    up to there: their variances cannot inform each other.
+    """
+    [own] = rank([each], history.direction, history.reward_threshold)
+    ends = {name: getattr(own, name) for name in ("low", "high", "compared_low", "compared_high")}
+    return replace(each, **ends)
 
 
 def _best_or_baseline(

@@ -120,10 +120,12 @@ class SearchHistory:
     def finalists_decide(self) -> bool:
         """Return whether confirmed finalists alone are judged, by their further runs.
 
-        They are where these are longer than the runs of the search, and where trials of the search had one seed each:
-        the best of many single values is lucky, and among them nothing shows how much seeds vary.
+        They are where these are longer than the runs of the search; where trials of the search had one seed each, as
+        the best of many single values is lucky, and among them nothing shows how much seeds vary; and where parameters
+        changed during training: runs of the search copied others that were better, and further ones do not.
         """
-        return self.confirms_longer or all(len(trial.seed_values) < 2 for trial in self.trials)
+        one_seed = all(len(trial.seed_values) < 2 for trial in self.trials)
+        return self.confirms_longer or one_seed or not self.constant_params
 
     @property
     def complete(self) -> list[TrialResult]:

@@ -21,6 +21,8 @@ class PBT(PopulationBased):
         resample_probability: Probability with which a number is drawn anew from its range rather than multiplied, 0 to
             1.
         factors: The two factors, one of which a number is multiplied by; the first between 0 and 1, the second above 1.
+            Results are clipped to the range. Where a range is not logarithmic, a number changes by at most the same
+            share of the range, a fifth of it by default.
 
     Raises:
         ValueError: A number is out of range.
@@ -51,7 +53,11 @@ class PBT(PopulationBased):
         resamples, position, factor = rng.random(), rng.random(), self.factors[int(rng.integers(2))]
         if resamples < self.resample_probability:
             return from_unit(space, position)
-        return min(max(value * factor, space.low), space.high)
+        changed = value * factor
+        if not space.log:  # in a narrow range, such as 0.8 to 1, a factor alone would lead to its ends
+            most = abs(factor - 1) * (space.high - space.low)
+            changed = min(max(changed, value - most), value + most)
+        return min(max(changed, space.low), space.high)
 
 
 def from_unit(space: FloatRange, position: float) -> float:

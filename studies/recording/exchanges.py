@@ -13,7 +13,6 @@ from studies.population_based.by_name import population_based_of
 from studies.population_based.population_based import Perturbation
 from studies.population_based.schedule import Member, ScheduleEntry
 from studies.spec.attributes import EXCHANGED_ATTR, SCHEDULE_ATTR
-from studies.spec.population_rules import exchange_marks
 from studies.statistics.values import mean_of_seeds, sign_of
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class Exchanges:
         for trial in trials:
             self._members[trial.number] = self._with_value(self._member(trial), env_steps, values[trial.number])
         numbers = {trial.number for trial in trials}
-        found = self._scheduler.decide(env_steps, [*map(self._member, trials), *self._gone(numbers, env_steps)])
+        found = self._scheduler.decide(env_steps, [*map(self._member, trials), *self._others(numbers, env_steps)])
         for each in found:
             member = self._members[each.number]
             entry = ScheduleEntry(env_steps=env_steps, params=each.params, copied_from=each.copied_from)
@@ -91,26 +90,25 @@ class Exchanges:
             self._members[trial.number] = member_of(self._study.spec, frozen)
         return self._members[trial.number]
 
-    def _gone(self, numbers: Collection[int], env_steps: int) -> list[Member]:
-        """Return the members that have failed or were stopped, with their values before a step: PB2 learns from them.
+    def _others(self, numbers: Collection[int], env_steps: int) -> list[Member]:
+        """Return all other members, with their values before a step, from which PB2 learns.
 
-        Members of an earlier population have come to the last exchange.
+        They have failed, were stopped, have no value at the step, or are of an earlier population. A process that
+        resumes the study finds the same ones, in the same order.
 
         Args:
-            numbers: Members that are still trained.
+            numbers: Members with a value at the step.
             env_steps: The step.
         """
-        last = exchange_marks(self._study.spec)[-1]
-        for trial in self._study.trials():  # those that ended in an earlier process
-            if trial.state.is_finished() and trial.number not in self._members:
-                member = member_of(self._study.spec, trial)
-                if member.values and max(member.values) < last:
-                    self._members[trial.number] = member
-        return [
+        for trial in self._study.trials():  # of earlier processes, too
+            if trial.number not in self._members and EXCHANGED_ATTR in trial.user_attrs:
+                self._members[trial.number] = member_of(self._study.spec, trial)
+        others = [member for number, member in sorted(self._members.items()) if number not in numbers]
+        earlier = [
             replace(member, values={step: value for step, value in member.values.items() if step < env_steps})
-            for number, member in self._members.items()
-            if number not in numbers
+            for member in others
         ]
+        return [member for member in earlier if member.values]
 
     def _with_value(self, member: Member, env_steps: int, seed_values: Mapping[int, float]) -> Member:
         """Return a member with its value at a step, and without what was recorded there before and later."""

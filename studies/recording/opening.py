@@ -298,7 +298,10 @@ def _sampler_of(spec: StudySpec) -> BaseSampler:
     if spec.plan():
         return make_sampler("random", {}, spec.seed, spec)  # never called
     return TrialSampler(
-        lambda seed: make_sampler(spec.sampler, spec.sampler_kwargs, seed, spec), spec.seed, prior_trials(spec)
+        lambda seed: make_sampler(spec.sampler, spec.sampler_kwargs, seed, spec),
+        spec.seed,
+        prior_trials(spec),
+        sees_finished=not is_population_based(spec.pruner),
     )
 
 

@@ -202,6 +202,15 @@ def test_seeds_of_a_trial_copy_the_same_seeds_of_another(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+def test_nothing_is_copied_where_no_rollout_follows(tmp_path: Path) -> None:
+    # The exchanges at 360 and 400 are made behind rollouts that end at 384 and 416; the next one would end at 448.
+    with searched(tmp_path, n_trials=2, env_steps=440, perturb_steps=40, confirm=0) as result:
+        assert exchange_marks(result.study.spec)[-1] == 400
+        members = [member_of(result.study.spec, trial) for trial in result.study.trials()]
+        assert max(step for member in members for step in member.values) == 360
+
+
+@pytest.mark.slow
 def test_members_that_a_callback_stopped_neither_copy_nor_are_copied(tmp_path: Path) -> None:
     with searched(tmp_path, confirm=0, callbacks=[StopTheBest]) as result:
         states = [trial.state.name for trial in result.study.trials()]
@@ -247,6 +256,11 @@ def test_a_value_from_before_the_last_exchange_does_not_count(tmp_path: Path) ->
             "gae_lambda is searched over the val",
         ),
         ({"executor": "process"}, StudyError, "executor is 'process'"),
+        (
+            {"fixed": {**SMALL_PPO, "optimizers": {"default": {"learning_rate": 0.02}}}},
+            ConfigurationError,
+            "default.learning_rate is 0.02: a change of learning_rate while agents train sets all rates",
+        ),
         ({"scheduler": "median", "perturb_steps": 96}, ConfigurationError, "which only population-based training has"),
         ({"scheduler": "pbt", "pruner": "race"}, ConfigurationError, "which are one: give scheduler"),
         ({"pruner_kwargs": {"quantil": 1}}, StudyError, "no argument 'quantil'"),

@@ -44,6 +44,21 @@ def test_baseline_is_a_finalist_beside_the_best_if_it_was_completed():
     assert numbers(replace(TRIALS[0], state="failed"), *TRIALS[1:], again, baseline={"x": 0}) == [1, 2, 3]
 
 
+def test_schedules_are_judged_by_further_runs_alone_and_each_by_its_own():
+    # In the search members copied others that were better; the schedule of the best one is the worse of the two.
+    trials = [complete(0, 500.0, 495.0, 498.0), complete(1, 400.0, 410.0, 405.0), complete(2, 300.0, 310.0, 290.0)]
+    confirmations = (complete(3, 100.0, 110.0, confirms=0), complete(4, 140.0, 150.0, confirms=1))
+    history = history_of(*trials, confirmations=confirmations, constant_params=False)
+    found = judge(history)
+    assert found.finalists_alone
+    assert found.pick is not None
+    assert found.pick.number == 1
+    assert [(each.number, each.value) for each in found.ranked] == [(1, 145.0), (0, 105.0)]
+    half = 12.706 * 50**0.5 / 2**0.5  # Student's t with one degree of freedom, of the two seeds of one schedule
+    assert found.ranked[0].high - 145.0 >= 0.99 * half
+    assert judge(replace(history, constant_params=True)).pick.number == 0  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("state", ["pruned", "diverged"])
 def test_the_only_complete_trial_is_a_finalist_if_others_were_given_up(state: Any):
     history = history_of(TRIALS[0], replace(TRIALS[1], state=state))

@@ -85,6 +85,17 @@ class TestPBT:
         }
         assert found == {0.9e-3, 1.1e-3}
 
+    def test_numbers_do_not_jump_to_the_ends_of_a_narrow_range(self) -> None:
+        # 0.8 * 0.95 and 1.2 * 0.95 are outside of the range; a fifth of it is 0.04.
+        pbt = PBT(spaces={"gae_lambda": FloatRange(0.8, 1.0)}, perturb_steps=100, resample_probability=0.0)
+        own = (ScheduleEntry(env_steps=0, params={"gae_lambda": 0.95}),)
+        drawn = {
+            round(pbt.decide(step, of_two)[0].params["gae_lambda"], 12)
+            for step in range(100, 2100, 100)
+            for of_two in [[Member(number=n, schedule=own, values={step: float(n)}) for n in range(2)]]
+        }
+        assert drawn == {0.91, 0.99}
+
     def test_drawn_numbers_are_uniform_on_the_scale_of_the_range(self) -> None:
         pbt = PBT(spaces={"learning_rate": RATE}, perturb_steps=100, resample_probability=1.0)
         drawn = [
