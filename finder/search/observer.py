@@ -7,7 +7,7 @@ import functools
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypedDict
+from typing import Any, Protocol, TypedDict, cast
 
 from finder.executors.executor import Executor
 from finder.trials.trial import Outcome, TrialSpec
@@ -25,7 +25,7 @@ _OPTIONAL = {
 
 
 class Observer(Protocol):
-    """Receives the progress of a search, such as a display. Its errors do not end the search (`GuardedObserver`)."""
+    """Receives the progress of a search, such as a display. Its errors do not end the search (`guarded`)."""
 
     def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
         """Called when the study is open, with the number of remaining trials and the executor."""
@@ -78,15 +78,16 @@ class RunOptions(TypedDict):
     is_named: bool
 
 
-class GuardedObserver:
-    """Calls an observer and catches its exceptions: the first is printed to stderr, all of them are logged.
-
-    It has the methods of `Observer`.
+def guarded(observer: Observer | None) -> Observer:
+    """Return an observer that catches the exceptions of another one: the first is printed to stderr, all are logged.
 
     Args:
         observer: The observer; None for none.
     """
+    return cast("Observer", _GuardedObserver(observer))
 
+
+class _GuardedObserver:
     def __init__(self, observer: Observer | None) -> None:
         self._observer = observer
         self._noted = False

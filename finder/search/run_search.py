@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
 
 from agents.renamed import renamed_arguments
 from agents.trust.allowed_modules import places_in
@@ -17,7 +16,7 @@ from finder.executors.executor import Executor
 from finder.executors.preparation import prepare_workers, probably_uses_processes
 from finder.search.display import open_display, uses_builtin_display
 from finder.search.object_resolver import ObjectResolver, check_plan
-from finder.search.observer import GuardedObserver, Observer
+from finder.search.observer import Observer
 from finder.search.search import PlanExtension, Search
 from finder.search.trusted_code import BY_ENVIRONMENT, trusted_code_only
 from studies.recording.opening import open_study
@@ -68,9 +67,8 @@ def run_search(
         check_plan(spec, resolver)
         agents = {label: resolver.agents[label] for label in spec.agents}
         executor = executor or choose_executor(spec, agents, resolver.why_alone)
-        guarded = cast("Observer", GuardedObserver(display))
         if spec.minutes is not None:
-            guarded.measuring_begins()
+            display.measuring_begins()
         budgeted = budgeted_search(
             spec, agents, resolver.agent, executor,
             why_alone=resolver.why_alone, extends=extend_plan is not None, storage=storage, is_named=is_named,
@@ -81,9 +79,9 @@ def run_search(
             plan = budgeted.plan()
             raise PlanMade(replace(plan, notes=(*plan.notes, *notes)))
         if budgeted.spec.has_limit:
-            guarded.budget_chosen(budgeted.chosen())
+            display.budget_chosen(budgeted.chosen())
         if (seconds := budgeted.seconds_left()) is not None:
-            guarded.time_limited(seconds)
+            display.time_limited(seconds)
         spec = budgeted.spec
         study = open_study(spec, storage)
         study = replace(study, notes=(*study.notes, *notes))

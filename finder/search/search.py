@@ -11,7 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import restriction
@@ -20,7 +20,7 @@ from finder.executors.executor import Executor
 from finder.search.changed_defaults import changed_defaults
 from finder.search.interruption_messages import interrupt_message, outage_message
 from finder.search.object_resolver import ObjectResolver
-from finder.search.observer import GuardedObserver, Observer
+from finder.search.observer import Observer, guarded
 from finder.search.search_budget import LOOK_SECONDS, KeptBudget, SearchBudget
 from finder.search.search_checkpoints import SearchCheckpoints
 from finder.trials.trial import FELL_BEHIND, FOR_BUDGET, PAUSED, BudgetSpent, Outcome, TrialSpec, outcome_attrs
@@ -52,7 +52,7 @@ class Search:
         study: The open study.
         resolver: Builds the agents of trials.
         executor: Runs the trials.
-        observer: Receives the progress. Defaults to None.
+        observer: Receives the progress; its errors end the search, unless it is `guarded`. Defaults to None.
         extend_plan: Returns further trials when all planned ones have ended, until it returns none. Defaults to None.
         limit: The budget of the whole search; None without one, and for workers. Defaults to None.
         report_interrupts: Whether an interrupt prints what is recorded, for calls without a program that does so.
@@ -76,7 +76,7 @@ class Search:
         if changed:
             executor.notes = [*executor.notes, *(each.note for each in changed)]
         self._executor = executor
-        self._observer = cast("Observer", GuardedObserver(observer))
+        self._observer = guarded(None) if observer is None else observer
         self._extend_plan = extend_plan
         self._report_interrupts = report_interrupts
         self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the running trials

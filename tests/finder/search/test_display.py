@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +19,7 @@ from finder.progress.notebook import NotebookProgress
 from finder.progress.search_progress import PlainProgress
 from finder.progress.tracker import Tracker
 from finder.search.display import make_display
+from finder.trials.trial import TrialSpec
 from studies import StudySpec
 
 ENV = "fakes:TwoStep-v0"
@@ -102,6 +103,21 @@ def test_observer_replaces_the_display(name: str, capsys: pytest.CaptureFixture[
         call(**{name: tracker})
         assert tracker.states["complete"] == before + 1
     assert capsys.readouterr().err == ""
+
+
+def test_failing_display_is_reported_once(capsys: pytest.CaptureFixture[str]):
+    class Failing(Tracker):
+        def budget_chosen(self, text: str) -> None:
+            raise RuntimeError("no place to draw")
+
+        def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
+            raise RuntimeError("no place to draw")
+
+    spec = {**SPEC, "trials": (), "params": {"learning_rate": "1e-4:1e-2:log"}, "total_env_steps": 128}
+    study, stopped = run_search(StudySpec.from_json_dict(spec), progress=Failing())
+    study.close()
+    assert stopped is None
+    assert capsys.readouterr().err.count("the progress display failed") == 1
 
 
 def test_environment_variable_disables_the_display(capsys: pytest.CaptureFixture[str]):
