@@ -16,19 +16,16 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def open_display(progress: bool | Observer, observer: Observer | None = None) -> Iterator[Observer]:
+def open_display(progress: bool | Observer) -> Iterator[Observer]:
     """Show the progress of a search for the time of the block.
 
     Args:
         progress: True for the display that suits standard error, False for none, or an observer.
-        observer: An observer in place of `progress`, or None.
 
     Yields:
         The observer, whose errors do not end the search.
     """
-    if observer is not None:
-        yield guarded(observer)
-    elif not isinstance(progress, bool):
+    if not isinstance(progress, bool):
         yield guarded(progress)
     elif not progress or progress_disabled():
         yield guarded(None)
@@ -37,9 +34,9 @@ def open_display(progress: bool | Observer, observer: Observer | None = None) ->
             yield guarded(display)
 
 
-def uses_builtin_display(progress: bool | Observer, observer: Observer | None = None) -> bool:
+def uses_builtin_display(progress: bool | Observer) -> bool:
     """Return whether the display is one of this package, instead of an observer of the caller."""
-    return observer is None and isinstance(progress, bool)
+    return isinstance(progress, bool)
 
 
 def progress_disabled() -> bool:

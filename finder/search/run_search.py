@@ -60,7 +60,8 @@ def run_search(
         StudyError: The storage cannot be opened, or has another study of this name.
     """
     since = began()
-    with open_display(progress, observer) as display:
+    progress = progress if observer is None else observer
+    with open_display(progress) as display:
         if executor is None and probably_uses_processes(spec):
             prepare_workers()  # they import TensorFlow while this process does to check the agents
         resolver = resolver or ObjectResolver.of(spec)
@@ -90,7 +91,7 @@ def run_search(
                 keep_confirmed_budget(study, earlier.spec)
             if budgeted.only_confirms:
                 store_confirmed_budget(study)
-            alone = uses_builtin_display(progress, observer)
+            alone = uses_builtin_display(progress)
             with trusted_code_only(study, places_in(spec.to_json_dict(), resolver), BY_ENVIRONMENT):
                 search = Search(
                     study, resolver, executor, display, extend_plan, limit=budgeted.limit(), report_interrupts=alone
