@@ -90,7 +90,7 @@ def test_agent_alone_is_measured_by_one_run(monkeypatch: pytest.MonkeyPatch) -> 
 def test_failure_of_a_run_is_an_error(steps: int) -> None:
     environment = EnvironmentSpec("fakes:TwoStep-v0", kwargs={"fail_after": steps})
     spec = AgentSpec.of("ppo", environment, SMALL_PPO)
-    with pytest.raises(SpeedError, match="^RuntimeError: the arm fell off"):
+    with pytest.raises(SpeedError, match=r"^RuntimeError: the arm fell off"):
         measure_speed([TrialSpec(number=0, agent=spec, seeds=(0,), env_steps=1_000)], clock)
 
 
