@@ -11,22 +11,18 @@ from agents.collection.worker import CollectorWorker, Shapes
 from agents.contract.pickling import unpickled
 from agents.contract.registry import import_all
 from agents.errors import portable
-from agents.processes.child_process import begin
 
 import_all()
 
 
-def main(payload: bytes, pipe: Any, blocks: list[tuple[Any, Shapes]], threads: int, address: str) -> None:
+def main(payload: bytes, pipe: Any, blocks: list[tuple[Any, Shapes]]) -> None:
     """Execute requests until the pipe is closed.
 
     Args:
         payload: A pickled `Task`.
         pipe: Connection for requests and their answers; see `encode_answer`.
         blocks: Shared memory of the transitions and of the acting state, each with its shapes.
-        threads: Number of cores that this process may use.
-        address: Address of the shared objects.
     """
-    begin(threads, address)
     rows, acting = (arrays_in(*block) for block in blocks)
     try:
         task = unpickled(payload)

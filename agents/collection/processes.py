@@ -18,8 +18,7 @@ from agents.collection.worker import Array, Shapes, Task
 from agents.contract.pickling import pickled
 from agents.errors import ConfigurationError
 from agents.processes.ending import end
-from agents.processes.fork_server import await_fork_server, prepare_processes, without_main_module
-from agents.shared_objects import address_for_processes
+from agents.processes.fork_server import await_fork_server, prepare_processes, start_child
 
 _SECONDS_TO_END = 5.0
 
@@ -43,7 +42,6 @@ class ProcessEngine(Engine):
         await_fork_server(self._context)
         self._blocks = [(self._context.RawArray("b", size_of(shapes)), shapes) for shapes in (rows, acting)]
         self.rows, self._acting = (arrays_in(*block) for block in self._blocks)
-        self._shared = address_for_processes()
         self._threads = threads_for(n)
         self._processes: dict[int, Any] = {}
         self._pipes: dict[int, Any] = {}
@@ -52,10 +50,10 @@ class ProcessEngine(Engine):
         from agents.collection.child import main
 
         own, other = self._context.Pipe()
-        arguments = (pickled(task.agent, task), other, self._blocks, self._threads, self._shared)
-        with without_main_module():
-            process = self._context.Process(target=main, args=arguments, name=f"collector-{task.index}", daemon=True)
-            process.start()
+        process = start_child(
+            self._context, main, pickled(task.agent, task), other, self._blocks,
+            threads=self._threads, name=f"collector-{task.index}",
+        )  # fmt: skip
         other.close()  # so that the child has the only open end, and its death closes the pipe
         self._processes[task.index], self._pipes[task.index] = process, own
 

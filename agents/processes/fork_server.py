@@ -6,12 +6,14 @@ import atexit
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import multiprocess
 from multiprocess import forkserver, resource_tracker
+
+from agents.shared_objects import address_for_processes
 
 
 def prepare_processes(module: str) -> Any:
@@ -59,6 +61,35 @@ def await_fork_server(context: Any) -> None:
         first.start()
     first.join()
     atexit.unregister(_end_importing)  # the server now ends with its parent
+
+
+def start_child(context: Any, main: Callable[..., None], *arguments: Any, threads: int, name: str | None = None) -> Any:
+    """Start a process that is forked from the fork server, and ends with this process.
+
+    Args:
+        context: The context from `prepare_processes`.
+        main: Its main function.
+        arguments: The arguments of `main`.
+        threads: Cores that the process may use.
+        name: Name of the process. Defaults to one of `multiprocess`.
+
+    Returns:
+        The process.
+    """
+    settings = (threads, address_for_processes(), list(sys.path))  # the environment of the fork server is older
+    process = context.Process(target=_run_child, args=(main, arguments, *settings), name=name, daemon=True)
+    with without_main_module():
+        process.start()
+    return process
+
+
+def _run_child(
+    main: Callable[..., None], arguments: Sequence[Any], threads: int, address: str, path: Sequence[str]
+) -> None:
+    from agents.processes.child_process import begin  # imports TensorFlow
+
+    begin(threads, address, path)
+    main(*arguments)
 
 
 @contextmanager

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agents.backend.threads import threads_for
 from agents.contract.pickling import pickled
 from agents.errors import ConfigurationError
-from agents.processes.fork_server import await_fork_server, prepare_processes, without_main_module
-from agents.shared_objects import address_for_processes
+from agents.processes.fork_server import await_fork_server, prepare_processes, start_child
 from finder.executors.batches import split_into_batches
 from finder.executors.preparation import CHILD
 from finder.trials.speed import Speed
@@ -87,16 +85,9 @@ def _measured_elsewhere(named: Mapping[str, Sequence[TrialSpec]], n_processes: i
         for label, trials in named.items():
             receiver, sender = context.Pipe(duplex=False)
             payload = [pickled(trial.agent, trial) for trial in trials]
-            process = context.Process(
-                target=main,
-                args=(payload, sender, threads_for(n_processes), list(sys.path)),
-                kwargs={"shared": address_for_processes()},
-                daemon=True,
-            )
-            with without_main_module():
-                process.start()
+            processes[label] = start_child(context, main, payload, sender, threads=threads_for(n_processes))
+            ends[label] = receiver
             sender.close()
-            processes[label], ends[label] = process, receiver
         speeds = {label: _received(label, trials[0].label, ends[label]) for label, trials in named.items()}
         for process in processes.values():
             process.join(END_SECONDS)

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from agents.contract.pickling import unpickled
 from agents.contract.registry import import_all
-from agents.processes.child_process import begin
 from agents.trust.allowed_modules import restricted
 from finder.trials.speed_measurement import SpeedError, measure_speed
 
 import_all()
 
 
-def main(payload: Sequence[bytes], end: Any, threads: int, path: list[str], *, shared: str) -> None:
+def main(payload: Sequence[bytes], end: Any) -> None:
     """Measure the speed of trials, and send it or the reason of a failure.
 
     Args:
         payload: The pickled trials.
         end: Connection to the parent.
-        threads: Number of cores that this process may use.
-        path: The `sys.path` of the parent, to find modules of the user.
-        shared: Address of the shared objects (`agents.shared_objects`).
     """
-    begin(threads, shared)
-    sys.path[:] = path
     try:
         trials = [unpickled(each) for each in payload]
         with restricted(trials[0].only_modules):

@@ -7,7 +7,6 @@ the import. They are never forked from a process in which TensorFlow has run.
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -16,10 +15,9 @@ from multiprocess.connection import wait
 
 from agents.backend.threads import threads_for
 from agents.errors import check_at_least
-from agents.processes.fork_server import await_fork_server, prepare_processes, without_main_module
+from agents.processes.fork_server import await_fork_server, prepare_processes, start_child, without_main_module
 from agents.processes.interrupts import defer_interrupts
 from agents.processes.orphans import end_with_parent
-from agents.shared_objects import address_for_processes
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor, NextTrial, StudyListener
 from finder.executors.message_broker import BrokerManager, MessageBroker
@@ -113,13 +111,10 @@ class _ForkedWorkerPool:
     def start(self, number: int) -> Any:
         from finder.executors.worker_process import main
 
-        threads = threads_for(self._n_jobs)
-        arguments = (number, self.broker, self._wakeup_sender, threads, list(sys.path))
-        named = {"shared": address_for_processes()}  # the environment of the fork server is older
-        process = self._context.Process(target=main, args=arguments, kwargs=named, name=f"worker-{number}", daemon=True)
-        with without_main_module():
-            process.start()
-        return process
+        return start_child(
+            self._context, main, number, self.broker, self._wakeup_sender,
+            threads=threads_for(self._n_jobs), name=f"worker-{number}",
+        )  # fmt: skip
 
     def wait(self, processes: Sequence[Any]) -> None:
         wait([self._wakeups, *(process.sentinel for process in processes)], timeout=POLL_SECONDS)

@@ -184,9 +184,11 @@ class _RayWorker:
 
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         search_first(path)
+        from agents.processes.child_process import begin
         from finder.executors.worker_process import main
 
-        main(number, _RemoteBroker(ray, broker), _NoWakeups(), threads, list(sys.path), shared=shared)
+        begin(threads, shared, sys.path)
+        main(number, _RemoteBroker(ray, broker), _NoWakeups())
 
 
 class _NoWakeups:

@@ -5,7 +5,6 @@ The fork server imports it once, so that forked workers do not have to.
 
 from __future__ import annotations
 
-import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 from agents.contract.pickling import unpickled
 from agents.contract.registry import import_all
 from agents.population import TemplateCache
-from agents.processes.child_process import begin
 from finder.trials.cohort import run_cohort
 from finder.trials.speed import KEPT_STRUCTURES
 from finder.trials.trial import Outcome, TrialSpec
@@ -23,19 +21,14 @@ from studies.population_based.population_based import Perturbation
 import_all()
 
 
-def main(worker: int, broker: Any, wakeup: Any, threads: int, path: list[str], *, shared: str) -> None:
+def main(worker: int, broker: Any, wakeup: Any) -> None:
     """Run one batch of trials after another, and report events to the broker.
 
     Args:
         worker: Number of this worker.
         broker: Proxy of the broker.
         wakeup: Connection that wakes the parent when there are new events.
-        threads: Number of cores that this process may use.
-        path: The `sys.path` of the parent, to find modules of the user.
-        shared: Address of the shared objects (`agents.shared_objects`).
     """
-    begin(threads, shared)
-    sys.path[:] = path
     templates = TemplateCache(KEPT_STRUCTURES)
     while (batch := broker.receive_batch(worker)) is not None:
         payloads, waits = batch

@@ -78,6 +78,7 @@ def work(
         StudyError: There is no such study, or another process writes its file.
     """
     refuse_dry_run("A worker (finder.work)")
+    progress = progress if observer is None else observer
     study = join_study(study_name, storage)
     with contextlib.ExitStack() as stack:
         stack.push(_close_on_error(study))
@@ -93,8 +94,8 @@ def work(
             inherited |= dict.fromkeys(settings_of_others(executor))
         here = StudySpec.from_json_dict({**inherited, **changes})
         known = {label: resolver.agents[label] for label in spec.agents}
-        with open_display(progress, observer) as display:
-            where, alone = choose_executor(here, known, resolver.why_alone), uses_builtin_display(progress, observer)
+        with open_display(progress) as display:
+            where, alone = choose_executor(here, known, resolver.why_alone), uses_builtin_display(progress)
             search = Search(study, resolver, where, display, report_interrupts=alone)
             stopped = search.run()
     return SearchResult(search.study, stopped)

@@ -8,11 +8,13 @@ that the share of the work that is done does not fall when the confirmation begi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from finder.progress.running_trial import RunningTrial
+    from finder.trials.trial import Outcome
     from studies.adapters.expected_pruning import Course
     from studies.spec.spec import StudySpec
 
@@ -26,8 +28,30 @@ SAME_TIME = 0.1
 """Seconds within which trials that are trained together report their progress, one after another."""
 
 
+@dataclass(frozen=True)
+class Standing:
+    """How far a search is.
+
+    Attributes:
+        running: Its running trials.
+        n_ended: Trials of this process that have ended.
+        n_own: Trials that this process has run or is expected to run: all that had not ended before.
+        n_paused: Paused trials.
+    """
+
+    running: Sequence[RunningTrial]
+    n_ended: int
+    n_own: int
+    n_paused: int
+
+    @property
+    def n_waiting(self) -> int:
+        """Trials of this phase that are still to be started."""
+        return max(0, self.n_own - self.n_ended - self.n_paused - len(self.running))
+
+
 class Forecast:
-    """The work of a search.
+    """Estimates the progress of a search by its work.
 
     Args:
         spec: The study.
@@ -35,12 +59,61 @@ class Forecast:
     """
 
     def __init__(self, spec: StudySpec, n_places: int) -> None:
+        self._n_places = n_places
+        self._confirms = False  # whether the confirmation has begun
+        self._has_ended = False  # a trial, since the search or its confirmation has begun
+        self._work: dict[int, float] = {}  # trial -> its work so far, also before its pauses
+        self._done = 0.0  # the sum
+        self._speed = WorkSpeed()
+        self._expect(spec)
+
+    def share(self, standing: Standing) -> float:
+        """Return the share of the work that is done, from 0 to 1."""
+        left = self._left(standing)
+        return self._done / (self._done + left) if left > 0 else 1.0
+
+    def seconds_left(self, standing: Standing, now: float) -> float | None:
+        """Estimate the remaining seconds; None if there is too little progress."""
+        left = self._left(standing)
+        return self._speed.seconds(left, now) if left > 0 else None
+
+    def progressed(self, trial: RunningTrial, now: float) -> None:
+        """Record new episodes of a trial."""
+        if trial.first is None and not self._has_ended:
+            self._speed.restart()  # until now, its network may have been compiled
+        self._count(trial)
+        self._speed.record(now, self._done)
+
+    def ended(self, trial: RunningTrial, outcome: Outcome, now: float) -> None:
+        """Record that a trial has ended, or was paused."""
+        self._has_ended = True
+        self._count(trial, float(outcome.env_steps * len(trial.seeds)) if trial.by_steps else 0.0)
+
+    def confirmation_begins(self, spec: StudySpec | None, n_ended: int) -> None:
+        """Record that finalists begin to run.
+
+        Args:
+            spec: The study, the seeds and steps of whose confirmation may have changed; None if they have not.
+            n_ended: Trials of this process that have ended.
+        """
+        if spec is not None:
+            self._expect(spec)
+        self._confirms = True
+        self._speed.restart()
+        self._has_ended = False
+
+    def _count(self, trial: RunningTrial, least: float = 0.0) -> None:
+        """Count the work of a trial; a promoted one repeats what it did before its pause."""
+        before = self._work.get(trial.number, 0.0)
+        self._work[trial.number] = max(before, trial.work, least)
+        self._done += self._work[trial.number] - before
+
+    def _expect(self, spec: StudySpec) -> None:
         # Displays are imported by every command: Optuna is not.
         from studies.adapters.expected_pruning import expected_courses, run_steps
         from studies.judging.search_history import held_out_seeds, n_finalists
         from studies.spec.scheduler_names import pauses_trials
 
-        self._spec = spec
         self._of_finalist = len(held_out_seeds(spec)) * spec.confirm_budget  # work of a confirmation
         self._n_seeds = len(spec.seeds)
         self._pauses = pauses_trials(spec.pruner)
@@ -48,36 +121,24 @@ class Forecast:
         self._course: Course = ()
         self._mean = float(spec.budget)  # expected work of a trial, for one seed
         if spec.env_steps is not None:
-            courses = expected_courses(spec, spec.n_trials, max(1, n_places))
+            courses = expected_courses(spec, spec.n_trials, max(1, self._n_places))
             self._course = courses[0]
             self._mean = sum(map(run_steps, courses)) / spec.n_trials
 
-    def of_confirmation(self, n_left: int | None) -> float:
-        """Return the work of further trials of the confirmation.
+    def _left(self, standing: Standing) -> float:
+        """Return the work that is left, the confirmation included."""
+        if self._confirms:
+            return sum(trial.work_left for trial in standing.running) + standing.n_waiting * self._of_finalist
+        return self._left_of_search(standing) + self._n_confirmed * self._of_finalist
 
-        Args:
-            n_left: Confirmations that are still to be started; None before the confirmation has begun.
-        """
-        n = self._n_confirmed if n_left is None else n_left
-        return float(n * self._of_finalist)
-
-    def of_search(self, running: Iterable[RunningTrial], n_waiting: int, n_paused: int, done: float) -> float:
-        """Return the work that is left of the search.
-
-        Args:
-            running: Its running trials.
-            n_waiting: Its trials that are still to be started.
-            n_paused: Its paused trials.
-            done: Its work so far.
-        """
-        trials = list(running)
+    def _left_of_search(self, standing: Standing) -> float:
         if self._pauses:  # what promoted trials will do is not known of each
-            n = len(trials) + n_waiting + n_paused
-            rest = sum(trial.work_left for trial in trials if trial.share > 0.5)
-            return max(self._mean * self._n_seeds * n - done, rest) if n else 0.0
-        return self._rest(trials) + n_waiting * self._mean * self._n_seeds
+            n = len(standing.running) + standing.n_waiting + standing.n_paused
+            rest = sum(trial.work_left for trial in standing.running if trial.share > 0.5)
+            return max(self._mean * self._n_seeds * n - self._done, rest) if n else 0.0
+        return self._rest(standing.running) + standing.n_waiting * self._mean * self._n_seeds
 
-    def _rest(self, trials: list[RunningTrial]) -> float:
+    def _rest(self, trials: Sequence[RunningTrial]) -> float:
         """Return the work that is left of trials that run together, fewer of which reach later rungs."""
         from studies.adapters.expected_pruning import at_most, run_steps
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import heapq
-import math
-import statistics
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from finder.progress.best import Best, best_of, metric_text
-from finder.progress.forecast import Forecast, WorkSpeed
-from finder.progress.running_trial import SHARE_TO_JUDGE, RunningTrial
+from finder.progress.forecast import Forecast, Standing
+from finder.progress.running_trial import RunningTrial
+from finder.progress.trial_forecast import TrialForecast
 from studies.words import counted
 
 if TYPE_CHECKING:
     from finder.executors.executor import Executor
     from finder.trials.trial import Outcome, TrialSpec
     from studies.database.records import EpisodeRecord
-    from studies.spec.spec import StudySpec
     from studies.study.study import OpenStudy
 
 _RECENT = 20
@@ -64,18 +61,9 @@ class Tracker:
         self.n_elsewhere = 0
         self.phase = "starting"
         self._finished_steps = 0
-        self._durations: list[float] = []
-        self._work: dict[int, float] = {}  # trial -> its work so far, also before its pauses
-        self._work_done = 0.0  # the sum
         self._n_search: int | None = None  # trials of the search, once the confirmation has begun
-        self._forecast: Forecast | None = None  # of trials that are trained together
+        self._forecast: Forecast | TrialForecast = TrialForecast()
         self._until: float | None = None  # time of the limit
-        self._speed = WorkSpeed()
-        self._has_ended = False  # a trial, since the search or its confirmation has begun
-        self._whole: list[float] = []  # seconds of complete trials of the search
-        self._n_finalists = 0  # that are expected, until the confirmation has begun
-        self._finalist = 1.0  # runs of a finalist, in those of a trial of the search
-        self._n_of_search: int | None = None  # trials of the search, once its first finalists run
 
     # State --------------------------------------------------------------------------------------
 
@@ -99,18 +87,7 @@ class Tracker:
     @property
     def share(self) -> float:
         """Share of the work of this process that is done, from 0 to 1."""
-        if self._forecast is not None:
-            left = self._work_left()
-            return self._work_done / (self._work_done + left) if left > 0 else 1.0
-        done = self.n_done + sum(trial.share for trial in list(self.running.values()))
-        left = self.n_total - self.n_before
-        if self._n_of_search is None:
-            left += self._finalist * self._n_finalists
-        else:
-            of_search = max(0, self._n_of_search - self.n_before)
-            done = of_search + self._finalist * (done - of_search)
-            left = of_search + self._finalist * (left - of_search)
-        return done / left if left else 1.0
+        return self._forecast.share(self._standing)
 
     @property
     def steps_per_second(self) -> float:
@@ -121,63 +98,15 @@ class Tracker:
     @property
     def seconds_left(self) -> float | None:
         """Estimate of the remaining seconds, at most until the time limit; None if there is too little progress."""
-        estimate = self._estimated_seconds()
+        estimate = self._forecast.seconds_left(self._standing, self._clock())
         if estimate is None or self._until is None:
             return estimate
         return min(estimate, max(0.0, self._until - self._clock()))
 
-    def _estimated_seconds(self) -> float | None:
-        """Estimate the remaining seconds by the work that is left; None if there is too little progress.
-
-        A running trial is assumed to continue at its speed without its start-up time, or to take the usual time; a
-        trial that has taken longer continues at its mean speed. Each waiting trial starts when a running one ends.
-        """
-        now = self._clock()
-        if self._forecast is not None:
-            left = self._work_left()
-            return self._speed.seconds(left, now) if left > 0 else None
-        running = list(self.running.values())
-        if running and all(trial.first is None for trial in running):
-            return None
-        remaining = [self._remaining_of(trial, now) for trial in running]
-        known = [(trial, seconds) for trial, seconds in zip(running, remaining, strict=True) if seconds is not None]
-        if not self._durations and not known:
-            return None
-        usual = statistics.fmean(self._durations or [now - trial.began + seconds for trial, seconds in known])
-        guesses = [_estimate(trial, seconds, usual, now) for trial, seconds in zip(running, remaining, strict=True)]
-        places = [guess for guess in guesses if guess is not None]
-        if len(places) < len(guesses):
-            return None
-        n_waiting = self._n_waiting
-        if not places and not n_waiting:
-            return None  # between the search and the confirmation
-        places += [0.0] * min(n_waiting, max(1, self.n_places) - len(places))
-        heapq.heapify(places)
-        for _ in range(n_waiting):
-            heapq.heapreplace(places, places[0] + usual)
-        n_rounds = 0 if self._n_search is not None else math.ceil(self._n_finalists / max(1, self.n_places))
-        return max(places) + n_rounds * self._finalist * statistics.fmean(self._whole or [usual])
-
     @property
-    def _n_waiting(self) -> int:
-        """Trials of this phase that are still to be started."""
-        return max(0, self.n_total - self.n_before - self.n_done - self.n_paused - len(self.running))
-
-    def _count_work(self, trial: RunningTrial, least: float = 0.0) -> None:
-        """Count the work of a trial; a promoted one repeats what it did before its pause."""
-        before = self._work.get(trial.number, 0.0)
-        self._work[trial.number] = max(before, trial.work, least)
-        self._work_done += self._work[trial.number] - before
-
-    def _work_left(self) -> float:
-        """Return the work that is left, the confirmation included."""
-        assert self._forecast is not None
-        running = list(self.running.values())
-        if self._n_search is not None:
-            rest = sum(trial.work_left for trial in running)
-            return rest + self._forecast.of_confirmation(self._n_waiting)
-        search = self._forecast.of_search(running, self._n_waiting, self.n_paused, self._work_done)
-        return search + self._forecast.of_confirmation(None)
+    def _standing(self) -> Standing:
+        # The list is a copy: the display reads while the search writes.
+        return Standing(list(self.running.values()), self.n_done, self.n_total - self.n_before, self.n_paused)
 
     # Events --------------------------------------------------------------------------------------------
 
@@ -197,16 +126,9 @@ class Tracker:
         if executor.trains_together:
             self._forecast = Forecast(study.spec, self.n_places)
         else:
-            self._expect_confirmation(study.spec)
+            self._forecast = TrialForecast(study.spec, self.n_places, confirms=bool(study.confirmation_trials()))
         self.best = best_of(study, self.searched)
         self._began = self._clock()
-
-    def _expect_confirmation(self, spec: StudySpec) -> None:
-        from studies.judging.search_history import held_out_seeds, n_finalists
-
-        has_begun = self.study is not None and bool(self.study.confirmation_trials())
-        self._n_finalists = 0 if has_begun else n_finalists(spec)
-        self._finalist = len(held_out_seeds(spec)) * spec.confirm_budget / (len(spec.seeds) * spec.budget)
 
     def plan_grows(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self.n_total += len(rows)
@@ -215,22 +137,12 @@ class Tracker:
         self.n_total += n_trials
 
     def confirmation_begins(self, n_finalists: int) -> None:
-        if self.study is not None:
-            from studies.study.study import reloaded
+        from studies.study.study import reloaded
 
-            spec = reloaded(self.study).spec  # the budget may have changed their seeds and steps
-            if self._forecast is not None:
-                self._forecast = Forecast(spec, self.n_places)
-            else:
-                self._expect_confirmation(spec)
+        spec = None if self.study is None else reloaded(self.study).spec
+        self._forecast.confirmation_begins(spec, self.n_done)
         self._n_search = self.n_before + self.n_done
-        if self._n_of_search is None:  # later finalists may follow
-            self._n_of_search = self._n_search
-            known = self._whole or self._durations
-            self._durations = [self._finalist * statistics.fmean(known)] if known else []
         self.n_total = self._n_search + n_finalists  # trials without budget are not run
-        self._speed.restart()
-        self._has_ended = False
         self.phase = f"confirming {counted(n_finalists, 'finalist')}"
 
     def others_run(self, n_trials: int) -> None:
@@ -287,48 +199,33 @@ class Tracker:
             if value is not None:
                 trial.recent.append(value)
         if records:
-            if trial.first is None and not self._has_ended:
-                self._speed.restart()  # until now, its network may have been compiled
-            trial.record(self._clock())
-            self._count_work(trial)
-            self._speed.record(self._clock(), self._work_done)
+            now = self._clock()
+            self._forecast.progressed(trial, now)
+            trial.record(now)
             if self.phase in _BEFORE_STEPS:
                 self.phase = ""
 
     def trial_ended(self, number: int, outcome: Outcome) -> None:
         trial = self.running.pop(number, None)
-        self._has_ended = True
         if outcome.state == "paused":
             self.n_paused += 1
         else:
             self.states[outcome.state] += 1
-        if trial is not None:
-            self._count_work(trial, float(outcome.env_steps * len(trial.seeds)) if trial.by_steps else 0.0)
         self.phase = "" if self.phase in _BEFORE_STEPS else self.phase
         self._count_elsewhere()
         if trial is None:
             return
-        if outcome.state != "interrupted" and not trial.steps_before:
-            self._durations.append(self._clock() - trial.began)
+        self._forecast.ended(trial, outcome, self._clock())
         made = 0 if trial.steps_before else outcome.env_steps * len(trial.seeds)
         self._finished_steps += max(made, trial.steps_made)
         if trial.confirms is not None:
             return
-        if outcome.state == "complete" and not trial.steps_before:
-            self._whole.append(self._clock() - trial.began)
         if outcome.state == "complete" and outcome.value is not None and self._is_best(outcome.value):
             self.best = Best(number, trial.params, outcome.value, spread_of(outcome), metric_text(self.study))
 
     def paused_ended(self) -> None:
         self.states["pruned"] += self.n_paused
         self.n_paused = 0
-
-    def _remaining_of(self, trial: RunningTrial, now: float) -> float | None:
-        """Return the remaining seconds by the speed of the trial, or by its total time if no trial has ended."""
-        seconds = trial.seconds_left(now)
-        if seconds is None and not self._durations and trial.share > SHARE_TO_JUDGE:
-            return (now - trial.began) * (1 - trial.share) / trial.share
-        return seconds
 
     def searched(self, params: Mapping[str, Any], *, is_confirmation: bool = False) -> dict[str, Any]:
         """Return the parameters of a trial without those that all trials share."""
@@ -349,22 +246,6 @@ class Tracker:
         if self.best is None or self.study is None:
             return True
         return value > self.best.value if self.study.direction == "maximize" else value < self.best.value
-
-
-def _estimate(trial: RunningTrial, seconds: float | None, usual: float, now: float) -> float | None:
-    """Estimate the remaining seconds of a running trial; None if it exceeds the usual time without progress.
-
-    Args:
-        trial: The trial.
-        seconds: Remaining seconds by its speed, or None.
-        usual: Usual seconds of a trial.
-        now: The present time.
-    """
-    lasted = now - trial.began
-    left = usual - lasted if seconds is None else seconds
-    if left > 0 or trial.share >= 1:
-        return max(0.0, left)
-    return lasted * (1 - trial.share) / trial.share if trial.share > 0 else None
 
 
 def spread_of(outcome: Outcome) -> float:

@@ -9,37 +9,34 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from agents.training.call_progress import SWITCH
+from finder.search.observer import Observer, guarded
 
 if TYPE_CHECKING:
     from finder.progress.search_progress import Progress
-    from finder.search.observer import Observer
 
 
 @contextlib.contextmanager
-def open_display(progress: bool | Observer, observer: Observer | None = None) -> Iterator[Observer | None]:
+def open_display(progress: bool | Observer) -> Iterator[Observer]:
     """Show the progress of a search for the time of the block.
 
     Args:
         progress: True for the display that suits standard error, False for none, or an observer.
-        observer: An observer in place of `progress`, or None.
 
     Yields:
-        The observer, or None.
+        The observer, whose errors do not end the search.
     """
-    if observer is not None:
-        yield observer
-    elif not isinstance(progress, bool):
-        yield progress
+    if not isinstance(progress, bool):
+        yield guarded(progress)
     elif not progress or progress_disabled():
-        yield None
+        yield guarded(None)
     else:
         with make_display() as display:
-            yield display
+            yield guarded(display)
 
 
-def uses_builtin_display(progress: bool | Observer, observer: Observer | None = None) -> bool:
+def uses_builtin_display(progress: bool | Observer) -> bool:
     """Return whether the display is one of this package, instead of an observer of the caller."""
-    return observer is None and isinstance(progress, bool)
+    return isinstance(progress, bool)
 
 
 def progress_disabled() -> bool:

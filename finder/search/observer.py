@@ -7,7 +7,7 @@ import functools
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypedDict
+from typing import Any, Protocol, TypedDict, cast
 
 from finder.executors.executor import Executor
 from finder.trials.trial import Outcome, TrialSpec
@@ -17,15 +17,11 @@ from studies.study.study import OpenStudy
 log = logging.getLogger(__name__)
 
 
-_OPTIONAL = {
-    *("measuring_begins", "budget_chosen", "time_limited", "trial_built", "trials_added", "paused_ended"),
-    "budget_spent",
-}
-"""Events that an observer may lack."""
-
-
 class Observer(Protocol):
-    """Receives the progress of a search, such as a display. Its errors do not end the search (`GuardedObserver`)."""
+    """Receives the progress of a search, such as a display. Its errors do not end the search (`guarded`).
+
+    Every event is optional: an observer needs only the methods of the events that it uses.
+    """
 
     def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
         """Called when the study is open, with the number of remaining trials and the executor."""
@@ -34,7 +30,7 @@ class Observer(Protocol):
         """Called when trials are added because the best learning rate was at the edge of the range."""
 
     def trials_added(self, n_trials: int) -> None:
-        """Called when trials are added because the budget of the whole search has room for them. Optional."""
+        """Called when trials are added because the budget of the whole search has room for them."""
 
     def confirmation_begins(self, n_finalists: int) -> None:
         """Called when the search is done and its best trials are repeated on further seeds."""
@@ -46,19 +42,19 @@ class Observer(Protocol):
         """Called when a trial is passed to the executor."""
 
     def trial_built(self, number: int) -> None:
-        """Called when the agents of a trial are built, before the compilation in their first update. Optional."""
+        """Called when the agents of a trial are built, before the compilation in their first update."""
 
     def measuring_begins(self) -> None:
-        """Called before the speed of the search is measured for its budget in minutes. Optional."""
+        """Called before the speed of the search is measured for its budget in minutes."""
 
     def budget_chosen(self, text: str) -> None:
-        """Called before the study is opened with what was chosen for the budget of the whole search. Optional."""
+        """Called before the study is opened with what was chosen for the budget of the whole search."""
 
     def time_limited(self, seconds: float) -> None:
-        """Called before the study is opened with what is left of the budget in minutes, if there is one. Optional."""
+        """Called before the study is opened with what is left of the budget in minutes, if there is one."""
 
     def budget_spent(self, text: str) -> None:
-        """Called at the end if trials were not run because of the budget of the whole search. Optional."""
+        """Called at the end if trials were not run because of the budget of the whole search."""
 
     def trial_episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
         """Called when episodes of a trial have ended."""
@@ -67,7 +63,7 @@ class Observer(Protocol):
         """Called when a trial has ended, or was paused: it is started again when it is promoted."""
 
     def paused_ended(self) -> None:
-        """Called when all paused trials have ended as pruned, because none of them is promoted any more. Optional."""
+        """Called when all paused trials have ended as pruned, because none of them is promoted any more."""
 
 
 class RunOptions(TypedDict):
@@ -78,33 +74,40 @@ class RunOptions(TypedDict):
     is_named: bool
 
 
-class GuardedObserver:
-    """Calls an observer and catches its exceptions: the first is printed to stderr, all of them are logged.
-
-    It has the methods of `Observer`.
+def guarded(observer: Observer | None) -> Observer:
+    """Return an observer that catches the exceptions of another one: the first is printed to stderr, all are logged.
 
     Args:
         observer: The observer; None for none.
     """
+    return cast("Observer", _GuardedObserver(observer))
 
+
+class _GuardedObserver:
     def __init__(self, observer: Observer | None) -> None:
         self._observer = observer
         self._noted = False
+        events = [name for name in vars(Observer) if not name.startswith("_")]
+        if observer is not None and not any(hasattr(observer, event) for event in events):
+            self._note(TypeError(f"{observer!r} has none of the methods of finder.search.observer.Observer"))
 
     def __getattr__(self, event: str) -> Any:
         return functools.partial(self._call, event)
 
     def _call(self, event: str, *arguments: Any) -> None:
-        if self._observer is None or (event in _OPTIONAL and not hasattr(self._observer, event)):
-            return
         try:
-            getattr(self._observer, event)(*arguments)
+            if (method := getattr(self._observer, event, None)) is not None:
+                method(*arguments)
         except Exception as error:
             log.debug("an observer failed", exc_info=True)
-            if not self._noted:
-                self._noted = True
-                with contextlib.suppress(OSError, ValueError):  # stderr may be closed
-                    print(
-                        f"Note: the progress display failed ({type(error).__name__}: {error}); the search continues.",
-                        file=sys.stderr,
-                    )
+            self._note(error)
+
+    def _note(self, error: Exception) -> None:
+        if self._noted:
+            return
+        self._noted = True
+        with contextlib.suppress(OSError, ValueError):  # stderr may be closed
+            print(
+                f"Note: the progress display failed ({type(error).__name__}: {error}); the search continues.",
+                file=sys.stderr,
+            )

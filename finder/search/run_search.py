@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
 
 from agents.renamed import renamed_arguments
 from agents.trust.allowed_modules import places_in
@@ -17,7 +16,7 @@ from finder.executors.executor import Executor
 from finder.executors.preparation import prepare_workers, probably_uses_processes
 from finder.search.display import open_display, uses_builtin_display
 from finder.search.object_resolver import ObjectResolver, check_plan
-from finder.search.observer import GuardedObserver, Observer
+from finder.search.observer import Observer
 from finder.search.search import PlanExtension, Search
 from finder.search.trusted_code import BY_ENVIRONMENT, trusted_code_only
 from studies.recording.opening import open_study
@@ -61,16 +60,16 @@ def run_search(
         StudyError: The storage cannot be opened, or has another study of this name.
     """
     since = began()
-    with open_display(progress, observer) as display:
+    progress = progress if observer is None else observer
+    with open_display(progress) as display:
         if executor is None and probably_uses_processes(spec):
             prepare_workers()  # they import TensorFlow while this process does to check the agents
         resolver = resolver or ObjectResolver.of(spec)
         check_plan(spec, resolver)
         agents = {label: resolver.agents[label] for label in spec.agents}
         executor = executor or choose_executor(spec, agents, resolver.why_alone)
-        guarded = cast("Observer", GuardedObserver(display))
         if spec.minutes is not None:
-            guarded.measuring_begins()
+            display.measuring_begins()
         budgeted = budgeted_search(
             spec, agents, resolver.agent, executor,
             why_alone=resolver.why_alone, extends=extend_plan is not None, storage=storage, is_named=is_named,
@@ -81,9 +80,9 @@ def run_search(
             plan = budgeted.plan()
             raise PlanMade(replace(plan, notes=(*plan.notes, *notes)))
         if budgeted.spec.has_limit:
-            guarded.budget_chosen(budgeted.chosen())
+            display.budget_chosen(budgeted.chosen())
         if (seconds := budgeted.seconds_left()) is not None:
-            guarded.time_limited(seconds)
+            display.time_limited(seconds)
         spec = budgeted.spec
         study = open_study(spec, storage)
         study = replace(study, notes=(*study.notes, *notes))
@@ -92,7 +91,7 @@ def run_search(
                 keep_confirmed_budget(study, earlier.spec)
             if budgeted.only_confirms:
                 store_confirmed_budget(study)
-            alone = uses_builtin_display(progress, observer)
+            alone = uses_builtin_display(progress)
             with trusted_code_only(study, places_in(spec.to_json_dict(), resolver), BY_ENVIRONMENT):
                 search = Search(
                     study, resolver, executor, display, extend_plan, limit=budgeted.limit(), report_interrupts=alone

@@ -11,52 +11,52 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from pathlib import Path
+from typing import Any
 
 from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import restriction
 from finder.budgets.limit import Limit
 from finder.executors.executor import Executor
 from finder.search.changed_defaults import changed_defaults
-from finder.search.interruption_messages import interrupt_message, outage_message
 from finder.search.object_resolver import ObjectResolver
-from finder.search.observer import GuardedObserver, Observer
+from finder.search.observer import Observer, guarded
 from finder.search.search_budget import LOOK_SECONDS, KeptBudget, SearchBudget
 from finder.search.search_checkpoints import SearchCheckpoints
-from finder.trials.trial import FELL_BEHIND, FOR_BUDGET, PAUSED, BudgetSpent, Outcome, TrialSpec, outcome_attrs
+from finder.search.search_listener import SearchListener
+from finder.trials.trial import BudgetSpent, Outcome, TrialSpec
 from studies.analysis.schedules import lineage_of, repeated, shown_params
 from studies.analysis.status import study_status
-from studies.database.records import Ask, EpisodeRecord
+from studies.database.records import Ask
 from studies.database.retries import StorageAwayError
 from studies.judging.missing_pick import why_no_pick
-from studies.population_based.population_based import Perturbation
 from studies.recording.recorder import Recorder
-from studies.schedulers.scheduler import Action
 from studies.spec.population_rules import exchange_marks, value_steps
-from studies.spec.scheduler_names import pauses_trials, prunes_trials
 from studies.spec.spec import StudySpec
+from studies.storage.watched_file import FileReplacedError
 from studies.study.budget_attributes import is_confirming
 from studies.study.study import OpenStudy
-
-_REASONS = {Action.STOP: FELL_BEHIND, Action.PAUSE: PAUSED}
-"""Decision of the scheduler -> reason to stop a trial."""
 
 PlanExtension = Callable[[OpenStudy], Sequence[Mapping[str, Any]]]
 """Called when all planned trials have ended; returns the parameters of further trials, or nothing."""
 
 
 class Search:
-    """Runs a study. It listens to the executor and records the events.
+    """Runs a study.
 
     Args:
         study: The open study.
         resolver: Builds the agents of trials.
         executor: Runs the trials.
-        observer: Receives the progress. Defaults to None.
+        observer: Receives the progress; its errors end the search, unless it is `guarded`. Defaults to None.
         extend_plan: Returns further trials when all planned ones have ended, until it returns none. Defaults to None.
         limit: The budget of the whole search; None without one, and for workers. Defaults to None.
         report_interrupts: Whether an interrupt prints what is recorded, for calls without a program that does so.
             Defaults to True.
+
+    Attributes:
+        recorder: Writes the study.
+        listener: Receives the events of the executor.
     """
 
     def __init__(
@@ -76,16 +76,15 @@ class Search:
         if changed:
             executor.notes = [*executor.notes, *(each.note for each in changed)]
         self._executor = executor
-        self._observer = cast("Observer", GuardedObserver(observer))
+        self._observer = guarded(None) if observer is None else observer
         self._extend_plan = extend_plan
         self._report_interrupts = report_interrupts
-        self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the running trials
-        self._seconds_before: dict[int, float] = {}  # of promoted trials, before their pauses
         self._n_asked = 0
         self._checkpoints = SearchCheckpoints(study)
         self._budget = SearchBudget(self.recorder)
         if limit is not None:
             self._budget = KeptBudget(self.recorder, limit, resumes=self._checkpoints.folder is not None)
+        self.listener = SearchListener(self.recorder, self._budget, self._observer, self._checkpoints)
 
     @property
     def study(self) -> OpenStudy:
@@ -108,7 +107,7 @@ class Search:
         gc.freeze()
         try:
             self._observer.study_opened(self.study, self.recorder.n_left, self._executor)
-            self._executor.run(self._next_trial, self)
+            self._executor.run(self._next_trial, self.listener)
             while self.recorder.stop_reason is None and self._continue():
                 pass
             self._end_budget()
@@ -116,10 +115,10 @@ class Search:
             self._end_budget()
         except StorageAwayError as error:
             self.recorder.close()
-            raise StorageAwayError(f"{error} {outage_message(self.recorder.spool_path, error)}") from error
+            raise StorageAwayError(f"{error} {_outage_message(self.recorder.spool_path, error)}") from error
         except KeyboardInterrupt:
             if self._report_interrupts:
-                print(interrupt_message(self.study), file=sys.stderr)
+                print(_interrupt_message(self.study), file=sys.stderr)
             raise
         finally:
             with contextlib.ExitStack() as last_first:  # each of them, whatever another one raises
@@ -154,7 +153,7 @@ class Search:
     def _run(self, next_trial: Callable[[], TrialSpec | None]) -> bool:
         """Run trials; wait if none of them could begin, since another process is still requeueing it."""
         before = self._n_asked
-        self._executor.run(next_trial, self)
+        self._executor.run(next_trial, self.listener)
         return self._n_asked > before or self._budget.ended or self._wait()
 
     def _end_paused(self, *, is_over: bool = False) -> bool:
@@ -250,74 +249,39 @@ class Search:
                 schedule=schedule,
                 only_modules=restriction(),
             )
-            self._seconds_before[trial.number] = ask.wall_seconds
+            self.listener.begun(trial.number, ask.wall_seconds)
             reached = resumed if ask.resumed else 0  # another process may have taken that trial
             self._budget.begun(trial, reached, is_baseline=ask.is_baseline)
             self._observer.trial_started(trial, shown_params(ask.params, weights))
             return trial
         return None
 
-    # The executor's listener ----------------------------------------------------------------------------------
 
-    @property
-    def n_to_resume(self) -> int:
-        return self.recorder.n_to_resume
+def _interrupt_message(study: OpenStudy) -> str:
+    """Return the message after an interrupt."""
+    how_far = study_status(study)
+    if study.storage.url == "memory":
+        return (
+            f"Interrupted after {how_far.n_ended} of {how_far.n_total} trials; nothing is recorded without a storage."
+        )
+    done = f"{how_far.n_ended} of {how_far.n_total} trials"
+    where = f"{study.storage.label} as {study.name}"
+    return f"Interrupted: {done} are recorded in {where}; the same call resumes the study."
 
-    def started(self, number: int, configuration: dict[str, Any]) -> None:
-        self.recorder.started(number, configuration)
-        self._observer.trial_built(number)
 
-    @property
-    def prunes(self) -> bool:
-        return prunes_trials(self.spec.pruner)
+def _outage_message(spool_path: Path | None, error: BaseException) -> str:
+    """Return the message about results that are not in the storage.
 
-    @property
-    def pauses(self) -> bool:
-        return pauses_trials(self.spec.pruner)
-
-    @property
-    def share(self) -> int | None:
-        return self.recorder.share
-
-    def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
-        self._budget.check()
-        if not records:
-            self.recorder.flush()
-        for number, own in records.items():
-            self.recorder.episodes(number, own)
-            self._newest.setdefault(number, {}).update((record.seed, record) for record in own)
-            self._observer.trial_episodes(number, own)
-        self._budget.look()
-
-    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
-        decided = self.recorder.decide(env_steps, values)
-        reasons = {number: _REASONS[action] for number, action in decided.items() if action in _REASONS}
-        behind = self._budget.rung(env_steps, values, set(reasons))
-        return reasons | dict.fromkeys(behind, FOR_BUDGET)
-
-    def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:
-        return self.recorder.exchange(env_steps, values)
-
-    def ended(self, number: int, outcome: Outcome) -> None:
-        env_steps, seconds = outcome.env_steps, outcome.wall_seconds
-        newest = self._newest.pop(number, {}).values()
-        if newest and not env_steps:  # its process has died and reported episodes only
-            env_steps = min(record.env_steps for record in newest)
-            seconds = max(record.wall_seconds for record in newest)
-        seconds += self._seconds_before.pop(number, 0.0)
-        extra = {"wall_seconds": round(seconds, 3), "env_steps": env_steps, **outcome_attrs(outcome)}
-        value = float("nan") if outcome.value is None else outcome.value
-        if outcome.state == "complete":
-            self.recorder.completed(number, value, outcome.seed_values, extra)
-        elif outcome.state == "pruned":
-            by_budget = outcome.reason == FOR_BUDGET
-            self.recorder.pruned(number, outcome.env_steps, value, outcome.seed_values, extra, by_budget=by_budget)
-        elif outcome.state == "paused":
-            self.recorder.paused(number, outcome.env_steps, outcome.seed_values, extra)
-        elif outcome.state == "failed":
-            self.recorder.failed(number, outcome.reason, outcome.traceback, extra, kind=outcome.failure)
-        else:
-            self.recorder.interrupted(number)
-        self._observer.trial_ended(number, outcome)
-        self._budget.trial_ended(number, env_steps, outcome)
-        self._checkpoints.tidy(self.recorder)
+    Args:
+        spool_path: File with the events that could not be written; None if there are none.
+        error: The error of the storage.
+    """
+    if isinstance(error.__cause__, FileReplacedError):
+        meanwhile = "" if spool_path is None else f"Trials that have ended since are in {spool_path}. "
+        return f"{meanwhile}Restore the file, and start the study again here."
+    kept = "All trials that had ended before are recorded"
+    if spool_path is None:
+        return f"{kept}: start the study again when the storage is back."
+    return (
+        f"{kept}, those that have ended since are in {spool_path}: start the study again here when the storage is back."
+    )

@@ -72,9 +72,9 @@ def measure_speed(trials: Sequence[TrialSpec], clock: Clock = time.perf_counter)
                 break
             if not groups:
                 raise runs[0][0].first_error()
-            _step(groups[0])
         except Exception as error:
             raise SpeedError(f"{type(error).__name__}: {error}") from error
+        _step(groups[0])
         return _speed_of(groups[0], trials[0].agent, watch, clock() - began, clock)
     finally:
         for group in groups:

@@ -20,7 +20,7 @@ from finder.progress.best_effort_stream import BestEffortStream
 from finder.progress.search_progress import LiveProgress, PlainProgress, end_line, headline
 from finder.progress.text_layout import truncate_words
 from finder.progress.tracker import Tracker
-from finder.search.observer import GuardedObserver
+from finder.search.observer import Observer, guarded
 from finder.trials.trial import Outcome, TrialSpec
 from studies.database.records import EpisodeRecord
 from studies.recording.opening import open_study
@@ -73,7 +73,7 @@ def complete(value: float, *seeds: float) -> Outcome:
     return Outcome(state="complete", value=value, env_steps=1000, seed_values=dict(enumerate(seeds)), wall_seconds=61)
 
 
-def play(progress: Tracker | GuardedObserver, study: OpenStudy, clock: Clock) -> None:
+def play(progress: Tracker | Observer, study: OpenStudy, clock: Clock) -> None:
     """Report a complete trial, and one that has used a quarter of its budget after 30 s."""
     progress.study_opened(study, 2, make_executor("inline"))
     progress.trial_started(trial(0), {"learning_rate": 0.001, "gamma": 0.9})
@@ -437,7 +437,7 @@ def test_closed_terminal_is_not_an_error(study: OpenStudy, clock: Clock) -> None
 
     progress = LiveProgress(Console(file=Gone(), width=120, force_terminal=True), clock)
     with progress:
-        play(GuardedObserver(progress), study, clock)
+        play(guarded(progress), study, clock)
     assert progress.best is not None
 
 
@@ -508,7 +508,7 @@ def test_phases_have_names_and_no_time_left(study: OpenStudy, clock: Clock) -> N
     tracker = Tracker(clock)
     assert tracker.phase == "starting"
     tracker.trial_started(trial(0), {"learning_rate": 0.01})
-    GuardedObserver(tracker).trial_built(0)
+    guarded(tracker).trial_built(0)
     assert (tracker.phase, tracker.seconds_left) == ("compiling", None)
     play(tracker, study, clock)
     assert tracker.phase == ""

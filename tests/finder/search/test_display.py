@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +18,8 @@ from finder import LRFinder, OptFinder, run_file, run_search, tune, work
 from finder.progress.notebook import NotebookProgress
 from finder.progress.search_progress import PlainProgress
 from finder.progress.tracker import Tracker
-from finder.search.display import make_display
+from finder.search.display import make_display, open_display
+from finder.trials.trial import Outcome, TrialSpec
 from studies import StudySpec
 
 ENV = "fakes:TwoStep-v0"
@@ -102,6 +103,45 @@ def test_observer_replaces_the_display(name: str, capsys: pytest.CaptureFixture[
         call(**{name: tracker})
         assert tracker.states["complete"] == before + 1
     assert capsys.readouterr().err == ""
+
+
+def test_failing_display_is_reported_once(capsys: pytest.CaptureFixture[str]):
+    class Failing(Tracker):
+        def budget_chosen(self, text: str) -> None:
+            raise RuntimeError("no place to draw")
+
+        def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
+            raise RuntimeError("no place to draw")
+
+    spec = {**SPEC, "trials": (), "params": {"learning_rate": "1e-4:1e-2:log"}, "total_env_steps": 128}
+    study, stopped = run_search(StudySpec.from_json_dict(spec), progress=Failing())
+    study.close()
+    assert stopped is None
+    assert capsys.readouterr().err.count("the progress display failed") == 1
+
+
+def test_observer_needs_only_the_events_that_it_uses(capsys: pytest.CaptureFixture[str]):
+    class Counts:
+        n_ended = 0
+
+        def trial_ended(self, number: int, outcome: Outcome) -> None:
+            self.n_ended += 1
+
+    observer = Counts()
+    study, _ = run_search(StudySpec(**SPEC), progress=observer)
+    study.close()
+    assert observer.n_ended == 1
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("wrong", [1, "plain", object()])
+def test_object_without_any_event_is_reported(wrong: object, capsys: pytest.CaptureFixture[str]):
+    with open_display(wrong) as display:
+        display.others_run(1)
+    assert capsys.readouterr().err == (
+        f"Note: the progress display failed (TypeError: {wrong!r} has none of the methods of "
+        "finder.search.observer.Observer); the search continues.\n"
+    )
 
 
 def test_environment_variable_disables_the_display(capsys: pytest.CaptureFixture[str]):

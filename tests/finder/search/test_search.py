@@ -79,8 +79,8 @@ def test_trial_of_a_killed_process_has_the_steps_of_its_episodes():
                 seed=seed, episode=steps // 100, env_steps=steps, episode_return=1.0, length=10, loss=None,
                 wall_seconds=steps / 100,
             )  # fmt: skip
-            search.episodes({ask.number: [record]})
-        search.ended(ask.number, Outcome(state="failed", reason="its process was killed by SIGKILL"))
+            search.listener.episodes({ask.number: [record]})
+        search.listener.ended(ask.number, Outcome(state="failed", reason="its process was killed by SIGKILL"))
         [row] = trial_table(study).to_dict("records")
         assert (row["state"], row["env_steps"], row["wall_seconds"]) == ("FAIL", 90, 2.0)
         search.recorder.close()

@@ -143,8 +143,8 @@ def test_leader_waits_for_a_worker_only_while_the_confirmation_fits(
 
     def worker_reaches_a_rung(number: int) -> None:
         worker.recorder.refresh()
-        decided.append(worker.rung(1_500, {taken[0].number: {0: 0.5}}))
-        worker.ended(taken[0].number, Outcome(state="pruned", value=0.5, env_steps=1_500, reason=FOR_BUDGET))
+        decided.append(worker.listener.rung(1_500, {taken[0].number: {0: 0.5}}))
+        worker.listener.ended(taken[0].number, Outcome(state="pruned", value=0.5, env_steps=1_500, reason=FOR_BUDGET))
 
     executor.after = lambda number: worker_begins(number) if number == 1 else None
     executor.before = lambda number: worker_reaches_a_rung(number) if taken and not decided else None
@@ -266,7 +266,7 @@ def test_storage_that_is_away_loses_no_reports(storage: StudyStorage, monkeypatc
     record = EpisodeRecord(
         seed=0, episode=0, env_steps=10, episode_return=1.0, length=10, loss=None, wall_seconds=1.0
     )  # fmt: skip
-    search.episodes({asked.number: [record]})
+    search.listener.episodes({asked.number: [record]})
     search.recorder.flush()
     assert len(storage.episodes.curve(study.episodes_key, asked.number)) == 1
     search.recorder.close()

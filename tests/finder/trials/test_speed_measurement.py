@@ -86,10 +86,11 @@ def test_agent_alone_is_measured_by_one_run(monkeypatch: pytest.MonkeyPatch) -> 
     assert speed.run_seconds == pytest.approx(0.01)
 
 
-def test_failure_of_a_run_is_an_error() -> None:
-    environment = EnvironmentSpec("fakes:TwoStep-v0", kwargs={"fail_after": 20})
+@pytest.mark.parametrize("steps", [3, 20], ids=["in the first step of the loop", "later"])
+def test_failure_of_a_run_is_an_error(steps: int) -> None:
+    environment = EnvironmentSpec("fakes:TwoStep-v0", kwargs={"fail_after": steps})
     spec = AgentSpec.of("ppo", environment, SMALL_PPO)
-    with pytest.raises(SpeedError, match="RuntimeError: the arm fell off"):
+    with pytest.raises(SpeedError, match=r"^RuntimeError: the arm fell off"):
         measure_speed([TrialSpec(number=0, agent=spec, seeds=(0,), env_steps=1_000)], clock)
 
 

@@ -1,0 +1,111 @@
+"""The listener of a search: what happens with the events of its executor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from finder.trials.trial import FELL_BEHIND, FOR_BUDGET, PAUSED, Outcome, outcome_attrs
+from studies.schedulers.scheduler import Action
+from studies.spec.scheduler_names import pauses_trials, prunes_trials
+
+if TYPE_CHECKING:
+    from finder.search.observer import Observer
+    from finder.search.search_budget import SearchBudget
+    from finder.search.search_checkpoints import SearchCheckpoints
+    from studies.database.records import EpisodeRecord
+    from studies.population_based.population_based import Perturbation
+    from studies.recording.recorder import Recorder
+
+_REASONS = {Action.STOP: FELL_BEHIND, Action.PAUSE: PAUSED}
+"""Decision of the scheduler -> reason to stop a trial."""
+
+
+class SearchListener:
+    """Records the events of an executor, checks the budget, and informs the observer. A `StudyListener`.
+
+    Args:
+        recorder: Writes the study.
+        budget: The budget of the search.
+        observer: Receives the progress.
+        checkpoints: The checkpoints of the search.
+    """
+
+    def __init__(
+        self, recorder: Recorder, budget: SearchBudget, observer: Observer, checkpoints: SearchCheckpoints
+    ) -> None:
+        self._recorder, self._budget, self._observer, self._checkpoints = recorder, budget, observer, checkpoints
+        self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the running trials
+        self._seconds_before: dict[int, float] = {}  # of promoted trials, before their pauses
+
+    def begun(self, number: int, seconds_before: float) -> None:
+        """Record that a trial is passed to the executor.
+
+        Args:
+            number: Number of the trial.
+            seconds_before: Its seconds before its pauses.
+        """
+        self._seconds_before[number] = seconds_before
+
+    @property
+    def n_to_resume(self) -> int:
+        return self._recorder.n_to_resume
+
+    def started(self, number: int, configuration: dict[str, Any]) -> None:
+        self._recorder.started(number, configuration)
+        self._observer.trial_built(number)
+
+    @property
+    def prunes(self) -> bool:
+        return prunes_trials(self._recorder.study.spec.pruner)
+
+    @property
+    def pauses(self) -> bool:
+        return pauses_trials(self._recorder.study.spec.pruner)
+
+    @property
+    def share(self) -> int | None:
+        return self._recorder.share
+
+    def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
+        self._budget.check()
+        if not records:
+            self._recorder.flush()
+        for number, own in records.items():
+            self._recorder.episodes(number, own)
+            self._newest.setdefault(number, {}).update((record.seed, record) for record in own)
+            self._observer.trial_episodes(number, own)
+        self._budget.look()
+
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
+        decided = self._recorder.decide(env_steps, values)
+        reasons = {number: _REASONS[action] for number, action in decided.items() if action in _REASONS}
+        behind = self._budget.rung(env_steps, values, set(reasons))
+        return reasons | dict.fromkeys(behind, FOR_BUDGET)
+
+    def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:
+        return self._recorder.exchange(env_steps, values)
+
+    def ended(self, number: int, outcome: Outcome) -> None:
+        env_steps, seconds = outcome.env_steps, outcome.wall_seconds
+        newest = self._newest.pop(number, {}).values()
+        if newest and not env_steps:  # its process has died and reported episodes only
+            env_steps = min(record.env_steps for record in newest)
+            seconds = max(record.wall_seconds for record in newest)
+        seconds += self._seconds_before.pop(number, 0.0)
+        extra = {"wall_seconds": round(seconds, 3), "env_steps": env_steps, **outcome_attrs(outcome)}
+        value = float("nan") if outcome.value is None else outcome.value
+        if outcome.state == "complete":
+            self._recorder.completed(number, value, outcome.seed_values, extra)
+        elif outcome.state == "pruned":
+            by_budget = outcome.reason == FOR_BUDGET
+            self._recorder.pruned(number, outcome.env_steps, value, outcome.seed_values, extra, by_budget=by_budget)
+        elif outcome.state == "paused":
+            self._recorder.paused(number, outcome.env_steps, outcome.seed_values, extra)
+        elif outcome.state == "failed":
+            self._recorder.failed(number, outcome.reason, outcome.traceback, extra, kind=outcome.failure)
+        else:
+            self._recorder.interrupted(number)
+        self._observer.trial_ended(number, outcome)
+        self._budget.trial_ended(number, env_steps, outcome)
+        self._checkpoints.tidy(self._recorder)
