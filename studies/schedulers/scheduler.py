@@ -149,8 +149,8 @@ def keep(kept: set[int], at_rung: AtRung) -> dict[int, Action]:
     return {number: Action.CONTINUE if number in kept else Action.STOP for number in at_rung}
 
 
-def best_of(at_rung: AtRung, n: int) -> set[int]:
-    """Return the best `n`, and those that are equal to the last of them."""
+def best_of(at_rung: AtRung, n: int) -> list[int]:
+    """Return the best `n` trials at a rung and those that are equal to the last of them, the best first."""
     values = {number: float(mean_of_seeds(own)) for number, own in at_rung.items()}
-    ordered = sorted(values.values(), reverse=True)
-    return set(values) if n >= len(ordered) else {number for number, own in values.items() if own >= ordered[n - 1]}
+    ordered = sorted(values, key=lambda number: (-values[number], number))
+    return ordered[:n] + [number for number in ordered[n:] if n and values[number] == values[ordered[n - 1]]]
