@@ -32,6 +32,8 @@ class ASHA(RungScheduler):
         ValueError: If a number is out of range.
     """
 
+    pauses = True
+
     def __init__(self, min_resource: int, max_resource: int, reduction_factor: int = 4) -> None:
         self._rungs = GeometricRungs(min_resource, reduction_factor)
         if max_resource <= min_resource:
@@ -40,10 +42,6 @@ class ASHA(RungScheduler):
                 "environment steps."
             )
         self._max_resource = max_resource
-
-    @property
-    def pauses(self) -> bool:
-        return True
 
     def rung_of(self, step: int) -> int | None:
         return self._rungs.below(min(step, self._max_resource - 1))

@@ -41,17 +41,15 @@ class Scheduler(ABC):
     it does not know Optuna, whose studies reach it through `studies.adapters.scheduler_pruner`.
 
     Subclasses are given environment steps in their constructor and raise `ValueError` if a number is out of range.
+
+    Attributes:
+        needs_seed_values: Whether single seeds are compared, whose values are then stored at the reports that are
+            judged. Defaults to False.
+        pauses: Whether trials may be paused, whose states are then saved. Defaults to False.
     """
 
-    @property
-    def needs_seed_values(self) -> bool:
-        """Return whether single seeds are compared, whose values are then stored at the reports that are judged."""
-        return False
-
-    @property
-    def pauses(self) -> bool:
-        """Return whether trials may be paused, whose states are then saved."""
-        return False
+    needs_seed_values: bool = False
+    pauses: bool = False
 
     def promotable(self, trials: Sequence[TrialView], *, is_last: bool = False) -> list[int]:
         """Return the numbers of the paused trials that may continue now, the first ones first.
