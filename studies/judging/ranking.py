@@ -76,6 +76,11 @@ class Ranked:
     tied: bool
     n_seeds: int
 
+    @property
+    def has_value(self) -> bool:
+        """Return whether its value is known."""
+        return not math.isnan(self.value)
+
 
 def rank(
     candidates: Sequence[Candidate | Ranked], direction: Direction = "maximize", reward_threshold: float | None = None
@@ -213,7 +218,7 @@ def seeds_to_settle(ranked: Sequence[Ranked], direction: Direction = "maximize")
         Total seeds each, assuming that values and spreads stay as they are; None if two are exactly equal, or the
         spread is unknown.
     """
-    known = [each for each in ranked if not math.isnan(each.value)]
+    known = [each for each in ranked if each.has_value]
     if not known or math.isnan(known[0].low):
         return None
     sign = sign_of(direction)
@@ -240,7 +245,7 @@ def worst_choice(
     """
     best: dict[str, Ranked] = {}
     for each in ranked:
-        if name in each.params and not math.isnan(each.value):
+        if name in each.params and each.has_value:
             best.setdefault(str(each.params[name]), each)
     level = [each for each in best.values() if each.tied]
     known = [value for value in (*(each.value for each in ranked), *others) if not math.isnan(value)]
