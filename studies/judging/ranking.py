@@ -11,15 +11,12 @@ import numpy as np
 from studies.errors import StudyError
 from studies.spaces.spaces import Json
 from studies.spec.spec import Direction
-from studies.statistics.bounds import Bounds
+from studies.statistics.bounds import NO_BOUNDS, Bounds, reached_bounds
 from studies.statistics.intervals import estimate
 from studies.statistics.values import sign_of, spread_of_seeds, usual_range
 
 UNLIKELY = 0.01
 """Share of the highest probability of being the best, below which no candidate is tied with the best."""
-
-ENDS = 3
-"""Runs that must have exactly the lowest or the highest value for it to count as a bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,10 +159,8 @@ def _judged(known: Sequence[Candidate | Ranked], sign: float, reward_threshold: 
     ]
 
 
-def _bounds(seed_values: Sequence[Sequence[float]], reward_threshold: float | None) -> tuple[float, float]:
-    """Return the bounds of values: those that `ENDS` runs reached exactly; infinite otherwise.
-
-    Values below the threshold have no upper bound: runs that stand still in a local optimum reach it exactly, too.
+def _bounds(seed_values: Sequence[Sequence[float]], reward_threshold: float | None) -> Bounds:
+    """Return the bounds that several runs reached exactly (`reached_bounds`).
 
     Candidates with the same different values have the same runs, by a parameter without effect: they count once.
     """
@@ -174,12 +169,8 @@ def _bounds(seed_values: Sequence[Sequence[float]], reward_threshold: float | No
     values = [value for own in different for value in own]
     least, most = min(values), max(values)
     if least == most:
-        return -math.inf, math.inf
-    is_solved = reward_threshold is None or most >= reward_threshold
-    return (
-        least if values.count(least) >= ENDS else -math.inf,
-        most if values.count(most) >= ENDS and is_solved else math.inf,
-    )
+        return NO_BOUNDS
+    return reached_bounds(least, most, values.count(least), values.count(most), reward_threshold)
 
 
 def _unknown(each: Candidate | Ranked) -> Ranked:
