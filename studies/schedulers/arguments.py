@@ -1,25 +1,13 @@
-"""Arguments of samplers and pruners that users name: checks, and warnings that they have answered."""
+"""Checks of the arguments of samplers and pruners that users name."""
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from studies.errors import StudyError, nearest
 from studies.spaces.spaces import Json
-
-
-@contextlib.contextmanager
-def chosen_by_name() -> Iterator[None]:
-    """Silence Optuna's warning on experimental classes, which users have chosen by name."""
-    from optuna.exceptions import ExperimentalWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExperimentalWarning)
-        yield
 
 
 def check_arguments(target: type[Any], kwargs: Mapping[str, Json], what: str, taken: set[str]) -> None:
