@@ -25,7 +25,7 @@ class Action(StrEnum):
 
     @property
     def continues(self) -> bool:
-        """Return whether the trial goes on training."""
+        """Return whether the trial continues."""
         return self in (Action.CONTINUE, Action.PROMOTE)
 
 
