@@ -183,6 +183,13 @@ Space = FloatRange | IntRange | Choice | Fixed
 """Search space of one hyperparameter."""
 
 
+def extremes(space: Space) -> list[Json]:
+    """Return the choices of a space, the two ends of a range, or the fixed value."""
+    if isinstance(space, Choice):
+        return list(space.values)
+    return [space.value] if isinstance(space, Fixed) else [space.low, space.high]
+
+
 def distribution(space: Space) -> BaseDistribution:
     """Return the Optuna distribution of a space.
 
@@ -222,8 +229,7 @@ def decode_params(params: Mapping[str, Any], spaces: Mapping[str, Space]) -> dic
     for name, value in params.items():
         space = spaces.get(name)
         if isinstance(space, Choice | Fixed) and isinstance(value, str):
-            values = space.values if isinstance(space, Choice) else (space.value,)
-            decoded[name] = next((given for given in values if encode(given) == value), value)
+            decoded[name] = next((given for given in extremes(space) if encode(given) == value), value)
     return decoded
 
 
@@ -242,12 +248,12 @@ def settle(space: Space, value: Json) -> Json:
         StudyError: If the value lies outside, or between two steps.
     """
     if isinstance(space, Choice | Fixed):
-        values = space.values if isinstance(space, Choice) else (space.value,)
+        values = extremes(space)
         plain = as_json(value)
         for allowed in values:
             if allowed == plain:
                 return allowed
-        raise StudyError(f"{value!r} is not one of {list(values)!r}: add it to the space or take it out of the trials.")
+        raise StudyError(f"{value!r} is not one of {values!r}: add it to the space or take it out of the trials.")
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise StudyError(f"{value!r} is not a number between {space.low} and {space.high}.")
     if isinstance(space, IntRange) and int(value) != value:
