@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from studies.errors import StudyError, nearest
+from studies.spaces.numbers import is_number
 from studies.spaces.spaces import Json
 
 
@@ -19,6 +20,5 @@ def check_arguments(target: type[Any], kwargs: Mapping[str, Json], what: str, ta
             raise StudyError(f"{what} takes {key!r} from the study, not from its arguments: set it there.")
         if key not in allowed:
             raise StudyError(f"{what} has no argument {key!r}. {nearest(key, allowed)}")
-        is_number = isinstance(parameters[key].default, int | float) and not isinstance(parameters[key].default, bool)
-        if is_number and isinstance(value, str):
+        if is_number(parameters[key].default) and isinstance(value, str):
             raise StudyError(f"{what} has {value!r} as {key}: give a number, such as {parameters[key].default}.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,6 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from studies.checked_model import CheckedModel
 from studies.errors import StudyError
+from studies.spaces.numbers import is_number
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -206,7 +206,7 @@ def distribution(space: Space) -> BaseDistribution:
     if isinstance(space, Choice):
         return CategoricalDistribution([encode(value) for value in space.values])
     value = space.value
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         return CategoricalDistribution([encode(value)])
     if isinstance(value, int):
         return IntDistribution(value, value, log=value > 0)
@@ -254,7 +254,7 @@ def settle(space: Space, value: Json) -> Json:
             if allowed == plain:
                 return allowed
         raise StudyError(f"{value!r} is not one of {values!r}: add it to the space or take it out of the trials.")
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         raise StudyError(f"{value!r} is not a number between {space.low} and {space.high}.")
     if isinstance(space, IntRange) and int(value) != value:
         raise StudyError(f"{value!r} is not a whole number between {space.low} and {space.high}.")
@@ -281,14 +281,6 @@ def _matched(space: FloatRange, number: float) -> float:
 def _is_step(number: float, low: float, high: float, step: float) -> bool:
     n_steps = (number - low) / step
     return abs(n_steps - round(n_steps)) <= 1e-9 * max(1.0, (high - low) / step)
-
-
-def is_finite(number: float) -> bool:
-    """Return whether a number is finite as a float; an integer beyond the range of floats is not."""
-    try:
-        return math.isfinite(number)
-    except OverflowError:
-        return False
 
 
 def check_json(value: Json) -> None:
