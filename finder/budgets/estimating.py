@@ -17,6 +17,7 @@ from finder.executors.executor import Executor
 from finder.trials.speed import Speed
 from finder.trials.trial import TrialSpec, limits_of
 from studies.adapters.expected_pruning import expected_courses
+from studies.spaces.spaces import Fixed, extremes
 from studies.spec.spec import StudySpec
 from studies.words import counted
 
@@ -120,9 +121,10 @@ def _n_structures(spec: StudySpec, agent_of: AgentOf) -> int:
         return len({agent_of({**spec.fixed, **row}, label).structure() for row in planned[:200]})
     base = agent_of({**spec.fixed, **(spec.first[0] if spec.first else {})}, label)
     for name, space in spec.search_space().items():
-        values = list(getattr(space, "values", ())) or [getattr(space, side, None) for side in ("low", "high")]
-        for value in values:
-            if value is None or name == "agent":
+        if name == "agent" or isinstance(space, Fixed):
+            continue
+        for value in extremes(space):
+            if value is None:
                 continue
             try:
                 other = agent_of({**spec.fixed, name: value}, label)

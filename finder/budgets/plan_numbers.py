@@ -96,6 +96,6 @@ def notes_on_first_updates(spec: StudySpec, agents: Mapping[str, AgentSpec]) -> 
     if rungs and rungs[0].until <= first:
         notes.append(
             f"the first rung is at {rungs[0].until:,} environment steps, and {label} makes its first update after "
-            f"{first:,}: untrained trials are equal, and go on together (pruner argument min_resource)"
+            f"{first:,}: untrained trials are equal, and continue together (pruner argument min_resource)"
         )
     return notes

@@ -199,9 +199,11 @@ def unfinished_text(spec: StudySpec, n_left: int) -> str:
         budget, flag, more = f"{steps:,} environment steps", "total-env-steps", f"{2 * steps}"
     trials = "1 trial was" if n_left == 1 else f"{n_left} trials were"
     if spec.storage == "memory":
-        return f"{trials} not run to the end within the budget of {budget}; with a storage, the search could go on."
+        return (
+            f"{trials} not run to the end within the budget of {budget}; with a storage, the search could be continued."
+        )
     return (
-        f"{trials} not run to the end within the budget of {budget}. To go on: the same search with --study-name "
+        f"{trials} not run to the end within the budget of {budget}. To continue: the same search with --study-name "
         f"{spec.name} --{flag} {more} (study_name={spec.name!r}, {flag.replace('-', '_')}={more})."
     )
 

@@ -1,4 +1,4 @@
-"""Trials whose seeds are divided among workers: their parts are joined before the listener hears of them.
+"""Trials whose seeds are divided among workers: the events of their parts are joined before the listener receives them.
 
 Only confirmations are divided, of which nothing is pruned or paused (`finder.executors.batches`).
 """

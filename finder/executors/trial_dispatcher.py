@@ -187,7 +187,7 @@ class TrialDispatcher:
         with defer_interrupts():
             try:
                 self._end_idle(list(self.workers))
-            except (OSError, EOFError):  # the broker has ended: they cannot be told
+            except (OSError, EOFError):  # the broker has ended: no message reaches them
                 self._kill_all()
 
     def _end_idle(self, numbers: list[int]) -> None:
@@ -371,11 +371,11 @@ class TrialDispatcher:
     def _await_ends(self) -> None:
         """Wait until workers have ended. A worker that sends events is still in its step, or writes its checkpoint."""
         began, is_reported = time.monotonic(), False
-        heard = dict.fromkeys(self.workers, began)
+        last_event_at = dict.fromkeys(self.workers, began)
         while left := [
             worker.process
             for number, worker in self.workers.items()
-            if worker.process.is_alive() and time.monotonic() - heard[number] < STOP_SECONDS
+            if worker.process.is_alive() and time.monotonic() - last_event_at[number] < STOP_SECONDS
         ]:
             seconds = time.monotonic() - began
             if seconds > MOST_STOP_SECONDS:
@@ -386,7 +386,7 @@ class TrialDispatcher:
             self.pool.wait(left)
             for event in self.broker.drain_events():
                 self.events.append(event)
-                heard[event[1]] = time.monotonic()
+                last_event_at[event[1]] = time.monotonic()
 
     def _kill_all(self) -> None:
         """Kill and forget all workers."""

@@ -9,6 +9,7 @@ from agents.config.hyperparameters import Config
 from agents.contract.spec import AgentSpec
 from agents.errors import ConfigurationError, unknown_name
 from studies.errors import StudyError
+from studies.spaces.numbers import complement, is_number
 from studies.spaces.space_notation import conditional, parse_space, split_conditions
 from studies.spaces.spaces import Fixed, Space
 
@@ -42,7 +43,7 @@ def parse_spaces(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space
                 )
             value = declared_range(about.search)
             if name in complements:
-                value = {"low": round(1 - value["high"], 12), "high": round(1 - value["low"], 12)}
+                value = {"low": complement(value["high"]), "high": complement(value["low"])}
         try:
             space = parse_space(value, log=log or None, integer=_takes_integers(type(agent.config), plain))
         except StudyError as error:
@@ -88,8 +89,7 @@ def default_space(agent: AgentSpec, fixed: Container[str] = (), *, only_live: bo
 
 def declared_range(search: tuple[Any, ...]) -> Any:
     """Return a declared range: two numbers are its ends, anything else is a list of choices."""
-    numbers = [value for value in search if isinstance(value, int | float) and not isinstance(value, bool)]
-    if len(search) == 2 and len(numbers) == 2:
+    if len(search) == 2 and all(map(is_number, search)):
         return {"low": search[0], "high": search[1]}
     return list(search)
 

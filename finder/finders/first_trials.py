@@ -12,6 +12,7 @@ from agents.contract.spec import AgentSpec
 from agents.errors import ConfigurationError, unknown_name
 from studies.errors import StudyError
 from studies.spaces.conditions import existing
+from studies.spaces.numbers import complement, is_number
 from studies.spaces.spaces import Choice, FloatRange, IntRange, Space, as_json, settle
 from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec
@@ -19,9 +20,6 @@ from studies.words import counted
 
 NEGLIGIBLE = 1e-6
 """Largest end of a range on a log axis that counts as 0, such as 1e-8 for a coefficient."""
-
-DIGITS = 12
-"""Decimals to which a complement is rounded: 1 - 0.99 is 0.01, not 0.010000000000000009."""
 
 
 def first_trials(
@@ -77,9 +75,8 @@ def _searched(
         return {name: value}
     complements = agent.config.complements()
     opposite = {**complements, **{full: part for part, full in complements.items()}}.get(name)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if opposite is not None and opposite in spaces and is_number:
-        return {opposite: round(1 - value, DIGITS)}
+    if opposite is not None and opposite in spaces and is_number(value):
+        return {opposite: complement(value)}
     known = type(agent.config).describe()
     if "." not in name and name not in known and name not in complements:
         raise unknown_name(f"hyperparameter of {agent.label}", name, {*spaces, *known})
@@ -158,7 +155,7 @@ def current_params(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, A
     for name, space in spaces.items():
         value = _present(name, space, agent)
         if isinstance(space, FloatRange | IntRange):
-            if not isinstance(value, int | float) or isinstance(value, bool):
+            if not is_number(value):
                 continue
             value = min(max(value, space.low), space.high)
         with contextlib.suppress(StudyError):

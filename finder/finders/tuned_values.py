@@ -15,13 +15,13 @@ from agents.errors import ConfigurationError
 from finder.finders.first_trials import own_value
 from studies.errors import StudyError
 from studies.spaces.conditions import existing, in_order
+from studies.spaces.numbers import complement
 from studies.spaces.spaces import Choice, FloatRange, IntRange, Space, settle
 
 ZOO = "zoo"
 """Name of these values among the first trials of a search."""
 
 _SOURCE = "rl-baselines3-zoo 2.9.2"
-_DIGITS = 12
 _OF_LENGTH = ("buffer_size", "learning_starts")
 
 
@@ -159,7 +159,7 @@ def tuned_trial(agent: AgentSpec, spaces: Mapping[str, Space], current: Mapping[
         plain = complements.get(name, name)
         if plain not in tuned:
             continue
-        value = round(1 - tuned[plain], _DIGITS) if plain != name else tuned[plain]
+        value = complement(tuned[plain]) if plain != name else tuned[plain]
         if isinstance(space, FloatRange | IntRange) and space.step is None and not space.low <= value <= space.high:
             at_ends.append(_text(name, value))
             value = min(max(value, space.low), space.high)

@@ -28,6 +28,7 @@ from agents.training.run import Budget
 from agents.training.trainer import Trainer
 from finder.long_run.run_folder import RunFolder, RunSettings
 from finder.trials.watchdog import Watchdog, WatchdogCallback
+from studies.spaces.numbers import is_number
 from studies.spaces.spaces import LARGEST
 from studies.spec.spec import MOST_PROCESSES
 
@@ -229,8 +230,7 @@ def check_settings(settings: RunSettings) -> None:
 def check_numbers(settings: RunSettings) -> None:
     """Raise `ConfigurationError` for numbers that are not finite or exceed 64 bits, and too many processes."""
     for name, value in vars(settings).items():
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and not abs(value) <= LARGEST:
+        if is_number(value) and not abs(value) <= LARGEST:
             raise ConfigurationError(f"{name} is {value}: give a finite number, up to {LARGEST}.")
     if settings.pool is not None and settings.pool > MOST_PROCESSES:
         raise ConfigurationError(f"pool is {settings.pool}: give a number of processes up to {MOST_PROCESSES}.")

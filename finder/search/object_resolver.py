@@ -21,7 +21,7 @@ from finder.search.changed_defaults import ChangedDefaults
 from finder.search.default_metric import check_evaluable
 from studies.spaces.conditions import assignments
 from studies.spaces.space_notation import space_text
-from studies.spaces.spaces import Fixed, Space
+from studies.spaces.spaces import Fixed, Space, extremes
 from studies.spec.metrics import metric_of
 from studies.spec.objectives import names_of
 from studies.spec.scheduler_names import pauses_trials
@@ -139,11 +139,8 @@ def check_plan(spec: StudySpec, resolver: ObjectResolver) -> None:
     for name, space in spaces.items():
         if name == "agent":
             continue
-        values = getattr(space, "values", None) or [
-            getattr(space, side) for side in ("low", "high", "value") if hasattr(space, side)
-        ]
         beside = assignments(name, spaces) if spec.plan() else _possible_beside(name, spaces)
-        for value, others in itertools.product(values, beside):
+        for value, others in itertools.product(extremes(space), beside):
             try:
                 _check_value(name, value, others, spec, resolver)
             except ConfigurationError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from studies.errors import StudyError
 from studies.spaces.space_notation import parse_space
-from studies.spaces.spaces import Choice, Fixed, Json
+from studies.spaces.spaces import Json, extremes
 from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec
 from studies.spec.spec_file import Location, Mistake, model_of, read_file
@@ -149,9 +149,6 @@ def _table(value: Any) -> list[tuple[str, Any]]:
 def _values(written: Any) -> list[Json]:
     """Return the ends or choices of a space; none if it cannot be read, which is reported elsewhere."""
     try:
-        space = parse_space(written)
+        return extremes(parse_space(written))
     except StudyError:
         return []
-    if isinstance(space, Choice):
-        return list(space.values)
-    return [space.value] if isinstance(space, Fixed) else [space.low, space.high]

@@ -88,9 +88,8 @@ class Group(Callback):
         """The evaluations of the runs, if the study is judged by them."""
         if (n_greedy := greedy_episodes_of(spec)) and isinstance(self.trainer, Trainer):
             self.evaluations = GreedyEvaluations(self.trainer, n_greedy, self._evaluated_step)
-        self._before_step = self._passed = (
-            0  # environment steps before the newest step of the loop, here and at loading
-        )
+        self._before_step = self._passed = 0
+        """Environment steps before the newest step of the loop, here and at loading."""
         self._ended = self._is_stepping = False
         self.seconds_before = 0.0
         """Seconds of training in the checkpoint from which it resumes."""

@@ -171,22 +171,36 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How a trial ended."""
+    """How a trial ended.
+
+    Attributes:
+        state: State of the trial.
+        value: Value over seeds; None without one.
+        env_steps: Environment steps of each of its runs.
+        seed_values: Value of each seed.
+        wall_seconds: Duration of the trial.
+        work: Training of the groups of its runs.
+        reason: Reason why it was pruned, paused or interrupted, or failed; "" if it is complete.
+        traceback: Traceback of its error; "" without one.
+        objectives: Metric -> seed -> value, for several metrics.
+        custom_metrics: Custom metrics of the last part of training.
+        failure: Kind of the failure of a failed trial.
+        learned: Whether an episode ended after a gradient step; always true for functions, which need not report
+            losses.
+    """
 
     state: State
     value: float | None = None
     env_steps: int = 0
     seed_values: dict[int, float] = field(default_factory=dict)
     wall_seconds: float = 0.0
-    work: Work = field(default_factory=Work)  # of the groups of its runs
+    work: Work = field(default_factory=Work)
     reason: str = ""
     traceback: str = ""
-    objectives: dict[str, dict[int, float]] = field(default_factory=dict)  # metric -> seed -> value, for several
-    custom_metrics: dict[str, MetricSummary] = field(default_factory=dict)  # of the last part of training
-    failure: FailureKind = "error"  # of a failed trial
-    learned: bool = (
-        True  # an episode ended after a gradient step; always true for functions, which need not report losses
-    )
+    objectives: dict[str, dict[int, float]] = field(default_factory=dict)
+    custom_metrics: dict[str, MetricSummary] = field(default_factory=dict)
+    failure: FailureKind = "error"
+    learned: bool = True
 
 
 def outcome_attrs(outcome: Outcome) -> dict[str, Any]:

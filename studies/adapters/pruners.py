@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from studies.adapters.quiet_optuna import without_experimental_warnings
 from studies.errors import StudyError
 from studies.population_based.by_name import population_based_of
-from studies.schedulers.arguments import check_arguments, chosen_by_name
+from studies.schedulers.arguments import check_arguments
 from studies.schedulers.schedulers import SCHEDULERS, make_scheduler
 from studies.spaces.spaces import Json
 from studies.spec.scheduler_names import (
@@ -72,7 +73,7 @@ def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BaseP
     if canonical in _WITHDRAWN:
         raise StudyError(f"{what} was withdrawn: {_WITHDRAWN[canonical]}")
     try:
-        with chosen_by_name():
+        with without_experimental_warnings():  # users have chosen the class by name
             return _build(canonical, dict(kwargs), spec, what)
     except StudyError:
         raise

@@ -1,11 +1,13 @@
-"""Optuna without its log messages, where Finder reports the same itself."""
+"""Optuna without its log messages, where Finder reports the same itself, and without warnings on experimental parts."""
 
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 
 import optuna
+from optuna.exceptions import ExperimentalWarning
 
 
 @contextlib.contextmanager
@@ -17,3 +19,11 @@ def quiet_optuna() -> Iterator[None]:
         yield
     finally:
         optuna.logging.set_verbosity(verbosity)
+
+
+@contextlib.contextmanager
+def without_experimental_warnings() -> Iterator[None]:
+    """Silence Optuna's warnings on experimental classes and methods, which were chosen deliberately."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        yield

@@ -7,8 +7,9 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from studies.adapters.quiet_optuna import without_experimental_warnings
 from studies.errors import StudyError
-from studies.schedulers.arguments import check_arguments, chosen_by_name
+from studies.schedulers.arguments import check_arguments
 from studies.spaces.spaces import Json
 from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name, check_sampler_name
 
@@ -63,7 +64,7 @@ def make_sampler(name: str, kwargs: Mapping[str, Json], seed: int, spec: StudySp
     check_arguments(sampler_class, kwargs, what=f"the sampler {name!r}", taken=set(own))
     given = {**_for_conditions(sampler_class, kwargs, spec), **kwargs}
     try:
-        with chosen_by_name():
+        with without_experimental_warnings():  # users have chosen the class by name
             sampler: BaseSampler = sampler_class(**given, **own)
     except (TypeError, ValueError) as error:
         raise StudyError(f"the sampler {name!r} refused {dict(kwargs)!r}: {error}") from error

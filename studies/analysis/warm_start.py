@@ -13,6 +13,7 @@ from studies.errors import StudyError
 from studies.judging.confirmation import verdict
 from studies.judging.missing_pick import why_no_pick
 from studies.spaces.conditions import exists, in_order
+from studies.spaces.numbers import complement, is_number
 from studies.spaces.spaces import Json, Space, settle
 from studies.spec.attributes import last_of
 from studies.spec.compatibility import differences
@@ -24,9 +25,6 @@ from studies.study.study import OpenStudy
 from studies.words import counted
 
 Row = dict[str, Json]
-
-_DIGITS = 12
-"""Decimals of complements: 1 - 0.99 is 0.01."""
 
 _OF_TRIALS = ("kind", "agents", "agent_params", "params", "fixed", "seeds")
 """Settings of studies that may differ as wholes: trials are compared one by one, and seeds change no expected value."""
@@ -128,8 +126,8 @@ def _values(source: OpenStudy, trial: FrozenTrial, params: Mapping[str, Json], o
     values = {**config, **_given(source, trial, params)}
     for name, other in opposites.items():
         known = values.get(other)
-        if name not in values and isinstance(known, int | float) and not isinstance(known, bool):
-            values[name] = round(1 - known, _DIGITS)
+        if name not in values and is_number(known):
+            values[name] = complement(known)
     return values
 
 

@@ -12,6 +12,7 @@ from optuna.trial import FrozenTrial
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from studies.errors import StudyError
+from studies.spaces.numbers import is_number
 from studies.spec.attributes import CONFIRMS_ATTR, FAILURE_ATTR, REASON_ATTR, RUNG_ATTR, TRACEBACK_ATTR
 
 RESTORE = "Restore the storage from a copy, or remove what is damaged with a tool of its database."
@@ -67,17 +68,13 @@ def is_content_error(error: BaseException) -> bool:
     return of_values or isinstance(error, SQLAlchemyError | StorageInternalError)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _is_table(value: Any) -> bool:
     return isinstance(value, dict)
 
 
 def _are_seeds(value: Any) -> bool:
     return isinstance(value, dict) and all(
-        seed.removeprefix("-").isdecimal() and _is_number(number) for seed, number in value.items()
+        seed.removeprefix("-").isdecimal() and is_number(number) for seed, number in value.items()
     )
 
 
@@ -87,8 +84,8 @@ def _is_text(value: Any) -> bool:
 
 _MAY_BE: Mapping[str, Callable[[Any], bool]] = {
     "seed_values": _are_seeds,
-    "env_steps": lambda value: value is None or _is_number(value),
-    "wall_seconds": lambda value: value is None or _is_number(value),
+    "env_steps": lambda value: value is None or is_number(value),
+    "wall_seconds": lambda value: value is None or is_number(value),
     "configuration": _is_table,
     "custom_metrics": _is_table,
     "range_test": _is_table,
@@ -118,5 +115,5 @@ def check_trials(trials: Iterable[FrozenTrial], study: str) -> None:
                 shown = repr(value)[:60]
                 raise damaged(f"trial {trial.number} of the study {study!r}", f"its attribute {name!r} is {shown}")
         for value in trial.values or ():
-            if not _is_number(value) or math.isinf(value):
+            if not is_number(value) or math.isinf(value):
                 raise damaged(f"trial {trial.number} of the study {study!r}", f"its value is {value!r}")

@@ -35,6 +35,7 @@ from studies.figures.theme import (
     value_title,
 )
 from studies.judging.learning_rate_estimate import LearningRateEstimate
+from studies.spaces.numbers import is_number
 from studies.spaces.spaces import Fixed
 from studies.spec.attributes import failure_kind, seed_values
 from studies.words import interval_text, number_text, over_seeds_text, rate_text, spread_text
@@ -327,6 +328,6 @@ def _stopped(study: OpenStudy, facts: Ranking, name: str, state: TrialState) -> 
 
 
 def _positive(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0 or not math.isfinite(value):
+    if not is_number(value) or not value > 0 or not math.isfinite(value):
         return None
     return float(value)

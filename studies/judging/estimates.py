@@ -79,8 +79,8 @@ def estimates_without_luck(
         if trial.value is not None and trial.number not in unsound
     }
     left = pruned_estimates(history)
-    failed = [each for each in left if math.isnan(each.value)]
-    known = [each for each in left if not math.isnan(each.value)]
+    failed = [each for each in left if not each.has_value]
+    known = [each for each in left if each.has_value]
     known += [PrunedEstimate(params=params, value=value) for n, (params, value) in sound.items() if n not in further]
     everyone = [*(each.value for each in known), *(value for n, (_, value) in sound.items() if n in further)]
     error, df = _of_one_seed([further[n] for n in chosen])

@@ -100,7 +100,7 @@ def finalists(history: SearchHistory) -> list[Ranked]:
     diverged: then there was nothing to choose.
     """
     sound, unsound = _sound(history)
-    ranked = _known(rank(sound, history.direction, history.reward_threshold))
+    ranked = _with_value(rank(sound, history.direction, history.reward_threshold))
     left = pruned_estimates(history) + _failed(unsound)
     first = _recommended(history, ranked, left)
     if first is None or len(ranked) + len(left) < 2:
@@ -161,7 +161,7 @@ def _recommended(
     """Return the trial to use; see `recommended`. Where parameters changed during training, it is the best one."""
     if history.constant_params:
         return recommended(ranked, history.direction, left, among=among)
-    allowed = [each for each in _known(ranked) if among is None or each.number in among]
+    allowed = [each for each in _with_value(ranked) if among is None or each.number in among]
     return allowed[0] if allowed else None
 
 
@@ -237,7 +237,7 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
             ranked, left, best, direction,
             env_steps=history.confirm_budget if finalists_alone else history.env_steps, horizon=history.horizon,
             drift_known=history.of(best.number).drift_known, finalists_alone=finalists_alone,
-            keeps_rate=finalists_alone and best is _baseline_beside_luck(history, _known(ranked)),
+            keeps_rate=finalists_alone and best is _baseline_beside_luck(history, _with_value(ranked)),
         )  # fmt: skip
     tuning, ranked = within(tuning, bounds), within(ranked, confirming_bounds if finalists_alone else bounds)
     shown = None if pick is None else next(each for each in tuning if each.number == pick.number)
@@ -265,12 +265,12 @@ def _best_or_baseline(
 
     It is worse if it can be distinguished from the best, or if its value is `CLEARLY` worse.
     """
-    known = _known(ranked)
+    known = _with_value(ranked)
     own = _baseline_beside_luck(history, known)
     if own is None:
         return known[0] if known else None
     sign = sign_of(history.direction)
-    values = [each.value for each in known] + [each.value for each in left if not math.isnan(each.value)]
+    values = [each.value for each in known] + [each.value for each in left if each.has_value]
     span = usual_range([sign * value for value in values])
     is_distinguished = known[0].n_seeds > 1 and not own.tied
     return known[0] if is_distinguished or sign * (known[0].value - own.value) > CLEARLY * span else own
@@ -283,8 +283,8 @@ def _baseline_beside_luck(history: SearchHistory, known: Sequence[Ranked]) -> Ra
     return None if own is None or min(own.n_seeds, known[0].n_seeds) > 1 else own
 
 
-def _known(ranked: Sequence[Ranked]) -> list[Ranked]:
-    return [each for each in ranked if not math.isnan(each.value)]
+def _with_value(ranked: Sequence[Ranked]) -> list[Ranked]:
+    return [each for each in ranked if each.has_value]
 
 
 def _confirmed(

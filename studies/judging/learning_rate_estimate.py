@@ -143,7 +143,7 @@ def estimate_learning_rate(
     if len(rates) < 2:
         return None
     tested = _rate(pick, name)
-    level = [each for each in own if (each.tied or each.number == pick.number) and _known(each.value)]
+    level = [each for each in own if (each.tied or each.number == pick.number) and each.has_value]
     if math.isnan(pick.low):
         low, high = rates[0], rates[-1]
     else:
@@ -154,9 +154,9 @@ def estimate_learning_rate(
     edge: Edge = "lowest" if tested == rates[0] else "highest" if tested == rates[-1] else ""
     cost = cost_of_choice(pick, level, points, direction)
     # Failures may have other causes than the rate.
-    valued = {_rate(each, name) for each in group if _known(each.value)}
+    valued = {_rate(each, name) for each in group if each.has_value}
     told_apart = not math.isnan(cost) and (
-        any(not each.tied and _known(each.value) for each in own)
+        any(not each.tied and each.has_value for each in own)
         or any(each.clearly_worse for each in gone)
         or (finalists_alone and any(_is_worse(each, pick, len(gone), direction) for each in gone))
     )
@@ -257,7 +257,7 @@ def cost_of_choice(
     if math.isnan(pick.low):
         return math.nan
     sign = sign_of(direction)
-    span = usual_range([sign * each.value for each in points if _known(each.value)])
+    span = usual_range([sign * each.value for each in points if each.has_value])
     others = [each for each in level if each.number != pick.number]
     costs = [may_exceed(each, pick) if direction == "maximize" else may_exceed(pick, each) for each in others]
     return max([0.0, *costs]) / span if span > 0 else 0.0
@@ -283,13 +283,9 @@ def _rate(point: Point, name: str) -> float:
 
 def _is_worse(estimate: PrunedEstimate, pick: Ranked, n: int, direction: Direction) -> bool:
     """Return whether an estimate, of so many, lies beyond the interval of the pick, with 95% confidence over all."""
-    if not (estimate.error and _known(estimate.value)):
+    if not (estimate.error and estimate.has_value):
         return False
     reach = float(stats.t.ppf(1 - 0.05 / (2 * n), estimate.df)) * estimate.error
     if direction == "maximize":
         return estimate.value + reach < pick.compared_low
     return estimate.value - reach > pick.compared_high
-
-
-def _known(value: float) -> bool:
-    return not math.isnan(value)

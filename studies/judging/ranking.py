@@ -11,15 +11,12 @@ import numpy as np
 from studies.errors import StudyError
 from studies.spaces.spaces import Json
 from studies.spec.spec import Direction
-from studies.statistics.bounds import Bounds
+from studies.statistics.bounds import NO_BOUNDS, Bounds, reached_bounds
 from studies.statistics.intervals import estimate
 from studies.statistics.values import sign_of, spread_of_seeds, usual_range
 
 UNLIKELY = 0.01
 """Share of the highest probability of being the best, below which no candidate is tied with the best."""
-
-ENDS = 3
-"""Runs that must have exactly the lowest or the highest value for it to count as a bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +72,11 @@ class Ranked:
     probability_best: float
     tied: bool
     n_seeds: int
+
+    @property
+    def has_value(self) -> bool:
+        """Return whether its value is known."""
+        return not math.isnan(self.value)
 
 
 def rank(
@@ -157,10 +159,8 @@ def _judged(known: Sequence[Candidate | Ranked], sign: float, reward_threshold: 
     ]
 
 
-def _bounds(seed_values: Sequence[Sequence[float]], reward_threshold: float | None) -> tuple[float, float]:
-    """Return the bounds of values: those that `ENDS` runs reached exactly; infinite otherwise.
-
-    Values below the threshold have no upper bound: runs that stand still in a local optimum reach it exactly, too.
+def _bounds(seed_values: Sequence[Sequence[float]], reward_threshold: float | None) -> Bounds:
+    """Return the bounds that several runs reached exactly (`reached_bounds`).
 
     Candidates with the same different values have the same runs, by a parameter without effect: they count once.
     """
@@ -169,12 +169,8 @@ def _bounds(seed_values: Sequence[Sequence[float]], reward_threshold: float | No
     values = [value for own in different for value in own]
     least, most = min(values), max(values)
     if least == most:
-        return -math.inf, math.inf
-    is_solved = reward_threshold is None or most >= reward_threshold
-    return (
-        least if values.count(least) >= ENDS else -math.inf,
-        most if values.count(most) >= ENDS and is_solved else math.inf,
-    )
+        return NO_BOUNDS
+    return reached_bounds(least, most, values.count(least), values.count(most), reward_threshold)
 
 
 def _unknown(each: Candidate | Ranked) -> Ranked:
@@ -213,7 +209,7 @@ def seeds_to_settle(ranked: Sequence[Ranked], direction: Direction = "maximize")
         Total seeds each, assuming that values and spreads stay as they are; None if two are exactly equal, or the
         spread is unknown.
     """
-    known = [each for each in ranked if not math.isnan(each.value)]
+    known = [each for each in ranked if each.has_value]
     if not known or math.isnan(known[0].low):
         return None
     sign = sign_of(direction)
@@ -240,7 +236,7 @@ def worst_choice(
     """
     best: dict[str, Ranked] = {}
     for each in ranked:
-        if name in each.params and not math.isnan(each.value):
+        if name in each.params and each.has_value:
             best.setdefault(str(each.params[name]), each)
     level = [each for each in best.values() if each.tied]
     known = [value for value in (*(each.value for each in ranked), *others) if not math.isnan(value)]

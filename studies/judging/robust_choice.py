@@ -37,6 +37,11 @@ class PrunedEstimate:
     df: float = 1.0
     clearly_worse: bool = False
 
+    @property
+    def has_value(self) -> bool:
+        """Return whether its value is known."""
+        return not math.isnan(self.value)
+
 
 Point = Ranked | PrunedEstimate
 
@@ -78,14 +83,14 @@ def recommended(
     Returns:
         None if no candidate has a value.
     """
-    allowed = [each for each in ranked if (among is None or each.number in among) and not math.isnan(each.value)]
+    allowed = [each for each in ranked if (among is None or each.number in among) and each.has_value]
     tied = [each for each in allowed if each.tied]
     name = rate_name([*ranked, *left])
     if len(tied) < 2 or name is None:
         return allowed[0] if allowed else None
     sign = sign_of(direction)
     points: list[Point] = [*ranked, *left]
-    values = [sign * each.value for each in points if not math.isnan(each.value)]
+    values = [sign * each.value for each in points if each.has_value]
     alike = max(ALIKE * usual_range(values), float(np.finfo(np.float64).tiny))
     curves = RateCurves(ranked, left, name, direction)
     worth = {each.number: curves.of(each).worth[each.number] for each in tied}
@@ -115,7 +120,7 @@ class RateCurves:
         self, ranked: Sequence[Ranked], left: Sequence[PrunedEstimate], name: str, direction: Direction
     ) -> None:
         self._name, self._sign = name, sign_of(direction)
-        known = [each for each in ranked if not math.isnan(each.value)]
+        known = [each for each in ranked if each.has_value]
         self._estimates = estimate([[self._sign * value for value in each.seed_values] for each in known])
         self._members: dict[str, list[tuple[int, Ranked]]] = {}
         self._left: dict[str, list[PrunedEstimate]] = {}
@@ -124,7 +129,7 @@ class RateCurves:
         for gone in left:
             self._left.setdefault(kind_key(gone, name), []).append(gone)
         points: list[Point] = [*known, *left]
-        values = [self._sign * each.value for each in points if not math.isnan(each.value)]
+        values = [self._sign * each.value for each in points if each.has_value]
         self._worst = min(values, default=math.nan)
         self._curves: dict[str, RateCurve] = {}
 
@@ -137,8 +142,8 @@ class RateCurves:
 
     def _curve(self, own: Sequence[tuple[int, Ranked]], gone: Sequence[PrunedEstimate]) -> RateCurve:
         indices, members = [i for i, _ in own], tuple(member for _, member in own)
-        pruned = [each for each in gone if not math.isnan(each.value)]
-        failed = [each for each in gone if math.isnan(each.value)]
+        pruned = [each for each in gone if each.has_value]
+        failed = [each for each in gone if not each.has_value]
         of_kind = self._estimates.of(indices)
         positions = [_position(each, self._name) for each in members]
         fixed = [(_position(each, self._name), self._worst) for each in failed]

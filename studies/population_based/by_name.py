@@ -10,6 +10,7 @@ from studies.errors import StudyError, nearest
 from studies.population_based.pb2 import PB2
 from studies.population_based.pbt import PBT
 from studies.population_based.population_based import PopulationBased
+from studies.spaces.numbers import is_number
 from studies.spec.population_rules import perturb_steps_of, searched_ranges
 from studies.spec.scheduler_names import canonical_pruner_name, is_population_based
 
@@ -48,14 +49,10 @@ def population_based_of(spec: StudySpec) -> PopulationBased | None:
 def _check_kind(what: str, name: str, given: object, default: object) -> None:
     """Raise `StudyError` for an argument of another kind than its default: whole numbers, numbers or two numbers."""
     if isinstance(default, tuple):
-        good, wanted = isinstance(given, Sequence) and all(map(_is_number, given)), "a list of two numbers"
+        good, wanted = isinstance(given, Sequence) and all(map(is_number, given)), "a list of two numbers"
     elif isinstance(default, float):
-        good, wanted = _is_number(given), "a number"
+        good, wanted = is_number(given), "a number"
     else:  # a number of something
         good, wanted = isinstance(given, int) and not isinstance(given, bool), "a whole number"
     if not good:
         raise StudyError(f"{name} of {what} is {given!r}: give {wanted}.")
-
-
-def _is_number(given: object) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -15,7 +14,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from studies.adapters.prior_trials import prior_trials
 from studies.adapters.pruners import make_pruner
-from studies.adapters.quiet_optuna import quiet_optuna
+from studies.adapters.quiet_optuna import quiet_optuna, without_experimental_warnings
 from studies.adapters.samplers import make_sampler
 from studies.adapters.scheduler_pruner import SchedulerPruner
 from studies.adapters.trial_sampler import TrialSampler
@@ -278,8 +277,7 @@ def _create(spec: StudySpec, storage: StudyStorage) -> int:
     with quiet_optuna():  # the command line reports the creation itself
         directions = directions_of(spec)
         study = optuna.create_study(study_name=spec.name, storage=storage.optuna, directions=directions)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        with without_experimental_warnings():
             # The axes of the dashboard show this name in place of "Objective 0".
             texts = [metric_of(name).text for name in spec.metrics] or [spec.metric_text]
             study.set_metric_names([f"{text} in the search, {over_seeds_text(len(spec.seeds))}" for text in texts])

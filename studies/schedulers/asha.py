@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from studies.schedulers.geometric_rungs import GeometricRungs
-from studies.schedulers.scheduler import Action, AtRung, RungScheduler
+from studies.schedulers.scheduler import Action, AtRung, RungScheduler, best_of
 from studies.schedulers.trial_view import TrialView
-from studies.statistics.values import mean_of_seeds
 
 
 class ASHA(RungScheduler):
@@ -33,6 +32,8 @@ class ASHA(RungScheduler):
         ValueError: If a number is out of range.
     """
 
+    pauses = True
+
     def __init__(self, min_resource: int, max_resource: int, reduction_factor: int = 4) -> None:
         self._rungs = GeometricRungs(min_resource, reduction_factor)
         if max_resource <= min_resource:
@@ -42,10 +43,6 @@ class ASHA(RungScheduler):
             )
         self._max_resource = max_resource
 
-    @property
-    def pauses(self) -> bool:
-        return True
-
     def rung_of(self, step: int) -> int | None:
         return self._rungs.below(min(step, self._max_resource - 1))
 
@@ -54,7 +51,7 @@ class ASHA(RungScheduler):
 
     def on_rung(self, rung: int, at_rung: AtRung, trials: Sequence[TrialView]) -> Mapping[int, Action]:
         promoted = _promoted(rung, trials)
-        best = _best(at_rung, len(at_rung) // self._rungs.factor)
+        best = best_of(at_rung, len(at_rung) // self._rungs.factor)
         decided = dict.fromkeys(at_rung, Action.PAUSE)
         decided |= dict.fromkeys(best, Action.PROMOTE)
         return decided | {number: Action.CONTINUE for number in at_rung if number in promoted}
@@ -72,7 +69,7 @@ class ASHA(RungScheduler):
         for rung in sorted(waiting, reverse=True):
             at_rung = self.at_rung(rung, trials)
             share = len(at_rung) / self._rungs.factor
-            best = _best(at_rung, math.ceil(share) if is_last else math.floor(share))
+            best = best_of(at_rung, math.ceil(share) if is_last else math.floor(share))
             found += [number for number in best if number in waiting[rung]]
         return found + before
 
@@ -80,10 +77,3 @@ class ASHA(RungScheduler):
 def _promoted(rung: int, trials: Sequence[TrialView]) -> set[int]:
     """Return the numbers of the trials that were promoted from a rung, or from a later one."""
     return {trial.number for trial in trials if trial.promoted_from is not None and trial.promoted_from >= rung}
-
-
-def _best(at_rung: AtRung, n: int) -> list[int]:
-    """Return the best `n` trials at a rung and those that are equal to the last of them, the best first."""
-    values = {number: float(mean_of_seeds(own)) for number, own in at_rung.items()}
-    ordered = sorted(values, key=lambda number: (-values[number], number))
-    return ordered[:n] + [number for number in ordered[n:] if n and values[number] == values[ordered[n - 1]]]

@@ -31,4 +31,4 @@ class Halving(RungScheduler):
         return self._rungs.below(step)
 
     def on_rung(self, rung: int, at_rung: AtRung, trials: Sequence[TrialView]) -> Mapping[int, Action]:
-        return keep(best_of(at_rung, math.ceil(len(at_rung) / self._rungs.factor)), at_rung)
+        return keep(set(best_of(at_rung, math.ceil(len(at_rung) / self._rungs.factor))), at_rung)

@@ -49,7 +49,7 @@ class Hyperband(RungScheduler):
         for bracket, first in enumerate(self._first_rungs):
             own = {number: value for number, value in at_rung.items() if self.bracket_of(number) == bracket}
             halves = first <= rung < self._first_rungs[-1]  # the highest rung is at, or shortly before, the end
-            kept |= best_of(own, math.ceil(len(own) / self._rungs.factor)) if halves else set(own)
+            kept.update(best_of(own, math.ceil(len(own) / self._rungs.factor)) if halves else own)
         return keep(kept, at_rung)
 
 

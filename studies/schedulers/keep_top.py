@@ -35,4 +35,4 @@ class KeepTop(RungScheduler):
         return self._at if step >= self._at else None
 
     def on_rung(self, rung: int, at_rung: AtRung, trials: Sequence[TrialView]) -> Mapping[int, Action]:
-        return keep(best_of(at_rung, self._keep), at_rung)
+        return keep(set(best_of(at_rung, self._keep)), at_rung)

@@ -29,6 +29,8 @@ class Race(RungScheduler):
         ValueError: If a number is out of range.
     """
 
+    needs_seed_values = True
+
     def __init__(self, rungs: Sequence[int], budget: int, per: str | None = None) -> None:
         if not rungs or min(rungs) < 1 or sorted(set(rungs)) != list(rungs):
             raise ValueError(f"rungs is {list(rungs)}: give ascending environment steps, from 1.")
@@ -36,10 +38,6 @@ class Race(RungScheduler):
             raise ValueError(f"budget is {budget}: it must be at least the last rung, {rungs[-1]}.")
         self._rungs = [int(rung) for rung in rungs]
         self._budget, self._per = int(budget), per
-
-    @property
-    def needs_seed_values(self) -> bool:
-        return True
 
     def rung_of(self, step: int) -> int | None:
         at = bisect.bisect_right(self._rungs, step)

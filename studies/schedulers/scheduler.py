@@ -25,7 +25,7 @@ class Action(StrEnum):
 
     @property
     def continues(self) -> bool:
-        """Return whether the trial goes on training."""
+        """Return whether the trial continues."""
         return self in (Action.CONTINUE, Action.PROMOTE)
 
 
@@ -41,17 +41,15 @@ class Scheduler(ABC):
     it does not know Optuna, whose studies reach it through `studies.adapters.scheduler_pruner`.
 
     Subclasses are given environment steps in their constructor and raise `ValueError` if a number is out of range.
+
+    Attributes:
+        needs_seed_values: Whether single seeds are compared, whose values are then stored at the reports that are
+            judged. Defaults to False.
+        pauses: Whether trials may be paused, whose states are then saved. Defaults to False.
     """
 
-    @property
-    def needs_seed_values(self) -> bool:
-        """Return whether single seeds are compared, whose values are then stored at the reports that are judged."""
-        return False
-
-    @property
-    def pauses(self) -> bool:
-        """Return whether trials may be paused, whose states are then saved."""
-        return False
+    needs_seed_values: bool = False
+    pauses: bool = False
 
     def promotable(self, trials: Sequence[TrialView], *, is_last: bool = False) -> list[int]:
         """Return the numbers of the paused trials that may continue now, the first ones first.
@@ -149,8 +147,8 @@ def keep(kept: set[int], at_rung: AtRung) -> dict[int, Action]:
     return {number: Action.CONTINUE if number in kept else Action.STOP for number in at_rung}
 
 
-def best_of(at_rung: AtRung, n: int) -> set[int]:
-    """Return the best `n`, and those that are equal to the last of them."""
+def best_of(at_rung: AtRung, n: int) -> list[int]:
+    """Return the best `n` trials at a rung and those that are equal to the last of them, the best first."""
     values = {number: float(mean_of_seeds(own)) for number, own in at_rung.items()}
-    ordered = sorted(values.values(), reverse=True)
-    return set(values) if n >= len(ordered) else {number for number, own in values.items() if own >= ordered[n - 1]}
+    ordered = sorted(values, key=lambda number: (-values[number], number))
+    return ordered[:n] + [number for number in ordered[n:] if n and values[number] == values[ordered[n - 1]]]

@@ -1,4 +1,4 @@
-"""Design of a simulated search: what a `StudySpec` says about the runs of its trials."""
+"""Design of a simulated search: how its trials are trained, pruned and confirmed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from studies.spaces.spaces import Json
-    from studies.spec.spec import StudySpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,31 +48,6 @@ class SearchDesign:
             value = getattr(self, name)
             if value is not None and value < lowest:
                 raise StudyError(f"{name} is {value}: give at least {lowest}.")
-
-    @classmethod
-    def of(cls, spec: StudySpec, *, at_once: int | None = None) -> SearchDesign:
-        """Return the design of a study with a budget in environment steps.
-
-        Args:
-            spec: The study. Its seeds are taken for the first ones of a table.
-            at_once: Trials that run in step, which is up to the executor of a study. Defaults to None: all.
-
-        Raises:
-            StudyError: If its budget is in episodes, its finalists have longer runs, or its pruner cannot be simulated.
-        """
-        if spec.env_steps is None:
-            raise StudyError(f"the budget is {spec.episodes} episodes: a simulation needs it as env_steps.")
-        if spec.confirms_longer:
-            raise StudyError(f"confirm_env_steps is {spec.confirm_env_steps}: a table has no runs that are longer.")
-        return cls(
-            scheduler=scheduler_of(spec.pruner, spec.pruner_kwargs, spec.report_marks, spec.search_space()),
-            n_seeds=len(spec.seeds),
-            n_finalists=spec.confirm,
-            n_further=spec.confirm_seeds,
-            at_once=at_once,
-            baseline=spec.baseline,
-            horizon=spec.horizon,
-        )
 
 
 def scheduler_of(

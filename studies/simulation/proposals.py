@@ -47,9 +47,9 @@ class PlannedProposals:
 class SampledProposals:
     """Configurations that a sampler of Optuna proposes from the results of earlier trials, as in a live study.
 
-    Proposals are rounded to the nearest configuration of the table, under whose parameters the sampler is told the
-    result. One that is proposed again is trained on its next seed, as nearly equal configurations have runs of their
-    own in a live search; after its last seed, on the first one again.
+    Proposals are rounded to the nearest configuration of the table, and the result is reported to the sampler under its
+    parameters. One that is proposed again is trained on its next seed, as nearly equal configurations have runs of
+    their own in a live search; after its last seed, on the first one again.
 
     Args:
         table: Finished runs.

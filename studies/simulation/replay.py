@@ -36,26 +36,23 @@ class Replayed:
     decades: float
 
 
-def replay(
-    table: RunTable, policy: Policy, *, budget: float, rng: np.random.Generator, n_seeds: int | None = None
-) -> Replayed:
-    """Replay a policy once, on seeds drawn from the table.
+def replay(table: RunTable, policy: Policy, *, budget: float, rng: np.random.Generator) -> Replayed:
+    """Replay a policy once, on half of the seeds, drawn from the table; the others judge it.
 
     Args:
         table: Finished runs.
         policy: Search policy.
         budget: Budget in whole runs.
         rng: Draws the seeds that the search sees, and its random numbers.
-        n_seeds: Seeds that the search may see; the others judge it. Defaults to half of them.
 
     Raises:
         StudyError: If there are too few seeds, or the policy exceeds its budget.
     """
     if budget < 1:
         raise StudyError(f"the budget is {budget:g} whole runs: a search needs at least 1.")
-    seen = [count // 2 if n_seeds is None else n_seeds for count in table.counts]
+    seen = [count // 2 for count in table.counts]
     for config, count, own in zip(table.configs, table.counts, seen, strict=True):
-        if not 0 < own < count:
+        if own < 1:
             raise StudyError(
                 f"the search may see {own} of {count} seeds of {config!r}: at least one has to be left to judge it."
             )

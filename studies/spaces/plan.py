@@ -11,7 +11,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from studies.errors import StudyError, nearest
 from studies.spaces.conditions import check_rows, existing, exists, in_order
-from studies.spaces.spaces import Choice, Fixed, FloatRange, IntRange, Json, Space, is_finite, settle
+from studies.spaces.numbers import is_finite, is_number
+from studies.spaces.spaces import Choice, Fixed, FloatRange, IntRange, Json, Space, settle
 
 Row = Mapping[str, Json]
 
@@ -50,8 +51,7 @@ def inferred_spaces(rows: Sequence[Row], known: Mapping[str, Space]) -> dict[str
     spaces: dict[str, Space] = {}
     for name in sorted({name for row in rows for name in row} - set(known)):
         distinct = _distinct(row[name] for row in rows if name in row)
-        numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in distinct)
-        if not numeric or not all(map(is_finite, distinct)):
+        if not all(is_number(value) and is_finite(value) for value in distinct):
             spaces[name] = Choice(values=tuple(distinct))
         elif len(distinct) == 1:
             spaces[name] = Fixed(value=distinct[0])

@@ -12,7 +12,8 @@ from pydantic import BeforeValidator
 
 from studies.errors import StudyError, nearest
 from studies.spaces.conditions import condition_text, value_text
-from studies.spaces.spaces import Choice, Fixed, FloatRange, IntRange, Json, Space, is_finite
+from studies.spaces.numbers import is_finite, is_number
+from studies.spaces.spaces import Choice, Fixed, FloatRange, IntRange, Json, Space
 from studies.words import exact_text
 
 _CONDITION = re.compile(r"@\s*([^@=\s,:]+)\s*=")
@@ -174,7 +175,7 @@ def _parse_table(table: Mapping[str, Any], log: bool | None, integer: bool | Non
     for key, number in (("low", low), ("high", high), ("step", step)):
         if number is None and key == "step":
             continue
-        if isinstance(number, bool) or not isinstance(number, int | float):
+        if not is_number(number):
             raise StudyError(f"{key} is {number!r}: a range needs a number there, such as {{low = 1e-5, high = 0.1}}.")
     if not isinstance(table.get("log", False), bool):
         raise StudyError(f"log is {table['log']!r}: give true or false.")

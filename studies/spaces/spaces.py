@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,6 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from studies.checked_model import CheckedModel
 from studies.errors import StudyError
+from studies.spaces.numbers import is_number
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -183,6 +183,13 @@ Space = FloatRange | IntRange | Choice | Fixed
 """Search space of one hyperparameter."""
 
 
+def extremes(space: Space) -> list[Json]:
+    """Return the choices of a space, the two ends of a range, or the fixed value."""
+    if isinstance(space, Choice):
+        return list(space.values)
+    return [space.value] if isinstance(space, Fixed) else [space.low, space.high]
+
+
 def distribution(space: Space) -> BaseDistribution:
     """Return the Optuna distribution of a space.
 
@@ -199,7 +206,7 @@ def distribution(space: Space) -> BaseDistribution:
     if isinstance(space, Choice):
         return CategoricalDistribution([encode(value) for value in space.values])
     value = space.value
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         return CategoricalDistribution([encode(value)])
     if isinstance(value, int):
         return IntDistribution(value, value, log=value > 0)
@@ -222,8 +229,7 @@ def decode_params(params: Mapping[str, Any], spaces: Mapping[str, Space]) -> dic
     for name, value in params.items():
         space = spaces.get(name)
         if isinstance(space, Choice | Fixed) and isinstance(value, str):
-            values = space.values if isinstance(space, Choice) else (space.value,)
-            decoded[name] = next((given for given in values if encode(given) == value), value)
+            decoded[name] = next((given for given in extremes(space) if encode(given) == value), value)
     return decoded
 
 
@@ -242,13 +248,13 @@ def settle(space: Space, value: Json) -> Json:
         StudyError: If the value lies outside, or between two steps.
     """
     if isinstance(space, Choice | Fixed):
-        values = space.values if isinstance(space, Choice) else (space.value,)
+        values = extremes(space)
         plain = as_json(value)
         for allowed in values:
             if allowed == plain:
                 return allowed
-        raise StudyError(f"{value!r} is not one of {list(values)!r}: add it to the space or take it out of the trials.")
-    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise StudyError(f"{value!r} is not one of {values!r}: add it to the space or take it out of the trials.")
+    if not is_number(value):
         raise StudyError(f"{value!r} is not a number between {space.low} and {space.high}.")
     if isinstance(space, IntRange) and int(value) != value:
         raise StudyError(f"{value!r} is not a whole number between {space.low} and {space.high}.")
@@ -275,14 +281,6 @@ def _matched(space: FloatRange, number: float) -> float:
 def _is_step(number: float, low: float, high: float, step: float) -> bool:
     n_steps = (number - low) / step
     return abs(n_steps - round(n_steps)) <= 1e-9 * max(1.0, (high - low) / step)
-
-
-def is_finite(number: float) -> bool:
-    """Return whether a number is finite as a float; an integer beyond the range of floats is not."""
-    try:
-        return math.isfinite(number)
-    except OverflowError:
-        return False
 
 
 def check_json(value: Json) -> None:

@@ -17,7 +17,7 @@ import math
 from typing import NamedTuple
 
 RUNS = 3
-"""Runs that must have reached exactly the lowest or the highest return for it to count as a bound."""
+"""Runs that must have exactly the lowest or the highest value for it to count as a bound."""
 
 TIMES = 3
 """Episodes of each of these runs that must have returned exactly this value."""
@@ -77,8 +77,25 @@ def bounds_of(seen: ReturnExtremes, step_limit: int | None = None, reward_thresh
         bounds = Bounds(reward, at_limit) if reward > 0 else Bounds(-at_limit, reward)
         # Vector environments may count one step more than the limit; recorded returns are always possible.
         return Bounds(min(bounds.least, seen.lowest), max(bounds.most, seen.highest))
-    solved = reward_threshold is None or seen.highest >= reward_threshold
+    return reached_bounds(seen.lowest, seen.highest, seen.n_lowest, seen.n_highest, reward_threshold)
+
+
+def reached_bounds(
+    lowest: float, highest: float, n_lowest: int, n_highest: int, reward_threshold: float | None = None
+) -> Bounds:
+    """Return the bounds that several runs (`RUNS`) reached exactly.
+
+    Values below the threshold have no upper bound: runs that stand still in a local optimum reach it exactly, too.
+
+    Args:
+        lowest: Lowest value.
+        highest: Highest value.
+        n_lowest: Runs that reached exactly `lowest`.
+        n_highest: Runs that reached exactly `highest`.
+        reward_threshold: Return from which the environment counts as solved; None if unknown.
+    """
+    is_solved = reward_threshold is None or highest >= reward_threshold
     return Bounds(
-        seen.lowest if seen.n_lowest >= RUNS else -math.inf,
-        seen.highest if seen.n_highest >= RUNS and solved else math.inf,
+        lowest if n_lowest >= RUNS else -math.inf,
+        highest if n_highest >= RUNS and is_solved else math.inf,
     )

@@ -5,16 +5,15 @@ from __future__ import annotations
 import functools
 import json
 import socket
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 import grpc
-from optuna.exceptions import ExperimentalWarning
 from optuna.storages import GrpcStorageProxy
 from optuna.storages._grpc.auto_generated import api_pb2_grpc
 from optuna.storages._grpc.client import GrpcClientCache
 
+from studies.adapters.quiet_optuna import without_experimental_warnings
 from studies.database.episodes import EpisodeTable
 from studies.database.leases import Lease, LeaseTable
 from studies.database.names import StudyNames
@@ -107,8 +106,7 @@ class _OptunaProxy(GrpcStorageProxy):
 
     def __init__(self, host: str, port: int, channel: grpc.Channel) -> None:
         self._given = channel
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ExperimentalWarning)
+        with without_experimental_warnings():
             super().__init__(host=host, port=port)
 
     def _setup(self) -> None:

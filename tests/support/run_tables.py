@@ -1,4 +1,4 @@
-"""Tables of finished runs, made up."""
+"""Tables of finished runs, made up, and the design of a study that is simulated over one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from studies.simulation.design import SearchDesign, scheduler_of
 from studies.simulation.run_table import RunTable
+from studies.spec.spec import StudySpec
 
 
 def frame_of(
@@ -46,3 +48,16 @@ def rates_table(n_seeds: int = 10, noise: float = 1.0, seed: int = 0) -> RunTabl
             values.append(curve[None] + noise * rng.normal(size=(n_seeds, 1)) + 0 * shares[None])
             params.append({"optimizer": optimizer, "learning_rate": float(10**power)})
     return table_of(np.array(values), params=params, marks=marks)
+
+
+def design_of(spec: StudySpec, at_once: int | None = None) -> SearchDesign:
+    """Return the design of a study with a budget in environment steps, whose seeds are the first ones of a table."""
+    return SearchDesign(
+        scheduler=scheduler_of(spec.pruner, spec.pruner_kwargs, spec.report_marks, spec.search_space()),
+        n_seeds=len(spec.seeds),
+        n_finalists=spec.confirm,
+        n_further=spec.confirm_seeds,
+        at_once=at_once,
+        baseline=spec.baseline,
+        horizon=spec.horizon,
+    )

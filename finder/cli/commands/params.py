@@ -14,6 +14,7 @@ from rich.text import Text
 from finder.cli.options.parameters import Json
 from finder.progress.console import print_commands, print_json, results, table
 from finder.progress.text_layout import DOT, HangingIndent
+from studies.spaces.numbers import is_number
 from studies.words import param_text
 
 if TYPE_CHECKING:
@@ -134,8 +135,7 @@ def _text(name: str, value: Any) -> str:
 
 def _range_text(name: str, about: Hyperparameter) -> str:
     values = about.search or ()
-    is_range = len(values) == 2 and all(isinstance(each, int | float) and not isinstance(each, bool) for each in values)
-    if not is_range:
+    if len(values) != 2 or not all(map(is_number, values)):
         return ", ".join(_text(name, value) for value in values)
     axis = " (log of 1 less its value)" if about.complement else " (log)" if about.log else ""
     return f"{_text(name, values[0])} to {_text(name, values[1])}{axis}"

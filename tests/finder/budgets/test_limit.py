@@ -406,7 +406,7 @@ def test_further_trials_of_many_structures_are_compiled() -> None:
 def test_text_names_the_budget_and_how_to_go_on() -> None:
     Clock()
     text = unfinished_text(spec(minutes=1.5), 3)
-    assert text.startswith("3 trials were not run to the end within the budget of 1.5 minutes. To go on")
+    assert text.startswith("3 trials were not run to the end within the budget of 1.5 minutes. To continue")
     assert "--study-name s --minutes 3 (study_name='s', minutes=3)" in text
     text = unfinished_text(spec(total_env_steps=5_200), 1)
     assert text.startswith("1 trial was not run to the end within the budget of 5,200 environment steps.")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from fakes import SMALL_PPO
 from optuna.trial import TrialState
-from run_tables import table_of
+from run_tables import design_of, table_of
 
 from finder import run_search
 from finder.executors.executor import Executor, NextTrial, StudyListener
@@ -19,7 +19,7 @@ from studies.analysis.recommendation import best
 from studies.database.records import EpisodeRecord
 from studies.judging.confirmation import verdict
 from studies.judging.range_extension import RangeExtension
-from studies.simulation import RunTable, SearchDesign, SimulatedSearch, simulate
+from studies.simulation import RunTable, SimulatedSearch, simulate
 from studies.simulation.proposals import PlannedProposals
 from studies.spec.attributes import CONFIRMS_ATTR, RUNG_ATTR, seed_values
 from studies.statistics.values import mean_of_seeds
@@ -161,7 +161,7 @@ def test_search_and_simulation_do_the_same(pruner: str, at_once: int | None):
     with study:
         assert stopped is None
         plan = PlannedProposals(table, range(len(table.configs)), N_SEEDS)
-        search = simulate(table, plan, SearchDesign.of(spec, at_once=at_once))
+        search = simulate(table, plan, design_of(spec, at_once))
         assert_same(table, study, search)
         n_pruned = sum(trial.state == "pruned" for trial in search.trials)
         n_complete = len(search.trials) - n_pruned
@@ -175,7 +175,7 @@ def test_race_per_optimizer_is_the_same():
     spec = spec_of(rows, pruner="race", pruner_kwargs={"per": "optimizer"}, n_reports=20)
     study, _ = run_search(spec, executor=TableExecutor(table, None), progress=False)
     with study:
-        search = simulate(table, PlannedProposals(table, range(len(rows)), N_SEEDS), SearchDesign.of(spec))
+        search = simulate(table, PlannedProposals(table, range(len(rows)), N_SEEDS), design_of(spec))
         assert_same(table, study, search)
         assert {trial.params["optimizer"] for trial in search.trials if trial.state == "complete"} == {"adam", "sgd"}
 
@@ -192,6 +192,6 @@ def test_extension_of_the_range_is_the_same():
     study, _ = run_search(spec, executor=executor, progress=False, extend_plan=extension)
     with study:
         plan = PlannedProposals(table, range(4), N_SEEDS)
-        search = simulate(table, plan, SearchDesign.of(spec), extend_plan=extension.further_rows)
+        search = simulate(table, plan, design_of(spec), extend_plan=extension.further_rows)
         assert len(search.trials) == 8
         assert_same(table, study, search)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from run_tables import table_of
+from run_tables import design_of, table_of
 
 from studies.errors import StudyError
 from studies.judging.range_extension import RangeExtension
@@ -187,11 +187,9 @@ def test_same_random_numbers_give_the_same_search():
         assert (one.pick, one.cost, one.finalists) == (again.pick, again.cost, again.finalists)
 
 
-def test_design_is_that_of_a_study(make_spec: Callable[..., StudySpec]):
-    design = SearchDesign.of(make_spec(env_steps=1000, seeds=(0, 1), pruner="keep-top", confirm=2, confirm_seeds=4))
-    assert isinstance(design.scheduler, KeepTop)
-    assert (design.n_seeds, design.n_finalists, design.n_further, design.at_once) == (2, 2, 4, None)
-    assert SearchDesign.of(make_spec(env_steps=1000, pruner="none")).scheduler is None
+def test_scheduler_is_that_of_the_pruner_of_a_study(make_spec: Callable[..., StudySpec]):
+    assert isinstance(design_of(make_spec(env_steps=1000, pruner="keep-top")).scheduler, KeepTop)
+    assert design_of(make_spec(env_steps=1000, pruner="none")).scheduler is None
 
 
 def test_baseline_is_trained_to_its_end_and_confirmed_beside_the_best():
@@ -213,15 +211,11 @@ def test_baseline_is_trained_to_its_end_and_confirmed_beside_the_best():
         simulate(table, PlannedProposals(table, range(6), 1), SearchDesign(**own, baseline={"gamma": 0.5}))
 
 
-def test_study_that_cannot_be_simulated_raises(make_spec: Callable[..., StudySpec]):
-    with pytest.raises(StudyError, match="the budget is 5 episodes: a simulation needs it as env_steps"):
-        SearchDesign.of(make_spec(env_steps=None, episodes=5))
-    with pytest.raises(StudyError, match="confirm_env_steps is 2000: a table has no runs that are longer"):
-        SearchDesign.of(make_spec(env_steps=1000, confirm_env_steps=2000))
+def test_pruner_that_cannot_be_simulated_raises(make_spec: Callable[..., StudySpec]):
     with pytest.raises(StudyError, match="the pruner 'patient' cannot be simulated"):
-        SearchDesign.of(make_spec(env_steps=1000, pruner="patient"))
+        design_of(make_spec(env_steps=1000, pruner="patient"))
     with pytest.raises(StudyError, match="the pruner 'race' has no argument 'keep'"):
-        SearchDesign.of(make_spec(env_steps=1000, pruner="race", pruner_kwargs={"keep": 3}))
+        design_of(make_spec(env_steps=1000, pruner="race", pruner_kwargs={"keep": 3}))
 
 
 @pytest.mark.parametrize("field", ["n_seeds", "n_further", "at_once"])

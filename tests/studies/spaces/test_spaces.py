@@ -20,6 +20,7 @@ from studies.spaces.spaces import (
     decode_params,
     distribution,
     encode,
+    extremes,
     settle,
 )
 
@@ -143,6 +144,19 @@ def test_values_of_a_choice_are_encoded_once_each(monkeypatch: pytest.MonkeyPatc
     for twice in ((1, 1.0), ([1], "[1]"), (True, 1)):
         with pytest.raises(StudyError, match="twice"):
             Choice(twice)
+
+
+@pytest.mark.parametrize(
+    ("space", "expected"),
+    [
+        (FloatRange(0.1, 0.5), [0.1, 0.5]),
+        (IntRange(1, 4), [1, 4]),
+        (Choice([None, 2, "a"]), [None, 2, "a"]),
+        (Fixed(0), [0]),
+    ],
+)
+def test_extremes_are_ends_choices_or_the_fixed_value(space: Space, expected: list[Any]) -> None:
+    assert extremes(space) == expected
 
 
 def test_settle_converts_to_the_type_of_the_space_and_rejects_values_outside() -> None:
