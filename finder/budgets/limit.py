@@ -9,7 +9,7 @@ from finder.budgets.resolution import largest_within, with_n_trials
 from finder.trials.trial import BudgetSpent, Work
 from studies.adapters.expected_pruning import Course, Stage, at_most, expected_courses, run_steps
 from studies.judging.search_history import n_finalists
-from studies.spec.converters import MOST_SEEDS
+from studies.spec.fields import MOST_SEEDS
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec
 from studies.statistics.values import mean_of_seeds, sign_of

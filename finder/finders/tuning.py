@@ -30,9 +30,10 @@ from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.spaces.space_notation import parse_space
 from studies.spaces.spaces import Fixed
+from studies.spec.fields import USUAL_TRIALS
 from studies.spec.population_rules import PERTURB_STEPS
 from studies.spec.scheduler_names import is_grid, is_population_based
-from studies.spec.spec import USUAL_TRIALS, StudySpec
+from studies.spec.spec import StudySpec
 from studies.study.origin import StudyOrigin, started_by
 from studies.study.study import OpenStudy
 from studies.words import counted

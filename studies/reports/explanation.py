@@ -18,9 +18,9 @@ from studies.judging.learning_rate_estimate import LITTLE
 from studies.judging.pareto_front import how_to_choose
 from studies.judging.ranking import Ranked, seeds_to_settle, worst_choice
 from studies.judging.robust_choice import rate_name
+from studies.spec.fields import Direction
 from studies.spec.metrics import metric_of
 from studies.spec.scheduler_names import is_population_based
-from studies.spec.spec import Direction
 from studies.statistics.objectives import N_EPISODES
 from studies.words import counted, failures_text, number_text, params_text, rate_text, spread_text
 

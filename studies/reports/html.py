@@ -19,7 +19,7 @@ from studies.judging.pareto_front import pareto_front
 from studies.judging.ranking import Ranked
 from studies.reports.explanation import best_command, budget_text, explain
 from studies.reports.page import page_html, write_page
-from studies.spec.spec import Direction
+from studies.spec.fields import Direction
 from studies.statistics.intervals import probability_of_improvement
 from studies.words import (
     counted,

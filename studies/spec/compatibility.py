@@ -12,8 +12,9 @@ from studies.errors import StudyError
 from studies.spaces.plan import pending_rows
 from studies.spaces.space_notation import space_text
 from studies.spaces.spaces import Choice, Fixed, FloatRange, IntRange, distribution
+from studies.spec.fields import IDENTITY_FIELDS
 from studies.spec.scheduler_names import is_population_based
-from studies.spec.spec import IDENTITY_FIELDS, StudySpec
+from studies.spec.spec import StudySpec
 from studies.words import free_name, plural
 
 if TYPE_CHECKING:

@@ -19,9 +19,10 @@ from studies.database.retries import TooLongError
 from studies.errors import StudyError, nearest
 from studies.spaces.spaces import Json, Space, decode_params
 from studies.spec.attributes import exclusion_reason, is_confirmation, objective_seeds
+from studies.spec.fields import Direction
 from studies.spec.metrics import check_metric
 from studies.spec.objectives import names_of
-from studies.spec.spec import Direction, StudySpec
+from studies.spec.spec import StudySpec
 from studies.spec.stored_spec import is_finder_study, read_spec, stored_attributes
 from studies.statistics.values import mean_of_seeds
 from studies.storage.storage import StudyStorage, open_storage
