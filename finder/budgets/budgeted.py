@@ -227,7 +227,7 @@ def refuse_contradictions(spec: StudySpec) -> None:
         )
     if not spec.has_limit or spec.chooses_budget:
         return
-    field = "minutes" if spec.minutes is not None else "total_env_steps"
+    field = spec.limit_field
     planned = len(spec.plan())
     given = "n_trials" if "n_trials" in spec.model_fields_set else ""
     what = counted(planned, "planned trial") if planned else given

@@ -292,7 +292,7 @@ def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
             f"one process, so that workers cannot share it: run it with finder run {shlex.quote(str(path))}."
         )
     if spec.has_limit:
-        field = "minutes" if spec.minutes is not None else "total_env_steps"
+        field = spec.limit_field
         chosen = " and env_steps is still to be chosen for it" if spec.chooses_budget else ""
         raise StudyError(
             f"{field} is {getattr(spec, field):g}{chosen}, but workers do not keep a budget of the whole search: give "

@@ -25,7 +25,7 @@ def check_budgets(spec: SpecFields) -> None:
             given = "both" if spec.env_steps is not None else "neither"
             raise StudyError(f"{given} of env_steps and episodes was given: give exactly one as each seed's budget.")
         if spec.episodes is not None and spec.has_limit:
-            field = "minutes" if spec.minutes is not None else "total_env_steps"
+            field = spec.limit_field
             raise StudyError(
                 f"{field} is for runs in environment steps: give env_steps instead of episodes, or leave both out."
             )

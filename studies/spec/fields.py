@@ -145,6 +145,11 @@ class SpecFields(CheckedModel):
         return self.minutes is not None or self.total_env_steps is not None
 
     @property
+    def limit_field(self) -> Literal["minutes", "total_env_steps"]:
+        """Field that has the budget of the whole search, if there is one."""
+        return "minutes" if self.minutes is not None else "total_env_steps"
+
+    @property
     def chooses_budget(self) -> bool:
         """True if the environment steps of each run are still to be chosen for the budget of the whole search."""
         return self.has_limit and self.env_steps is None and self.episodes is None
