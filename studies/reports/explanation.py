@@ -80,16 +80,10 @@ def best_command(study: OpenStudy) -> str:
     return f"finder best {shlex.quote(study.name)} --storage {shlex.quote(study.storage.label)}"
 
 
-def budget_text(study: OpenStudy, budget: int | None = None) -> str:
-    """Return the budget of each seed of a trial, or another one, such as `50,000 environment steps`."""
-    unit = "environment steps" if study.spec.env_steps is not None else "episodes"
-    return f"{budget or study.spec.budget:,} {unit}"
-
-
 def _measured_sentence(study: OpenStudy, pick: Recommendation) -> str:
     """Return a sentence on the trial of the value, and on the part of its runs that counts."""
     metric, text = metric_of(study.spec.metric), study.spec.metric_text
-    budget = budget_text(study, pick.value_env_steps)
+    budget = counted(pick.value_env_steps or study.spec.budget, study.spec.budget_unit)
     begin = f"The pick is trial #{pick.trial}; its value is the"
     if metric.kind == "steps-to":
         return (

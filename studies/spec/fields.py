@@ -19,6 +19,7 @@ from studies.spaces.spaces import LARGEST, Choice, Json, Space
 from studies.spec.metrics import check_metric, metric_of
 from studies.spec.scheduler_names import check_pruner_name, check_sampler_name, is_grid
 from studies.spec.warm_start import WarmStart
+from studies.words import counted
 
 Direction = Literal["maximize", "minimize"]
 """Direction of optimization, as Optuna names it."""
@@ -178,6 +179,16 @@ class SpecFields(CheckedModel):
     def budget(self) -> int:
         """Budget of each seed, in environment steps or in episodes, whichever was given."""
         return self.env_steps if self.env_steps is not None else self.episodes or 1
+
+    @property
+    def budget_unit(self) -> str:
+        """Unit of budgets of runs: `environment step` or `episode`."""
+        return "episode" if self.episodes is not None else "environment step"
+
+    @property
+    def budget_text(self) -> str:
+        """Budget of each seed as text, such as `50,000 environment steps`."""
+        return counted(self.budget, self.budget_unit)
 
     @property
     def confirm_budget(self) -> int:
