@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agents.contract.spec import FunctionSpec
 from finder.budgets.cost import Costs
@@ -39,12 +39,6 @@ def expected_steps(spec: StudySpec, courses: Sequence[Course]) -> int:
 def _confirming_steps(spec: StudySpec) -> int:
     """Return the environment steps of all runs of the confirmation."""
     return spec.confirm_budget * n_finalists(spec) * spec.confirm_seeds
-
-
-def with_budget(spec: StudySpec, env_steps: int, confirm_env_steps: int | None = None) -> StudySpec:
-    """Return a study with another budget of each run, and if it is given of each run that confirms."""
-    changes: dict[str, Any] = {"env_steps": env_steps, "confirm_env_steps": confirm_env_steps}
-    return spec.model_copy(update={name: value for name, value in changes.items() if value is not None})
 
 
 def estimated_time(spec: StudySpec, costs: Costs, at_once: int | None) -> TimeEstimate:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from finder.budgets.estimating import Measured, TrialsAtOnce, longest_episode_of
-from finder.budgets.plan_numbers import estimated_time, expected_steps, with_budget
+from finder.budgets.plan_numbers import estimated_time, expected_steps
 from finder.budgets.search_plan import counted_minutes
 from finder.trials.speed import latest_first_update
 from studies.adapters.expected_pruning import expected_courses
@@ -272,8 +272,10 @@ class _Design(NamedTuple):
 
     def of(self, env_steps: int) -> StudySpec:
         """Return the study with so many environment steps of each run of the search."""
-        confirming = min(self.longest, self.factor * env_steps) if self.factor > 1 else None
-        return with_budget(self.spec, env_steps, confirm_env_steps=confirming)
+        budgets = {"env_steps": env_steps}
+        if self.factor > 1:
+            budgets["confirm_env_steps"] = min(self.longest, self.factor * env_steps)
+        return self.spec.model_copy(update=budgets)
 
     def reach(self, env_steps: int) -> int:
         """Return the environment steps of the longest runs, where those of the search have so many."""
