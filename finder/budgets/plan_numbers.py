@@ -41,8 +41,8 @@ def _confirming_steps(spec: StudySpec) -> int:
     return spec.confirm_budget * n_finalists(spec) * spec.confirm_seeds
 
 
-def estimated_time(spec: StudySpec, costs: Costs, at_once: int | None) -> TimeEstimate:
-    """Estimate the time of a search whose batches have so many trials (None: all)."""
+def estimated_time(spec: StudySpec, costs: Costs, at_once: int) -> TimeEstimate:
+    """Estimate the time of a search whose batches have so many trials."""
     courses = expected_courses(spec, spec.n_trials, at_once)
     costs = costs.of_study(spec)
     n_confirmed = n_finalists(spec)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from finder.budgets.estimating import Measured, TrialsAtOnce, longest_episode_of
+from finder.budgets.estimating import Measured, longest_episode_of
 from finder.budgets.plan_numbers import estimated_time, expected_steps
 from finder.budgets.search_plan import counted_minutes
 from finder.trials.speed import latest_first_update
@@ -152,12 +152,19 @@ def least_steps(agents: Mapping[str, AgentSpec]) -> int:
     return max(2 * latest_first_update(agents), longest_episode_of(agents) or 0, 1)
 
 
-def within_minutes(spec: StudySpec, measured: Measured, agents: Mapping[str, AgentSpec], spent: float) -> StudySpec:
+TrialsAtOnce = Callable[[int], int]
+"""Returns the number of trials of a batch, given their number of seeds."""
+
+
+def within_minutes(
+    spec: StudySpec, measured: Measured, trials_at_once: TrialsAtOnce, agents: Mapping[str, AgentSpec], spent: float
+) -> StudySpec:
     """Return a study whose runs, or trials, are chosen so that the search takes its minutes.
 
     Args:
         spec: The study, with `minutes`.
         measured: The measured costs.
+        trials_at_once: Returns the trials of a batch by their number of seeds.
         agents: Label -> agent.
         spent: Seconds that the search has taken already.
 
@@ -167,7 +174,7 @@ def within_minutes(spec: StudySpec, measured: Measured, agents: Mapping[str, Age
     assert spec.minutes is not None
 
     def seconds(candidate: StudySpec) -> float:
-        at_once = measured.trials_at_once(len(candidate.seeds))
+        at_once = trials_at_once(len(candidate.seeds))
         return estimated_time(candidate, measured.costs, at_once).total_seconds
 
     def text(amount: float) -> str:
@@ -190,7 +197,7 @@ def within_steps(spec: StudySpec, trials_at_once: TrialsAtOnce, agents: Mapping[
 
     Args:
         spec: The study, with `total_env_steps`.
-        trials_at_once: Returns the trials of a batch by their number of seeds; None for all.
+        trials_at_once: Returns the trials of a batch by their number of seeds.
         agents: Label -> agent.
 
     Raises:
