@@ -14,6 +14,9 @@ from public_names import PublicName, public_names
 
 PACKAGES = ("agents", "finder", "studies")
 
+_WITH_INHERITED = ("studies.StudySpec",)
+"""Public names whose base classes, which are not public, define some of their members."""
+
 
 @cache
 def _rooms(root: Path, package: str) -> dict[str, list[PublicName]]:
@@ -60,6 +63,7 @@ def _room_page(root: Path, package: str, room: str, names: list[PublicName]) -> 
             "    options:",
             f"      heading: {each.path}",
             f"      toc_label: {each.name}",
+            *(["      inherited_members: true"] if each.path in _WITH_INHERITED else []),
             "",
         ]
     return "\n".join(lines)

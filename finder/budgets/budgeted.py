@@ -227,7 +227,7 @@ def refuse_contradictions(spec: StudySpec) -> None:
         )
     if not spec.has_limit or spec.chooses_budget:
         return
-    field = "minutes" if spec.minutes is not None else "total_env_steps"
+    field = spec.limit_field
     planned = len(spec.plan())
     given = "n_trials" if "n_trials" in spec.model_fields_set else ""
     what = counted(planned, "planned trial") if planned else given
@@ -255,7 +255,8 @@ def _chosen(search: BudgetedSearch) -> StudySpec:
         if spec.plan() or "n_trials" in spec.model_fields_set:
             return spec
         return spec.model_copy(update={"n_trials": max(earlier.spec.n_trials, earlier.n_ended)})
+    at_once = search.executor.trials_at_once
     if spec.minutes is not None:
         assert search.measured is not None
-        return within_minutes(spec, search.measured, search.agents, time.monotonic() - search.began)
-    return within_steps(spec, search.executor.trials_at_once, search.agents)
+        return within_minutes(spec, search.measured, at_once, search.agents, time.monotonic() - search.began)
+    return within_steps(spec, at_once, search.agents)

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 AgentOf = Callable[[Mapping[str, Any], str], "AgentSpec"]
 """Returns the agent with the parameters of a trial, given the label of the agent of trials that name none."""
 
-TrialsAtOnce = Callable[[int], int | None]
-"""Returns the number of trials of a batch, given their number of seeds; None for all."""
-
 ONE_FOR_EACH = 1_000_000
 """Structures of a search whose trials have one of their own each: more than there are trials (`Costs.of_study`)."""
 
@@ -43,12 +40,10 @@ class Measured:
 
     Attributes:
         costs: The costs of its trials.
-        trials_at_once: Returns the trials of a batch by their number of seeds; None for all.
         sentences: How the speed was measured, a sentence for each agent.
     """
 
     costs: Costs
-    trials_at_once: TrialsAtOnce
     sentences: tuple[str, ...]
 
 
@@ -81,11 +76,7 @@ def measured_search(spec: StudySpec, agent_of: AgentOf, executor: Executor, why_
         own_processes=not here,
         n_structures=_n_structures(spec, agent_of),
     )
-    return Measured(
-        costs=costs,
-        trials_at_once=executor.trials_at_once,
-        sentences=tuple(_sentence(label, speed) for label, speed in speeds.items()),
-    )
+    return Measured(costs=costs, sentences=tuple(_sentence(label, speed) for label, speed in speeds.items()))
 
 
 def trials_to_measure(spec: StudySpec, agent_of: AgentOf, executor: Executor, why_alone: str = "") -> list[TrialSpec]:

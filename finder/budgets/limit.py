@@ -9,7 +9,7 @@ from finder.budgets.resolution import largest_within, with_n_trials
 from finder.trials.trial import BudgetSpent, Work
 from studies.adapters.expected_pruning import Course, Stage, at_most, expected_courses, run_steps
 from studies.judging.search_history import n_finalists
-from studies.spec.converters import MOST_SEEDS
+from studies.spec.fields import MOST_SEEDS
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec
 from studies.statistics.values import mean_of_seeds, sign_of
@@ -62,7 +62,7 @@ class Limit:
         self._first_update = first_update
         self._running: dict[int, int] = {}  # trial -> number of its seeds
         self._counted: dict[int, int] = {}  # trial -> environment steps that are recorded already
-        self._resumed: dict[int, int] = {}  # interrupted trial -> environment steps of its last report
+        self._resumed: dict[int, int] = {}  # trial -> environment steps that were paid for before it was interrupted
         self._n_begun = 0
         self._confirming = False
         self._refused = self._is_spent = False
@@ -207,8 +207,7 @@ class Limit:
         if is_baseline:
             self._baselines.add(number)
         self._counted[number] = counted
-        if left_out := self._left_out(resumed):
-            self._resumed[number] = left_out
+        self._resumed[number] = self._left_out(resumed)
         self._n_of_batch = self._n_of_batch + 1 if self._running else 1
         self._running[number] = n_seeds
         self._n_begun += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agents.contract.spec import FunctionSpec
 from finder.budgets.cost import Costs
@@ -41,14 +41,8 @@ def _confirming_steps(spec: StudySpec) -> int:
     return spec.confirm_budget * n_finalists(spec) * spec.confirm_seeds
 
 
-def with_budget(spec: StudySpec, env_steps: int, confirm_env_steps: int | None = None) -> StudySpec:
-    """Return a study with another budget of each run, and if it is given of each run that confirms."""
-    changes: dict[str, Any] = {"env_steps": env_steps, "confirm_env_steps": confirm_env_steps}
-    return spec.model_copy(update={name: value for name, value in changes.items() if value is not None})
-
-
-def estimated_time(spec: StudySpec, costs: Costs, at_once: int | None) -> TimeEstimate:
-    """Estimate the time of a search whose batches have so many trials (None: all)."""
+def estimated_time(spec: StudySpec, costs: Costs, at_once: int) -> TimeEstimate:
+    """Estimate the time of a search whose batches have so many trials."""
     courses = expected_courses(spec, spec.n_trials, at_once)
     costs = costs.of_study(spec)
     n_confirmed = n_finalists(spec)

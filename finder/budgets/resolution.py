@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from finder.budgets.estimating import Measured, TrialsAtOnce, longest_episode_of
-from finder.budgets.plan_numbers import estimated_time, expected_steps, with_budget
+from finder.budgets.estimating import Measured, longest_episode_of
+from finder.budgets.plan_numbers import estimated_time, expected_steps
 from finder.budgets.search_plan import counted_minutes
 from finder.trials.speed import latest_first_update
 from studies.adapters.expected_pruning import expected_courses
@@ -152,12 +152,19 @@ def least_steps(agents: Mapping[str, AgentSpec]) -> int:
     return max(2 * latest_first_update(agents), longest_episode_of(agents) or 0, 1)
 
 
-def within_minutes(spec: StudySpec, measured: Measured, agents: Mapping[str, AgentSpec], spent: float) -> StudySpec:
+TrialsAtOnce = Callable[[int], int]
+"""Returns the number of trials of a batch, given their number of seeds."""
+
+
+def within_minutes(
+    spec: StudySpec, measured: Measured, trials_at_once: TrialsAtOnce, agents: Mapping[str, AgentSpec], spent: float
+) -> StudySpec:
     """Return a study whose runs, or trials, are chosen so that the search takes its minutes.
 
     Args:
         spec: The study, with `minutes`.
         measured: The measured costs.
+        trials_at_once: Returns the trials of a batch by their number of seeds.
         agents: Label -> agent.
         spent: Seconds that the search has taken already.
 
@@ -167,7 +174,7 @@ def within_minutes(spec: StudySpec, measured: Measured, agents: Mapping[str, Age
     assert spec.minutes is not None
 
     def seconds(candidate: StudySpec) -> float:
-        at_once = measured.trials_at_once(len(candidate.seeds))
+        at_once = trials_at_once(len(candidate.seeds))
         return estimated_time(candidate, measured.costs, at_once).total_seconds
 
     def text(amount: float) -> str:
@@ -190,7 +197,7 @@ def within_steps(spec: StudySpec, trials_at_once: TrialsAtOnce, agents: Mapping[
 
     Args:
         spec: The study, with `total_env_steps`.
-        trials_at_once: Returns the trials of a batch by their number of seeds; None for all.
+        trials_at_once: Returns the trials of a batch by their number of seeds.
         agents: Label -> agent.
 
     Raises:
@@ -272,8 +279,10 @@ class _Design(NamedTuple):
 
     def of(self, env_steps: int) -> StudySpec:
         """Return the study with so many environment steps of each run of the search."""
-        confirming = min(self.longest, self.factor * env_steps) if self.factor > 1 else None
-        return with_budget(self.spec, env_steps, confirm_env_steps=confirming)
+        budgets = {"env_steps": env_steps}
+        if self.factor > 1:
+            budgets["confirm_env_steps"] = min(self.longest, self.factor * env_steps)
+        return self.spec.model_copy(update=budgets)
 
     def reach(self, env_steps: int) -> int:
         """Return the environment steps of the longest runs, where those of the search have so many."""

@@ -239,8 +239,7 @@ def _trials(plan: SearchPlan) -> str:
 
 
 def _run(spec: StudySpec) -> str:
-    unit = "environment step" if spec.env_steps is not None else "episode"
-    return counted(spec.budget, unit) + _evaluations(spec)
+    return spec.budget_text + _evaluations(spec)
 
 
 def _evaluations(spec: StudySpec) -> str:

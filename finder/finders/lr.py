@@ -38,7 +38,7 @@ from finder.search.run_search import run_search
 from studies.defaults import DEFAULT_STORAGE
 from studies.judging.range_extension import RangeExtension
 from studies.spaces.spaces import LARGEST
-from studies.spec.converters import MOST_SEEDS
+from studies.spec.fields import MOST_SEEDS
 from studies.spec.metrics import metric_of
 from studies.storage.storage import open_storage
 

@@ -30,9 +30,10 @@ from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.spaces.space_notation import parse_space
 from studies.spaces.spaces import Fixed
+from studies.spec.fields import USUAL_TRIALS
 from studies.spec.population_rules import PERTURB_STEPS
 from studies.spec.scheduler_names import is_grid, is_population_based
-from studies.spec.spec import USUAL_TRIALS, StudySpec
+from studies.spec.spec import StudySpec
 from studies.study.origin import StudyOrigin, started_by
 from studies.study.study import OpenStudy
 from studies.words import counted
@@ -291,7 +292,7 @@ def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
             f"one process, so that workers cannot share it: run it with finder run {shlex.quote(str(path))}."
         )
     if spec.has_limit:
-        field = "minutes" if spec.minutes is not None else "total_env_steps"
+        field = spec.limit_field
         chosen = " and env_steps is still to be chosen for it" if spec.chooses_budget else ""
         raise StudyError(
             f"{field} is {getattr(spec, field):g}{chosen}, but workers do not keep a budget of the whole search: give "

@@ -30,7 +30,7 @@ from finder.long_run.run_folder import RunFolder, RunSettings
 from finder.trials.watchdog import Watchdog, WatchdogCallback
 from studies.spaces.numbers import is_number
 from studies.spaces.spaces import LARGEST
-from studies.spec.spec import MOST_PROCESSES
+from studies.spec.fields import MOST_PROCESSES
 
 LAST_EPISODES = 100
 """Number of episodes of the mean return of the result and of the target."""

@@ -23,11 +23,9 @@ from finder.progress.plain_text import PlainConsole, plain_json, truncate_long_w
 from finder.progress.text_layout import HangingIndent
 from studies.defaults import DEFAULT_STORAGE
 from studies.redaction import redacted
-from studies.words import counted
 
 if TYPE_CHECKING:
     from agents.environments import EnvironmentSpec
-    from studies.spec.spec import StudySpec
 
 _UNCUT = 10_000
 """Width of a file or a pipe, where nothing is truncated or wrapped."""
@@ -133,11 +131,6 @@ def table(*columns: str, numbers: Collection[str] = ()) -> Table:
         least = max(map(len, column.split()))
         listed.add_column(column, justify="right" if column in numbers else "left", overflow="fold", min_width=least)
     return listed
-
-
-def budget_of(spec: StudySpec) -> str:
-    """Return the budget of a run as text, such as `50,000 environment steps`."""
-    return counted(spec.budget, "environment step" if spec.env_steps is not None else "episode")
 
 
 def storage_for_file(named: str | None, flag: str | None) -> str | None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from finder.progress.console import budget_of
 from finder.progress.text_layout import HangingIndent
 from studies.words import are, counted, plural
 
@@ -29,7 +28,7 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
     of_all = f" of the {n_grid} of its grid" if (n_grid := len(spec.grid())) > spec.n_trials else ""
     if not spec.plan() and is_whole_space(spec.search_space(), spec.n_trials):
         of_all = " (the whole space)"
-    plan = f"{counted(spec.n_trials, 'trial')}{of_all} × {runs} × {budget_of(spec)}{_confirmation_text(study)}"
+    plan = f"{counted(spec.n_trials, 'trial')}{of_all} × {runs} × {spec.budget_text}{_confirmation_text(study)}"
     how = f"{' and '.join(spec.agents)} on {spec.env}, {_means(study, where_run)}"
     lines: list[RenderableType] = [
         Text.assemble(("Study ", "dim"), (study.name, "bold"), (f" in {where}", "dim")),

@@ -266,7 +266,7 @@ def _compared(study: OpenStudy, name: str, pick: Recommendation | None, ranked: 
         n_ended=sum(trial.state.is_finished() for trial in study.trials()),
         n_complete=len(study.trials(TrialState.COMPLETE)),
         unfinished=_unfinished(now),
-        budget="" if pick is None else _budget_of(study, pick),
+        budget="" if pick is None else counted(pick.value_env_steps or study.spec.budget, study.spec.budget_unit),
         minutes=max((_minutes(trial, began) for trial in study.all_trials()), default=0.0),
         progress=_progress(study, began),
     )
@@ -278,13 +278,6 @@ def _unfinished(now: StudyStatus) -> str:
     if now.n_ended < now.n_total:
         return f"{now.n_ended} of {counted(now.n_total, 'trial')} done"
     return f"{counted(now.n_unconfirmed, 'finalist')} still to be confirmed"
-
-
-def _budget_of(study: OpenStudy, pick: Recommendation) -> str:
-    """Return the budget of each run of the value of a pick as text."""
-    if pick.value_env_steps is not None:
-        return counted(pick.value_env_steps, "environment step")
-    return counted(study.spec.budget, "episode")
 
 
 def _minutes(trial: FrozenTrial, began: datetime) -> float:

@@ -21,8 +21,8 @@ from studies.population_based.schedule import Schedule
 from studies.redaction import has_hidden
 from studies.spaces.spaces import Json
 from studies.spec.attributes import CONFIRMS_ATTR, seed_values
+from studies.spec.fields import Direction
 from studies.spec.metrics import metric_of
-from studies.spec.spec import Direction
 from studies.words import counted, interval_text, params_text, spread_text, with_value
 
 if TYPE_CHECKING:

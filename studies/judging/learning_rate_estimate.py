@@ -20,7 +20,7 @@ from scipy import stats
 from studies.judging.ranking import Ranked, may_exceed
 from studies.judging.robust_choice import Point, PrunedEstimate, RateCurves, kind_key, rate_name
 from studies.spaces.spaces import Json
-from studies.spec.spec import Direction
+from studies.spec.fields import Direction
 from studies.statistics.drift import drift
 from studies.statistics.values import sign_of, usual_range
 from studies.words import rate_text

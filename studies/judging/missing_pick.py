@@ -43,7 +43,7 @@ def why_no_pick(study: OpenStudy) -> str:
         if rate_suggestions(study):
             return ""
         return "the range test suggests no learning rate: its curve does not show one. Search a grid instead."
-    more = f"give each run more {'environment steps' if study.spec.env_steps is not None else 'episodes'}."
+    more = f"give each run more {study.spec.budget_unit}s."
     if _is_unlearned(study, complete):
         return f"no gradient step was made within this budget, or only after the last episode had ended: {more}"
     return _why_indistinguishable(study, complete, more)

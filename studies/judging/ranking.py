@@ -10,7 +10,7 @@ import numpy as np
 
 from studies.errors import StudyError
 from studies.spaces.spaces import Json
-from studies.spec.spec import Direction
+from studies.spec.fields import Direction
 from studies.statistics.bounds import NO_BOUNDS, Bounds, reached_bounds
 from studies.statistics.intervals import estimate
 from studies.statistics.values import sign_of, spread_of_seeds, usual_range

@@ -12,7 +12,7 @@ import numpy as np
 from studies.judging.ranking import Ranked
 from studies.spaces.rates import is_learning_rate
 from studies.spaces.spaces import Json
-from studies.spec.spec import Direction
+from studies.spec.fields import Direction
 from studies.statistics.intervals import estimate
 from studies.statistics.rate_curve import ALIKE, Peak, blended, log10_rate, peak, smoothing
 from studies.statistics.values import sign_of, usual_range

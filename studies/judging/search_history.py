@@ -21,8 +21,8 @@ from studies.spec.attributes import (
     never_learned,
     seed_values,
 )
+from studies.spec.fields import Direction
 from studies.spec.scheduler_names import is_population_based
-from studies.spec.spec import Direction
 from studies.statistics.drift import measured
 from studies.words import the_best
 

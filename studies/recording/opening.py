@@ -81,7 +81,7 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
             argument of a sampler or pruner is wrong.
     """
     if spec.chooses_budget:
-        field = "minutes" if spec.minutes is not None else "total_env_steps"
+        field = spec.limit_field
         raise StudyError(
             f"{field} is {getattr(spec, field):g} and env_steps is still to be chosen for it, where the search runs: "
             "give env_steps, or run the search (finder run) instead of submitting it."

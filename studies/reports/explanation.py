@@ -18,9 +18,9 @@ from studies.judging.learning_rate_estimate import LITTLE
 from studies.judging.pareto_front import how_to_choose
 from studies.judging.ranking import Ranked, seeds_to_settle, worst_choice
 from studies.judging.robust_choice import rate_name
+from studies.spec.fields import Direction
 from studies.spec.metrics import metric_of
 from studies.spec.scheduler_names import is_population_based
-from studies.spec.spec import Direction
 from studies.statistics.objectives import N_EPISODES
 from studies.words import counted, failures_text, number_text, params_text, rate_text, spread_text
 
@@ -80,16 +80,10 @@ def best_command(study: OpenStudy) -> str:
     return f"finder best {shlex.quote(study.name)} --storage {shlex.quote(study.storage.label)}"
 
 
-def budget_text(study: OpenStudy, budget: int | None = None) -> str:
-    """Return the budget of each seed of a trial, or another one, such as `50,000 environment steps`."""
-    unit = "environment steps" if study.spec.env_steps is not None else "episodes"
-    return f"{budget or study.spec.budget:,} {unit}"
-
-
 def _measured_sentence(study: OpenStudy, pick: Recommendation) -> str:
     """Return a sentence on the trial of the value, and on the part of its runs that counts."""
     metric, text = metric_of(study.spec.metric), study.spec.metric_text
-    budget = budget_text(study, pick.value_env_steps)
+    budget = counted(pick.value_env_steps or study.spec.budget, study.spec.budget_unit)
     begin = f"The pick is trial #{pick.trial}; its value is the"
     if metric.kind == "steps-to":
         return (

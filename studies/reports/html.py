@@ -17,9 +17,9 @@ from studies.figures.ranking import Ranking, best_and_pick, ranking
 from studies.figures.trials import TrialRow, states_data
 from studies.judging.pareto_front import pareto_front
 from studies.judging.ranking import Ranked
-from studies.reports.explanation import best_command, budget_text, explain
+from studies.reports.explanation import best_command, explain
 from studies.reports.page import page_html, write_page
-from studies.spec.spec import Direction
+from studies.spec.fields import Direction
 from studies.statistics.intervals import probability_of_improvement
 from studies.words import (
     counted,
@@ -61,7 +61,7 @@ def report_html(study: OpenStudy) -> str:
     pick = pick_or_none(study)
     figures, facts = study_figures(study), ranking(study)
     seeds = f"{plural('seed', len(spec.seeds))} {', '.join(map(str, spec.seeds))}"
-    asked = f"{' and '.join(spec.agents)} on {spec.env}, {budget_text(study)} a seed, {seeds}"
+    asked = f"{' and '.join(spec.agents)} on {spec.env}, {spec.budget_text} a seed, {seeds}"
     sections = [
         f"<h1>{_text(study.name)}</h1>",
         f'<p class="sub">{_text(asked)}</p>',
@@ -138,7 +138,7 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
     title = "Complete trials" if n_best == n_complete else f"The best {n_best} of {n_complete} complete trials"
     title += " in the search" if alone else ""
     title += " and the pick" if len(shown) > n_best else ""
-    title += f", {budget_text(study)}" if study.spec.confirms_longer else ""
+    title += f", {study.spec.budget_text}" if study.spec.confirms_longer else ""
     return (
         f'<h2>{title}</h2><div class="scroll"><table><tr><th>place</th><th>trial</th><th>parameters</th>'
         f"<th>{_text(study.spec.metric_text)}{' ± spread' if compares else ''}</th>"

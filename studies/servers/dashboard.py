@@ -22,7 +22,7 @@ from studies.errors import StudyError
 from studies.figures.figures import study_figures
 from studies.figures.importances import importances_data
 from studies.recording.opening import remove_unless_running, rename_study
-from studies.reports.explanation import budget_text, explain
+from studies.reports.explanation import explain
 from studies.servers.dashboard_gate import DashboardGate, without_tokens
 from studies.servers.dashboard_page import DashboardPage, PickShown
 from studies.servers.ports import port_errors
@@ -83,7 +83,7 @@ def _note(study: OpenStudy) -> str:
     """Return the note on a study: question, answer, and where to find more."""
     spec = study.spec
     seeds = f"{plural('seed', len(spec.seeds))} {', '.join(map(str, spec.seeds))}"
-    asked = f"{' and '.join(spec.agents)} on {spec.env}, {budget_text(study)} a seed, {seeds}"
+    asked = f"{' and '.join(spec.agents)} on {spec.env}, {spec.budget_text} a seed, {seeds}"
     where = f"{shlex.quote(study.name)} --trial NUMBER --storage {shlex.quote(study.storage.label)}"
     more = f"Everything about a trial: `finder show {where}`"
     if len(study.all_trials()) > 2 * MOST_CURVES:

@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
-
 from studies.errors import StudyError
 from studies.spaces.space_notation import space_text
-from studies.spaces.spaces import Choice, Json, Space
+from studies.spaces.spaces import Choice
+from studies.spec.fields import SpecFields
 
 
-class Agents(Protocol):
-    """Settings of a `studies.spec.spec.StudySpec` that the rules read."""
-
-    @property
-    def agents(self) -> Sequence[str]: ...
-    @property
-    def agent_params(self) -> Mapping[str, Any]: ...
-    @property
-    def agent_weights(self) -> Mapping[str, Any]: ...
-    @property
-    def params(self) -> Mapping[str, Space]: ...
-    @property
-    def fixed(self) -> Mapping[str, Json]: ...
-    @property
-    def trials(self) -> Sequence[Mapping[str, Json]]: ...
-
-
-def check_agents(spec: Agents) -> None:
+def check_agents(spec: SpecFields) -> None:
     """Raise `StudyError` if agents are named twice, or if anything names another agent."""
     agents = list(spec.agents)
     if len(set(agents)) != len(agents):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from studies.errors import StudyError
+from studies.spec.fields import SpecFields
 from studies.spec.scheduler_names import is_population_based
 
 USUAL_STEPS = 50_000
@@ -15,32 +14,7 @@ _LEAST_PART = 4
 (benchmarks/results/designs.md)."""
 
 
-class Budgets(Protocol):
-    """Settings of a `studies.spec.spec.StudySpec` that the rules read."""
-
-    @property
-    def env_steps(self) -> int | None: ...
-    @property
-    def episodes(self) -> int | None: ...
-    @property
-    def horizon(self) -> int | None: ...
-    @property
-    def minutes(self) -> float | None: ...
-    @property
-    def total_env_steps(self) -> int | None: ...
-    @property
-    def has_limit(self) -> bool: ...
-    @property
-    def chooses_budget(self) -> bool: ...
-    @property
-    def confirm(self) -> int: ...
-    @property
-    def confirm_env_steps(self) -> int | None: ...
-    @property
-    def pruner(self) -> str: ...
-
-
-def check_budgets(spec: Budgets) -> None:
+def check_budgets(spec: SpecFields) -> None:
     """Raise `StudyError` if budgets contradict each other."""
     if spec.minutes is not None and spec.total_env_steps is not None:
         raise StudyError(
@@ -51,7 +25,7 @@ def check_budgets(spec: Budgets) -> None:
             given = "both" if spec.env_steps is not None else "neither"
             raise StudyError(f"{given} of env_steps and episodes was given: give exactly one as each seed's budget.")
         if spec.episodes is not None and spec.has_limit:
-            field = "minutes" if spec.minutes is not None else "total_env_steps"
+            field = spec.limit_field
             raise StudyError(
                 f"{field} is for runs in environment steps: give env_steps instead of episodes, or leave both out."
             )
@@ -63,7 +37,7 @@ def check_budgets(spec: Budgets) -> None:
         _check_confirming_runs(spec, spec.confirm_env_steps)
 
 
-def _check_confirming_runs(spec: Budgets, env_steps: int) -> None:
+def _check_confirming_runs(spec: SpecFields, env_steps: int) -> None:
     given = f"confirm_env_steps is {env_steps}"
     if spec.episodes is not None:
         raise StudyError(f"{given} environment steps, but the budget is in episodes: give env_steps instead.")

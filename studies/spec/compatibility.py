@@ -12,9 +12,10 @@ from studies.errors import StudyError
 from studies.spaces.plan import pending_rows
 from studies.spaces.space_notation import space_text
 from studies.spaces.spaces import Choice, Fixed, FloatRange, IntRange, distribution
+from studies.spec.fields import IDENTITY_FIELDS
 from studies.spec.scheduler_names import is_population_based
-from studies.spec.spec import IDENTITY_FIELDS, StudySpec
-from studies.words import free_name, plural
+from studies.spec.spec import StudySpec
+from studies.words import counted, free_name, plural
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -65,7 +66,7 @@ def differences(old: StudySpec, new: StudySpec) -> list[tuple[str, str]]:
         if before == after:
             continue
         by_budget = field in ("env_steps", "episodes")
-        found += [(_budget(old), _budget(new))] if by_budget else _pairs(field, before, after)
+        found += [(old.budget_text, new.budget_text)] if by_budget else _pairs(field, before, after)
     if is_population_based(old.pruner) or is_population_based(new.pruner):  # schedules are made of all intervals
         before, after = (f"the scheduler {_chosen(spec, 'pruner')}" for spec in (old, new))
         found += [(before, after)] if before != after else []
@@ -140,7 +141,8 @@ def describe_changes(old: StudySpec, new: StudySpec, asked: StudySpec) -> list[s
         before, after = (f"{each.horizon:,} steps" if each.horizon else "no horizon" for each in (old, new))
         notes.append(f"From here on the pick is for {after}; until now it was for {before}.")
     if old.confirm and new.confirm and old.confirm_budget != new.confirm_budget:
-        notes.append(f"From here on finalists have runs of {_steps(new)}; until now they had runs of {_steps(old)}.")
+        before, after = (counted(each.confirm_budget, each.budget_unit) for each in (old, new))
+        notes.append(f"From here on finalists have runs of {after}; until now they had runs of {before}.")
     if new.warm_start is not None and new.warm_start != old.warm_start:
         notes.append(new.warm_start.note)
     for field in ("sampler", "pruner"):
@@ -150,10 +152,6 @@ def describe_changes(old: StudySpec, new: StudySpec, asked: StudySpec) -> list[s
         if before != after:
             notes.append(f"From here on the {field} is {after}; until now it was {before}.")
     return notes
-
-
-def _steps(spec: StudySpec) -> str:
-    return f"{spec.confirm_budget:,} environment steps"
 
 
 def _chosen(spec: StudySpec, field: str) -> str:
@@ -191,10 +189,6 @@ _ENTRIES = {
 """Field that is a table -> text of an entry, and text of a missing entry."""
 
 _PLURALS = ("seeds", "agents", "steps", "episodes")
-
-
-def _budget(spec: StudySpec) -> str:
-    return f"{spec.budget:,} {'environment steps' if spec.env_steps is not None else 'episodes'}"
 
 
 def _setting_text(field: str, value: Any) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from studies.errors import StudyError
+from studies.spec.fields import SpecFields
 from studies.spec.metrics import check_metric, metric_of
 from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_pruner_name, canonical_sampler_name
 
@@ -29,34 +30,6 @@ class Metrics(Protocol):
     @property
     def metrics(self) -> tuple[str, ...]:
         """All objectives; empty for one metric."""
-
-
-class Objectives(Metrics, Protocol):
-    """Interface of the fields of a spec that go together with its objectives (`studies.spec.spec.StudySpec`)."""
-
-    @property
-    def kind(self) -> str:
-        """Question of the study."""
-
-    @property
-    def pruner(self) -> str:
-        """Name of the pruner."""
-
-    @property
-    def confirm(self) -> int:
-        """Number of finalists."""
-
-    @property
-    def sampler(self) -> str:
-        """Name of the sampler."""
-
-    @property
-    def trials(self) -> tuple[dict[str, Any], ...]:
-        """The plan."""
-
-    @property
-    def warm_start(self) -> Any:
-        """Trials of another study, or None."""
 
 
 def with_objectives(data: Any) -> Any:
@@ -88,7 +61,7 @@ def greedy_episodes_of(spec: Metrics) -> int:
     return max(metric_of(name).n_episodes for name in names_of(spec))
 
 
-def check_objectives(spec: Objectives) -> None:
+def check_objectives(spec: SpecFields) -> None:
     """Check the objectives of a study, if it has several.
 
     Raises:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
-
 from studies.errors import StudyError
 from studies.spaces.conditions import condition_text
-from studies.spaces.spaces import Fixed, FloatRange, Json, Space
+from studies.spaces.spaces import Fixed, FloatRange
+from studies.spec.fields import SpecFields
 from studies.spec.metrics import metric_of
 from studies.spec.scheduler_names import is_grid, is_population_based
 
@@ -21,45 +19,7 @@ FEWEST = 2
 """Smallest number of members of a population in which one copies another."""
 
 
-class Settings(Protocol):
-    """Settings of a `studies.spec.spec.StudySpec` that the rules read."""
-
-    @property
-    def agents(self) -> Sequence[str]: ...
-    @property
-    def trials(self) -> Sequence[Any]: ...
-    @property
-    def baseline(self) -> Mapping[str, Json] | None: ...
-    @property
-    def seeds(self) -> Sequence[int]: ...
-    @property
-    def n_trials(self) -> int: ...
-    @property
-    def env_steps(self) -> int | None: ...
-    @property
-    def episodes(self) -> int | None: ...
-    @property
-    def has_limit(self) -> bool: ...
-    @property
-    def metric(self) -> str: ...
-    @property
-    def sampler(self) -> str: ...
-    @property
-    def pruner(self) -> str: ...
-    @property
-    def pruner_kwargs(self) -> Mapping[str, Json]: ...
-    @property
-    def executor(self) -> str: ...
-    @property
-    def n_jobs(self) -> int | None: ...
-    @property
-    def population(self) -> int | None: ...
-    @property
-    def strategy(self) -> str: ...
-    def search_space(self) -> dict[str, Space]: ...
-
-
-def perturb_steps_of(spec: Settings) -> int:
+def perturb_steps_of(spec: SpecFields) -> int:
     """Return the environment steps of an interval; 0 if it has no valid length, which the scheduler refuses."""
     given = spec.pruner_kwargs.get(PERTURB_STEPS)
     if given is None:
@@ -67,7 +27,7 @@ def perturb_steps_of(spec: Settings) -> int:
     return given if isinstance(given, int) and not isinstance(given, bool) else 0
 
 
-def exchange_marks(spec: Settings) -> range:
+def exchange_marks(spec: SpecFields) -> range:
     """Return the steps at which members copy each other: the ends of all intervals but the last; often none.
 
     The last interval is at least half as long as the others: a copy has to train before it is judged.
@@ -78,7 +38,7 @@ def exchange_marks(spec: Settings) -> range:
     return range(every, spec.env_steps - every // 2, every) if every > 0 else range(0)
 
 
-def value_steps(spec: Settings) -> int | None:
+def value_steps(spec: SpecFields) -> int | None:
     """Return the last environment steps of a run that its final value is the mean over; None for the usual last part.
 
     They are the last interval, before which a member may have copied another one: at least a twentieth of the budget,
@@ -91,12 +51,12 @@ def value_steps(spec: Settings) -> int | None:
     return max(spec.env_steps // 20, min(spec.env_steps // 5, spec.env_steps - marks[-1]), 1)
 
 
-def searched_ranges(spec: Settings) -> dict[str, FloatRange]:
+def searched_ranges(spec: SpecFields) -> dict[str, FloatRange]:
     """Return the parameters whose numbers population-based training changes, with their ranges."""
     return {name: space for name, space in spec.search_space().items() if isinstance(space, FloatRange)}
 
 
-def check_population_based(spec: Settings) -> None:
+def check_population_based(spec: SpecFields) -> None:
     """Check a study, if it has population-based training.
 
     Raises:
@@ -136,7 +96,7 @@ def check_population_based(spec: Settings) -> None:
         )
 
 
-def _check_places(spec: Settings, name: str) -> None:
+def _check_places(spec: SpecFields, name: str) -> None:
     """Raise `StudyError` if trials are not members of one population in one process."""
     together = f"{name} has all members in one population of one process"
     if spec.executor not in ("auto", "population"):
@@ -153,7 +113,7 @@ def _check_places(spec: Settings, name: str) -> None:
         )
 
 
-def _check_spaces(spec: Settings, name: str) -> None:
+def _check_spaces(spec: SpecFields, name: str) -> None:
     """Raise `StudyError` for a parameter that is no plain range of real numbers."""
     for parameter, space in spec.search_space().items():
         if space.when:

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import model_validator
 
-from studies.checked_model import CheckedModel, whole
-from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.redaction import redacted
 from studies.spaces.conditions import checked_conditions
 from studies.spaces.configurations import n_configurations
-from studies.spaces.plan import checked_baseline, checked_first, grid_rows, inferred_spaces, settled_rows
-from studies.spaces.space_notation import SpaceField
-from studies.spaces.spaces import LARGEST, Choice, Json, Space, check_json
+from studies.spaces.plan import checked_baseline, checked_first, settled_rows
+from studies.spaces.spaces import Json, check_json
 from studies.spec.agent_rules import check_agents
 from studies.spec.budget_rules import check_budgets
-from studies.spec.converters import MOST_SEEDS, as_one_spelling, as_seeds, as_tuple, is_left_out
-from studies.spec.metrics import check_metric, metric_of
+from studies.spec.fields import SpecFields
 from studies.spec.objectives import check_objectives, with_objectives
 from studies.spec.population_rules import check_population_based, exchange_marks
-from studies.spec.scheduler_names import check_pruner_name, check_sampler_name, is_grid, is_population_based
+from studies.spec.scheduler_names import is_grid, is_population_based
 from studies.spec.spec_file import read_model
-from studies.spec.warm_start import WarmStart
 from studies.words import class_or_id
 
 
@@ -35,45 +30,7 @@ def default_name(kind: str, agents: Sequence[str], env: str) -> str:
     return "-".join([kind, *own, class_or_id(env)])
 
 
-Direction = Literal["maximize", "minimize"]
-"""Direction of optimization, as Optuna names it."""
-
-LARGEST_SEED = 2**32 - 1
-"""Largest seed of samplers."""
-
-MOST_PROCESSES, MOST_PLANNED = 1024, 100_000
-"""Limits on processes of a study and trials of a plan, which catch typing errors."""
-
-Count = Annotated[int, BeforeValidator(whole), Field(strict=True, ge=1, le=LARGEST)]
-Text = Annotated[str, Field(min_length=1, max_length=400)]
-_Minutes = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
-
-
-IDENTITY_FIELDS = (
-    "kind",
-    "agents",
-    "agent_params",
-    "agent_weights",
-    "env",
-    "env_kwargs",
-    "wrappers",
-    "max_episode_steps",
-    "params",
-    "fixed",
-    "seeds",
-    "env_steps",
-    "episodes",
-    "metric",
-    "metrics",
-    "callbacks",
-)
-"""Fields that make trials comparable. A study is continued only if all of them are unchanged."""
-
-USUAL_TRIALS = 20
-"""Trials of a search with a sampler by default."""
-
-
-class StudySpec(CheckedModel):
+class StudySpec(SpecFields):
     """Specification of a study. It holds data only, so it can be sent to files, processes and storages.
 
     Args:
@@ -150,57 +107,6 @@ class StudySpec(CheckedModel):
         StudyError: Names every wrong field, the value given and what is allowed.
     """
 
-    name: Text
-    storage: Text = DEFAULT_STORAGE
-    agents: Annotated[tuple[Text, ...], BeforeValidator(as_tuple), Field(min_length=1)]
-    agent_params: dict[str, dict[str, Json]] = Field(default_factory=dict)
-    agent_weights: dict[str, str] = Field(default_factory=dict)
-    env: Text
-    env_kwargs: dict[str, Json] = Field(default_factory=dict)
-    wrappers: Annotated[tuple[Text, ...], BeforeValidator(as_tuple)] = ()
-    max_episode_steps: Count | None = None
-    vectorization: Text = "auto"
-    params: dict[str, SpaceField] = Field(default_factory=dict)
-    fixed: dict[str, Json] = Field(default_factory=dict)
-    callbacks: Annotated[tuple[Text, ...], BeforeValidator(as_tuple)] = ()
-    trials: Annotated[tuple[dict[str, Json], ...], Field(max_length=MOST_PLANNED)] = ()
-    first: tuple[dict[str, Json], ...] = ()
-    # Left out of stored specs where it is None, so that earlier versions read them.
-    baseline: Annotated[dict[str, Json] | None, Field(exclude_if=is_left_out)] = None
-    warm_start: Annotated[WarmStart | None, Field(exclude_if=is_left_out)] = None
-    n_trials: Count = USUAL_TRIALS
-    seeds: Annotated[
-        tuple[Annotated[int, Field(strict=True, ge=0, le=LARGEST)], ...],
-        BeforeValidator(as_seeds),
-        Field(min_length=1, max_length=MOST_SEEDS),
-    ] = (0, 1, 2)
-    env_steps: Count | None = None
-    episodes: Count | None = None
-    horizon: Count | None = None
-    minutes: Annotated[_Minutes | None, Field(exclude_if=is_left_out)] = None
-    total_env_steps: Annotated[Count | None, Field(exclude_if=is_left_out)] = None
-    n_reports: Annotated[int, Field(strict=True, ge=1, le=1000)] = 20
-    metric: Annotated[str, BeforeValidator(check_metric)] = "return"
-    metrics: Annotated[tuple[str, ...], Field(exclude_if=is_left_out)] = ()
-    sampler: Annotated[str, BeforeValidator(check_sampler_name)] = "tpe"
-    sampler_kwargs: dict[str, Json] = Field(default_factory=dict)
-    pruner: Annotated[str, BeforeValidator(check_pruner_name)] = "median"
-    pruner_kwargs: dict[str, Json] = Field(default_factory=dict)
-    confirm: Annotated[int, Field(strict=True, ge=0, le=LARGEST)] = 3
-    confirm_seeds: Annotated[int, Field(strict=True, ge=1, le=MOST_SEEDS)] = 5
-    confirm_env_steps: Annotated[Count | None, Field(exclude_if=is_left_out)] = None
-    executor: Literal["auto", "population", "process", "inline", "ray"] = "auto"
-    trial_cpus: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    trial_memory_gb: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    n_jobs: Annotated[int, Field(strict=True, ge=1, le=MOST_PROCESSES)] | None = None
-    population: Count | None = None
-    strategy: Annotated[Text, BeforeValidator(as_one_spelling)] = "none"
-    seed: Annotated[int, Field(strict=True, ge=0, le=LARGEST_SEED)] = 0
-    max_failures_in_a_row: Count = 3
-    checkpoint_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 60.0
-    hang_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 600.0
-    kind: Literal["tune", "lr", "opt", "agents", "range-test"] = "tune"
-
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Yield the fields that were set, without the password of the storage and without planned trials."""
         for name, value in super().__repr_args__():
@@ -249,16 +155,6 @@ class StudySpec(CheckedModel):
             object.__setattr__(self, "n_trials", n_configurations(self.search_space(), self.n_trials))
         return self
 
-    @property
-    def has_limit(self) -> bool:
-        """True if the whole search has a budget in minutes or in environment steps."""
-        return self.minutes is not None or self.total_env_steps is not None
-
-    @property
-    def chooses_budget(self) -> bool:
-        """True if the environment steps of each run are still to be chosen for the budget of the whole search."""
-        return self.has_limit and self.env_steps is None and self.episodes is None
-
     def _check_first(self) -> None:
         if self.trials or is_grid(self.sampler):
             for name in ("first", "warm_start"):
@@ -287,41 +183,6 @@ class StudySpec(CheckedModel):
         )
 
     @property
-    def direction(self) -> Direction:
-        """Direction of Optuna: returns are maximized, losses minimized."""
-        return "minimize" if metric_of(self.metric).minimize else "maximize"
-
-    @property
-    def learns_from_experts(self) -> bool:
-        """True if all agents learn from demonstrations."""
-        return all(self.agent_value(agent, "expert") for agent in self.agents)
-
-    @property
-    def metric_text(self) -> str:
-        """The metric for people, such as `return` or `loss on held-out demonstrations`."""
-        held_out = self.metric == "loss" and all(self.agent_value(each, "held_out_episodes") for each in self.agents)
-        return "loss on held-out demonstrations" if held_out else metric_of(self.metric).text
-
-    def agent_value(self, agent: str, name: str) -> Json:
-        """Return the value that all trials of an agent have for a hyperparameter; None if none was given."""
-        return self.fixed.get(name, self.agent_params.get(agent, {}).get(name))
-
-    @property
-    def budget(self) -> int:
-        """Budget of each seed, in environment steps or in episodes, whichever was given."""
-        return self.env_steps if self.env_steps is not None else self.episodes or 1
-
-    @property
-    def confirm_budget(self) -> int:
-        """Budget of each run that confirms, in environment steps or in episodes."""
-        return self.confirm_env_steps or self.budget
-
-    @property
-    def confirms_longer(self) -> bool:
-        """True if the runs that confirm are longer than those of the search."""
-        return self.confirm_budget != self.budget
-
-    @property
     def report_marks(self) -> tuple[int, ...]:
         """Points at which a trial reports: up to `n_reports`, evenly spaced, the end of the budget included.
 
@@ -335,28 +196,6 @@ class StudySpec(CheckedModel):
         """Return the points at which a trial of this budget reports; see `report_marks`."""
         marks = {round(budget * (index + 1) / self.n_reports) for index in range(self.n_reports)}
         return tuple(sorted((marks | set(exchange_marks(self))) - {0}))
-
-    def search_space(self) -> dict[str, Space]:
-        """Return the spaces of all searched parameters: `params`, the plan, and `agent` if there are several."""
-        spaces: dict[str, Space] = dict(self.params)
-        if len(self.agents) > 1:
-            spaces.setdefault("agent", Choice(values=self.agents))
-        return {**spaces, **inferred_spaces(self.trials, known=spaces)}
-
-    @property
-    def parameter_names(self) -> set[str]:
-        """Names of all searched parameters: the keys of `search_space`."""
-        several = ["agent"] if len(self.agents) > 1 else []
-        return {*self.params, *several, *(name for row in self.trials for name in row)}
-
-    def plan(self) -> tuple[dict[str, Json], ...]:
-        """Return the parameter sets to run in order: the explicit plan or a grid; empty for any other sampler."""
-        return self.trials or self.grid()[: self.n_trials]
-
-    def grid(self) -> tuple[dict[str, Json], ...]:
-        """Return all combinations of a grid, in the order in which they are run; empty for any other sampler."""
-        planned = not self.trials and is_grid(self.sampler)
-        return grid_rows(self.search_space(), self.sampler_kwargs, self.seed) if planned else ()
 
     def with_trials(self, trials: Sequence[Mapping[str, Json]]) -> StudySpec:
         """Return the spec with another explicit plan.

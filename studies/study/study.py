@@ -19,9 +19,10 @@ from studies.database.retries import TooLongError
 from studies.errors import StudyError, nearest
 from studies.spaces.spaces import Json, Space, decode_params
 from studies.spec.attributes import exclusion_reason, is_confirmation, objective_seeds
+from studies.spec.fields import Direction
 from studies.spec.metrics import check_metric
 from studies.spec.objectives import names_of
-from studies.spec.spec import Direction, StudySpec
+from studies.spec.spec import StudySpec
 from studies.spec.stored_spec import is_finder_study, read_spec, stored_attributes
 from studies.statistics.values import mean_of_seeds
 from studies.storage.storage import StudyStorage, open_storage
@@ -200,23 +201,9 @@ def with_longer_plan(study: OpenStudy, rows: Sequence[Mapping[str, Json]]) -> Op
     return grown
 
 
-def with_counts(
-    study: OpenStudy,
-    *,
-    n_trials: int | None = None,
-    confirm: int | None = None,
-    confirm_seeds: int | None = None,
-    confirm_env_steps: int | None = None,
-) -> OpenStudy:
+def with_counts(study: OpenStudy, **counts: int) -> OpenStudy:
     """Return the study with other numbers of trials, of finalists, or of their further seeds or steps, and store it."""
-    counts = {
-        "n_trials": n_trials,
-        "confirm": confirm,
-        "confirm_seeds": confirm_seeds,
-        "confirm_env_steps": confirm_env_steps,
-    }
-    given = {name: count for name, count in counts.items() if count is not None}
-    changed = replace(study, spec=study.spec.model_copy(update=given))
+    changed = replace(study, spec=study.spec.model_copy(update=counts))
     store_spec(changed)
     return changed
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from finder.cli.advice import print_doubts
 from finder.cli.options.parameters import Json, Storage, StudyName
-from finder.progress.console import budget_of, errors, print_json, print_note, results, table
+from finder.progress.console import errors, print_json, print_note, results, table
 from finder.progress.search_progress import headline
 from studies.defaults import DEFAULT_STORAGE
 from studies.storage.commands import storage_flag
@@ -70,7 +70,7 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
         Text.assemble(
             (study.name, "bold"),
             f"   {' and '.join(spec.agents)} on {spec.env}, {plural('seed', len(spec.seeds))} "
-            f"{', '.join(map(str, spec.seeds))}; {budget_of(spec)} each",
+            f"{', '.join(map(str, spec.seeds))}; {spec.budget_text} each",
         )
     )
     if not trials:

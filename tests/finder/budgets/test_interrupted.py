@@ -66,3 +66,13 @@ def test_confirmation_in_steps_counts_its_runs_whole() -> None:
     planned = limit.plan_confirmation([3, 4], resumed=900)
     assert planned is not None
     assert planned.confirm_seeds == 1
+
+
+@pytest.mark.parametrize(("seconds", "fits"), [(1.15, True), (1.05, False)])
+def test_trial_that_continues_after_a_pause_is_no_longer_an_interrupted_one(seconds: float, fits: bool) -> None:
+    # 1 s for the new trial, and 0.1 s from step 900 to 1,000 for the promoted one.
+    limit = Limit(spec(pruner="none"), time_meter(seconds, Clock()), together=True)
+    limit.begun(0, 1, resumed=800)
+    limit.ended(0, 900)  # paused
+    limit.begun(0, 1, counted=900)
+    assert limit.request_trial() is fits

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,8 +19,9 @@ from studies.spec.spec import StudySpec
 AGENTS = {"ppo": AgentSpec.of("ppo", "CartPole-v1", {"n_envs": 4, "n_steps": 32})}
 
 
-def all_at_once(n_seeds: int) -> None:
-    """Return the trials of a batch: all."""
+def all_at_once(n_seeds: int) -> int:
+    """Return the trials of a batch: more than any search here has."""
+    return 1_000_000
 
 
 def planned(n: int = 2, **fields: Any) -> StudySpec:
@@ -40,7 +40,12 @@ def measured(run_seconds: float, start_seconds: float = 3.0) -> Measured:
         n_runs=1, start_seconds=start_seconds, shared_seconds=0.0, run_seconds=run_seconds / (1 + RECORDING)
     )  # fmt: skip
     costs = Costs(speeds={"ppo": speed}, n_processes=1, n_cores=1, together=True, own_processes=False)
-    return Measured(costs=costs, trials_at_once=all_at_once, sentences=())
+    return Measured(costs=costs, sentences=())
+
+
+def in_minutes(own: StudySpec, *, run_seconds: float = 0.001, spent: float = 4.0) -> StudySpec:
+    """Return the study with what is chosen for its minutes, of which the search has taken some seconds already."""
+    return within_minutes(own, measured(run_seconds), all_at_once, AGENTS, spent)
 
 
 def test_least_steps_are_two_updates_and_an_episode() -> None:
@@ -81,20 +86,20 @@ def test_smaller_designs_come_before_searches_of_a_single_trial() -> None:
 
 def test_steps_of_each_run_fill_the_minutes() -> None:
     # 57 s less 3 s of compilation and 4 s before; two runs of 1 ms a step.
-    chosen = within_minutes(planned(minutes=1), measured(0.001), AGENTS, spent=4.0)
+    chosen = in_minutes(planned(minutes=1))
     assert chosen.env_steps == 25_000
     assert chosen.minutes == 1
 
 
 def test_confirmation_counts() -> None:
     # 4 runs: two trials, and the best of them on two further seeds.
-    chosen = within_minutes(planned(minutes=1, confirm=1, confirm_seeds=2), measured(0.001), AGENTS, spent=4.0)
+    chosen = in_minutes(planned(minutes=1, confirm=1, confirm_seeds=2))
     assert chosen.env_steps == 12_500
 
 
 def test_number_of_trials_follows_for_a_sampler() -> None:
     own = spec(minutes=1, env_steps=5_000, params={"gamma": "0.9:0.99"})
-    assert within_minutes(own, measured(0.001), AGENTS, spent=4.0).n_trials == 10
+    assert in_minutes(own).n_trials == 10
 
 
 def test_smaller_designs_have_batches_of_their_own_size() -> None:
@@ -106,25 +111,25 @@ def test_smaller_designs_have_batches_of_their_own_size() -> None:
         return 60 // n_seeds
 
     spec = StudySpec(**asked, horizon=12_000, minutes=1)  # type: ignore[arg-type]
-    chosen = within_minutes(spec, replace(measured(0.001), trials_at_once=of_process), AGENTS, spent=4.0)
+    chosen = within_minutes(spec, measured(0.001), of_process, AGENTS, spent=4.0)
     assert len(chosen.seeds) == 1
     assert numbers == {1, 2, 3}
 
 
 def test_runs_are_no_longer_than_the_long_run() -> None:
     # 57 s less 7 s are 50,000 steps: 25,000 for each of two trials, of which the long run needs 10,000.
-    assert within_minutes(planned(minutes=1, horizon=10_000), measured(0.001), AGENTS, spent=4.0).env_steps == 10_000
-    assert within_minutes(planned(minutes=1, horizon=123_456), measured(0.001), AGENTS, spent=4.0).env_steps == 25_000
-    assert within_minutes(planned(minutes=1, horizon=100), measured(0.001), AGENTS, spent=4.0).env_steps == 500
+    assert in_minutes(planned(minutes=1, horizon=10_000)).env_steps == 10_000
+    assert in_minutes(planned(minutes=1, horizon=123_456)).env_steps == 25_000
+    assert in_minutes(planned(minutes=1, horizon=100)).env_steps == 500
 
 
 def test_what_a_long_run_leaves_goes_to_further_trials_of_a_sampler() -> None:
     own = {"params": {"gamma": "0.9:0.99"}, "horizon": 1_234}
-    chosen = within_minutes(spec(minutes=1, **own), measured(0.001), AGENTS, spent=4.0)
+    chosen = in_minutes(spec(minutes=1, **own))
     assert (chosen.env_steps, chosen.n_trials) == (1_234, 40)  # 50,000 // 1,234
     chosen = within_steps(spec(total_env_steps=50_000, **own), all_at_once, AGENTS)
     assert (chosen.env_steps, chosen.n_trials) == (1_234, 40)
-    chosen = within_minutes(spec(minutes=1, n_trials=8, **own), measured(0.001), AGENTS, spent=4.0)
+    chosen = in_minutes(spec(minutes=1, n_trials=8, **own))
     assert (chosen.env_steps, chosen.n_trials) == (1_234, 8)
 
 
@@ -164,7 +169,7 @@ def test_seeds_and_trials_are_fewer_rather_than_runs_too_short(
 ) -> None:
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": {"gamma": "0.9:0.99"}}
     own = StudySpec(**asked, **given, horizon=horizon, minutes=1)  # type: ignore[arg-type]
-    chosen = within_minutes(own, measured(0.001), AGENTS, spent=4.0)
+    chosen = in_minutes(own)
     counts = (len(chosen.seeds), chosen.n_trials, chosen.confirm, chosen.confirm_seeds)
     assert (*counts, chosen.env_steps, chosen.confirm_env_steps) == expected
 
@@ -191,7 +196,7 @@ def test_plans_have_fewer_seeds_and_confirmations(
 ) -> None:
     rows = [{"learning_rate": 10.0**-k} for k in range(1, 5)]
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "trials": rows, "minutes": 1}
-    chosen = within_minutes(StudySpec(**asked, **given, horizon=horizon), measured(0.001), AGENTS, spent=4.0)  # type: ignore[arg-type]
+    chosen = in_minutes(StudySpec(**asked, **given, horizon=horizon))  # type: ignore[arg-type]
     assert len(chosen.plan()) == 4
     counts = (len(chosen.seeds), chosen.confirm, chosen.confirm_seeds)
     assert (*counts, chosen.env_steps, chosen.confirm_env_steps) == expected
@@ -242,8 +247,8 @@ def test_fewer_trials_where_no_run_would_suffice() -> None:
     # 57 s less 7 s are 5,000 steps of 10 ms; 8 runs of 500 and 4 twice as long take 8,000, 12 and 4 take 10,000.
     asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "pruner": "none", "params": {"gamma": "0.9:0.99"}}
     with pytest.raises(StudyError, match=r"8 trials of 500 environment steps with 1 seed each .* about 1\.6 minutes"):
-        within_minutes(StudySpec(**asked, minutes=1), measured(0.01), AGENTS, spent=4.0)  # type: ignore[arg-type]
-    chosen = within_minutes(StudySpec(**asked, minutes=1.7), measured(0.01), AGENTS, spent=4.0)  # type: ignore[arg-type]
+        in_minutes(StudySpec(**asked, minutes=1), run_seconds=0.01)  # type: ignore[arg-type]
+    chosen = in_minutes(StudySpec(**asked, minutes=1.7), run_seconds=0.01)  # type: ignore[arg-type]
     assert (chosen.n_trials, chosen.confirm, chosen.confirm_seeds) == (8, 2, 2)
     assert (chosen.env_steps, chosen.confirm_env_steps) == (561, 1_122)  # 8,990 steps for 16 runs of 561
 
@@ -252,8 +257,8 @@ def test_fewer_trials_where_no_run_would_suffice() -> None:
 def test_too_few_minutes_are_refused_with_those_that_are_needed(minutes: float, needed: str) -> None:
     # 3 s of compilation and 2 * 500 steps of 10 ms, of which 95% are planned: 13.7 s.
     with pytest.raises(StudyError, match=f"2 trials of 500 environment steps .* would take about {needed} minutes"):
-        within_minutes(planned(minutes=minutes), measured(0.01), AGENTS, spent=0.0)
-    chosen = within_minutes(planned(minutes=float(needed)), measured(0.01), AGENTS, spent=0.0)
+        in_minutes(planned(minutes=minutes), run_seconds=0.01, spent=0.0)
+    chosen = in_minutes(planned(minutes=float(needed)), run_seconds=0.01, spent=0.0)
     assert chosen.env_steps is not None
     assert chosen.env_steps >= 500
 
@@ -261,10 +266,10 @@ def test_too_few_minutes_are_refused_with_those_that_are_needed(minutes: float, 
 def test_too_few_minutes_for_a_single_trial_are_refused() -> None:
     own = spec(minutes=0.1, env_steps=5_000, params={"gamma": "0.9:0.99"})
     with pytest.raises(StudyError, match="1 trial of 5,000 environment steps with 1 seed would take about 1 minute,"):
-        within_minutes(own, measured(0.01), AGENTS, spent=0.0)
+        in_minutes(own, run_seconds=0.01, spent=0.0)
     # As the next measurement may be slower.
     with pytest.raises(StudyError, match=r"Give --minutes 1\.1 \(minutes=1\.1\)"):
-        within_minutes(own, measured(0.01), AGENTS, spent=0.0)
+        in_minutes(own, run_seconds=0.01, spent=0.0)
 
 
 def test_total_steps_are_those_of_search_and_confirmation() -> None:

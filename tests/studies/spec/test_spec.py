@@ -295,3 +295,16 @@ def test_every_row_of_a_grid_may_be_the_baseline() -> None:
 def test_agents_of_trials_are_those_of_the_study(fields: dict[str, Any]) -> None:
     with pytest.raises(StudyError, match=r"but agents is \['ppo', 'dqn'\]"):
         StudySpec(name="x", agents=("ppo", "dqn"), env="CartPole-v1", env_steps=1000, **fields)
+
+
+@pytest.mark.parametrize(
+    ("budget", "text"),
+    [
+        ({"env_steps": 50_000}, "50,000 environment steps"),
+        ({"env_steps": 1}, "1 environment step"),
+        ({"episodes": 1_200}, "1,200 episodes"),
+        ({"episodes": 1}, "1 episode"),
+    ],
+)
+def test_text_of_a_budget_counts_its_unit(budget: dict[str, int], text: str, make_spec: Make) -> None:
+    assert make_spec(**{"env_steps": None, **budget}).budget_text == text
