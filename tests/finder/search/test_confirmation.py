@@ -319,7 +319,7 @@ def test_confirmations_are_not_trials_of_the_search(tmp_path: Any):
     rows = tuple({"learning_rate": rate} for rate in (1e-4, 1e-3, 1e-2, 1e-1, 1.0))
     longer = spec_of(storage=storage).model_copy(update={"trials": rows, "n_trials": 5})
     with open_study(longer) as study, Recorder(study) as recorder:
-        assert recorder.n_left == 1
+        assert recorder.queue.n_left == 1
         ask = recorder.ask()
         assert ask is not None
         recorder.completed(ask.number, 40.0, {0: 39.0, 1: 41.0})

@@ -125,7 +125,7 @@ class TestEveryStorage:
         with Recorder(open_study(spec, storage)) as recorder:
             assert run_all(recorder) == [rows[2]]
         with Recorder(open_study(spec, storage)) as recorder:
-            assert (recorder.n_left, recorder.ask()) == (0, None)
+            assert (recorder.queue.n_left, recorder.ask()) == (0, None)
 
     def test_diverged_trials_do_not_stop_a_study_with_a_complete_trial(
         self, storage: StudyStorage, make_spec: Make
@@ -156,7 +156,7 @@ class TestEveryStorage:
         study = open_study(spec, storage)
         assert study_status(study) == StudyStatus(n_total=5, n_ended=3, n_running=0, n_again=3)
         with Recorder(study) as recorder:
-            assert recorder.n_left == 5
+            assert recorder.queue.n_left == 5
             for _ in range(2):
                 recorder.completed(number_of(recorder), 1.0)
             for _ in range(3):
