@@ -17,9 +17,9 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, NoSuchModuleError, OperationalError, ProgrammingError, SQLAlchemyError
 
 from studies.database.damage import damaged, reason_of
-from studies.database.episodes import EpisodeTable, SqlEpisodes
+from studies.database.episodes import EpisodeTable
 from studies.database.fencing import LockedStorage, check_transactions
-from studies.database.leases import LeaseTable, SqlLeases
+from studies.database.leases import LeaseTable
 from studies.database.retries import RetryPolicy, refuses_writes
 from studies.database.retrying import RetryingStorage, RetryingTable
 from studies.database.schema import prepare
@@ -235,7 +235,7 @@ def _storage(
     """Return a storage whose own tables are in a database."""
     prepare(engine, address.label)
     check_transactions(engine)
-    tables = SqlEpisodes(engine), SqlLeases(engine)
+    tables = EpisodeTable(engine), LeaseTable(engine)
     return _with_retries(address, retry_policy or RetryPolicy(address.label), optuna_storage, tables, closers)
 
 
@@ -316,7 +316,7 @@ def _connect(address: StorageAddress) -> StudyStorage:
     from optuna.exceptions import StorageInternalError
     from optuna.storages import get_storage
 
-    from studies.database.names import SqlNames
+    from studies.database.names import StudyNames
     from studies.storage.quick_storage import QuickStorage
 
     sqlite = address.kind == "sqlite"
@@ -350,7 +350,7 @@ def _connect(address: StorageAddress) -> StudyStorage:
             check_connections(rdb.engine, file)
         cached = get_storage(rdb)
         opened = _storage(address, cached, rdb.engine, [rdb.engine.dispose, rdb.remove_session], retry_policy)
-        opened.names = cast("StudyNames", RetryingTable(SqlNames(rdb.engine, cached), retry_policy))
+        opened.names = cast("StudyNames", RetryingTable(StudyNames(rdb.engine, cached), retry_policy))
         opened.trial_writes = cast("TrialWrites", RetryingTable(SqlTrialWrites(rdb.engine), retry_policy))
         opened.files = files
         return opened
