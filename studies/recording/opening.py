@@ -45,7 +45,7 @@ from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec, default_name
 from studies.spec.stored_spec import is_finder_study, read_spec
 from studies.storage.commands import delete_command
-from studies.storage.storage import StudyStorage, open_storage
+from studies.storage.storage import StudyStorage
 from studies.study.argument_order import study_name_first
 from studies.study.origin import store_origin
 from studies.study.study import (
@@ -53,6 +53,7 @@ from studies.study.study import (
     opened_storage,
     require_study,
     spec_of,
+    storage_of,
     store_spec,
     study_id_of,
 )
@@ -200,8 +201,7 @@ def delete_study(study_name: str, storage: StudyStorage | str) -> int:
         StudyError: If there is no such study (names the nearest), it was not created by Finder, or a live process runs
             it.
     """
-    with contextlib.ExitStack() as stack:
-        opened = stack.enter_context(open_storage(storage, create=False)) if isinstance(storage, str) else storage
+    with storage_of(storage, create=False) as opened:
         opened.require_writable()
         study_id = require_study(opened, study_name)
         n_trials = len(opened.optuna.get_all_trials(study_id, deepcopy=False))
