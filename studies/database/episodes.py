@@ -83,12 +83,6 @@ class EpisodeTable:
             found.setdefault(number, []).append(episode)
         return found
 
-    def count(self, study_name: str) -> int:
-        """Return the number of episodes of a study."""
-        statement = sa.select(sa.func.count()).select_from(episodes).where(episodes.c.study_name == study_name)
-        with self.engine.connect() as connection:
-            return int(connection.execute(statement).scalar_one())
-
     def delete(self, study_name: str, trial_number: int | None = None) -> None:
         """Delete all episodes of a study, or of one of its trials.
 

@@ -20,7 +20,8 @@ from studies.analysis.recommendation import best
 from studies.analysis.status import study_status
 from studies.figures.learning_rate import plot_learning_rate
 from studies.figures.optimizers import plot_optimizers
-from studies.judging.confirmation import held_out_seeds, pruned_estimates, unconfirmed, verdict
+from studies.judging.confirmation import pruned_estimates, unconfirmed, verdict
+from studies.judging.search_history import held_out_seeds
 from studies.queue.trial_states import add_trial, requeue
 from studies.recording.failure_streak import FailureStreak
 from studies.recording.recorder import Recorder
