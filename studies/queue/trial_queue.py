@@ -51,8 +51,8 @@ class TrialQueue:
         retry_failed: Whether trials that failed in an earlier run are retried or replaced.
 
     Attributes:
-        keeps_budget: Whether this process keeps the budget of the whole search, and needs not be told of its end.
-            Defaults to False.
+        keeps_budget: Whether this process keeps the budget of the whole search, and does not read its end from the
+            study. Defaults to False.
         source: Source of the trials of the search; another one when the plan has grown.
     """
 

@@ -30,8 +30,8 @@ from studies.storage.server_timeouts import options_of_server, session_timeouts
 from studies.storage.sqlite_url import url_of_path
 from studies.storage.storage_url import (
     StorageAddress,
-    busy_seconds,
     check_file,
+    lock_timeout,
     not_opened,
     parse_storage_url,
     why_read_only,
@@ -106,7 +106,7 @@ class StudyStorage:
         address = parse_storage_url(self.url)
         if address.kind != "sqlite" or address.path is None:
             return False
-        with contextlib.closing(connector(address.path, busy_seconds(address))()) as connection:
+        with contextlib.closing(connector(address.path, lock_timeout(address))()) as connection:
             found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (_SERVED_TABLE,)).fetchone()
         return found is not None
 
@@ -120,7 +120,7 @@ class StudyStorage:
         if address.kind != "sqlite" or address.path is None or self.why_read_only:
             return
         try:
-            with contextlib.closing(sqlite3.connect(address.path, timeout=busy_seconds(address))) as connection:
+            with contextlib.closing(sqlite3.connect(address.path, timeout=lock_timeout(address))) as connection:
                 connection.execute(f"CREATE TABLE IF NOT EXISTS {_SERVED_TABLE} (mark INTEGER PRIMARY KEY)")
         except sqlite3.Error as error:
             raise not_opened(address.path, error) from None
@@ -289,12 +289,12 @@ def _open_journal(address: StorageAddress) -> StudyStorage:
         read = JournalStorage(ReadJournal(path))
         if not beside.exists():
             return _storage_for_reading(address, read, None, [])
-        engine = sa.create_engine("sqlite://", creator=connector(beside, busy_seconds(place)), poolclass=sa.QueuePool)
+        engine = sa.create_engine("sqlite://", creator=connector(beside, lock_timeout(place)), poolclass=sa.QueuePool)
         return _storage_for_reading(address, read, engine, [engine.dispose])
     journal = WatchedFile(path)
     optuna_storage = JournalStorage(WatchedJournal(path, journal))
     check_file(place, create=True)
-    engine = sa.create_engine(place.url, connect_args={"timeout": busy_seconds(place)})
+    engine = sa.create_engine(place.url, connect_args={"timeout": lock_timeout(place)})
     _tune_sqlite(engine)
     episodes = WatchedFile(beside)
     check_connections(engine, episodes)
@@ -325,13 +325,13 @@ def _connect(address: StorageAddress) -> StudyStorage:
 
     sqlite = address.kind == "sqlite"
     if address.path is not None and why_read_only(address):
-        options: dict[str, Any] = {"creator": connector(address.path, busy_seconds(address))}
+        options: dict[str, Any] = {"creator": connector(address.path, lock_timeout(address))}
         rdb = QuickStorage("sqlite:///read-only.db", engine_kwargs={**options, "poolclass": sa.QueuePool})
         closers = [rdb.engine.dispose, rdb.remove_session]
         return _storage_for_reading(address, get_storage(rdb), rdb.engine, closers)
     retry_policy = RetryPolicy(address.label)
     if sqlite:
-        options = {"connect_args": {"timeout": busy_seconds(address)}}
+        options = {"connect_args": {"timeout": lock_timeout(address)}}
     else:
         options = options_of_server(address.url, retry_policy)
     try:
