@@ -118,7 +118,8 @@ class PlainProgress(Progress):
     def confirmation_begins(self, n_finalists: int) -> None:
         super().confirmation_begins(n_finalists)
         if self.study is not None:
-            from studies.judging.confirmation import confirmed_seeds, held_out_seeds
+            from studies.judging.confirmation import confirmed_seeds
+            from studies.judging.search_history import held_out_seeds
             from studies.study.study import reloaded
 
             now = reloaded(self.study)  # its budget may have changed their seeds and steps

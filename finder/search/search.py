@@ -106,7 +106,7 @@ class Search:
         # more than the recording, so existing objects are excluded.
         gc.freeze()
         try:
-            self._observer.study_opened(self.study, self.recorder.n_left, self._executor)
+            self._observer.study_opened(self.study, self.recorder.queue.n_left, self._executor)
             self._executor.run(self._next_trial, self.listener)
             while self.recorder.stop_reason is None and self._continue():
                 pass
@@ -135,9 +135,9 @@ class Search:
         """Run the next phase of the study or wait for other processes; return whether there was a phase."""
         self.recorder.refresh()
         is_over = self._budget.ended
-        if is_over and not self.recorder.keeps_budget:
-            return self._confirm() if self._budget.is_confirming else self.recorder.is_led_elsewhere and self._wait()
-        if self.recorder.n_left and not is_over:
+        if is_over and not self.recorder.queue.keeps_budget:
+            return self._confirm() if self._budget.is_confirming else self.recorder.queue.is_led_elsewhere and self._wait()
+        if self.recorder.queue.n_left and not is_over:
             return self._run(self._next_trial)
         if not is_over and study_status(self.study).all_ended:
             if rows := self._further_rows():
@@ -182,7 +182,7 @@ class Search:
         if not self.spec.confirm or why_no_pick(self.study):
             return False
         begins = not is_confirming(self.study)
-        if begins and self.recorder.is_led_elsewhere:
+        if begins and self.recorder.queue.is_led_elsewhere:
             return self._wait()  # the leading process may extend the search
         if begins:
             self._budget.choose_finalists()

@@ -166,7 +166,7 @@ class KeptBudget(SearchBudget):
         self._stored = self._looked = time.monotonic()
         self._sure_seeds: int | None = None  # further seeds before those for which there was budget left
         self._running: dict[int, int] = {}  # trial that runs here -> environment steps that it made before, of all runs
-        recorder.keeps_budget = True
+        recorder.queue.keeps_budget = True
         if not self.is_confirming:
             store_ended(self._study, ended=False)  # it may have been stored for a smaller budget
         self._store_chosen_finalists()
@@ -177,12 +177,12 @@ class KeptBudget(SearchBudget):
 
     @property
     def next_resumed(self) -> int:
-        return self._recorder.next_resumed if self._resumes else 0
+        return self._recorder.queue.source.next_resumed if self._resumes else 0
 
     def request_trial(self) -> bool:
         self._count_trials()
-        promoted, resumed = self._recorder.next_promotion or 0, self.next_resumed
-        granted = bool(self._recorder.n_left) and not self.ended and self._limit.request_trial(promoted, resumed)
+        promoted, resumed = self._recorder.queue.source.next_promotion or 0, self.next_resumed
+        granted = bool(self._recorder.queue.n_left) and not self.ended and self._limit.request_trial(promoted, resumed)
         if not granted:
             self._store_end()
         return granted
@@ -233,7 +233,7 @@ class KeptBudget(SearchBudget):
         return self._limit.n_further(n_rows)
 
     def add_trials(self, at_once: int) -> int:
-        if not self._limit.chooses_trials or self._recorder.is_led_elsewhere or is_confirming(self._study):
+        if not self._limit.chooses_trials or self._recorder.queue.is_led_elsewhere or is_confirming(self._study):
             return 0
         n, before = self._limit.n_further(at_once), self._study.spec.n_trials
         if not n:
@@ -254,7 +254,7 @@ class KeptBudget(SearchBudget):
         There was budget for fewer than estimated.
         """
         status, is_chosen = study_status(self._study), self._limit.chooses_trials and self.ended
-        if is_chosen and status.n_ended and not status.n_running and not self._recorder.n_to_resume:
+        if is_chosen and status.n_ended and not status.n_running and not self._recorder.queue.source.n_to_resume:
             self._set_counts(n_trials=status.n_ended)
 
     def to_confirm(self) -> Sequence[int] | None:

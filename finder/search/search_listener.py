@@ -49,7 +49,7 @@ class SearchListener:
 
     @property
     def n_to_resume(self) -> int:
-        return self._recorder.n_to_resume
+        return self._recorder.queue.source.n_to_resume
 
     def started(self, number: int, configuration: dict[str, Any]) -> None:
         self._recorder.started(number, configuration)
@@ -65,7 +65,7 @@ class SearchListener:
 
     @property
     def share(self) -> int | None:
-        return self._recorder.share
+        return self._recorder.queue.share
 
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
         self._budget.check()

@@ -253,7 +253,7 @@ def remove(path: Path) -> None:
         log.warning("The checkpoint %s could not be removed: %s", path, error.strerror or error)
 
 
-def remove_unneeded(folder: str, still_open: Collection[int] = ()) -> None:
+def remove_unneeded(folder: str, still_open: Collection[int]) -> None:
     """Remove the checkpoints of ended trials and incomplete files, when no process runs trials of the study.
 
     Args:

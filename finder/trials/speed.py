@@ -30,7 +30,6 @@ class Speed:
         measured_seconds: Seconds of training that were measured, without `start_seconds`.
         measured_steps: Environment steps of all runs in that time.
         evaluation_seconds: Seconds of an evaluation of one run at most, where studies are judged by them; else 0.
-        population: Whether the runs are members of a population; otherwise they are trained one after another.
     """
 
     n_runs: int
@@ -43,7 +42,6 @@ class Speed:
     measured_seconds: float = 0.0
     measured_steps: int = 0
     evaluation_seconds: float = 0.0
-    population: bool = True
 
     @property
     def steps_per_second(self) -> float:

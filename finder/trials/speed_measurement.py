@@ -113,7 +113,6 @@ def _speed_of(group: Group, agent: AgentSpec, watch: _StepWatch, start_seconds: 
         measured_seconds=seconds,
         measured_steps=steps * n_runs,
         evaluation_seconds=evaluating,
-        population=not group.alone,
     )
 
 

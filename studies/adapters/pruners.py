@@ -37,6 +37,8 @@ _WITHDRAWN = {
 def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BasePruner:
     """Return a pruner with defaults that suit noisy learning curves.
 
+    Trials of the Optuna study that are not part of the search decide nothing.
+
     The defaults of Optuna count steps from 0 to about 100 and prune from the first one. The defaults here scale with
     the budget:
 
@@ -88,7 +90,8 @@ def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> Ba
 
     if name in SCHEDULERS:
         marks = spec.report_marks if spec.env_steps is not None else ()
-        return SchedulerPruner(make_scheduler(name, kwargs, marks, spec.search_space(), what))
+        scheduler = make_scheduler(name, kwargs, marks, spec.search_space(), what)
+        return SchedulerPruner(scheduler, spec.parameter_names)
     if name == "none":
         if kwargs:
             raise StudyError(f"{what} takes no arguments, but {sorted(kwargs)} was given: leave it out.")

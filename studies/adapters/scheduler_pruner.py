@@ -45,15 +45,12 @@ class SchedulerPruner(BasePruner):
 
     Args:
         scheduler: The scheduler.
-
-    Attributes:
-        names: Parameters that the study searches; trials that are not part of its search decide nothing. None in a
-            study of another program, all of whose trials are.
+        names: Parameters that the study searches; trials that are not part of its search decide nothing. Defaults to
+            None, for a study of another program, all of whose trials decide.
     """
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self.scheduler = scheduler
-        self.names: Collection[str] | None = None
+    def __init__(self, scheduler: Scheduler, names: Collection[str] | None = None) -> None:
+        self.scheduler, self._names = scheduler, names
         self._views: dict[int, _Known] = {}
 
     def prune(self, study: Study, trial: FrozenTrial) -> bool:
@@ -89,7 +86,7 @@ class SchedulerPruner(BasePruner):
         return [self._view_of(each, sign) for each in study.get_trials(deepcopy=False) if self._is_searched(each)]
 
     def _is_searched(self, trial: FrozenTrial) -> bool:
-        return not is_confirmation(trial) and (self.names is None or not exclusion_reason(trial, self.names))
+        return not is_confirmation(trial) and (self._names is None or not exclusion_reason(trial, self._names))
 
     def _view_of(self, trial: FrozenTrial, sign: float) -> TrialView:
         """Return the view of a trial, which is made anew only if something was reported since."""

@@ -133,14 +133,6 @@ def pick_json(study: OpenStudy, pick: Recommendation) -> dict[str, Json]:
 def _conclusion(
     study: OpenStudy, pick: Recommendation, status: Status, certainty: str, reasons: tuple[Reason, ...]
 ) -> Conclusion:
-    with_limit = tuple(
-        replace(reason, remedy=None)  # remedies repeat the search, which has several objectives
-        if study.objective
-        else reason
-        if reason.remedy is None
-        else replace(reason, remedy=within_limit(study.spec, reason.remedy))
-        for reason in reasons
-    )
     has_baseline = study.spec.baseline is not None
     compared = compared_with_baseline(history_of(study), verdict(study)) if has_baseline else None
     return Conclusion(
@@ -148,10 +140,20 @@ def _conclusion(
         pick=_pick_line(study, pick),
         value=value_line(study, pick),
         certainty=certainty,
-        reasons=with_limit,
+        reasons=tuple(replace(reason, remedy=_remedy(study, reason)) for reason in reasons),
         gain="" if compared is None else gain_line(compared),
         baseline=compared,
     )
+
+
+def _remedy(study: OpenStudy, reason: Reason) -> Remedy | None:
+    """Return the remedy of a reason, within the budget of the study.
+
+    A study that is seen by one of its objectives has none: remedies repeat the search, which has all of them.
+    """
+    if study.objective or reason.remedy is None:
+        return None
+    return within_limit(study.spec, reason.remedy)
 
 
 def _pick_line(study: OpenStudy, pick: Recommendation) -> str:

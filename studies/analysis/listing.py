@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,10 +14,12 @@ from studies.database.damage import DamagedError, check_trials
 from studies.errors import StudyError
 from studies.spec.attributes import exclusion_reason, is_confirmation, is_paused
 from studies.spec.stored_spec import is_finder_study, read_spec
-from studies.storage.storage import StudyStorage, open_storage
+from studies.study.study import storage_of
 
 if TYPE_CHECKING:
     from optuna.study._frozen import FrozenStudy
+
+    from studies.storage.storage import StudyStorage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +74,7 @@ def list_studies(storage: StudyStorage | str) -> list[StudySummary]:
     Raises:
         StudyError: If the storage cannot be opened.
     """
-    with contextlib.ExitStack() as stack:
-        opened = stack.enter_context(open_storage(storage, create=False)) if isinstance(storage, str) else storage
+    with storage_of(storage, create=False) as opened:
         found = [each for each in opened.optuna.get_all_studies() if is_finder_study(each.user_attrs)]
         return sorted((_summary_of(opened, frozen) for frozen in found), key=lambda summary: summary.name)
 

@@ -302,13 +302,12 @@ _NOTHING_KNOWN = Ranked(
 )  # fmt: skip
 
 
-def optimizer_call(study: OpenStudy, name: str = "default") -> str:
-    """Return the Python code of the call of `best_optimizer` for an optimizer of the pick."""
-    named = "" if name == "default" else f", {name!r}"
+def optimizer_call(study: OpenStudy) -> str:
+    """Return the Python code of the call of `best_optimizer` for the optimizer of the pick."""
     metric = f", metric={study.objective!r}" if study.objective else ""
     label = study.storage.label
     storage = 'os.environ["OPTUNA_STORAGE"]' if has_hidden(label) else repr(label)  # its URL, with the password
-    return f"studies.best_optimizer({study.name!r}, {storage}{named}{metric})"
+    return f"studies.best_optimizer({study.name!r}, {storage}{metric})"
 
 
 def best_optimizer(

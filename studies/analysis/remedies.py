@@ -17,7 +17,7 @@ from studies.spec.scheduler_names import is_grid
 if TYPE_CHECKING:
     from studies.spec.spec import StudySpec
 
-MOST_SEEDS = 20
+MOST_ADVISED_SEEDS = 20
 """Number of seeds beyond which longer runs are advised rather than more seeds, up to the length of the long run."""
 
 MOST_CONFIRMED = 8
@@ -145,12 +145,12 @@ def for_tie(
         finalists_alone: Whether their further seeds alone count. Defaults to False.
     """
     in_search = 0 if finalists_alone else len(spec.seeds)
-    if seeds_to_settle is None or seeds_to_settle > MOST_SEEDS:
+    if seeds_to_settle is None or seeds_to_settle > MOST_ADVISED_SEEDS:
         if (longer := _longer_runs_yet(spec)) is not None:
             return longer
-        seeds_to_settle = MOST_SEEDS
+        seeds_to_settle = MOST_ADVISED_SEEDS
         in_all = in_search + (spec.confirm_seeds if all_confirmed else 0)
-        if in_all >= MOST_SEEDS:
+        if in_all >= MOST_ADVISED_SEEDS:
             return None
     if not all_confirmed and 1 + n_tied > MOST_CONFIRMED:
         return more_seeds(spec, max(seeds_to_settle, len(spec.seeds) + 1))
@@ -206,9 +206,9 @@ def for_rate(
     if finding.cause not in ("not told apart", "wide"):
         return None
     more, before = (more_further_seeds, spec.confirm_seeds) if finalists_alone else (more_seeds, len(spec.seeds))
-    if seeds_to_settle is not None and seeds_to_settle <= MOST_SEEDS:
+    if seeds_to_settle is not None and seeds_to_settle <= MOST_ADVISED_SEEDS:
         return more(spec, max(seeds_to_settle, before + 2))
-    return _longer_runs_yet(spec) or (more(spec, MOST_SEEDS) if before < MOST_SEEDS else None)
+    return _longer_runs_yet(spec) or (more(spec, MOST_ADVISED_SEEDS) if before < MOST_ADVISED_SEEDS else None)
 
 
 def _rates(

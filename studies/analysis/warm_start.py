@@ -112,7 +112,7 @@ def _best_first(source: OpenStudy) -> list[tuple[FrozenTrial, Mapping[str, Json]
     return [(trials[number], source.params(trials[number])) for number in dict.fromkeys(numbers)]
 
 
-def _given(source: OpenStudy, trial: FrozenTrial, params: Mapping[str, Json]) -> Row:
+def _given(source: OpenStudy, params: Mapping[str, Json]) -> Row:
     """Return the values that a study sets in a trial: its agent's, fixed ones and searched ones."""
     label = str(params.get("agent") or source.spec.agents[0])
     return {**source.spec.agent_params.get(label, {}), **source.spec.fixed, **params, "agent": label}
@@ -123,7 +123,7 @@ def _values(source: OpenStudy, trial: FrozenTrial, params: Mapping[str, Json], o
     config = dict(trial.user_attrs.get("configuration", {}).get("config", {}))
     if config.get("optimizer_kwargs"):
         config.pop("optimizer", None)  # the name alone would be another optimizer
-    values = {**config, **_given(source, trial, params)}
+    values = {**config, **_given(source, params)}
     for name, other in opposites.items():
         known = values.get(other)
         if name not in values and is_number(known):
@@ -178,7 +178,7 @@ def _prior(
             pruned_at, value = last_of(trial)
         row = _row(spaces, _values(source, trial, params, opposites))
         is_whole = all(name in row for name, space in spaces.items() if exists(space, row))
-        given = _given(source, trial, params)
+        given = _given(source, params)
         if value is None or not math.isfinite(value) or not is_whole or given["agent"] not in target.agents:
             continue
         own = {**target.agent_params.get(given["agent"], {}), **target.fixed, "agent": given["agent"]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -35,58 +34,8 @@ _KINDS = (
 """Types of the fields of an episode; SQLite does not enforce the types of columns."""
 
 
-class EpisodeTable(ABC):
-    """Base class for the episodes of all studies of a storage. Calls are thread-safe."""
-
-    @abstractmethod
-    def add(self, study_name: str, batch: Sequence[tuple[int, EpisodeRecord]]) -> None:
-        """Write a batch in one transaction.
-
-        Args:
-            study_name: Key of the study.
-            batch: Pairs of trial number and episode. An existing episode is replaced, so that a trial that is resumed
-                from a checkpoint may send its last episodes again.
-        """
-
-    @abstractmethod
-    def curve(self, study_name: str, trial_number: int) -> list[EpisodeRecord]:
-        """Return the episodes of a trial, ordered by seed, then by episode. A return that was not finite is NaN."""
-
-    @abstractmethod
-    def curves(self, study_name: str) -> dict[int, list[EpisodeRecord]]:
-        """Return the episodes of every trial that has any, by trial number."""
-
-    @abstractmethod
-    def count(self, study_name: str) -> int:
-        """Return the number of episodes of a study."""
-
-    @abstractmethod
-    def delete(self, study_name: str, trial_number: int | None = None) -> None:
-        """Delete all episodes of a study, or of one of its trials.
-
-        Those of a study are deleted in several transactions: if the call is interrupted, a second one deletes the rest.
-        """
-
-    @abstractmethod
-    def return_extremes(self, study_name: str) -> ReturnExtremes | None:
-        """Return the extremes of the returns of a study, None if no episode has a return."""
-
-    def frame(self, study_name: str) -> pd.DataFrame:
-        """Return all episodes of a study as a table, ordered by trial, seed and episode, for export and analysis."""
-        import pandas as pd
-
-        names = list(EpisodeRecord.__dataclass_fields__)
-        rows = [
-            (number, *(getattr(episode, name) for name in names))
-            for number, episodes in self.curves(study_name).items()
-            for episode in episodes
-        ]
-        table = pd.DataFrame.from_records(rows, columns=["trial_number", *names])
-        return table.astype({"episode_return": "float64", "loss": "float64", "wall_seconds": "float64"})
-
-
-class SqlEpisodes(EpisodeTable):
-    """`EpisodeTable` in a database.
+class EpisodeTable:
+    """Episodes of all studies of a storage, in a database. Calls are thread-safe.
 
     Args:
         engine: Database, with the tables that `studies.database.schema.prepare` created.
@@ -97,6 +46,13 @@ class SqlEpisodes(EpisodeTable):
         self._insert = _upsert(engine.dialect.name)
 
     def add(self, study_name: str, batch: Sequence[tuple[int, EpisodeRecord]]) -> None:
+        """Write a batch in one transaction.
+
+        Args:
+            study_name: Key of the study.
+            batch: Pairs of trial number and episode. An existing episode is replaced, so that a trial that is resumed
+                from a checkpoint may send its last episodes again.
+        """
         if not batch:
             return
         rows = [
@@ -117,20 +73,21 @@ class SqlEpisodes(EpisodeTable):
             connection.execute(self._insert, rows)
 
     def curve(self, study_name: str, trial_number: int) -> list[EpisodeRecord]:
+        """Return the episodes of a trial, ordered by seed, then by episode. A return that was not finite is NaN."""
         return [episode for _, episode in self._read(study_name, trial_number)]
 
     def curves(self, study_name: str) -> dict[int, list[EpisodeRecord]]:
+        """Return the episodes of every trial that has any, by trial number."""
         found: dict[int, list[EpisodeRecord]] = {}
         for number, episode in self._read(study_name, None):
             found.setdefault(number, []).append(episode)
         return found
 
-    def count(self, study_name: str) -> int:
-        statement = sa.select(sa.func.count()).select_from(episodes).where(episodes.c.study_name == study_name)
-        with self.engine.connect() as connection:
-            return int(connection.execute(statement).scalar_one())
-
     def delete(self, study_name: str, trial_number: int | None = None) -> None:
+        """Delete all episodes of a study, or of one of its trials.
+
+        Those of a study are deleted in several transactions: if the call is interrupted, a second one deletes the rest.
+        """
         own = episodes.c.study_name == study_name
         if trial_number is not None:
             with self.engine.begin() as connection:
@@ -146,6 +103,7 @@ class SqlEpisodes(EpisodeTable):
                 return
 
     def return_extremes(self, study_name: str) -> ReturnExtremes | None:
+        """Return the extremes of the returns of a study, None if no episode has a return."""
         columns = episodes.c
         own = sa.and_(columns.study_name == study_name, columns.episode_return.is_not(None), columns.length > 0)
         a_step = columns.episode_return / columns.length
@@ -167,6 +125,19 @@ class SqlEpisodes(EpisodeTable):
                 for extreme in (lowest, highest)
             ]
         return ReturnExtremes(float(lowest), float(highest), counts[0], counts[1], float(least), float(most))
+
+    def frame(self, study_name: str) -> pd.DataFrame:
+        """Return all episodes of a study as a table, ordered by trial, seed and episode, for export and analysis."""
+        import pandas as pd
+
+        names = list(EpisodeRecord.__dataclass_fields__)
+        rows = [
+            (number, *(getattr(episode, name) for name in names))
+            for number, episodes in self.curves(study_name).items()
+            for episode in episodes
+        ]
+        table = pd.DataFrame.from_records(rows, columns=["trial_number", *names])
+        return table.astype({"episode_return": "float64", "loss": "float64", "wall_seconds": "float64"})
 
     def _read(self, study_name: str, trial_number: int | None) -> Iterator[tuple[int, EpisodeRecord]]:
         """Yield trial number and episode, in order."""

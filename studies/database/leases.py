@@ -7,7 +7,7 @@ Time is that of the database, so that clocks of machines need not agree. The pro
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
@@ -44,8 +44,16 @@ class Lease(NamedTuple):
     epoch: int
 
 
-class LeaseTable(Protocol):
-    """Protocol of the leases of all studies of a storage. Each call is one transaction, and is thread-safe."""
+class LeaseTable:
+    """Leases of all studies of a storage, in a database. Each call is one transaction, and is thread-safe.
+
+    Args:
+        engine: Database, with the tables that `studies.database.schema.prepare` created.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+        self._now: sa.ColumnElement[float] = sa.literal_column(_NOW[engine.dialect.name], sa.Double())
 
     def take(self, study: str, number: int, owner: str, seconds: float, instead_of: Lease | None = None) -> int:
         """Acquire a free lease, or take one over; return its new epoch, 0 if it was not acquired.
@@ -57,35 +65,6 @@ class LeaseTable(Protocol):
             seconds: Duration.
             instead_of: Lease to take over, exactly as it was read; if it was renewed since, nothing happens.
         """
-
-    def renew(self, study: str, owner: str, seconds: float) -> set[int]:
-        """Extend all leases of an owner by this duration from now; return their numbers."""
-
-    def release(self, study: str, number: int, owner: str) -> bool:
-        """Release a lease; return whether the owner still held it."""
-
-    def held(self, study: str) -> dict[int, Lease]:
-        """Return the leases of a study, expired ones included, by number."""
-
-    def epochs(self, study: str) -> dict[int, int]:
-        """Return the epoch of each lease of a study, held or not, by number."""
-
-    def delete(self, study: str) -> None:
-        """Delete all leases of a study."""
-
-
-class SqlLeases:
-    """`LeaseTable` in a database.
-
-    Args:
-        engine: Database, with the tables that `studies.database.schema.prepare` created.
-    """
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
-        self._now: sa.ColumnElement[float] = sa.literal_column(_NOW[engine.dialect.name], sa.Double())
-
-    def take(self, study: str, number: int, owner: str, seconds: float, instead_of: Lease | None = None) -> int:
         before = leases.c.owner == _NOBODY
         if instead_of is not None:
             before = (leases.c.owner == instead_of.owner) & (leases.c.deadline == instead_of.deadline)
@@ -111,17 +90,20 @@ class SqlLeases:
         return owner not in (None, _NOBODY)
 
     def renew(self, study: str, owner: str, seconds: float) -> set[int]:
+        """Extend all leases of an owner by this duration from now; return their numbers."""
         own = (leases.c.study_name == study) & (leases.c.owner == owner)
         with self._engine.begin() as connection:
             connection.execute(leases.update().where(own).values(deadline=self._now + seconds))
             return set(connection.execute(sa.select(leases.c.number).where(own)).scalars())
 
     def release(self, study: str, number: int, owner: str) -> bool:
+        """Release a lease; return whether the owner still held it."""
         with self._engine.begin() as connection:
             own = leases.update().where(_is_row(study, number), leases.c.owner == owner)
             return connection.execute(own.values(owner=_NOBODY)).rowcount == 1
 
     def held(self, study: str) -> dict[int, Lease]:
+        """Return the leases of a study, expired ones included, by number."""
         columns = (leases.c.number, leases.c.owner, leases.c.deadline, leases.c.deadline - self._now, leases.c.epoch)
         are_held = (leases.c.study_name == study, leases.c.owner != _NOBODY)
         with self._engine.connect() as connection:
@@ -133,11 +115,13 @@ class SqlLeases:
         return found
 
     def epochs(self, study: str) -> dict[int, int]:
+        """Return the epoch of each lease of a study, held or not, by number."""
         with self._engine.connect() as connection:
             rows = connection.execute(sa.select(leases.c.number, leases.c.epoch).where(leases.c.study_name == study))
             return {row.number: row.epoch for row in rows}
 
     def delete(self, study: str) -> None:
+        """Delete all leases of a study."""
         with self._engine.begin() as connection:
             connection.execute(leases.delete().where(leases.c.study_name == study))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from optuna.storages._rdb.models import StudyModel
 from sqlalchemy.exc import IntegrityError
@@ -31,19 +31,8 @@ def check_name(name: str) -> None:
         raise StudyError(f"the name {name!r} has a control character: give a text of one line.")
 
 
-class StudyNames(Protocol):
-    """Protocol of the names of the studies of a storage."""
-
-    def rename(self, study_id: int, name: str) -> None:
-        """Rename a study; processes that run it continue.
-
-        Raises:
-            StudyError: If there is no such study, or another one has the name.
-        """
-
-
-class SqlNames:
-    """`StudyNames` of a database.
+class StudyNames:
+    """Names of the studies of a storage, in a database.
 
     Args:
         engine: Database.
@@ -54,6 +43,11 @@ class SqlNames:
         self._engine, self._cached = engine, cached
 
     def rename(self, study_id: int, name: str) -> None:
+        """Rename a study; processes that run it continue.
+
+        Raises:
+            StudyError: If there is no such study, or another one has the name.
+        """
         table = StudyModel.__table__
         change = table.update().where(table.c.study_id == study_id).values(study_name=name)
         try:

@@ -21,24 +21,18 @@ from optuna.trial import FrozenTrial, TrialState
 
 from studies.judging import estimates, judgement
 from studies.judging.judgement import Verdict
-from studies.judging.ranking import Candidate, Ranked
+from studies.judging.ranking import Candidate
 from studies.judging.return_bounds import confirmation_bounds, return_bounds
 from studies.judging.robust_choice import PrunedEstimate
-from studies.judging.search_history import held_out_seeds, history_of, is_as_long_as_now, result_of
+from studies.judging.search_history import history_of, is_as_long_as_now, result_of
 from studies.spec.attributes import CONFIRMS_ATTR, seed_values
 
 if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 __all__ = [
-    "Verdict", "candidate", "confirmed_seeds", "finalists", "held_out_seeds", "interrupted_steps", "pruned_estimates",
-    "unconfirmed", "verdict",
+    "Verdict", "candidate", "confirmed_seeds", "interrupted_steps", "pruned_estimates", "unconfirmed", "verdict",
 ]  # fmt: skip
-
-
-def finalists(study: OpenStudy) -> list[Ranked]:
-    """Return the trials that are to be confirmed, the recommended one first, then the best of the others."""
-    return judgement.finalists(history_of(study))
 
 
 def unconfirmed(study: OpenStudy) -> list[tuple[FrozenTrial, tuple[int, ...]]]:

@@ -92,7 +92,13 @@ class ConfirmationQueue:
                 self._exclude(waiting[0])
             trial = waiting[0] if resumed else self._start_new(finalist)
             self._started[trial.number] = finalist.number
-            return StartedTrial(trial, seeds, finalist.number, resumed, finalist.distributions)
+            return StartedTrial(
+                trial=trial,
+                seeds=seeds,
+                confirms=finalist.number,
+                resumed=resumed,
+                distributions=finalist.distributions,
+            )
         return None
 
     def _exclude(self, trial: FrozenTrial) -> None:

@@ -79,12 +79,13 @@ def suggest_parameters(study: optuna.Study, started: StartedTrial[FrozenTrial]) 
         # A step of a grid may be a rounding error away from Optuna's; `settle` has accepted it.
         warnings.filterwarnings("ignore", message="Fixed parameter")
         if due <= started.trial.params.keys():
-            return StartedTrial(Trial(study, started.trial._trial_id), *started[1:])
-        trial, params = _proposed(study, started)
-        trial._fixed_params = dict(params)
-        for name in params:
-            trial._suggest(name, started.distributions[name])
-    return StartedTrial(trial, *started[1:])
+            trial = Trial(study, started.trial._trial_id)
+        else:
+            trial, params = _proposed(study, started)
+            trial._fixed_params = dict(params)
+            for name in params:
+                trial._suggest(name, started.distributions[name])
+    return StartedTrial(**{**started._asdict(), "trial": trial})
 
 
 class _Draw(NamedTuple):

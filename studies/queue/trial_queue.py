@@ -51,8 +51,9 @@ class TrialQueue:
         retry_failed: Whether trials that failed in an earlier run are retried or replaced.
 
     Attributes:
-        keeps_budget: Whether this process keeps the budget of the whole search, and needs not be told of its end.
-            Defaults to False.
+        keeps_budget: Whether this process keeps the budget of the whole search, and does not read its end from the
+            study. Defaults to False.
+        source: Source of the trials of the search; another one when the plan has grown.
     """
 
     def __init__(self, study: OpenStudy, leases: LeaseManager, *, retry_failed: bool) -> None:
@@ -66,7 +67,7 @@ class TrialQueue:
                 self._confirmations.cancel_waiting()
             return TrialSource(study, retry_failed=retry_failed)
 
-        self._source = self._planned(source)
+        self.source = self._planned(source)
 
     @contextlib.contextmanager
     def _planning(self) -> Iterator[list[FrozenTrial]]:
@@ -98,7 +99,7 @@ class TrialQueue:
     @property
     def n_left(self) -> int:
         """Number of trials of the search that are still to be started."""
-        return 0 if self._is_over else self._source.n_left
+        return 0 if self._is_over else self.source.n_left
 
     @property
     def _is_over(self) -> bool:
@@ -106,23 +107,8 @@ class TrialQueue:
         return not self.keeps_budget and has_ended(self._study)
 
     @property
-    def n_to_resume(self) -> int:
-        """Number of trials that wait to be resumed."""
-        return self._source.n_to_resume
-
-    @property
-    def next_promotion(self) -> int | None:
-        """Environment steps after which the trial was paused that `take` returns next; None if it is no paused one."""
-        return self._source.next_promotion
-
-    @property
-    def next_resumed(self) -> int:
-        """Environment steps of the last report of the interrupted trial that `take` returns next; 0 if it is none."""
-        return self._source.next_resumed
-
-    @property
     def is_led_elsewhere(self) -> bool:
-        """Return whether another process leads the study."""
+        """Return whether another process leads the study and may extend its plan."""
         return STUDY in self._leases.leases_of_others()
 
     @property
@@ -147,7 +133,7 @@ class TrialQueue:
 
     def params(self, trial: Trial) -> dict[str, Json]:
         """Return the parameters of a trial, fixed ones included."""
-        return self._source.params(trial)
+        return self.source.params(trial)
 
     def take(self, busy: Container[int] = ()) -> TakenTrial | None:
         """Return the next trial of the search; None if there is none.
@@ -155,7 +141,7 @@ class TrialQueue:
         Args:
             busy: Numbers of trials that must not be started here.
         """
-        return self._take(lambda trials: None if self._is_over else self._source.take(trials, busy))
+        return self._take(lambda trials: None if self._is_over else self.source.take(trials, busy))
 
     def take_confirmation(self) -> TakenTrial | None:
         """Return the next confirmation; None if there is none."""
@@ -197,7 +183,7 @@ class TrialQueue:
             with contextlib.suppress(LeaseLostError):
                 abandon(self._study.study, started.trial, f"abandoned at its start: {error}")
                 if started.confirms is None:
-                    self._source.restore(started.trial)
+                    self.source.restore(started.trial)
         self._leases.release(number)  # a resumed trial was requeued by the other process before its lease was acquired
         return False
 
@@ -217,7 +203,7 @@ class TrialQueue:
         running = self._study.trials(TrialState.RUNNING)
         if running or not (is_over or self.n_left == 0):
             return False
-        paused = self._source.paused
+        paused = self.source.paused
         for trial in paused:
             end_paused(self._study.study, trial, self._study.spec.pruner)
         return bool(paused)
@@ -264,5 +250,5 @@ class TrialQueue:
 
     def _use(self, study: OpenStudy) -> None:
         self._study = study
-        self._source = TrialSource(study, retried=self._source.retried)
+        self.source = TrialSource(study, retried=self.source.retried)
         self._confirmations.use(study)

@@ -194,10 +194,16 @@ class TrialSource:
     def _started_trial(
         self, trial: FrozenTrial, row: Mapping[str, Json], *, resumed: bool
     ) -> StartedTrial[FrozenTrial]:
-        distributions = self._distributions_of(row)
-        spaces = {} if self._planned else self._spaces
-        own = (self._spec.seeds, None, resumed, distributions, self._conditions)
-        return StartedTrial(trial, *own, spaces=spaces, retried=self.retried)
+        return StartedTrial(
+            trial=trial,
+            seeds=self._spec.seeds,
+            confirms=None,
+            resumed=resumed,
+            distributions=self._distributions_of(row),
+            conditions=self._conditions,
+            spaces={} if self._planned else self._spaces,
+            retried=self.retried,
+        )
 
     def restore(self, trial: FrozenTrial) -> None:
         """Restore a trial that was abandoned at its start: its planned row is tried again, or it is replaced."""

@@ -16,7 +16,6 @@ from studies.adapters.prior_trials import prior_trials
 from studies.adapters.pruners import make_pruner
 from studies.adapters.quiet_optuna import quiet_optuna, without_experimental_warnings
 from studies.adapters.samplers import make_sampler
-from studies.adapters.scheduler_pruner import SchedulerPruner
 from studies.adapters.trial_sampler import TrialSampler
 from studies.coordination.lease_manager import STUDY, LeaseManager
 from studies.coordination.owner import Owner
@@ -44,7 +43,7 @@ from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec, default_name
 from studies.spec.stored_spec import is_finder_study, read_spec
 from studies.storage.commands import delete_command
-from studies.storage.storage import StudyStorage, open_storage
+from studies.storage.storage import StudyStorage
 from studies.study.argument_order import study_name_first
 from studies.study.origin import store_origin
 from studies.study.study import (
@@ -52,6 +51,7 @@ from studies.study.study import (
     opened_storage,
     require_study,
     spec_of,
+    storage_of,
     store_spec,
     study_id_of,
 )
@@ -104,7 +104,7 @@ def check_adapters(spec: StudySpec) -> None:
     if spec.chooses_budget:
         spec = spec.model_copy(update={"env_steps": USUAL_STEPS})
     _sampler_of(spec)
-    _pruner_of(spec)
+    make_pruner(spec.pruner, spec.pruner_kwargs, spec)
 
 
 def check_continuation(study: OpenStudy, spec: StudySpec) -> None:
@@ -132,7 +132,7 @@ def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
                 remove_study(opened, study_id)
                 study_id = None
         sampler = _sampler_of(spec)
-        pruner = _pruner_of(spec)
+        pruner = make_pruner(spec.pruner, spec.pruner_kwargs, spec)
         if study_id is None:
             study_id = _create(spec, opened)
             notes += [spec.warm_start.note] if spec.warm_start is not None else []
@@ -176,7 +176,7 @@ def join_study(study_name: str, storage: StudyStorage | str) -> OpenStudy:
         key, owns = create_key(opened, study_id, study_name), storage is not opened
         leases = LeaseManager(opened.leases, key) if opened.shared else _lead(opened, key, study_name)
         on_error.enter_context(leases)
-        pruner = _pruner_of(spec)
+        pruner = make_pruner(spec.pruner, spec.pruner_kwargs, spec)
         study = _study_of(opened, study_name, leases, _sampler_of(spec), pruner)
         on_error.pop_all()
         return OpenStudy(spec, study, opened, key, owns_storage=owns, leases=leases)
@@ -199,8 +199,7 @@ def delete_study(study_name: str, storage: StudyStorage | str) -> int:
         StudyError: If there is no such study (names the nearest), it was not created by Finder, or a live process runs
             it.
     """
-    with contextlib.ExitStack() as stack:
-        opened = stack.enter_context(open_storage(storage, create=False)) if isinstance(storage, str) else storage
+    with storage_of(storage, create=False) as opened:
         opened.require_writable()
         study_id = require_study(opened, study_name)
         n_trials = len(opened.optuna.get_all_trials(study_id, deepcopy=False))
@@ -282,14 +281,6 @@ def _create(spec: StudySpec, storage: StudyStorage) -> int:
             texts = [metric_of(name).text for name in spec.metrics] or [spec.metric_text]
             study.set_metric_names([f"{text} in the search, {over_seeds_text(len(spec.seeds))}" for text in texts])
         return study._study_id
-
-
-def _pruner_of(spec: StudySpec) -> BasePruner:
-    """Return the pruner of a study, in which trials that are not part of the search decide nothing."""
-    pruner = make_pruner(spec.pruner, spec.pruner_kwargs, spec)
-    if isinstance(pruner, SchedulerPruner):
-        pruner.names = spec.parameter_names
-    return pruner
 
 
 def _sampler_of(spec: StudySpec) -> BaseSampler:

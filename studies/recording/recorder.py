@@ -38,12 +38,12 @@ class Recorder(RunningStudy):
     def ask(self) -> Ask | None:
         """Return the next trial, which is running from now on; None if there is none."""
         with self._exclusive():
-            return self._start(lambda: self._queue.take(self._trials.busy))
+            return self._start(lambda: self.queue.take(self._trials.busy))
 
     def to_confirm(self) -> list[int]:
         """Return the finalists whose confirmations are still to be started; see `ask_confirmation`."""
         with self._exclusive():
-            return self._queue.to_confirm()
+            return self.queue.to_confirm()
 
     def ask_confirmation(self) -> Ask | None:
         """Return the next finalist to run on further seeds; None if there is none.
@@ -52,7 +52,7 @@ class Recorder(RunningStudy):
         other processes run: do not call this before.
         """
         with self._exclusive():
-            return self._start(self._queue.take_confirmation)
+            return self._start(self.queue.take_confirmation)
 
     def _start(self, take: Callable[[], TakenTrial | None]) -> Ask | None:
         if self._closed or self.stop_reason is not None or self.is_cut_off:
@@ -64,7 +64,7 @@ class Recorder(RunningStudy):
             return None
         self._trials.start(taken.trial)
         self._writer.start(taken.trial, resumed=taken.resumed)
-        number, params = taken.trial.number, self._queue.params(taken.trial)
+        number, params = taken.trial.number, self.queue.params(taken.trial)
         resumed = taken.resumed and "configuration" in taken.trial.user_attrs
         epoch = self._leases.epoch(number)
         before = taken.trial.user_attrs.get("wall_seconds", 0.0) if taken.promoted_from is not None else 0.0
@@ -242,7 +242,7 @@ class Recorder(RunningStudy):
             is_over: Whether the search is over, whatever could still be run. Defaults to False.
         """
         with self._exclusive():
-            return self._queue.end_paused(is_over=is_over)
+            return self.queue.end_paused(is_over=is_over)
 
     def failed(
         self,
@@ -292,7 +292,7 @@ class Recorder(RunningStudy):
             with contextlib.suppress(UpdateFinishedTrialError, LeaseLostError):
                 requeue(self._study.study, trial._trial_id)
             self._leases.release(trial.number)
-        self._queue.requeue(trial.number)
+        self.queue.requeue(trial.number)
         self._trials.requeue(trial.number)
         self._writer.forget(trial.number)
 
@@ -326,7 +326,7 @@ class Recorder(RunningStudy):
             return False
         if not self.is_cut_off:
             self._leases.release(number)
-        self._queue.requeue(number)
+        self.queue.requeue(number)
         return True
 
     def _end(self, number: int, ending: TrialEnding, *, counts: bool = True) -> None:

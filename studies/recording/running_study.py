@@ -23,7 +23,9 @@ from studies.study.study import OpenStudy
 
 
 class RunningStudy:
-    """Base class for recorders: the state of a study for the process that runs it. All methods are thread-safe.
+    """State of a study in the process that runs it: its leases, its queue, its running trials and its storage.
+
+    `Recorder`, which records the events of the trials, extends it. All methods are thread-safe.
 
     Args:
         study: A study from `open_study` or `join_study`.
@@ -47,10 +49,11 @@ class RunningStudy:
         self._leases.start_renewing()
         with self._exclusive():
             self._leases.plan(self._writer.catch_up)
-            self._queue = TrialQueue(study, self._leases, retry_failed=retry_failed)
+            self.queue = TrialQueue(study, self._leases, retry_failed=retry_failed)
+            """Queue of the trials that are still to be started; `Recorder.ask` starts them."""
         prunes = not study.spec.metrics  # no pruner judges by several values
         self._rungs = RungDecisions(
-            self._writer, self._trials, self._queue.is_confirmation, self._is_baseline, prunes=prunes
+            self._writer, self._trials, self.queue.is_confirmation, self._is_baseline, prunes=prunes
         )
 
     def _is_baseline(self, params: Mapping[str, Json]) -> bool:
@@ -81,13 +84,13 @@ class RunningStudy:
         with self._exclusive():
             if running := sorted(self._trials.running):
                 raise StudyError(f"trials {running} are running: the plan grows when they have ended.")
-            self._study = self._queue.extend_plan(rows)
+            self._study = self.queue.extend_plan(rows)
             return self._study
 
     def refresh(self) -> OpenStudy:
         """Return the study with the plan that its storage holds now, which another process may have extended."""
         with self._exclusive():
-            self._study = self._queue.refresh()
+            self._study = self.queue.refresh()
             return self._study
 
     @property
@@ -95,19 +98,10 @@ class RunningStudy:
         """The study, as it was when it was opened or refreshed last."""
         return self._study
 
-    @property
-    def keeps_budget(self) -> bool:
-        """True if this process keeps the budget of the whole search, whose end others read in the study."""
-        return self._queue.keeps_budget
-
-    @keeps_budget.setter
-    def keeps_budget(self, keeps: bool) -> None:
-        self._queue.keeps_budget = keeps
-
     def is_judged(self, number: int) -> bool:
         """Return whether a running trial may be pruned: it is neither a confirmation nor the baseline."""
         trial = self._trials.running.get(number)
-        return trial is not None and not (self._queue.is_confirmation(number) or self._is_baseline(trial.params))
+        return trial is not None and not (self.queue.is_confirmation(number) or self._is_baseline(trial.params))
 
     @property
     def stop_reason(self) -> str | None:
@@ -142,33 +136,3 @@ class RunningStudy:
     def _elsewhere(self) -> list[FrozenTrial]:
         running = [trial for trial in self._study.all_trials() if trial.state == TrialState.RUNNING]
         return [trial for trial in running if trial.number not in self._trials.running and not is_run_by_others(trial)]
-
-    @property
-    def is_led_elsewhere(self) -> bool:
-        """Return whether another process leads the study and may extend its plan."""
-        return self._queue.is_led_elsewhere
-
-    @property
-    def share(self) -> int | None:
-        """Maximum number of trials that a worker should take at a time; None for the leader, which has no limit."""
-        return self._queue.share
-
-    @property
-    def n_left(self) -> int:
-        """Number of trials that are still to be started."""
-        return self._queue.n_left
-
-    @property
-    def n_to_resume(self) -> int:
-        """Number of trials that wait to be resumed, which `ask` returns first."""
-        return self._queue.n_to_resume
-
-    @property
-    def next_promotion(self) -> int | None:
-        """Environment steps after which the trial was paused that `ask` returns next; None if it is no paused one."""
-        return self._queue.next_promotion
-
-    @property
-    def next_resumed(self) -> int:
-        """Environment steps of the last report of the interrupted trial that `ask` returns next; 0 if it is none."""
-        return self._queue.next_resumed

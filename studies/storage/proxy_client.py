@@ -73,12 +73,12 @@ class Proxy:
     @property
     def leases(self) -> LeaseTable:
         """Leases of the studies."""
-        return _RemoteLeases(self._call, "leases")
+        return cast("LeaseTable", _RemoteLeases(self._call, "leases"))
 
     @property
     def names(self) -> StudyNames:
         """Names of the studies."""
-        return _RemoteTable(self._call, "names")
+        return cast("StudyNames", _RemoteTable(self._call, "names"))
 
     def close(self) -> None:
         """Close the connections."""

@@ -14,7 +14,7 @@ PATH = "/finder.Tables/Call"
 """gRPC method of all calls."""
 
 CALLS = {
-    "episodes": ("add", "curve", "curves", "count", "return_extremes", "delete"),
+    "episodes": ("add", "curve", "curves", "return_extremes", "delete"),
     "names": ("rename",),
     "leases": ("take", "renew", "release", "held", "epochs", "delete"),
 }

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from studies.database.episodes import EpisodeTable, SqlEpisodes
-from studies.database.leases import LeaseTable, SqlLeases
+from studies.database.episodes import EpisodeTable
+from studies.database.leases import LeaseTable
 from studies.database.schema import SCHEMA_VERSION, newer_version, prepare, version_of
 from studies.errors import StudyError
 from studies.storage.dashboard_storage import DelegatingStorage
@@ -82,8 +82,8 @@ def tables_of(engine: sa.Engine | None, place: str) -> tuple[EpisodeTable, Lease
         raise newer_version(place, version)
     empty = sa.create_engine("sqlite://", poolclass=sa.StaticPool, connect_args={"check_same_thread": False})
     prepare(empty, place)
-    episodes = SqlEpisodes(engine if engine is not None and version else empty)
-    leases = SqlLeases(engine if engine is not None and version == SCHEMA_VERSION else empty)
+    episodes = EpisodeTable(engine if engine is not None and version else empty)
+    leases = LeaseTable(engine if engine is not None and version == SCHEMA_VERSION else empty)
     return episodes, leases, empty.dispose
 
 

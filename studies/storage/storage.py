@@ -17,9 +17,9 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, NoSuchModuleError, OperationalError, ProgrammingError, SQLAlchemyError
 
 from studies.database.damage import damaged, reason_of
-from studies.database.episodes import EpisodeTable, SqlEpisodes
+from studies.database.episodes import EpisodeTable
 from studies.database.fencing import LockedStorage, check_transactions
-from studies.database.leases import LeaseTable, SqlLeases
+from studies.database.leases import LeaseTable
 from studies.database.retries import RetryPolicy, refuses_writes
 from studies.database.retrying import RetryingStorage, RetryingTable
 from studies.database.schema import prepare
@@ -30,8 +30,8 @@ from studies.storage.server_timeouts import options_of_server, session_timeouts
 from studies.storage.sqlite_url import url_of_path
 from studies.storage.storage_url import (
     StorageAddress,
-    busy_seconds,
     check_file,
+    lock_timeout,
     not_opened,
     parse_storage_url,
     why_read_only,
@@ -56,7 +56,7 @@ _DRIVERS = {
 """Module of a database driver -> requirement that installs it."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class StudyStorage:
     """Open storage. A context manager; closing it twice is harmless.
 
@@ -69,7 +69,7 @@ class StudyStorage:
         trial_writes: Writes of several values at once to running trials.
         retry_policy: Retries of its calls during an outage; none unless a study is run.
         shared: Whether several processes may run a study in it. A SQLite or journal file accepts one process at a time.
-        names: Names of its studies; None for journals, which cannot rename.
+        names: Names of its studies; None if they cannot be changed: in memory, in journals, or if it is read-only.
         files: Files that must not be replaced while a study is running.
         why_read_only: Reason why it is read-only; empty if it is writable.
     """
@@ -106,7 +106,7 @@ class StudyStorage:
         address = parse_storage_url(self.url)
         if address.kind != "sqlite" or address.path is None:
             return False
-        with contextlib.closing(connector(address.path, busy_seconds(address))()) as connection:
+        with contextlib.closing(connector(address.path, lock_timeout(address))()) as connection:
             found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (_SERVED_TABLE,)).fetchone()
         return found is not None
 
@@ -120,7 +120,7 @@ class StudyStorage:
         if address.kind != "sqlite" or address.path is None or self.why_read_only:
             return
         try:
-            with contextlib.closing(sqlite3.connect(address.path, timeout=busy_seconds(address))) as connection:
+            with contextlib.closing(sqlite3.connect(address.path, timeout=lock_timeout(address))) as connection:
                 connection.execute(f"CREATE TABLE IF NOT EXISTS {_SERVED_TABLE} (mark INTEGER PRIMARY KEY)")
         except sqlite3.Error as error:
             raise not_opened(address.path, error) from None
@@ -210,7 +210,8 @@ def _open_memory(address: StorageAddress) -> StudyStorage:
 
     # One shared connection: each new one would open its own empty database.
     engine = sa.create_engine("sqlite://", poolclass=sa.StaticPool, connect_args={"check_same_thread": False})
-    return _storage(address, cast("BaseStorage", LockedStorage(InMemoryStorage(), engine)), engine, [engine.dispose])
+    locked = cast("BaseStorage", LockedStorage(InMemoryStorage(), engine))
+    return _storage(address, locked, _tables(engine, address.label), [engine.dispose])
 
 
 def _open_proxy(address: StorageAddress) -> StudyStorage:
@@ -220,23 +221,15 @@ def _open_proxy(address: StorageAddress) -> StudyStorage:
     host, _, port = place.rpartition(":")
     retry_policy = RetryPolicy(address.label)
     proxy = Proxy(host, int(port), lambda: retry_policy.call_seconds, tls=scheme == "grpcs")
-    opened = _with_retries(address, retry_policy, proxy.optuna, (proxy.episodes, proxy.leases), [proxy.close])
-    opened.names = cast("StudyNames", RetryingTable(proxy.names, retry_policy))
-    return opened
+    tables = proxy.episodes, proxy.leases
+    return _storage(address, proxy.optuna, tables, [proxy.close], retry_policy=retry_policy, names=proxy.names)
 
 
-def _storage(
-    address: StorageAddress,
-    optuna_storage: BaseStorage,
-    engine: sa.Engine,
-    closers: list[Callable[[], None]],
-    retry_policy: RetryPolicy | None = None,
-) -> StudyStorage:
-    """Return a storage whose own tables are in a database."""
-    prepare(engine, address.label)
+def _tables(engine: sa.Engine, label: str) -> tuple[EpisodeTable, LeaseTable]:
+    """Return Finder's tables in a database, which are created if they do not exist."""
+    prepare(engine, label)
     check_transactions(engine)
-    tables = SqlEpisodes(engine), SqlLeases(engine)
-    return _with_retries(address, retry_policy or RetryPolicy(address.label), optuna_storage, tables, closers)
+    return EpisodeTable(engine), LeaseTable(engine)
 
 
 def _storage_for_reading(
@@ -244,29 +237,41 @@ def _storage_for_reading(
 ) -> StudyStorage:
     """Return a read-only storage; its own tables are in a database, or do not exist."""
     episodes, leases, close = tables_of(engine, address.label)
-    opened = _with_retries(address, RetryPolicy(address.label), optuna_storage, (episodes, leases), [*closers, close])
-    opened.why_read_only = why_read_only(address)
-    return opened
+    closers = [*closers, close]
+    return _storage(address, optuna_storage, (episodes, leases), closers, why_read_only=why_read_only(address))
 
 
-def _with_retries(
+def _storage(
     address: StorageAddress,
-    retry_policy: RetryPolicy,
     optuna_storage: BaseStorage,
     tables: tuple[EpisodeTable, LeaseTable],
     closers: list[Callable[[], None]],
+    *,
+    retry_policy: RetryPolicy | None = None,
+    names: StudyNames | None = None,
+    trial_writes: TrialWrites | None = None,
+    files: Sequence[WatchedFile] = (),
+    why_read_only: str = "",
 ) -> StudyStorage:
-    episodes, leases = tables
+    """Return a storage whose calls are retried; it writes to trials through Optuna unless `trial_writes` is given."""
+    retry_policy = retry_policy or RetryPolicy(address.label)
     optuna = cast("BaseStorage", RetryingStorage(optuna_storage, retry_policy))
+
+    def retrying(table: object) -> Any:
+        return RetryingTable(table, retry_policy)
+
     return StudyStorage(
         url=address.url,
         label=address.label,
         optuna=optuna,
-        episodes=cast("EpisodeTable", RetryingTable(episodes, retry_policy)),
-        leases=cast("LeaseTable", RetryingTable(leases, retry_policy)),
-        trial_writes=OptunaTrialWrites(optuna),
+        episodes=retrying(tables[0]),
+        leases=retrying(tables[1]),
+        trial_writes=OptunaTrialWrites(optuna) if trial_writes is None else retrying(trial_writes),
         retry_policy=retry_policy,
         shared=address.kind in ("server", "proxy"),
+        names=None if names is None else retrying(names),
+        files=files,
+        why_read_only=why_read_only,
         _closers=closers,
     )
 
@@ -284,18 +289,17 @@ def _open_journal(address: StorageAddress) -> StudyStorage:
         read = JournalStorage(ReadJournal(path))
         if not beside.exists():
             return _storage_for_reading(address, read, None, [])
-        engine = sa.create_engine("sqlite://", creator=connector(beside, busy_seconds(place)), poolclass=sa.QueuePool)
+        engine = sa.create_engine("sqlite://", creator=connector(beside, lock_timeout(place)), poolclass=sa.QueuePool)
         return _storage_for_reading(address, read, engine, [engine.dispose])
     journal = WatchedFile(path)
     optuna_storage = JournalStorage(WatchedJournal(path, journal))
     check_file(place, create=True)
-    engine = sa.create_engine(place.url, connect_args={"timeout": busy_seconds(place)})
+    engine = sa.create_engine(place.url, connect_args={"timeout": lock_timeout(place)})
     _tune_sqlite(engine)
-    tables = WatchedFile(beside)
-    check_connections(engine, tables)
-    opened = _storage(address, cast("BaseStorage", LockedStorage(optuna_storage, engine)), engine, [engine.dispose])
-    opened.files = (journal, tables)
-    return opened
+    episodes = WatchedFile(beside)
+    check_connections(engine, episodes)
+    locked = cast("BaseStorage", LockedStorage(optuna_storage, engine))
+    return _storage(address, locked, _tables(engine, address.label), [engine.dispose], files=(journal, episodes))
 
 
 def _open_sql(address: StorageAddress) -> StudyStorage:
@@ -316,18 +320,18 @@ def _connect(address: StorageAddress) -> StudyStorage:
     from optuna.exceptions import StorageInternalError
     from optuna.storages import get_storage
 
-    from studies.database.names import SqlNames
+    from studies.database.names import StudyNames
     from studies.storage.quick_storage import QuickStorage
 
     sqlite = address.kind == "sqlite"
     if address.path is not None and why_read_only(address):
-        options: dict[str, Any] = {"creator": connector(address.path, busy_seconds(address))}
+        options: dict[str, Any] = {"creator": connector(address.path, lock_timeout(address))}
         rdb = QuickStorage("sqlite:///read-only.db", engine_kwargs={**options, "poolclass": sa.QueuePool})
         closers = [rdb.engine.dispose, rdb.remove_session]
         return _storage_for_reading(address, get_storage(rdb), rdb.engine, closers)
     retry_policy = RetryPolicy(address.label)
     if sqlite:
-        options = {"connect_args": {"timeout": busy_seconds(address)}}
+        options = {"connect_args": {"timeout": lock_timeout(address)}}
     else:
         options = options_of_server(address.url, retry_policy)
     try:
@@ -349,11 +353,11 @@ def _connect(address: StorageAddress) -> StudyStorage:
         for file in files:
             check_connections(rdb.engine, file)
         cached = get_storage(rdb)
-        opened = _storage(address, cached, rdb.engine, [rdb.engine.dispose, rdb.remove_session], retry_policy)
-        opened.names = cast("StudyNames", RetryingTable(SqlNames(rdb.engine, cached), retry_policy))
-        opened.trial_writes = cast("TrialWrites", RetryingTable(SqlTrialWrites(rdb.engine), retry_policy))
-        opened.files = files
-        return opened
+        tables, closers = _tables(rdb.engine, address.label), [rdb.engine.dispose, rdb.remove_session]
+        names, writes = StudyNames(rdb.engine, cached), SqlTrialWrites(rdb.engine)
+        return _storage(
+            address, cached, tables, closers, retry_policy=retry_policy, names=names, trial_writes=writes, files=files
+        )
     except BaseException:
         rdb.engine.dispose()
         raise

@@ -157,7 +157,7 @@ def _proxy_address(scheme: str, location: str) -> StorageAddress:
     return StorageAddress("proxy", address, None, address)
 
 
-def busy_seconds(address: StorageAddress) -> float:
+def lock_timeout(address: StorageAddress) -> float:
     """Return the seconds that a call waits for the lock of a file: the timeout of its URL, or that of a study's calls.
 
     A running study repeats the call for as long as it retries its storage.
@@ -172,8 +172,8 @@ def check_file(address: StorageAddress, create: bool) -> None:
 
     Args:
         address: Address of a file.
-        create: Whether a missing file may be created. Defaults to `True` in `open_storage`; readers must not leave an
-            empty database behind a mistyped name.
+        create: Whether a missing file may be created, and the file is to be written; readers must not leave an empty
+            database behind a mistyped name.
 
     Raises:
         StudyError: Says what is wrong with the file and what to do.
@@ -240,7 +240,7 @@ def _check_sqlite(address: StorageAddress, path: Path) -> None:
     """
     uri = f"{path.absolute().as_uri()}?mode=rw"
     try:
-        with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=busy_seconds(address))) as connection:
+        with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=lock_timeout(address))) as connection:
             connection.execute("PRAGMA schema_version")
             _check_tables(path, connection)
     except sqlite3.DatabaseError as error:

@@ -7,6 +7,7 @@ import copy
 import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -233,16 +234,17 @@ def store_spec(study: OpenStudy) -> None:
             ) from error
 
 
+def storage_of(storage: StudyStorage | str, *, create: bool) -> AbstractContextManager[StudyStorage]:
+    """Open a storage unless it is open; at the end it is closed if it was opened here."""
+    return open_storage(storage, create=create) if isinstance(storage, str) else contextlib.nullcontext(storage)
+
+
 @contextlib.contextmanager
-def opened_storage(storage: StudyStorage | str, create: bool) -> Iterator[StudyStorage]:
+def opened_storage(storage: StudyStorage | str, *, create: bool) -> Iterator[StudyStorage]:
     """Open a storage unless it is open; close it again only after an error, if it was opened here."""
-    opened = open_storage(storage, create=create) if isinstance(storage, str) else storage
-    try:
-        yield opened
-    except BaseException:
-        if isinstance(storage, str):
-            opened.close()
-        raise
+    with contextlib.ExitStack() as on_error:
+        yield on_error.enter_context(storage_of(storage, create=create))
+        on_error.pop_all()
 
 
 def study_id_of(storage: StudyStorage, name: str) -> int | None:

@@ -22,7 +22,9 @@ from studies import load_study
 from studies.analysis.conclusion import conclusion
 from studies.analysis.status import study_status
 from studies.errors import StudyError
-from studies.judging.confirmation import finalists, verdict
+from studies.judging.confirmation import verdict
+from studies.judging.judgement import finalists
+from studies.judging.search_history import history_of
 from studies.spec.attributes import CONFIRM_STEPS_ATTR
 from studies.study.budget_attributes import has_chosen_finalists
 from studies.study.study import OpenStudy
@@ -326,7 +328,7 @@ class TestLargerBudgets:
                 n_trials, confirm = len(study.trials()), study.spec.confirm
                 counts.append((n_trials, confirm))
                 confirmed = {trial.user_attrs["confirms"] for trial in study.confirmation_trials()}
-                assert {each.number for each in finalists(study)} <= confirmed
+                assert {each.number for each in finalists(history_of(study))} <= confirmed
             with load_study("s", storage) as stored:
                 assert stored.spec.confirm == confirm == finalists_of(n_trials)
                 assert has_chosen_finalists(stored)
@@ -353,7 +355,7 @@ class TestLargerBudgets:
         with tune("ppo", ENV, {"learning_rate": "1e-4:1e-2:log"}, total_env_steps=40_000, **options).study as study:
             assert (len(study.trials()), study.spec.n_trials, study.spec.confirm) == (21, 21, 5)
             confirmed = {trial.user_attrs["confirms"] for trial in study.confirmation_trials()}
-            assert {each.number for each in finalists(study)} <= confirmed
+            assert {each.number for each in finalists(history_of(study))} <= confirmed
 
     @pytest.mark.slow
     def test_they_do_so_after_an_interruption(self, storage: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -273,7 +273,7 @@ def test_recorder_pauses_promotes_and_ends(storage: str) -> None:
         assert fourth is not None
         assert rung(recorder, 3, 160, 0.0) == Action.PAUSE
         recorder.paused(3, 160, {0: 0.0, 1: 0.0})
-        assert recorder.n_left == 0
+        assert recorder.queue.n_left == 0
         assert recorder.ask() is None
         assert recorder.end_paused()
         assert not recorder.end_paused()
@@ -305,11 +305,11 @@ def test_promoted_trial_knows_the_seconds_before_its_pause(storage: str) -> None
             assert asked.wall_seconds == 0.0
             rung(recorder, asked.number, 160, value)
             recorder.paused(asked.number, 160, {0: value, 1: value}, {"wall_seconds": 2.5})
-        assert recorder.next_promotion == 160
+        assert recorder.queue.source.next_promotion == 160
         promoted = recorder.ask()
         assert promoted is not None
         assert (promoted.number, promoted.wall_seconds) == (0, 2.5)
-        assert recorder.next_promotion is None
+        assert recorder.queue.source.next_promotion is None
 
 
 @pytest.mark.real

@@ -20,7 +20,8 @@ from studies.analysis.recommendation import best
 from studies.analysis.status import study_status
 from studies.figures.learning_rate import plot_learning_rate
 from studies.figures.optimizers import plot_optimizers
-from studies.judging.confirmation import held_out_seeds, pruned_estimates, unconfirmed, verdict
+from studies.judging.confirmation import pruned_estimates, unconfirmed, verdict
+from studies.judging.search_history import held_out_seeds
 from studies.queue.trial_states import add_trial, requeue
 from studies.recording.failure_streak import FailureStreak
 from studies.recording.recorder import Recorder
@@ -319,7 +320,7 @@ def test_confirmations_are_not_trials_of_the_search(tmp_path: Any):
     rows = tuple({"learning_rate": rate} for rate in (1e-4, 1e-3, 1e-2, 1e-1, 1.0))
     longer = spec_of(storage=storage).model_copy(update={"trials": rows, "n_trials": 5})
     with open_study(longer) as study, Recorder(study) as recorder:
-        assert recorder.n_left == 1
+        assert recorder.queue.n_left == 1
         ask = recorder.ask()
         assert ask is not None
         recorder.completed(ask.number, 40.0, {0: 39.0, 1: 41.0})

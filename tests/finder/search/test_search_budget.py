@@ -112,7 +112,7 @@ def test_leader_waits_for_the_last_trial_of_a_worker_and_confirms_it(
 
     def worker_ends() -> None:
         if not seen:
-            seen.extend([has_ended(worker.refresh()), worker.n_left, worker.ask()])
+            seen.extend([has_ended(worker.refresh()), worker.queue.n_left, worker.ask()])
             worker.completed(taken[0].number, 9.0, {0: 9.0})
 
     waits.append(worker_ends)
@@ -312,7 +312,7 @@ def test_passing_estimate_ends_no_search(storage: StudyStorage, monkeypatch: pyt
     def slow_for_a_moment(number: int) -> None:
         clock.now = 159.0 if number == 1 else 105.0
         search._budget.look()
-        seen.append(worker.n_left)
+        seen.append(worker.queue.n_left)
 
     executor.before = slow_for_a_moment
     executor.after = lambda number: setattr(clock, "now", 105.0)

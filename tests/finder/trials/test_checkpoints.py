@@ -581,9 +581,9 @@ def test_unneeded_checkpoints_are_removed(tmp_path: Path) -> None:
     remove_unneeded(str(folder), [1])
     assert [found.keys for found in list_saved(folder)] == [((0, 0), (0, 1), (1, 0), (1, 1))]
     assert len(list(folder.iterdir())) == 1
-    remove_unneeded(str(folder))
+    remove_unneeded(str(folder), [])
     assert not folder.exists()
-    remove_unneeded(str(folder))  # the folder no longer exists
+    remove_unneeded(str(folder), [])  # the folder no longer exists
 
 
 def test_slow_checkpoints_are_written_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

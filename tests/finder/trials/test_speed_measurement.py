@@ -41,7 +41,7 @@ def trials(agent: str, n: int = 1, **params: object) -> list[TrialSpec]:
 
 def test_steps_of_environments_are_the_whole_cost() -> None:
     speed = measure_speed(trials("ppo", 3, **SMALL_PPO), clock)
-    assert (speed.n_runs, speed.population) == (6, True)
+    assert speed.n_runs == 6
     assert speed.run_seconds == pytest.approx(0.01)
     assert speed.shared_seconds == pytest.approx(0.0, abs=1e-9)
     assert speed.step_seconds(6) == pytest.approx(0.06)
@@ -82,7 +82,7 @@ def test_agent_alone_is_measured_by_one_run(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(speed_measurement, "ALL_SECONDS", 0.5)
     spec = trials("ppo", **SMALL_PPO)[0]
     speed = measure_speed([replace(spec, why_alone="for this test")], clock)
-    assert (speed.n_runs, speed.population, speed.shared_seconds) == (1, False, 0.0)
+    assert (speed.n_runs, speed.shared_seconds) == (1, 0.0)
     assert speed.run_seconds == pytest.approx(0.01)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import optuna
 import pytest
-from optuna.trial import TrialState
+from optuna.trial import TrialState, create_trial
 from sampler_packages import runnable, skip_without_package
 
 from studies.adapters.pruners import make_pruner
@@ -23,6 +23,7 @@ from studies.recording.opening import join_study, open_study
 from studies.recording.recorder import Recorder
 from studies.schedulers.halving import Halving
 from studies.schedulers.percentile import Percentile
+from studies.spec.attributes import HELD_ATTR
 from studies.spec.scheduler_names import PRUNERS, SAMPLERS
 from studies.spec.spec import StudySpec
 from studies.spec.stored_spec import SPEC_ATTR
@@ -149,6 +150,7 @@ def test_every_pruner_prunes_trials_that_fall_behind_and_no_leader(name: str, ma
 
     def stopped_at(value: Callable[[int], float]) -> int | None:
         trial = study.ask()
+        study._storage.set_trial_system_attr(trial._trial_id, HELD_ATTR, True)  # as trials of the search have it
         for step in range(100, 1100, 100):
             trial.report(value(step), step)
             if trial.should_prune():
@@ -202,7 +204,7 @@ def test_invalid_pruner_arguments_raise(make_spec: Make) -> None:
 
 def finished(study: optuna.Study, curve: dict[int, float]) -> None:
     study.add_trial(
-        optuna.trial.create_trial(state=TrialState.COMPLETE, value=list(curve.values())[-1], intermediate_values=curve)
+        create_trial(value=list(curve.values())[-1], intermediate_values=curve, system_attrs={HELD_ATTR: True})
     )
 
 
@@ -261,6 +263,26 @@ def test_median_pruner_warms_up_for_half_of_the_budget(make_spec: Make) -> None:
     others = [dict.fromkeys(range(100, 1100, 100), 9.0)] * 4
     assert not verdict(pruner, others, {400: 0.0})
     assert verdict(pruner, others, {500: 0.0})
+
+
+@pytest.mark.parametrize(("name", "kwargs"), [("median", {}), ("patient", {"patience": 0, "wrapped": "median"})])
+def test_trials_outside_of_the_search_space_prune_no_trial(name: str, kwargs: dict[str, Any], make_spec: Make) -> None:
+    def is_pruned_beside(parameter: str) -> bool:
+        """Return whether a falling trial is pruned beside four better ones that have this parameter."""
+        study = optuna.create_study(direction="maximize", pruner=make_pruner(name, kwargs, make_spec()))
+        space = {parameter: optuna.distributions.FloatDistribution(1e-5, 1e-1)}
+        for _ in range(4):
+            curve = {500: 9.0, 600: 9.0}
+            study.add_trial(
+                create_trial(value=9.0, params={parameter: 1e-3}, distributions=space, intermediate_values=curve)
+            )
+        trial = study.ask()
+        trial.report(1.0, 500)
+        trial.report(0.0, 600)
+        return trial.should_prune()
+
+    assert is_pruned_beside("learning_rate")
+    assert not is_pruned_beside("gamma")
 
 
 def pruning_steps(

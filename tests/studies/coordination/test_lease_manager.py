@@ -304,21 +304,21 @@ class TestSeveralRecorders:
             helper.refresh()
             asks = [lead.ask(), helper.ask(), helper.ask()]
             assert [ask and ask.params["learning_rate"] for ask in asks] == [1e-2, 1e-1, None]
-            assert helper.is_led_elsewhere
-            assert not lead.is_led_elsewhere
+            assert helper.queue.is_led_elsewhere
+            assert not lead.queue.is_led_elsewhere
         lead.close()
 
     def test_share_leaves_trials_for_other_workers(self, storage: StudyStorage, make_spec: Make) -> None:
         open_study(make_spec(n_trials=12), storage).close()
         one, other = Recorder(join_study("a study", storage)), Recorder(join_study("a study", storage))
-        assert one.share == 6
+        assert one.queue.share == 6
         for _ in range(6):
             one.ask()
-        assert other.share == 2
+        assert other.queue.share == 2
         one.close()
         other.close()
         with open_study(make_spec(n_trials=12), storage) as study, Recorder(study) as lead:
-            assert lead.share is None
+            assert lead.queue.share is None
 
     def test_second_lead_raises(self, storage: StudyStorage, make_spec: Make) -> None:
         open_study(make_spec(), storage)

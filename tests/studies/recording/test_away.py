@@ -97,7 +97,7 @@ class TestLostTrialIsReturned:
             wait_for_lost_lease(recorder, first.number)
             stop_by_another(study, first.number)
             assert recorder.ask() is None, "the trial must not be proposed while its old run continues"
-            assert recorder.n_left == 1
+            assert recorder.queue.n_left == 1
             arguments = {"completed": (9.0,), "pruned": (100, 9.0), "failed": ("it broke",), "interrupted": ()}
             getattr(recorder, end)(first.number, *arguments[end])
             assert recorder.ask() == first
@@ -227,7 +227,7 @@ class TestPlanningByAnotherProcess:
             first = recorder.ask()
             assert first is not None
             recorder.interrupted(first.number)
-            lose_planning_lease_once(study, monkeypatch, recorder._queue._source, "take")
+            lose_planning_lease_once(study, monkeypatch, recorder.queue.source, "take")
             assert recorder.ask() == first
             recorder.completed(first.number, 1.0)
         assert study.trials()[0].state.name == "COMPLETE"
@@ -242,10 +242,10 @@ class TestPlanningByAnotherProcess:
             first = recorder.ask()
             assert first is not None
             recorder.interrupted(first.number)
-            take = recorder._queue._source.take
+            take = recorder.queue.source.take
 
             def suspended(*args: Any) -> Any:
-                monkeypatch.setattr(recorder._queue._source, "take", take)
+                monkeypatch.setattr(recorder.queue.source, "take", take)
                 found = take(*args)
                 lose_planning_lease(study)
                 if by == "a process that waits":
@@ -254,7 +254,7 @@ class TestPlanningByAnotherProcess:
                     take_by_another(study, 0)
                 return found
 
-            monkeypatch.setattr(recorder._queue._source, "take", suspended)
+            monkeypatch.setattr(recorder.queue.source, "take", suspended)
             assert recorder.ask() == first
             recorder.started(0, {"of": "this process"})
             [trial] = study.trials()
@@ -268,9 +268,9 @@ class TestPlanningByAnotherProcess:
         study = open_study(make_spec(params={}, trials=ROWS), storage)
         with Recorder(study) as recorder:
             if when == "after its trial is created":
-                lose_planning_lease_once(study, monkeypatch, recorder._queue._source, "take")
+                lose_planning_lease_once(study, monkeypatch, recorder.queue.source, "take")
             else:
-                lose_planning_lease_once(study, monkeypatch, recorder._queue._source, "_refresh")
+                lose_planning_lease_once(study, monkeypatch, recorder.queue.source, "_refresh")
             for value, ask in enumerate(iter(recorder.ask, None)):
                 recorder.completed(ask.number, float(value))
         complete = [trial.params for trial in study.trials(TrialState.COMPLETE)]
@@ -287,10 +287,10 @@ class TestPlanningByAnotherProcess:
         study = open_study(study.spec, storage)
         lose_planning_lease_once(study, monkeypatch, trial_source, "rows_left")
         with Recorder(study) as recorder:
-            assert recorder.n_left == 2
+            assert recorder.queue.n_left == 2
             for value in (1.0, 2.0):
                 recorder.completed(recorder.ask().number, value, {0: value})  # type: ignore[union-attr]
-            lose_planning_lease_once(study, monkeypatch, recorder._queue._confirmations, "pending")
+            lose_planning_lease_once(study, monkeypatch, recorder.queue._confirmations, "pending")
             assert len(recorder.to_confirm()) == 1
             lose_planning_lease_once(study, monkeypatch, storage.optuna, "get_study_user_attrs")
             assert recorder.refresh().spec == study.spec
@@ -304,4 +304,4 @@ class TestPlanningByAnotherProcess:
             lose_planning_lease_once(study, monkeypatch, storage.optuna, "set_study_user_attr")
             assert list(recorder.extend_plan(ROWS[1:]).spec.trials) == ROWS
             assert list(recorder.refresh().spec.trials) == ROWS
-            assert recorder.n_left == 2
+            assert recorder.queue.n_left == 2

@@ -12,6 +12,7 @@ import numpy as np
 import optuna
 import pytest
 from death import simulate_crash
+from episode_count import n_episodes
 from optuna.trial import TrialState
 
 from studies.analysis.listing import list_studies
@@ -125,7 +126,7 @@ class TestEveryStorage:
         with Recorder(open_study(spec, storage)) as recorder:
             assert run_all(recorder) == [rows[2]]
         with Recorder(open_study(spec, storage)) as recorder:
-            assert (recorder.n_left, recorder.ask()) == (0, None)
+            assert (recorder.queue.n_left, recorder.ask()) == (0, None)
 
     def test_diverged_trials_do_not_stop_a_study_with_a_complete_trial(
         self, storage: StudyStorage, make_spec: Make
@@ -156,7 +157,7 @@ class TestEveryStorage:
         study = open_study(spec, storage)
         assert study_status(study) == StudyStatus(n_total=5, n_ended=3, n_running=0, n_again=3)
         with Recorder(study) as recorder:
-            assert recorder.n_left == 5
+            assert recorder.queue.n_left == 5
             for _ in range(2):
                 recorder.completed(number_of(recorder), 1.0)
             for _ in range(3):
@@ -371,14 +372,14 @@ def test_episodes_are_written_in_batches(storage: StudyStorage, make_spec: Make,
     with Recorder(study) as recorder:
         number = number_of(recorder)
         recorder.episodes(number, [episode()])
-        assert storage.episodes.count(study.episodes_key) == 0
+        assert n_episodes(storage, study.episodes_key) == 0
         recorder.episodes(number, [episode(episode=index) for index in range(FLUSH_ROWS)])
-        assert storage.episodes.count(study.episodes_key) == FLUSH_ROWS
+        assert n_episodes(storage, study.episodes_key) == FLUSH_ROWS
         recorder.episodes(number, [episode(episode=FLUSH_ROWS)])
         recorder.completed(number, 1.0)
-        assert storage.episodes.count(study.episodes_key) == FLUSH_ROWS + 1
+        assert n_episodes(storage, study.episodes_key) == FLUSH_ROWS + 1
         recorder.episodes(number, [episode(episode=FLUSH_ROWS + 1)])  # reported after the end of the trial
-    assert storage.episodes.count(study.episodes_key) == FLUSH_ROWS + 2
+    assert n_episodes(storage, study.episodes_key) == FLUSH_ROWS + 2
 
 
 def test_one_call_writes_the_episodes_of_a_limited_number_of_trials(
@@ -410,7 +411,7 @@ def test_episodes_are_flushed_one_second_after_the_last_write(
         recorder.episodes(number, [episode()])
         monkeypatch.setattr(recorder._writer, "_flushed_at", -math.inf)
         recorder.episodes(number, [episode(episode=1)])
-        assert storage.episodes.count(study.episodes_key) == 2
+        assert n_episodes(storage, study.episodes_key) == 2
 
 
 def test_calls_for_unknown_or_ended_trials_raise(storage: StudyStorage, make_spec: Make, episode: MakeEpisode) -> None:
@@ -462,7 +463,7 @@ def test_close_requeues_running_trials_and_is_idempotent(
     recorder.close()
     assert recorder.ask() is None
     assert study.trials()[0].state == TrialState.WAITING
-    assert storage.episodes.count(study.episodes_key) == 1
+    assert n_episodes(storage, study.episodes_key) == 1
 
 
 def test_close_keeps_a_trial_that_is_complete_in_the_storage(storage: StudyStorage, make_spec: Make) -> None:

@@ -54,7 +54,7 @@ class TestEveryStorage:
         with Recorder(study) as recorder:
             assert complete(recorder) == [ROWS[2]]
         with Recorder(open_study(spec, storage)) as recorder:
-            assert recorder.n_left == 0
+            assert recorder.queue.n_left == 0
 
     def test_failed_first_trials_are_retried_after_the_untried_ones(
         self, storage: StudyStorage, make_spec: Make
@@ -64,7 +64,7 @@ class TestEveryStorage:
             fail(recorder, kind="killed")  # the baseline
             fail(recorder, kind="diverged")
         with Recorder(open_study(spec, storage)) as recorder:
-            assert recorder.n_left == 3
+            assert recorder.queue.n_left == 3
             again = recorder.ask()
             assert again is not None
             recorder.completed(again.number, 1.0)
@@ -94,7 +94,7 @@ class TestEveryStorage:
         study = open_study(spec, storage)
         assert study_status(study) == StudyStatus(n_total=5, n_ended=5, n_running=0, n_again=2)
         with Recorder(study) as recorder:
-            assert recorder.n_left == 2
+            assert recorder.queue.n_left == 2
             assert len(complete(recorder, 1)) == 1
             fail(recorder, kind="killed")
             assert recorder.ask() is None, "a failure of this run takes a place"
@@ -104,7 +104,7 @@ class TestEveryStorage:
             assert study_status(study) == StudyStatus(n_total=5, n_ended=5, n_running=0, n_again=0)
         assert counts() == (5, 5, 4)
         with Recorder(open_study(spec, storage)) as recorder:
-            assert (recorder.n_left, recorder.ask()) == (0, None)
+            assert (recorder.queue.n_left, recorder.ask()) == (0, None)
 
 
 @pytest.mark.parametrize(
@@ -116,17 +116,17 @@ def test_worker_that_joins_retries_nothing(shared: StudyStorage, make_spec: Make
         fail(recorder, kind="killed")
         complete(recorder, 1)
         with join_study("a study", shared) as joined, Recorder(joined) as worker:
-            assert worker.n_left == 1
+            assert worker.queue.n_left == 1
             assert study_status(joined).n_again == 0
             assert len(complete(worker)) == 1
-        assert (recorder.n_left, study_status(recorder.study).all_ended) == (0, True)
+        assert (recorder.queue.n_left, study_status(recorder.study).all_ended) == (0, True)
     with join_study("a study", shared) as joined, Recorder(joined) as worker:
-        assert worker.n_left == 1, "no other process runs the study: it is a new run"
+        assert worker.queue.n_left == 1, "no other process runs the study: it is a new run"
         assert study_status(joined).n_again == 1
         again = worker.ask()
         assert again is not None
         with join_study("a study", shared) as other, Recorder(other) as second:
-            assert (second.n_left, second.ask()) == (0, None)
+            assert (second.queue.n_left, second.ask()) == (0, None)
         worker.completed(again.number, 1.0)
 
 
@@ -136,7 +136,7 @@ def test_population_is_not_joined_by_new_members(storage: StudyStorage, make_spe
         fail(recorder, kind="killed")
         complete(recorder)
     with open_study(spec, storage) as study, Recorder(study) as recorder:
-        assert (recorder.n_left, study_status(study).n_again) == (0, 0)
+        assert (recorder.queue.n_left, study_status(study).n_again) == (0, 0)
 
 
 def test_trials_that_a_budget_adds_are_beside_those_that_replace_failures(
@@ -151,7 +151,7 @@ def test_trials_that_a_budget_adds_are_beside_those_that_replace_failures(
         assert len(complete(recorder)) == 2
         with_counts(recorder.study, n_trials=6)
         recorder.refresh()
-        assert recorder.n_left == 2
+        assert recorder.queue.n_left == 2
         assert len(complete(recorder)) == 2
         assert study_status(recorder.study).all_ended
 
@@ -161,7 +161,7 @@ def test_trials_that_a_budget_adds_are_beside_those_that_replace_failures(
 )
 def test_trial_that_was_abandoned_at_its_start_is_replaced(make_spec: Make, fields: dict[str, Any]) -> None:
     with open_study(make_spec(confirm=0, **fields)) as study, Recorder(study) as recorder:
-        source = recorder._queue._source
+        source = recorder.queue.source
         with recorder._leases.planning():
             started = source.take(study.study.get_trials(deepcopy=False))
             assert started is not None

@@ -104,7 +104,7 @@ class TestHangingServer:
             opened.retry_policy.begin(0.5)
             tables.stop()
             with pytest.raises(StorageAwayError, match=r"127\.0\.0\.1:\d+ has not answered for 0\.5 s"):
-                opened.episodes.count("a study")
+                opened.episodes.curves("a study")
             assert opened.retry_policy.is_over
             assert opened.retry_policy.call_seconds <= 1  # calls while the study ends are short
 
@@ -116,11 +116,11 @@ class TestHangingServer:
             monkeypatch.setenv(RETRY_VARIABLE, "0.3")  # not for calls that are answered: the machine may be busy
             tables.stop()
             with pytest.raises(StorageAwayError, match=r"has not answered") as caught:
-                opened.episodes.count("a study")
+                opened.episodes.curves("a study")
             assert "\n" not in str(caught.value)
             tables.resume()
             monkeypatch.delenv(RETRY_VARIABLE)
-            assert opened.episodes.count("a study") == 0
+            assert opened.episodes.curves("a study") == {}
 
     def test_call_is_retried_until_the_server_resumes(
         self, pausable: tuple[str, Pausable], monkeypatch: pytest.MonkeyPatch
@@ -131,11 +131,11 @@ class TestHangingServer:
             opened.retry_policy.begin(DEADLINE_SECONDS)
             tables.stop()
             with ThreadPoolExecutor(1) as threads:
-                waiting = threads.submit(opened.episodes.count, "a study")
+                waiting = threads.submit(opened.episodes.curves, "a study")
                 time.sleep(0.5)
                 assert not waiting.done()
                 tables.resume()
-                assert waiting.result(DEADLINE_SECONDS) == 0
+                assert waiting.result(DEADLINE_SECONDS) == {}
 
     def test_silence_seen_by_another_thread_counts_towards_the_retry_limit(
         self, served: tuple[str, StudyStorage]
@@ -158,7 +158,7 @@ def test_call_that_another_program_aborted_is_retried() -> None:
             opened.retry_policy.begin(0.3)
             before = len(calls)
             with pytest.raises(StorageAwayError, match=r"has not answered for 0\.3 s \(ABORTED: the load balancer"):
-                opened.episodes.count("a study")
+                opened.episodes.curves("a study")
             assert len(calls) > before + 1
     finally:
         server.stop(grace=0).wait()
@@ -216,7 +216,7 @@ class TestPermanentFailures:
                     opened.retry_policy.begin(DEADLINE_SECONDS)
                 before = len(calls)
                 with pytest.raises(StorageAwayError, match=f"rejects the call.*{code}: not for you") as caught:
-                    opened.episodes.count("a study")
+                    opened.episodes.curves("a study")
                 assert len(calls) == before + 1, "the server must be called again exactly once"
                 assert "\n" not in str(caught.value)
         finally:
@@ -229,7 +229,7 @@ class TestPermanentFailures:
             for request in (
                 json.dumps(["episodes", "engine", []]).encode(),
                 json.dumps(["storage", "close", []]).encode(),
-                json.dumps(["episodes", "count", []]).encode(),
+                json.dumps(["episodes", "curves", []]).encode(),
                 b"no JSON",
             ):
                 with pytest.raises(grpc.RpcError) as caught:
@@ -241,15 +241,15 @@ class TestPermanentFailures:
         table, failures = behind.episodes, iter([True, True])
 
         class Flaky:
-            def count(self, name: str) -> int:
+            def curves(self, name: str) -> dict[int, list[EpisodeRecord]]:
                 if next(failures, False):
                     raise OSError(28, "No space left on device")
-                return table.count(name)
+                return table.curves(name)
 
         with open_storage(url) as opened:
             opened.retry_policy.begin(DEADLINE_SECONDS)
             behind.episodes = Flaky()  # type: ignore[assignment]
-            assert opened.episodes.count("a study") == 0
+            assert opened.episodes.curves("a study") == {}
             assert next(failures, None) is None
 
     def test_grpc_server_without_the_tables_raises(self) -> None:

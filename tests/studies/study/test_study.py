@@ -9,6 +9,7 @@ from typing import Any
 import optuna
 import pytest
 from death import lease_to_another_process, simulate_crash
+from episode_count import n_episodes
 from optuna.trial import TrialState
 
 from studies.adapters.pruners import make_pruner
@@ -134,7 +135,7 @@ class TestReplacing:
             "The study lr-ppo-CartPole-v1 with seeds [0, 1, 2] had nothing to show: a new one takes its place.",
         )
         assert again.trials() == []
-        assert storage.episodes.count(again.episodes_key) == 0
+        assert n_episodes(storage, again.episodes_key) == 0
         assert load_study(self.NAME, storage).spec.seeds == (0,)
 
     @pytest.mark.parametrize("end", ["completed", "pruned"])

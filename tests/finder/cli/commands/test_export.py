@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from episode_count import n_episodes
 
 import studies
 from finder.results.export import _trials
@@ -38,7 +39,7 @@ def test_episodes_are_all_written(searched: Any) -> None:
     assert ran.code == 0, ran.err
     frame = pd.read_parquet(finder.folder / "episodes.parquet")
     with studies.load_study(searched.study, f"sqlite:///{finder.folder}/finder.db") as study:
-        assert len(frame) == study.storage.episodes.count(study.episodes_key)
+        assert len(frame) == n_episodes(study.storage, study.episodes_key)
     assert {"trial", "seed", "episode", "env_steps", "episode_return", "length", "loss"} <= set(frame.columns)
 
 
