@@ -134,10 +134,10 @@ class Search:
     def _continue(self) -> bool:
         """Run the next phase of the study or wait for other processes; return whether there was a phase."""
         self.recorder.refresh()
-        is_over = self._budget.ended
-        if is_over and not self.recorder.queue.keeps_budget:
-            return self._confirm() if self._budget.is_confirming else self.recorder.queue.is_led_elsewhere and self._wait()
-        if self.recorder.queue.n_left and not is_over:
+        is_over, queue = self._budget.ended, self.recorder.queue
+        if is_over and not queue.keeps_budget:
+            return self._confirm() if self._budget.is_confirming else queue.is_led_elsewhere and self._wait()
+        if queue.n_left and not is_over:
             return self._run(self._next_trial)
         if not is_over and study_status(self.study).all_ended:
             if rows := self._further_rows():
