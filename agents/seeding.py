@@ -8,13 +8,26 @@ from __future__ import annotations
 
 import contextlib
 import random
+import threading
 import zlib
 from collections.abc import Iterator, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from agents.errors import check_at_least
+from agents.errors import ConfigurationError, check_at_least
+
+
+def as_seed(seed: Any) -> int:
+    """Return a seed as a plain number, as files store it.
+
+    Raises:
+        ConfigurationError: It is no whole number.
+    """
+    if not isinstance(seed, Integral):
+        raise ConfigurationError(f"seed must be a whole number, got {seed!r}.")
+    return int(seed)
 
 
 def seed_sequence(seed: int, stream: str) -> np.random.SeedSequence:
@@ -85,19 +98,24 @@ def restored_on_error(*streams: np.random.Generator | MemberStreams) -> Iterator
         raise
 
 
+_GLOBAL_GENERATORS = threading.RLock()
+"""Held while the global generators are seeded, so that agents that threads build at the same time are reproducible."""
+
+
 @contextlib.contextmanager
 def seeded_initializers(seed: int) -> Iterator[None]:
     """Make Keras draw unseeded initial weights from `seed` inside the block.
 
     Keras seeds an initializer without a seed from Python's global `random`, and other code may use NumPy's global
-    generator. Both are seeded here, and their states are restored afterwards.
+    generator. Both are seeded here, and their states are restored afterwards. Other threads wait meanwhile.
     """
-    python_state, numpy_state = random.getstate(), np.random.get_state()
-    weights_seed = integers(seed, "weights", 1)[0]
-    random.seed(weights_seed)
-    np.random.seed(weights_seed)
-    try:
-        yield
-    finally:
-        random.setstate(python_state)
-        np.random.set_state(numpy_state)
+    with _GLOBAL_GENERATORS:
+        python_state, numpy_state = random.getstate(), np.random.get_state()
+        weights_seed = integers(seed, "weights", 1)[0]
+        random.seed(weights_seed)
+        np.random.seed(weights_seed)
+        try:
+            yield
+        finally:
+            random.setstate(python_state)
+            np.random.set_state(numpy_state)

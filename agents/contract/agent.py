@@ -156,7 +156,7 @@ class Agent(ABC):
             raise ConfigurationError(
                 f"{type(self).__name__} takes a {self.config_class.__name__}, not {type(config).__name__}."
             )
-        self.seed = seed
+        self.seed = seeding.as_seed(seed)
         self.environment = environment
         self.rng = seeding.generator(seed, "exploration")
         self.env_steps = 0

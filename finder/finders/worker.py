@@ -11,13 +11,14 @@ from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import places_in
+from agents.trust.identity import identity_of
 from finder.budgets.dry_run import refuse_dry_run
 from finder.executors.choice import choose_executor, settings_of_others
 from finder.finders.optimizer import optimizers_by_label
 from finder.results.search_result import SearchResult
 from finder.search.display import open_display, uses_builtin_display
 from finder.search.object_resolver import ObjectResolver, check_plan
-from finder.search.options import non_default_params, set_by_trials, weights_digest
+from finder.search.options import ENVIRONMENT, non_default_params, set_by_trials, weights_digest
 from finder.search.search import Search
 from finder.search.trusted_code import trusted_code_only
 from studies.defaults import DEFAULT_STORAGE
@@ -140,11 +141,20 @@ def _check_same(spec: StudySpec, label: str, agent: AgentSpec) -> None:
         raise ConfigurationError(f"The study's {label} has {theirs or 'no settings of its own'}, this one {own}.")
     if weights_digest(agent) != spec.agent_weights.get(label):
         raise ConfigurationError(f"The study's {label} starts from other weights than this one.")
+    _check_object(spec, label, agent.agent)
     _check_environment(spec, agent.environment)
+
+
+def _check_object(spec: StudySpec, name: str, given: Any) -> None:
+    """Raise `ConfigurationError` if a class or a function is another one of the same name."""
+    theirs, own = spec.objects.get(name), identity_of(given)
+    if theirs and own and theirs != own:
+        raise ConfigurationError(f"The study's {name} is {theirs}, this one {own}: give the same class or function.")
 
 
 def _check_environment(spec: StudySpec, environment: EnvironmentSpec) -> None:
     """Raise `ConfigurationError` if an environment differs from the one of the study."""
+    _check_object(spec, ENVIRONMENT, environment.id)
     given = environment.described
     theirs = {name: getattr(spec, name) for name in given}
     if theirs != given:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypedDict, TypeVar
 from agents.contract.spec import AgentSpec, FunctionSpec
 from agents.distributed.strategies import StrategySpec
 from agents.errors import ConfigurationError, unknown_name
+from agents.trust.identity import identity_of
 from agents.trust.loading import place_of
 from finder.search.default_metric import default_metric
 from finder.search.observer import Observer, RunOptions
@@ -231,6 +232,9 @@ def _refuse_adversarial_losses(named: Sequence[tuple[str, AgentSpec]], fixed: Ma
             )
 
 
+ENVIRONMENT = "environment"
+"""Name of the environment among the objects of a study."""
+
 AFFORDABLE = 100_000
 """Environment steps up to which the runs of a study are as long as the long run."""
 
@@ -299,7 +303,7 @@ def set_by_trials(params: Mapping[str, Space], fixed: Collection[str], trials: I
 
 
 def agent_fields(named: Sequence[tuple[str, AgentSpec]], varied: set[str]) -> dict[str, Any]:
-    """Return the fields of a study that have the settings and weights of its agents.
+    """Return the fields of a study that have the settings, the weights and the identity of its agents.
 
     Args:
         named: Labels and agents.
@@ -308,7 +312,14 @@ def agent_fields(named: Sequence[tuple[str, AgentSpec]], varied: set[str]) -> di
     return {
         "agent_params": {label: own for label, agent in named if (own := non_default_params(agent, varied))},
         "agent_weights": {label: digest for label, agent in named if (digest := weights_digest(agent)) is not None},
+        "objects": {name: place for name, given in objects_in(named).items() if (place := identity_of(given))},
     }
+
+
+def objects_in(named: Sequence[tuple[str, AgentSpec]]) -> dict[str, Any]:
+    """Return what agents and their environment were made from, by label, and as `environment`."""
+    found: dict[str, Any] = {label: agent.agent for label, agent in named}
+    return {**found, ENVIRONMENT: named[0][1].environment.id}
 
 
 def non_default_params(agent: AgentSpec, varied: set[str]) -> dict[str, Any]:

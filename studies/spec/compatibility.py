@@ -63,6 +63,8 @@ def differences(old: StudySpec, new: StudySpec) -> list[tuple[str, str]]:
     found = []
     for field in IDENTITY_FIELDS:
         before, after = getattr(old, field), getattr(new, field)
+        if field == "objects":  # studies of earlier versions, and files, have none
+            before, after = ({name: side[name] for name in before.keys() & after.keys()} for side in (before, after))
         if before == after:
             continue
         by_budget = field in ("env_steps", "episodes")
@@ -184,6 +186,7 @@ _ENTRIES = {
     "env_kwargs": ("{}={} for the environment", "no {} for the environment"),
     "params": ("the search space {}={}", "no search space of {}"),
     "agent_params": ("{} {}", "{} as usual"),
+    "objects": ("{1} as {0}", "another {0}"),
     "agent_weights": ("the weights {1} of {0}", "new weights of {}"),
 }
 """Field that is a table -> text of an entry, and text of a missing entry."""

@@ -5,6 +5,7 @@ The rules of `studies.spec` read them. `studies.spec.spec.StudySpec` documents t
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -39,6 +40,7 @@ IDENTITY_FIELDS = (
     "agents",
     "agent_params",
     "agent_weights",
+    "objects",
     "env",
     "env_kwargs",
     "wrappers",
@@ -94,6 +96,7 @@ class SpecFields(CheckedModel):
     agents: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
     agent_params: dict[str, dict[str, Json]] = Field(default_factory=dict)
     agent_weights: dict[str, str] = Field(default_factory=dict)
+    objects: Annotated[dict[str, str], Field(exclude_if=operator.not_)] = Field(default_factory=dict)
     env: Text
     env_kwargs: dict[str, Json] = Field(default_factory=dict)
     wrappers: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple)] = ()

@@ -40,6 +40,8 @@ class StudySpec(SpecFields):
         agents: Labels of the agents. With more than one, `agent` is searched as a choice.
         agent_params: Label of an agent -> hyperparameters that differ from the defaults of its class. Defaults to none.
         agent_weights: Label of an agent -> digest of its initial weights, if it was given trained. Defaults to none.
+        objects: Label of an agent, or `environment` -> identity of the class or function that was given in Python, as
+            others may have the same name. Defaults to none.
         env: Gymnasium environment id, `module:Class` or `file.py:Class`.
         env_kwargs: Arguments of the environment. Defaults to none.
         wrappers: Wrappers of the environment, the first one innermost: names of Gymnasium's wrappers, `module:Class` or
