@@ -162,8 +162,9 @@ class Limit:
 
     def _grant(self, cost: float) -> bool:
         """Return whether there is budget for this; if not, the search has ended."""
-        self._refused |= cost > self._room
-        return cost <= self._room
+        fits = cost <= self._room  # read once: time passes
+        self._refused |= not fits
+        return fits
 
     def n_further(self, n_rows: int) -> int:
         """Return how many of the rows of an extended plan can still be run."""
