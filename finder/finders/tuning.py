@@ -26,6 +26,7 @@ from finder.search.options import StudyOptions, make_spec, run_options, schedule
 from finder.search.run_search import run_search
 from finder.search.study_file import read_study
 from studies.analysis.status import study_status
+from studies.checked_model import plain
 from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.spaces.space_notation import parse_space
@@ -54,12 +55,12 @@ def _with_deprecated_names(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        given: dict[str, Any] = dict(kwargs)
+        given: dict[str, Any] = plain(dict(kwargs))
         if "params" in given and "fixed" not in given:
             subject = {name: given[name] for name in ("agent", "environment") if name in given}
             is_fixed = "space" in given or len(args) > 2 or _all_fixed(given["params"], *args[:2], **subject)
             given = with_present_names(given, {"params": "fixed"} if is_fixed else {})
-        return function(*args, **with_present_names(given, {"space": "params", "metrics": "metric"}))
+        return function(*plain(args), **with_present_names(given, {"space": "params", "metrics": "metric"}))
 
     return call
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from agents.contract.spec import config_class
 from agents.errors import ConfigurationError, check_whole
 from finder.budgets.earlier import with_choices_of
+from studies.checked_model import plain
 from studies.spec.compatibility import differences
 from studies.spec.spec import StudySpec
 from studies.study.study import OpenStudy, load_study
@@ -41,6 +42,7 @@ def with_warm_start(
     from studies.analysis.warm_start import start_from
 
     check_whole(0, warm_start_trials=n_best)
+    n_best = plain(n_best)
     if storage is not None and not storage.strip():
         raise ConfigurationError(f"warm_start_storage is {storage!r}: give a file or a URL, or leave it out.")
     left = spec.n_trials - len(spec.first)

@@ -13,6 +13,7 @@ from agents.errors import ConfigurationError, unknown_name
 from agents.trust.loading import place_of
 from finder.search.default_metric import default_metric
 from finder.search.observer import Observer, RunOptions
+from studies.checked_model import plain
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.spaces.spaces import Space, check_json
@@ -329,6 +330,7 @@ def non_default_params(agent: AgentSpec, varied: set[str]) -> dict[str, Any]:
 
 
 def _as_json(value: Any) -> Any:
+    value = plain(value)
     try:
         check_json(value)
     except StudyError:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from studies.checked_model import CheckedModel, whole
+from studies.checked_model import CheckedModel, plain, whole
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.spaces.plan import grid_rows, inferred_spaces
@@ -66,12 +66,13 @@ def _as_tuple(value: Any) -> Any:
 def _as_seeds(value: Any) -> Any:
     """Convert a count to that many seeds: 3 to 0, 1, 2."""
     if isinstance(value, Iterable) and not isinstance(value, str | Mapping):
-        return tuple(value)
-    if not isinstance(value, int | str) or isinstance(value, bool):
-        return value
-    if isinstance(value, str) or not 1 <= value <= MOST_SEEDS:
+        seeds = plain(tuple(value))
+        if not all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds):
+            raise StudyError(f"{value!r} is not a list of seeds: give how many seeds, or a list of them, from 0.")
+        return seeds
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_SEEDS:
         raise StudyError(
-            f"{value!r} is not a number of seeds: give how many, from 1 to {MOST_SEEDS}, or a list of seeds."
+            f"{value!r} is not a number of seeds: give how many seeds, from 1 to {MOST_SEEDS}, or a list of them."
         )
     return tuple(range(value))
 
