@@ -79,7 +79,8 @@ def check_at_least(low: float, **values: Any) -> None:
         **values: Name of the argument -> its value, a number or None.
     """
     for name, value in values.items():
-        if value is not None and not (isinstance(value, Real) and value >= low):
+        is_number = isinstance(value, Real)
+        if value is not None and not (is_number and value >= low):
             raise ConfigurationError(f"{name} must be >= {low}, got {value!r}.")
 
 
