@@ -5,6 +5,7 @@ The rules of `studies.spec` read them. `studies.spec.spec.StudySpec` documents t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -77,6 +78,11 @@ def _as_seeds(value: Any) -> Any:
     return tuple(range(value))
 
 
+def _as_url(value: Any) -> Any:
+    """Convert the path of a file to text."""
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
 def _as_one_spelling(value: Any) -> Any:
     """Normalize spelling: `None` and `Mirrored: 2` become `none` and `mirrored:2`."""
     return "".join(value.split()).lower() if isinstance(value, str) else value
@@ -91,7 +97,7 @@ class SpecFields(CheckedModel):
     """Base class of `studies.spec.spec.StudySpec`: its fields, and properties that follow from them."""
 
     name: Text
-    storage: Text = DEFAULT_STORAGE
+    storage: Annotated[Text, BeforeValidator(_as_url)] = DEFAULT_STORAGE
     agents: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
     agent_params: dict[str, dict[str, Json]] = Field(default_factory=dict)
     agent_weights: dict[str, str] = Field(default_factory=dict)

@@ -40,6 +40,10 @@ def test_counts_may_be_written_as_whole_floats(make_spec: Make) -> None:
         make_spec(env_steps=2000.5)
 
 
+def test_storage_may_be_a_path(make_spec: Make) -> None:
+    assert make_spec(storage=Path("a.db")).storage == "a.db"
+
+
 def test_spec_defaults() -> None:
     spec = StudySpec(name="s", agents="ppo", env="E", env_steps=10)
     assert (spec.storage, spec.n_trials, spec.seeds, spec.n_reports) == ("sqlite:///finder.db", 20, (0, 1, 2), 20)
