@@ -7,7 +7,8 @@ import math
 import pickle
 import traceback
 from collections.abc import Iterable, Mapping
-from typing import Literal, TypeVar
+from numbers import Integral, Real
+from typing import Any, Literal, TypeVar
 
 
 class ConfigurationError(ValueError):
@@ -70,16 +71,17 @@ def cause_of(error: BaseException) -> Cause | None:
     return error.__dict__.get("cause")
 
 
-def check_at_least(low: float, **values: float | None) -> None:
+def check_at_least(low: float, **values: Any) -> None:
     """Raise `ConfigurationError` if an argument is below a bound, or NaN; None means that it is not given.
 
     Args:
         low: The lowest allowed value.
-        **values: Name of the argument -> its value.
+        **values: Name of the argument -> its value, a number or None.
     """
     for name, value in values.items():
-        if value is not None and not value >= low:
-            raise ConfigurationError(f"{name} must be >= {low}, got {value}.")
+        is_number = isinstance(value, Real)
+        if value is not None and not (is_number and value >= low):
+            raise ConfigurationError(f"{name} must be >= {low}, got {value!r}.")
 
 
 def whole_number(low: int, name: str, value: float | None) -> int | None:
@@ -109,7 +111,7 @@ def check_whole(low: int, **values: object) -> None:
         **values: Name of the argument -> its value. True and False are no numbers.
     """
     for name, value in values.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < low):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < low):
             raise ConfigurationError(f"{name} must be a whole number >= {low}, got {value!r}.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -24,9 +25,32 @@ class CheckedModel(BaseModel):
 
     def __init__(self, **data: Any) -> None:
         try:
-            super().__init__(**data)
+            super().__init__(**plain(data))
         except ValidationError as error:
             raise StudyError(explain(error, type(self))) from None
+
+
+def plain(value: Any) -> Any:
+    """Return a value with Python numbers and lists in place of NumPy's, also within lists, tuples and dictionaries.
+
+    Any other value is returned as it is. NumPy is not imported: without it, there is nothing to convert.
+    """
+    numpy = sys.modules.get("numpy")
+    return value if numpy is None else _plain(value, numpy)
+
+
+def _plain(value: Any, numpy: Any) -> Any:
+    if isinstance(value, numpy.generic):
+        return value.item()
+    if isinstance(value, list | tuple | numpy.ndarray):
+        items = value.tolist() if isinstance(value, numpy.ndarray) else value
+        if not isinstance(items, list | tuple):  # an array without dimensions
+            return items
+        converted = [_plain(each, numpy) for each in items]
+        return tuple(converted) if isinstance(value, tuple) else converted
+    if isinstance(value, dict):
+        return {_plain(name, numpy): _plain(own, numpy) for name, own in value.items()}
+    return value
 
 
 def whole(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from agents.callbacks.callback import Callback
@@ -26,14 +27,14 @@ class HyperparameterSchedule(Callback):
         member: The member of a population that is changed. Defaults to None: all members.
 
     Raises:
-        ConfigurationError: The steps are negative or do not ascend, or a value is no finite number; when training
-            reaches a change, a hyperparameter that cannot change while an agent trains.
+        ConfigurationError: The changes are no pairs, the steps are negative or do not ascend, or a value is no finite
+            number; when training reaches a change, a hyperparameter that cannot change while an agent trains.
     """
 
     of_members = True
 
     def __init__(self, changes: Sequence[tuple[int, Mapping[str, float]]], *, member: int | None = None) -> None:
-        self.changes = [(int(env_steps), dict(values)) for env_steps, values in changes]
+        self.changes = _pairs(changes)
         self.member = member
         self.n_applied = 0
         """Number of changes that have been made."""
@@ -46,11 +47,12 @@ class HyperparameterSchedule(Callback):
                 )
             before = env_steps
             for name, value in values.items():
-                is_number = isinstance(value, int | float) and not isinstance(value, bool)
+                is_number = isinstance(value, Real) and not isinstance(value, bool)
                 if not is_number or not math.isfinite(value):
                     raise ConfigurationError(
                         f"The schedule sets {name} to {value!r} at step {env_steps}: give a finite number."
                     )
+                values[name] = int(value) if isinstance(value, Integral) else float(value)
 
     def on_rollout_begin(self, trainer: Trainer) -> None:
         if self._in_rollout:
@@ -73,3 +75,22 @@ class HyperparameterSchedule(Callback):
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         self.n_applied, self._in_rollout = state["n_applied"], state["in_rollout"]
+
+
+def _pairs(changes: Any) -> list[tuple[int, dict[str, Any]]]:
+    """Return the changes of a schedule.
+
+    Raises:
+        ConfigurationError: They are not pairs of a whole number and a mapping.
+    """
+    try:
+        pairs = [(at, dict(values)) for at, values in changes]
+        are_steps = all(isinstance(at, Real) and float(at).is_integer() for at, _ in pairs)
+    except (TypeError, ValueError, OverflowError):
+        are_steps = False
+    if not are_steps:
+        raise ConfigurationError(
+            f"The schedule is {changes!r}: give a list of pairs of environment steps and hyperparameters, such as "
+            "[(1000, {'learning_rate': 1e-4})]."
+        )
+    return [(int(at), values) for at, values in pairs]

@@ -84,6 +84,8 @@ class EnvironmentSpec:
         object.__setattr__(self, "vectorization", canonical_vectorization(self.vectorization))
         object.__setattr__(self, "wrappers", checked_wrappers(self.wrappers))
         check_whole(1, max_episode_steps=self.max_episode_steps)
+        if self.max_episode_steps is not None:
+            object.__setattr__(self, "max_episode_steps", int(self.max_episode_steps))  # of NumPy, perhaps
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for another process, with the registration of an id that only this script has registered."""

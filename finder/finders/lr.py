@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from numbers import Integral
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
 from agents.callbacks.progress import Progress
 from agents.contract.agent import Agent
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
-from agents.errors import ConfigurationError
+from agents.errors import ConfigurationError, check_whole
 from agents.renamed import renamed_arguments
 from agents.training.trainer import Trainer
 from finder.budgets.dry_run import refuse_dry_run
+from finder.range_test.arguments import given_rates, run_seeds
 from finder.range_test.curve import trim
 from finder.range_test.figures import plot_change, plot_sweep
 from finder.range_test.metric import Metric, MetricName, curve_metric
@@ -37,8 +38,6 @@ from finder.search.options import (
 from finder.search.run_search import run_search
 from studies.defaults import DEFAULT_STORAGE
 from studies.judging.range_extension import RangeExtension
-from studies.spaces.spaces import LARGEST
-from studies.spec.fields import MOST_SEEDS
 from studies.spec.metrics import metric_of
 from studies.storage.storage import open_storage
 
@@ -80,7 +79,8 @@ class LRFinder:
         if environment is None and self._trainer is not None:
             environment = self._trainer.environment
         self.spec = AgentSpec.of(self._agent, environment)
-        self.seed = self._agent.seed if isinstance(self._agent, Agent) else seed
+        check_whole(0, seed=seed)
+        self.seed = self._agent.seed if isinstance(self._agent, Agent) else int(seed)
         self.result: SearchResult | RangeTestResult | None = None
         self.study_name: str | None = None
         self._clear_results()
@@ -139,7 +139,7 @@ class LRFinder:
             ConfigurationError: Rates are out of range, or a name is unknown.
             StudyError: The storage cannot be opened, or has another study of this name.
         """
-        candidates = evenly_spaced(start_lr, end_lr, n_rates) if rates is None else sorted({*map(float, rates)})
+        candidates = evenly_spaced(start_lr, end_lr, n_rates) if rates is None else sorted(given_rates("rates", rates))
         name = "learning_rate" if optimizer is None else f"{optimizer}.learning_rate"
         agent = self.spec if optimizer is not None else self.spec.with_common_rate()
         if metric is None:
@@ -194,7 +194,7 @@ class LRFinder:
         seeds: int | Sequence[int] = 3,
         strategy: Any = None,
         study_name: str | None = None,
-        storage: str | None = DEFAULT_STORAGE,
+        storage: str | PathLike[str] | None = DEFAULT_STORAGE,
         progress: bool = True,
     ) -> RangeTestResult:
         """Train copies of the agent while the rate grows N times by the factor ``(end_lr/start_lr)**(1/N)``.
@@ -231,6 +231,7 @@ class LRFinder:
         )
         refuse_dry_run("A range test (LRFinder.find)")
         numbers = self.check_find(start_lr, end_lr, N, window_size=window_size, metric=metric, seeds=seeds)
+        start_lr, end_lr, N, window_size = float(start_lr), float(end_lr), int(N), int(window_size)  # noqa: N806
         if storage is not None:
             open_storage(storage).close()  # reports an unusable storage before the work
         self._clear_results()
@@ -290,16 +291,7 @@ class LRFinder:
         """
         check_sweep(start_lr, end_lr, N, window_size)
         curve_metric(metric)
-        several = range(self.seed, self.seed + int(seeds)) if isinstance(seeds, Integral) else seeds
-        if not isinstance(several, Iterable):
-            raise ConfigurationError(f"seeds is {seeds!r}: give a whole number of seeds, or a list of them.")
-        numbers = tuple(several) if len(several) <= MOST_SEEDS else ()
-        if not numbers or min(numbers) < 0 or max(numbers) > LARGEST or len(set(numbers)) < len(numbers):
-            raise ConfigurationError(
-                f"seeds must be >= 1 (how many, up to {MOST_SEEDS}), or a list of different seeds from 0 to {LARGEST}, "
-                f"got {seeds!r}."
-            )
-        return numbers
+        return run_seeds(seeds, self.seed)
 
     def _copy(self, seed: int, strategy: Any = None, *, shown: bool = False) -> Trainer:
         """Return a trainer with a copy of the agent, in new environments.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, Unpack
 
@@ -26,6 +27,7 @@ from finder.search.options import StudyOptions, make_spec, run_options, schedule
 from finder.search.run_search import run_search
 from finder.search.study_file import read_study
 from studies.analysis.status import study_status
+from studies.checked_model import plain
 from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.spaces.space_notation import parse_space
@@ -54,12 +56,12 @@ def _with_deprecated_names(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        given: dict[str, Any] = dict(kwargs)
+        given: dict[str, Any] = plain(dict(kwargs))
         if "params" in given and "fixed" not in given:
             subject = {name: given[name] for name in ("agent", "environment") if name in given}
             is_fixed = "space" in given or len(args) > 2 or _all_fixed(given["params"], *args[:2], **subject)
             given = with_present_names(given, {"params": "fixed"} if is_fixed else {})
-        return function(*args, **with_present_names(given, {"space": "params", "metrics": "metric"}))
+        return function(*plain(args), **with_present_names(given, {"space": "params", "metrics": "metric"}))
 
     return call
 
@@ -104,8 +106,8 @@ def tune(
     sampler: str = "tpe",
     sampler_kwargs: Mapping[str, Any] | None = None,
     first: str | Sequence[Mapping[str, Any] | str] | None = None,
-    warm_start: str | OpenStudy | None = None,
-    warm_start_storage: str | None = None,
+    warm_start: str | OpenStudy | SearchResult | None = None,
+    warm_start_storage: str | PathLike[str] | None = None,
     warm_start_trials: int | None = None,
     perturb_steps: int | None = None,
     **options: Unpack[StudyOptions],
@@ -138,9 +140,9 @@ def tune(
             the space is the default one, without a warm start, a plan or population-based training. Such a space is
             widened by the tuned values, whatever is tried first (`finder.finders.tuned_values.widened`); ``()`` is for
             no first trials and the space as it is.
-        warm_start: Another study, or its name: its best trials are tried first, after those of `first`. All of its
-            trials that this study could have run inform the sampler (``"tpe"`` and ``"gp"``): same agent, environment,
-            budget and metric, every parameter in the search space. Defaults to None.
+        warm_start: Another study, its name, or the result of its search: its best trials are tried first, after those
+            of `first`. All of its trials that this study could have run inform the sampler (``"tpe"`` and ``"gp"``):
+            same agent, environment, budget and metric, every parameter in the search space. Defaults to None.
         warm_start_storage: Storage of that study. Defaults to that of this study.
         warm_start_trials: Number of trials of that study that are tried first. Defaults to 5, or as many as fit.
         perturb_steps: With the scheduler ``"pbt"`` or ``"pb2"`` (`studies.population_based`), environment steps after
@@ -231,7 +233,12 @@ def _set_population_options(options: StudyOptions, perturb_steps: int | None) ->
         options["pruner_kwargs"] = {**(options.get("pruner_kwargs") or {}), PERTURB_STEPS: perturb_steps}
 
 
-def _started(study: StudySpec, source: str | OpenStudy | None, storage: str | None, n_best: int | None) -> StudySpec:
+def _started(
+    study: StudySpec,
+    source: str | OpenStudy | SearchResult | None,
+    storage: str | PathLike[str] | None,
+    n_best: int | None,
+) -> StudySpec:
     """Return a study with its warm start, the same study if it has none."""
     if source is not None:
         return with_warm_start(study, source, storage, n_best)
@@ -245,8 +252,8 @@ def run_file(
     observer: Observer | None = None,
     *,
     progress: bool | Observer = True,
-    warm_start: str | OpenStudy | None = None,
-    warm_start_storage: str | None = None,
+    warm_start: str | OpenStudy | SearchResult | None = None,
+    warm_start_storage: str | PathLike[str] | None = None,
     warm_start_trials: int | None = None,
     **overrides: Any,
 ) -> SearchResult:

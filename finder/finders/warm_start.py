@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from os import PathLike
 from typing import TYPE_CHECKING
 
 from agents.contract.spec import config_class
 from agents.errors import ConfigurationError, check_whole
 from finder.budgets.earlier import with_choices_of
+from finder.results.search_result import SearchResult
+from studies.checked_model import plain
 from studies.spec.compatibility import differences
 from studies.spec.spec import StudySpec
 from studies.study.study import OpenStudy, load_study
@@ -21,7 +24,10 @@ N_BEST = 5
 
 
 def with_warm_start(
-    spec: StudySpec, source: str | OpenStudy, storage: str | None = None, n_best: int | None = None
+    spec: StudySpec,
+    source: str | OpenStudy | SearchResult,
+    storage: str | PathLike[str] | None = None,
+    n_best: int | None = None,
 ) -> StudySpec:
     """Return a study that tries the best trials of another one first, and whose sampler learns from all of them.
 
@@ -30,7 +36,7 @@ def with_warm_start(
 
     Args:
         spec: The study.
-        source: The other study, or its name.
+        source: The other study, its name, or the result of its search.
         storage: Storage of the other study. Defaults to None: that of the study.
         n_best: Trials that are tried first, at least 0. Defaults to None: 5, but no more than the study has trials.
 
@@ -41,8 +47,15 @@ def with_warm_start(
     from studies.analysis.warm_start import start_from
 
     check_whole(0, warm_start_trials=n_best)
-    if storage is not None and not storage.strip():
+    n_best = plain(n_best)
+    if storage is not None and not (isinstance(storage, str | PathLike) and str(storage).strip()):
         raise ConfigurationError(f"warm_start_storage is {storage!r}: give a file or a URL, or leave it out.")
+    source = source.study if isinstance(source, SearchResult) else source
+    if not isinstance(source, str | OpenStudy):
+        raise ConfigurationError(
+            f"warm_start is {source!r}: give the name of a study, an open study (studies.load_study), or the result of "
+            "a search."
+        )
     left = spec.n_trials - len(spec.first)
     if n_best is not None and n_best > left:
         raise ConfigurationError(

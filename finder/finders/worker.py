@@ -24,16 +24,15 @@ from finder.search.trusted_code import trusted_code_only
 from studies.defaults import DEFAULT_STORAGE
 from studies.recording.opening import join_study
 from studies.spec.spec import StudySpec
-from studies.storage.storage import StudyStorage
 
 if TYPE_CHECKING:
     from finder.search.observer import Observer
-    from studies.study.study import OpenStudy
+    from studies.study.study import AnyStorage, OpenStudy
 
 
 def work(
     study_name: str,
-    storage: StudyStorage | str = DEFAULT_STORAGE,
+    storage: AnyStorage = DEFAULT_STORAGE,
     *,
     agents: Sequence[Any] = (),
     optimizers: Sequence[Any] = (),
@@ -54,7 +53,7 @@ def work(
 
     Args:
         study_name: Name of the study.
-        storage: The storage, open or as a URL. Defaults to ``sqlite:///finder.db``.
+        storage: The storage, open, or as a URL or path. Defaults to ``sqlite:///finder.db``.
         agents: The agents of the study, as they were given to the finder that started it, if they are more than names.
             Agents with other settings are refused.
         optimizers: The optimizers of the study, likewise.

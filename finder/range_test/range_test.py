@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -239,8 +240,8 @@ def check_sweep(start_lr: float, end_lr: float, n_increases: int, window_size: i
     """Raise `ConfigurationError` if the arguments of a range test are out of range."""
     check_rates(start_lr, end_lr)
     for name, number in (("N", n_increases), ("window_size", window_size)):
-        if not 1 <= number <= MOST_INCREASES:
-            raise ConfigurationError(f"{name} must be >= 1 and <= {MOST_INCREASES}, got {number}.")
+        if not _is_whole(number) or not 1 <= number <= MOST_INCREASES:
+            raise ConfigurationError(f"{name} must be >= 1 and <= {MOST_INCREASES}, and whole, got {number!r}.")
 
 
 def check_rates(start_lr: float, end_lr: float) -> None:
@@ -259,8 +260,7 @@ def evenly_spaced(start_lr: float, end_lr: float, n_rates: int) -> list[float]:
         ConfigurationError: The ends are not learning rates, or there are too few or too many rates.
     """
     check_rates(start_lr, end_lr)
-    is_number = isinstance(n_rates, int | float | np.number) and not isinstance(n_rates, bool)
-    if not is_number or n_rates % 1 or not 2 <= n_rates <= MOST_RATES:
+    if not _is_whole(n_rates) or not 2 <= n_rates <= MOST_RATES:
         raise ConfigurationError(f"n_rates must be >= 2 and <= {MOST_RATES}, and whole, got {n_rates!r}.")
     rates = [float(f"{rate:.4g}") for rate in np.geomspace(start_lr, end_lr, int(n_rates))]
     if len(set(rates)) < n_rates:
@@ -269,6 +269,11 @@ def evenly_spaced(start_lr: float, end_lr: float, n_rates: int) -> list[float]:
             "four digits: give fewer, or a wider range."
         )
     return rates
+
+
+def _is_whole(number: Any) -> bool:
+    """Return whether a value is a number without a fraction; True and False are none."""
+    return not isinstance(number, bool) and isinstance(number, Real) and float(number).is_integer()
 
 
 def normalized(returns: list[float], window_size: int) -> list[float]:

@@ -6,6 +6,7 @@ import contextlib
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,12 @@ from finder.trials.execution import KEY as EXECUTION
 from finder.trials.execution import execution_of, jit_compile_of, with_executor
 from finder.trials.trial import TrialSpec, configuration_of, episode_record
 from studies.analysis.listing import list_studies
+from studies.checked_model import plain
 from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
+from studies.spaces.spaces import check_json
 from studies.spec.spec import StudySpec
 from studies.storage.storage import open_storage
 from studies.words import class_or_id, free_name
@@ -71,7 +74,7 @@ def record_range_test(
     *,
     fields: Mapping[str, Any],
     study_name: str | None,
-    storage: str,
+    storage: str | PathLike[str],
 ) -> str:
     """Create a study with one trial: the settings of a test, its episodes, its curve and its suggestion.
 
@@ -85,16 +88,22 @@ def record_range_test(
         fields: Fields of the study that have the agent's settings and weights.
         study_name: Name of the study. Defaults to the question, the agent and the environment. A number is appended if
             a study of this name exists.
-        storage: URL of the storage.
+        storage: URL of the storage, or path of its file.
 
     Returns:
         The name of the study.
+
+    Raises:
+        StudyError: The settings cannot be stored, or the storage cannot be opened; there is no study then.
     """
+    rates, values = result.curve()
+    extra = plain({"range_test": _curve(result, rates, values), "settings": dict(settings), "ended": result.reason})
+    check_json(extra)  # before the study exists: it would be left with a trial that never ends
     with contextlib.closing(open_storage(storage)) as opened:
         name = study_name or f"range-test-{agent.label.rpartition(':')[2]}-{class_or_id(agent.environment.label)}"
         spec = StudySpec(
             name=free_name(name, {summary.name for summary in list_studies(opened)}),
-            storage=storage,
+            storage=fspath(storage),
             kind="range-test",
             agents=(agent.label,),
             **fields,
@@ -117,9 +126,7 @@ def record_range_test(
             recorder.started(ask.number, with_executor(configuration, "inline", 1))
             for run in runs:
                 recorder.episodes(ask.number, run.episodes)
-            rates, values = result.curve()
             finite = [value for value in values if np.isfinite(value)]
-            extra = {"range_test": _curve(result, rates, values), "settings": dict(settings), "ended": result.reason}
             if result.error is not None:
                 text = "".join(traceback.format_exception(result.error))
                 recorder.failed(ask.number, result.reason, text, extra=extra)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from os import PathLike
 from typing import Any, Literal, TypedDict, TypeVar
 
 from agents.contract.spec import AgentSpec, FunctionSpec
@@ -14,6 +15,7 @@ from agents.trust.identity import identity_of
 from agents.trust.loading import place_of
 from finder.search.default_metric import default_metric
 from finder.search.observer import Observer, RunOptions
+from studies.checked_model import plain
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.spaces.spaces import Space, check_json
@@ -52,7 +54,8 @@ class StudyOptions(TypedDict, total=False):
     Keys:
         study_name: Name of the study. Defaults to the question, the agents and the environment, such as
             ``lr-ppo-CartPole-v1``. An existing study of this name is resumed.
-        storage: Storage of the study. Defaults to ``sqlite:///finder.db``; None records nothing.
+        storage: Storage of the study, a URL or the path of a file. Defaults to ``sqlite:///finder.db``; None records
+            nothing.
         seeds: Number of seeds (0, 1, ...), or a list of seeds. Defaults to 3, or to fewer within a budget of the whole
             search.
         horizon: Environment steps of the long run that the pick is for. If `env_steps` is not given, runs are as long
@@ -101,7 +104,7 @@ class StudyOptions(TypedDict, total=False):
     """
 
     study_name: str
-    storage: str | None
+    storage: str | PathLike[str] | None
     seeds: int | Sequence[int]
     horizon: int
     minutes: float
@@ -340,6 +343,7 @@ def non_default_params(agent: AgentSpec, varied: set[str]) -> dict[str, Any]:
 
 
 def _as_json(value: Any) -> Any:
+    value = plain(value)
     try:
         check_json(value)
     except StudyError:

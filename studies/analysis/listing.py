@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from optuna.study._frozen import FrozenStudy
 
     from studies.storage.storage import StudyStorage
+    from studies.study.study import AnyStorage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ class StudySummary:
     n_confirming: int = 0
 
 
-def list_studies(storage: StudyStorage | str) -> list[StudySummary]:
+def list_studies(storage: AnyStorage) -> list[StudySummary]:
     """Return a summary of each study that Finder created, ordered by name.
 
     Raises:

@@ -26,8 +26,7 @@ from studies.spec.metrics import metric_of
 from studies.words import counted, interval_text, params_text, spread_text, with_value
 
 if TYPE_CHECKING:
-    from studies.storage.storage import StudyStorage
-    from studies.study.study import OpenStudy
+    from studies.study.study import AnyStorage, OpenStudy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -312,7 +311,7 @@ def optimizer_call(study: OpenStudy) -> str:
 
 def best_optimizer(
     study_name: str,
-    storage: StudyStorage | str,
+    storage: AnyStorage,
     name: str = "default",
     *,
     metric: str | None = None,

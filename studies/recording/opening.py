@@ -47,6 +47,7 @@ from studies.storage.storage import StudyStorage
 from studies.study.argument_order import study_name_first
 from studies.study.origin import store_origin
 from studies.study.study import (
+    AnyStorage,
     OpenStudy,
     opened_storage,
     require_study,
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from optuna.storages import BaseStorage
 
 
-def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> OpenStudy:
+def open_study(spec: StudySpec, storage: AnyStorage | None = None) -> OpenStudy:
     """Create a study, or continue the one with the same name.
 
     An explicit plan is appended to the stored one. If another question was already asked under the default name, the
@@ -148,7 +149,7 @@ def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
 
 
 @study_name_first
-def join_study(study_name: str, storage: StudyStorage | str) -> OpenStudy:
+def join_study(study_name: str, storage: AnyStorage) -> OpenStudy:
     """Open a study to help the processes that run it.
 
     The argument order `(storage, name)` of earlier versions is accepted with a DeprecationWarning.
@@ -183,7 +184,7 @@ def join_study(study_name: str, storage: StudyStorage | str) -> OpenStudy:
 
 
 @study_name_first
-def delete_study(study_name: str, storage: StudyStorage | str) -> int:
+def delete_study(study_name: str, storage: AnyStorage) -> int:
     """Delete a study with its trials, episodes and checkpoints. This cannot be undone.
 
     The argument order `(storage, name)` of earlier versions is accepted with a DeprecationWarning.

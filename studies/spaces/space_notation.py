@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
+from studies.checked_model import plain
 from studies.errors import StudyError, nearest
 from studies.spaces.conditions import condition_text, value_text
 from studies.spaces.numbers import is_finite, is_number
@@ -23,10 +24,10 @@ def parse_space(value: Any, *, log: bool | None = None, integer: bool | None = N
     """Return the space that a value from TOML, Python or `--param name=` describes.
 
     Args:
-        value: One of: a space (returned as it is); a number, bool or None (fixed); a list or tuple (a choice); a
-            mapping `{low, high, log, step}`, `{values}`, `{choices}` or `{value}`; or text: `"a:b"` (a range),
-            `"a:b:log"`, `"a:b:step"`, `"a,b,c"` (a choice, each item JSON or else text), any other text (fixed). A
-            mapping may have conditions as `when`, and text ends with them: `"0:0.99@optimizer=sgd"`.
+        value: One of: a space (returned as it is); a number, bool or None (fixed); a list, tuple or array (a
+            choice); a mapping `{low, high, log, step}`, `{values}`, `{choices}` or `{value}`; or text: `"a:b"` (a
+            range), `"a:b:log"`, `"a:b:step"`, `"a,b,c"` (a choice, each item JSON or else text), any other text
+            (fixed). A mapping may have conditions as `when`, and text ends with them: `"0:0.99@optimizer=sgd"`.
         log: Default scale of ranges that do not set it. Defaults to `None`, which is linear.
         integer: `True` requires integers, `False` real numbers. Defaults to `None`: integers if both ends are written
             as integers.
@@ -39,6 +40,7 @@ def parse_space(value: Any, *, log: bool | None = None, integer: bool | None = N
     """
     if isinstance(value, FloatRange | IntRange | Choice | Fixed):
         return value
+    value = plain(value)
     if isinstance(value, str):
         text, when = split_conditions(value)
         if when and not text:

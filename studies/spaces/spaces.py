@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from studies.checked_model import CheckedModel
+from studies.checked_model import CheckedModel, plain
 from studies.errors import StudyError
 from studies.spaces.numbers import is_number
 
@@ -24,14 +24,18 @@ _MOST_STEPS = 10**24
 
 
 def as_json(value: Any) -> Any:
-    """Return a value with lists in place of tuples, at any depth, as a storage returns it."""
+    """Return a value as a storage returns it: with lists in place of tuples and arrays, and numbers of Python."""
+    return _with_lists(plain(value))
+
+
+def _with_lists(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [as_json(each) for each in value]
-    return {name: as_json(own) for name, own in value.items()} if isinstance(value, dict) else value
+        return [_with_lists(each) for each in value]
+    return {name: _with_lists(own) for name, own in value.items()} if isinstance(value, dict) else value
 
 
 Json = Annotated[Any, BeforeValidator(as_json)]
-"""JSON value: None, bool, int, float, str, list or dict of these. In fields, tuples become lists."""
+"""JSON value: None, bool, int, float, str, list or dict of these. In fields, tuples and arrays become lists."""
 
 
 def _as_conditions(given: Any) -> Any:
@@ -247,11 +251,11 @@ def settle(space: Space, value: Json) -> Json:
     Raises:
         StudyError: If the value lies outside, or between two steps.
     """
+    value = as_json(value)
     if isinstance(space, Choice | Fixed):
         values = extremes(space)
-        plain = as_json(value)
         for allowed in values:
-            if allowed == plain:
+            if allowed == value:
                 return allowed
         raise StudyError(f"{value!r} is not one of {values!r}: add it to the space or take it out of the trials.")
     if not is_number(value):

@@ -6,12 +6,13 @@ The rules of `studies.spec` read them. `studies.spec.spec.StudySpec` documents t
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from studies.checked_model import CheckedModel, whole
+from studies.checked_model import CheckedModel, plain, whole
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.spaces.plan import grid_rows, inferred_spaces
@@ -68,14 +69,20 @@ def _as_tuple(value: Any) -> Any:
 def _as_seeds(value: Any) -> Any:
     """Convert a count to that many seeds: 3 to 0, 1, 2."""
     if isinstance(value, Iterable) and not isinstance(value, str | Mapping):
-        return tuple(value)
-    if not isinstance(value, int | str) or isinstance(value, bool):
-        return value
-    if isinstance(value, str) or not 1 <= value <= MOST_SEEDS:
+        seeds = plain(tuple(value))
+        if not all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds):
+            raise StudyError(f"{value!r} is not a list of seeds: give how many seeds, or a list of them, from 0.")
+        return seeds
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_SEEDS:
         raise StudyError(
-            f"{value!r} is not a number of seeds: give how many, from 1 to {MOST_SEEDS}, or a list of seeds."
+            f"{value!r} is not a number of seeds: give how many seeds, from 1 to {MOST_SEEDS}, or a list of them."
         )
     return tuple(range(value))
+
+
+def _as_url(value: Any) -> Any:
+    """Convert the path of a file to text."""
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def _as_one_spelling(value: Any) -> Any:
@@ -92,7 +99,7 @@ class SpecFields(CheckedModel):
     """Base class of `studies.spec.spec.StudySpec`: its fields, and properties that follow from them."""
 
     name: Text
-    storage: Text = DEFAULT_STORAGE
+    storage: Annotated[Text, BeforeValidator(_as_url)] = DEFAULT_STORAGE
     agents: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
     agent_params: dict[str, dict[str, Json]] = Field(default_factory=dict)
     agent_weights: dict[str, str] = Field(default_factory=dict)

@@ -160,7 +160,7 @@ class StudyStorage:
         self.close()
 
 
-def open_storage(url: str, *, create: bool = True) -> StudyStorage:
+def open_storage(url: str | os.PathLike[str], *, create: bool = True) -> StudyStorage:
     """Open a storage, and create it and its tables if they do not exist.
 
     SQLite files use write-ahead mode, in which readers such as the dashboard never block the study, and wait up to 30
@@ -169,7 +169,7 @@ def open_storage(url: str, *, create: bool = True) -> StudyStorage:
     compromise for PostgreSQL.
 
     Args:
-        url: See `studies.storage.storage_url.parse_storage_url`.
+        url: The URL, or the path of a file; see `studies.storage.storage_url.parse_storage_url`.
         create: Whether a missing file is created. Defaults to `True`. With `False`, for readers, a read-only file is
             accepted too.
 

@@ -61,7 +61,7 @@ class StorageAddress:
     busy_seconds: float = BUSY_SECONDS
 
 
-def parse_storage_url(url: str) -> StorageAddress:
+def parse_storage_url(url: str | os.PathLike[str]) -> StorageAddress:
     """Parse the URL or path of a storage.
 
     Args:
@@ -75,6 +75,7 @@ def parse_storage_url(url: str) -> StorageAddress:
     Raises:
         StudyError: If it is none of these.
     """
+    url = os.fspath(url) if isinstance(url, os.PathLike) else url
     if not isinstance(url, str) or not url.strip():
         raise StudyError(f"the storage is {url!r}: give one of {_EXAMPLES}.")
     url = url.strip()

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 EPISODES_ATTR = "finder_episodes"
 """Study attribute: key of its episodes, leases and files; it remains when the dashboard renames the study."""
+
+AnyStorage = StudyStorage | str | PathLike[str]
+"""An open storage, its URL, or the path of its file."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -168,14 +172,14 @@ def by_objective(trial: FrozenTrial, metric: str) -> FrozenTrial:
 
 
 @study_name_first
-def load_study(study_name: str, storage: StudyStorage | str) -> OpenStudy:
+def load_study(study_name: str, storage: AnyStorage) -> OpenStudy:
     """Open a study for reading.
 
     The argument order `(storage, name)` of earlier versions is accepted with a DeprecationWarning.
 
     Args:
         study_name: Name of the study.
-        storage: An open storage, or the URL of an existing one.
+        storage: An open storage, or the URL or path of an existing one.
 
     Raises:
         StudyError: If there is no such study (names the nearest), or it was not made by this package.
@@ -234,13 +238,15 @@ def store_spec(study: OpenStudy) -> None:
             ) from error
 
 
-def storage_of(storage: StudyStorage | str, *, create: bool) -> AbstractContextManager[StudyStorage]:
+def storage_of(storage: AnyStorage, *, create: bool) -> AbstractContextManager[StudyStorage]:
     """Open a storage unless it is open; at the end it is closed if it was opened here."""
-    return open_storage(storage, create=create) if isinstance(storage, str) else contextlib.nullcontext(storage)
+    if isinstance(storage, str | PathLike):
+        return open_storage(storage, create=create)
+    return contextlib.nullcontext(storage)
 
 
 @contextlib.contextmanager
-def opened_storage(storage: StudyStorage | str, *, create: bool) -> Iterator[StudyStorage]:
+def opened_storage(storage: AnyStorage, *, create: bool) -> Iterator[StudyStorage]:
     """Open a storage unless it is open; close it again only after an error, if it was opened here."""
     with contextlib.ExitStack() as on_error:
         yield on_error.enter_context(storage_of(storage, create=create))

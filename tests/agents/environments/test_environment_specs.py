@@ -130,7 +130,12 @@ def test_step_limit_may_exceed_registered_limit():
     assert first_episode(spec)[1] == 250
 
 
-@pytest.mark.parametrize("limit", [0, -1, 2.5, True])
+def test_step_limit_of_numpy_becomes_a_number_of_python():
+    limit = EnvironmentSpec("CartPole-v1", max_episode_steps=np.int64(40)).max_episode_steps
+    assert (limit, type(limit)) == (40, int)
+
+
+@pytest.mark.parametrize("limit", [0, -1, 2.5, True, "40", np.float64(40), np.bool_(True)])
 def test_invalid_step_limits_are_refused(limit):
     with pytest.raises(ConfigurationError, match="max_episode_steps must be a whole number >= 1"):
         EnvironmentSpec("CartPole-v1", max_episode_steps=limit)

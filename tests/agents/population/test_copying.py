@@ -276,11 +276,24 @@ def test_a_schedule_changes_one_member_of_a_population() -> None:
         ([(10, {}), (5, {})], r"\[10, 5\]: give them from 0 on, ascending"),
         ([(-1, {})], "from 0 on"),
         ([(0, {"learning_rate": float("nan")})], "learning_rate to nan at step 0: give a finite number"),
+        ([(0, {"learning_rate": True})], "learning_rate to True at step 0: give a finite number"),
+        ({100: {"learning_rate": 0.1}}, "give a list of pairs of environment steps and hyperparameters"),
+        ([(2.5, {"learning_rate": 0.1})], "give a list of pairs"),
+        ([("100", {"learning_rate": 0.1})], "give a list of pairs"),
+        ([(100, 0.1)], "give a list of pairs"),
+        (100, "give a list of pairs"),
     ],
 )
 def test_bad_schedules_are_refused(changes: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         HyperparameterSchedule(changes)
+
+
+def test_a_schedule_of_numpy_has_numbers_of_python() -> None:
+    changes = [(np.int64(1000), {"learning_rate": np.float32(0.5), "n_epochs": np.int64(2)})]
+    ((env_steps, values),) = HyperparameterSchedule(changes).changes
+    assert (env_steps, values) == (1000, {"learning_rate": 0.5, "n_epochs": 2})
+    assert [type(each) for each in (env_steps, *values.values())] == [int, float, int]
 
 
 def test_a_schedule_of_structure_is_refused_with_what_can_change() -> None:

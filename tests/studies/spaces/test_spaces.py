@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +24,45 @@ from studies.spaces.spaces import (
     extremes,
     settle,
 )
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (np.array([32, 64]), Choice((32, 64))),
+        (np.array([[8, 8], [16, 16]]), Choice(([8, 8], [16, 16]))),
+        (np.array(3), Fixed(3)),
+        ([np.float32(0.5), (np.int64(1), np.bool_(True))], Choice((0.5, [1, True]))),
+        (np.float64(0.5), Fixed(0.5)),
+        ({"low": np.int32(1), "high": np.int64(3)}, IntRange(1, 3)),
+        ({"value": np.array([8, 8])}, Fixed([8, 8])),
+    ],
+)
+def test_spaces_of_numpy_are_those_of_python(value: Any, expected: Space) -> None:
+    space = parse_space(value)
+    assert space == expected
+    assert [type(each) for each in extremes(space)] == [type(each) for each in extremes(expected)]
+
+
+@pytest.mark.parametrize(
+    ("space", "value", "settled"),
+    [
+        (IntRange(1, 64), np.int64(40), 40),
+        (FloatRange(0, 1), np.float32(0.5), 0.5),
+        (Choice(([8, 8], [16])), np.array([8, 8]), [8, 8]),
+        (Fixed(True), np.bool_(True), True),
+    ],
+)
+def test_settle_takes_numbers_of_numpy(space: Space, value: Any, settled: Any) -> None:
+    found = settle(space, value)
+    assert found == settled
+    assert type(found) is type(settled)
+
+
+@pytest.mark.parametrize("value", [np.bool_(True), True])
+def test_settle_takes_no_truth_value_for_a_number(value: Any) -> None:
+    with pytest.raises(StudyError, match="is not a number"):
+        settle(IntRange(0, 2), value)
 
 
 @pytest.mark.parametrize(

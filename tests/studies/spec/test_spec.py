@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from studies.errors import StudyError
@@ -36,6 +38,10 @@ def test_counts_may_be_written_as_whole_floats(make_spec: Make) -> None:
     assert isinstance(spec.env_steps, int)
     with pytest.raises(StudyError, match=r"env_steps is 2000\.5"):
         make_spec(env_steps=2000.5)
+
+
+def test_storage_may_be_a_path(make_spec: Make) -> None:
+    assert make_spec(storage=Path("a.db")).storage == "a.db"
 
 
 def test_spec_defaults() -> None:
@@ -106,8 +112,37 @@ def test_invalid_spec_reports_all_errors_in_one_message(make_spec: Make) -> None
 def test_seeds_accept_a_number_of_seeds(make_spec: Make) -> None:
     assert make_spec(seeds=2).seeds == (0, 1)
     assert make_spec(seeds=[2]).seeds == (2,)
-    with pytest.raises(StudyError, match="seeds: 0 is not a number of seeds"):
-        make_spec(seeds=0)
+    assert make_spec(seeds=np.array([3, 4])).seeds == (3, 4)
+    assert make_spec(seeds=(np.int32(seed) for seed in (3, 4))).seeds == (3, 4)
+
+
+@pytest.mark.parametrize("seeds", [0, 1.5, "3", True, [0.5], ["0"], [True]])
+def test_what_is_no_number_and_no_list_of_seeds_is_refused(make_spec: Make, seeds: Any) -> None:
+    with pytest.raises(StudyError, match=f"seeds: {re.escape(repr(seeds))} is not a .* give how many seeds, .*list of"):
+        make_spec(seeds=seeds)
+
+
+NUMBERS = {
+    **dict.fromkeys(("env_steps", "horizon", "n_trials", "seed", "confirm", "confirm_seeds", "n_jobs"), np.int64(500)),
+    "max_episode_steps": np.int32(40),
+    "checkpoint_seconds": np.float32(2.5),
+    "fixed": {"gamma": np.float32(0.5), "hidden_sizes": (np.int64(8), np.int64(8)), "flag": np.bool_(True)},
+    "params": {"width": np.array([32, 64]), "depth": Choice(np.array([1, 2])), "rate": FloatRange(np.float32(1), 2)},
+    "first": [{"width": np.int64(32), "depth": 1, "rate": np.float64(1.5)}],
+}
+
+
+@pytest.mark.parametrize("field", NUMBERS)
+def test_numbers_of_numpy_are_stored_as_those_of_python(make_spec: Make, field: str) -> None:
+    given = {field: NUMBERS[field], **({"params": NUMBERS["params"]} if field == "first" else {})}
+    stored = make_spec(**given).to_json_dict()
+    assert StudySpec.from_json_dict(json.loads(json.dumps(stored))).to_json_dict() == stored
+
+
+def test_numbers_of_numpy_keep_their_values(make_spec: Make) -> None:
+    spec = make_spec(fixed=NUMBERS["fixed"], env_steps=np.int64(500))
+    assert spec.fixed == {"gamma": 0.5, "hidden_sizes": [8, 8], "flag": True}
+    assert spec.env_steps == 500
 
 
 @pytest.mark.parametrize(

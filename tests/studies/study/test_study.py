@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -293,6 +294,12 @@ def test_study_opened_by_url_owns_its_storage(tmp_path: Path, make_spec: Make) -
     with load_study("a study", url) as loaded:
         assert loaded.spec.storage == url
     assert [summary.name for summary in list_studies(url)] == ["a study"]
+    path = tmp_path / "finder.db"
+    with load_study("a study", path) as by_path:
+        assert by_path.owns_storage
+    assert [summary.name for summary in list_studies(path)] == ["a study"]
+    with contextlib.closing(open_storage(path)) as opened:
+        assert opened.url == url
     for call in (lambda: list_studies(f"{tmp_path}/typo.db"), lambda: load_study("a study", f"{tmp_path}/typo.db")):
         with pytest.raises(StudyError, match="there is no storage"):
             call()

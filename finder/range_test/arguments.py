@@ -1,0 +1,57 @@
+"""Arguments of learning-rate searches: seeds and rates as users give them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
+
+from agents.errors import ConfigurationError
+from studies.spaces.spaces import LARGEST
+from studies.spec.fields import MOST_SEEDS
+
+
+def run_seeds(seeds: Any, first: int) -> tuple[int, ...]:
+    """Return the seeds of the runs of a range test.
+
+    Args:
+        seeds: Number of seeds, or an iterable of them.
+        first: The first seed, for a number of seeds.
+
+    Raises:
+        ConfigurationError: It is neither, or a seed is given twice or out of range.
+    """
+    several = seeds
+    if not isinstance(seeds, bool) and isinstance(seeds, Integral):
+        several = range(first, first + int(seeds)) if int(seeds) <= MOST_SEEDS else ()
+    if isinstance(several, str | bytes) or not isinstance(several, Iterable):
+        raise ConfigurationError(f"seeds is {seeds!r}: give how many seeds, or a list of them.")
+    given = list(several)
+    are_whole = all(isinstance(seed, Integral) and not isinstance(seed, bool) for seed in given)
+    numbers = tuple(int(seed) for seed in given) if are_whole and len(given) <= MOST_SEEDS else ()
+    if not numbers or min(numbers) < 0 or max(numbers) > LARGEST or len(set(numbers)) < len(numbers):
+        raise ConfigurationError(
+            f"seeds must be >= 1 (how many seeds, up to {MOST_SEEDS}), or a list of different ones from 0 to "
+            f"{LARGEST}, got {seeds!r}."
+        )
+    return numbers
+
+
+def given_rates(name: str, rates: Any) -> list[float]:
+    """Return learning rates as numbers of Python, each once, in their order.
+
+    Args:
+        name: Name of the argument.
+        rates: Its value, an iterable of numbers.
+
+    Raises:
+        ConfigurationError: It is not.
+    """
+    try:
+        if isinstance(rates, str | bytes):
+            raise TypeError
+        return list(dict.fromkeys(float(rate) for rate in rates))
+    except (TypeError, ValueError):
+        raise ConfigurationError(
+            f"{name} is {rates!r}: give a list of learning rates, such as [1e-4, 1e-3, 1e-2]."
+        ) from None

@@ -1,0 +1,154 @@
+"""Arguments of finders: numbers of NumPy, paths, and what is refused before anything is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import finder
+import studies
+from agents.contract.spec import AgentSpec
+from agents.errors import ConfigurationError
+from agents.training.training_run import TrainingRun
+from finder.finders.lr import LRFinder
+from finder.range_test.range_test import RangeTestResult
+from finder.range_test.recording import record_range_test
+from finder.range_test.suggestion import no_suggestion
+from finder.range_test.sweep import Sweep
+from studies.errors import StudyError
+from studies.spaces.spaces import Choice
+
+
+def train(run: TrainingRun, width: int = 64, gamma: float = 0.9) -> None:
+    while True:
+        run.report(episode_return=width + gamma, length=10)
+
+
+SEARCH: dict[str, Any] = {
+    **{"env_steps": 100, "n_trials": 2, "seeds": 1, "confirm": 0},
+    **{"storage": None, "progress": False, "executor": "inline"},
+}
+
+
+@pytest.mark.parametrize(
+    ("params", "options"),
+    [
+        ({"width": "32:64"}, {"env_steps": np.int64(100), "horizon": np.int64(200)}),
+        ({"width": "32:64"}, {"env_steps": None, "episodes": np.int64(10)}),
+        ({"width": "32:64"}, {"confirm": np.int64(1), "confirm_seeds": np.int64(1), "n_jobs": np.int64(1)}),
+        ({"width": "32:64"}, {"n_trials": np.int64(2), "seed": np.int64(3), "seeds": np.array([3, 4])}),
+        ({"width": "32:64"}, {"fixed": {"gamma": np.float32(0.5)}, "first": [{"width": np.int64(40)}]}),
+        ({"width": np.array([32, 64])}, {"first": ({"width": np.int64(32)},)}),
+        ({"width": Choice(np.array([32, 64]))}, {"seeds": np.int32(1)}),
+    ],
+)
+def test_a_search_takes_numbers_of_numpy(params: Any, options: dict[str, Any]) -> None:
+    result = finder.tune(train, "CartPole-v1", params, **{**SEARCH, **options})
+    assert len(result.table()) == 2
+    assert type(result.best.params["width"]) is int
+
+
+FIND: dict[str, Any] = {"start_lr": 1e-5, "end_lr": 1e-2, "N": 5}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "seeds"),
+    [
+        ({"N": np.int64(5), "window_size": np.int32(20)}, (0, 1, 2)),
+        ({"start_lr": np.float32(1e-5), "end_lr": np.float64(1e-2)}, (0, 1, 2)),
+        ({"seeds": np.int64(1)}, (0,)),
+        ({"seeds": np.array([3, 4])}, (3, 4)),
+        ({"seeds": (seed for seed in (3, 4))}, (3, 4)),
+        ({"seeds": {5}}, (5,)),
+    ],
+)
+def test_a_range_test_takes_numbers_of_numpy(arguments: dict[str, Any], seeds: tuple[int, ...]) -> None:
+    numbers = LRFinder("ppo", "CartPole-v1").check_find(**{**FIND, **arguments})
+    assert numbers == seeds
+    assert {type(number) for number in numbers} == {int}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        *(({"N": value}, "N must be >= 1 .* and whole, got") for value in ("10", 2.5, None, True, np.array([5]))),
+        ({"window_size": "20"}, "window_size must be >= 1"),
+        ({"start_lr": "1e-5"}, "start_lr must be > 0"),
+        *(({"seeds": value}, "give how many seeds, or a list of them") for value in ("01", 1.5, True, None)),
+        *(({"seeds": value}, "how many seeds") for value in ([0.5], ["0"], [True], [], [1, 1], [-1], 0, 10**6)),
+    ],
+)
+def test_a_range_test_refuses_other_numbers(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        LRFinder("ppo", "CartPole-v1").find(**{**FIND, **arguments}, storage=None)
+
+
+def test_a_finder_refuses_a_seed_that_is_no_number() -> None:
+    with pytest.raises(ConfigurationError, match="seed must be a whole number >= 0, got 'x'"):
+        LRFinder("ppo", "CartPole-v1", seed="x")  # type: ignore[arg-type]
+
+
+def test_a_range_test_of_numpy_is_recorded_and_read(tmp_path: Path) -> None:
+    lr_finder = LRFinder("ppo", "CartPole-v1", seed=np.int64(2))  # type: ignore[arg-type]
+    lr_finder.find(
+        np.float32(1e-5),
+        1e-2,
+        np.int64(5),
+        env_steps=2100,
+        seeds=np.int64(1),
+        storage=tmp_path / "s.db",
+        progress=False,
+    )
+    with studies.load_study(str(lr_finder.study_name), tmp_path / "s.db") as study:
+        (trial,) = study.trials()
+    assert trial.state.is_finished()
+    assert study.spec.seeds == (2,)
+    assert trial.user_attrs["settings"]["N"] == 5
+
+
+def test_a_range_test_that_cannot_be_stored_leaves_no_study(tmp_path: Path) -> None:
+    storage = f"sqlite:///{tmp_path}/s.db"
+    sweep = Sweep()
+    result = RangeTestResult(
+        metric="return",
+        optimizer="all",
+        rewards=sweep,
+        losses=sweep,
+        normalized=[],
+        suggestion=no_suggestion("minimum", "no points"),
+        reason="budget reached",
+    )
+    agent = AgentSpec.of("ppo", "CartPole-v1")
+    with pytest.raises(StudyError, match="cannot be stored"):
+        record_range_test(agent, (), result, {"N": object()}, fields={}, study_name="r", storage=storage)
+    assert not list(tmp_path.iterdir())
+
+
+def test_storages_are_paths_or_urls(tmp_path: Path) -> None:
+    options = {**SEARCH, "storage": tmp_path / "a.db", "study_name": "first"}
+    first = finder.tune(train, "CartPole-v1", {"width": "32:64"}, **options)
+    assert first.study.spec.storage == str(tmp_path / "a.db")
+    options |= {"storage": tmp_path / "b.db", "study_name": "second", "warm_start_trials": np.int64(1)}
+    for source, storage in (("first", tmp_path / "a.db"), (first, None), (first.study, None)):
+        second = finder.tune(
+            *(train, "CartPole-v1", {"width": "32:64"}), **options, warm_start=source, warm_start_storage=storage
+        )
+        assert second.study.spec.first[0] == first.best.params
+    assert [summary.name for summary in studies.list_studies(tmp_path / "b.db")] == ["second"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"warm_start": 3}, "warm_start is 3: give the name of a study, an open study .*load_study.* or the result"),
+        ({"warm_start": "w", "warm_start_storage": " "}, "warm_start_storage is ' ': give a file or a URL"),
+        ({"warm_start": "w", "warm_start_storage": 3}, "warm_start_storage is 3: give a file or a URL"),
+        ({"warm_start": "w", "warm_start_trials": 1.5}, "warm_start_trials must be a whole number >= 0"),
+    ],
+)
+def test_a_warm_start_from_something_else_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        finder.tune(train, "CartPole-v1", {"width": "32:64"}, **SEARCH, **options)
