@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from studies.analysis.no_recommendation import NoRecommendation
 from studies.analysis.recommendation import Recommendation, best, best_optimizer
-from studies.errors import StudyError
 from studies.judging.missing_pick import why_no_pick
 from studies.judging.pareto_front import ParetoFront, pareto_front
 from studies.spaces.rates import is_learning_rate
@@ -67,10 +66,6 @@ class SearchResult:
         Raises:
             StudyError: The study has one metric.
         """
-        if not self.study.spec.metrics:
-            raise StudyError(
-                f"the study {self.study.name!r} has one metric, {self.study.spec.metric}: its pick is `best`."
-            )
         return pareto_front(self.study)
 
     def best_optimizer(self, name: str = "default", *, allow_modules: Sequence[str] = ()) -> Any:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from optuna.trial import TrialState
 
+from studies.errors import StudyError
 from studies.judging.confirmation import candidate
 from studies.judging.ranking import Ranked, rank, within
 from studies.judging.return_bounds import return_bounds, reward_threshold
@@ -123,8 +124,14 @@ class ParetoFront:
 
 
 def pareto_front(study: OpenStudy) -> ParetoFront:
-    """Return the complete trials of a study with several objectives, and which of them are on the front."""
+    """Return the complete trials of a study with several objectives, and which of them are on the front.
+
+    Raises:
+        StudyError: If it has one metric.
+    """
     metrics = study.spec.metrics
+    if not metrics:
+        raise StudyError(f"the study {study.name!r} has one metric, {study.spec.metric}: its pick is `best`.")
     directions = directions_of(study.spec)
     by_metric: list[dict[int, Ranked]] = []
     for name, direction in zip(metrics, directions, strict=True):
@@ -133,7 +140,7 @@ def pareto_front(study: OpenStudy) -> ParetoFront:
         candidates = [candidate(view, trial) for trial in complete]
         ranked = within(rank(candidates, direction, reward_threshold(view)), return_bounds(view))
         by_metric.append({each.number: each for each in ranked})
-    numbers = list(by_metric[0]) if by_metric else []
+    numbers = list(by_metric[0])
     rows = [tuple(of[number] for of in by_metric) for number in numbers]
     if not rows:
         return ParetoFront(metrics=metrics, texts=_texts(metrics), directions=tuple(directions), trials=())

@@ -99,8 +99,15 @@ class OpenStudy:
         """Return all trials of the study in these states (all if none is given), by number, not copied.
 
         Each has a single value: with several objectives, that of `objective`, or of the first one.
+
+        Raises:
+            StudyError: If the study was deleted since it was opened.
         """
-        trials = self.study.get_trials(deepcopy=False, states=states or None)
+        try:
+            trials = self.study.get_trials(deepcopy=False, states=states or None)
+        except KeyError:
+            where = self.storage.label
+            raise StudyError(f"there is no study {self.name!r} in {where} any more: it was deleted.") from None
         names = [self.objective] if self.objective else self.spec.metrics
         return [by_objective(trial, names[0]) for trial in trials] if names else trials
 
