@@ -7,7 +7,7 @@ from typing import Any
 
 from agents.config.hyperparameters import Config
 from agents.contract.spec import AgentSpec
-from agents.errors import ConfigurationError, unknown_name
+from agents.errors import ConfigurationError
 from studies.errors import StudyError
 from studies.spaces.numbers import complement, is_number
 from studies.spaces.space_notation import conditional, parse_space, split_conditions
@@ -29,7 +29,7 @@ def parse_spaces(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space
         value = None if when and not text else given
         plain = name.rpartition(".")[2] if name.endswith(".learning_rate") else complements.get(name, name)
         if "." not in name and plain not in known:
-            raise unknown_name(f"hyperparameter of {agent.label}", name, {**known, **complements})
+            raise type(agent.config).unknown_hyperparameter(agent.label, name, {**known, **complements})
         about = known.get(plain)
         log = name in complements or (about.log if about else None)
         if value is None:
