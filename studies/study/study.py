@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
@@ -62,6 +62,12 @@ class OpenStudy:
 
     def __repr__(self) -> str:
         return f"OpenStudy({self.name!r} in {self.storage.label})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an open study cannot be pickled or copied: pickle result.best or result.table(); the study is opened "
+            "again by studies.load_study(name, storage)."
+        )
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import warnings
 from collections.abc import Iterator
@@ -105,6 +106,13 @@ def test_the_result_of_a_deleted_study_tells_that_it_was_deleted(study: OpenStud
         with pytest.raises(StudyError, match="no study 'lr-ppo-CartPole-v1' in memory any more: it was deleted"):
             read()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy])
+def test_open_studies_cannot_be_pickled_or_copied(study: OpenStudy, copied: Any):
+    for each in (study, SearchResult(study)):
+        with pytest.raises(TypeError, match=r"result\.table\(\); the study is opened again by studies\.load_study"):
+            copied(each)
 
 
 def test_export_causes_no_warning_of_pandas(study: OpenStudy, tmp_path: Path):
