@@ -46,7 +46,7 @@ class FrontTrial:
     told_apart: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ParetoFront:
     """Complete trials of a study with several objectives.
 
@@ -87,7 +87,7 @@ class ParetoFront:
         n_others = len(self.undecided)
         return head, f"{counted(n_others, 'further trial')} cannot be told apart from it by the 95% intervals"
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the two sentences, and a line for each trial on the front."""
         rows = [
             f"#{trial.number}  {', '.join(spread_text(each.value, each.spread) for each in trial.values)}  "
@@ -173,7 +173,7 @@ def how_to_choose(name: str, metrics: tuple[str, ...]) -> str:
     quoted = shlex.quote(name)
     return (
         f"choose a trial of the front (finder train --from {quoted} --trial N), or pick by one objective (finder best "
-        f"{quoted} --metric {shlex.quote(metrics[0])})"
+        f"{quoted} --metric {shlex.quote(metrics[0])}; in Python studies.best(study.by_objective({metrics[0]!r})))"
     )
 
 
