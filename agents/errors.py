@@ -161,4 +161,5 @@ def unknown_name(kind: str, name: object, allowed: Iterable[str]) -> Configurati
     hint = f"Did you mean {' or '.join(near)}? " if near else ""
     shown = ", ".join(names[:40]) + (f", … ({len(names)} in all)" if len(names) > 40 else "")
     what, of, owner = kind.partition(" of ")
-    return ConfigurationError(f"Unknown {what} {name!r}{of}{owner}. {hint}Known: {shown}.")
+    known = f"{hint}Known: {shown}." if names else "There is none."
+    return ConfigurationError(f"Unknown {what} {name!r}{of}{owner}. {known}")

@@ -193,8 +193,13 @@ class Config:
         names = {f.name for f in dataclasses.fields(cls)}
         if name not in names:
             _require_dataclass(cls)
-            raise unknown_name(f"hyperparameter of {cls.owner()}", name, names)
+            raise cls.unknown_hyperparameter(cls.owner(), name, names)
         return {name: value}
+
+    @classmethod
+    def unknown_hyperparameter(cls, owner: str, name: str, known: Iterable[str]) -> ConfigurationError:
+        """Return the error for a name that is no hyperparameter of an owner."""
+        return unknown_name(f"hyperparameter of {owner}", name, known)
 
     @classmethod
     def complements(cls) -> dict[str, str]:

@@ -15,7 +15,7 @@ import copy
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
 from typing import Annotated, Any, Optional, get_args, get_origin, get_type_hints
 
@@ -26,6 +26,15 @@ _Kind = inspect.Parameter
 _PLAIN = (bool, int, float, str, type(None))
 _TAKEN = ("agent",)
 """Names that a study reserves; the names of `Config` are reserved too."""
+
+
+class _KeywordsConfig(Config):
+    """Config of a function with `**kwargs`, whose names are unknown."""
+
+    @classmethod
+    def unknown_hyperparameter(cls, owner: str, name: str, known: Iterable[str]) -> ConfigurationError:
+        error = super().unknown_hyperparameter(owner, name, known)
+        return ConfigurationError(f"{error} Those in **kwargs are none: name them in its signature, with defaults.")
 
 
 def name_of_function(function: Any) -> str:
@@ -54,10 +63,11 @@ def config_of(function: Callable[..., Any]) -> type[Config]:
     hints = _hints(function)
     named = [each for each in parameters[1:] if each.kind not in (_Kind.VAR_POSITIONAL, _Kind.VAR_KEYWORD)]
     fields = [_field(name, each, hints) for each in named]
+    has_keywords = any(each.kind is _Kind.VAR_KEYWORD for each in parameters)
     made = dataclasses.make_dataclass(
         "FunctionConfig",
         [field for field in fields if field is not None],
-        bases=(Config,),
+        bases=(_KeywordsConfig if has_keywords else Config,),
         namespace={"owner": classmethod(lambda _: name)},
         frozen=True,
         kw_only=True,

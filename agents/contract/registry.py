@@ -66,7 +66,8 @@ def agent_class(agent: Any) -> type[Agent]:
     found = resolve_agent(agent)
     if not (isinstance(found, type) and issubclass(found, Agent)):
         raise ConfigurationError(
-            f"{agent!r} is not an agent: it must be a subclass of agents.Agent or agents.KerasAgent."
+            f"{agent!r} is not an agent: it must be a subclass of agents.Agent or agents.KerasAgent, or a training "
+            "function, def train(run, ...)."
         )
     _check_methods(found)
     return found

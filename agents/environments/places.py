@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
+import inspect
+import json
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +20,31 @@ Maker = Callable[..., gym.Env[Any, Any]]
 
 # A file that registers environments runs again where it is also imported by its name, and in each further process.
 warnings.filterwarnings("ignore", message=r"(?s).*Overriding environment .* already in registry")
+
+
+def name_of_maker(maker: Maker) -> str:
+    """Return the name of a class or function; of a partial function, that of the wrapped function."""
+    while isinstance(maker, functools.partial):
+        maker = maker.func
+    return str(getattr(maker, "__name__", type(maker).__name__))
+
+
+def with_arguments_by_name(maker: Maker) -> tuple[Maker, dict[str, Any]]:
+    """Return the function of a partial function, and its arguments by their names, which studies can record.
+
+    Any other maker is returned unchanged, as is a partial function with arguments that have no names or are not JSON.
+    """
+    if not isinstance(maker, functools.partial):
+        return maker, {}
+    try:
+        named = list(inspect.signature(maker.func).bind_partial(*maker.args).arguments)
+        parameters = inspect.signature(maker.func).parameters
+        given = {**dict(zip(named, maker.args, strict=True)), **maker.keywords}
+        is_recordable = json.loads(json.dumps(given)) == given
+    except (TypeError, ValueError):  # no signature, several arguments of one `*args`, objects
+        return maker, {}
+    takes_names = all(parameters[name].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for name in named)
+    return (maker.func, given) if is_recordable and takes_names else (maker, {})
 
 
 def found_environment(id: str) -> str | Maker:

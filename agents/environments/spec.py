@@ -14,7 +14,12 @@ from agents.environments.goals import FlatObservations
 from agents.environments.interface import Interface
 from agents.environments.multi_agent.conversion import as_parallel
 from agents.environments.multi_agent.joint_env import JointEnv
-from agents.environments.places import check_environment_id, found_environment
+from agents.environments.places import (
+    check_environment_id,
+    found_environment,
+    name_of_maker,
+    with_arguments_by_name,
+)
 from agents.environments.wrappers import Wrapping, apply_wrappers, checked_wrappers, wrapper_text
 from agents.errors import ConfigurationError, check_whole, unknown_name
 
@@ -129,12 +134,13 @@ class EnvironmentSpec:
             raise ConfigurationError(f"An environment must be a Gymnasium id or a function, got {value!r}.")
         if isinstance(value, str):
             check_environment_id(value)
-        return cls(value, dict(kwargs or {}))
+        maker, arguments = (value, {}) if isinstance(value, str) else with_arguments_by_name(value)
+        return cls(maker, {**arguments, **(kwargs or {})})
 
     @property
     def label(self) -> str:
         """A short name for messages."""
-        return self.id if isinstance(self.id, str) else getattr(self.id, "__name__", repr(self.id))
+        return self.id if isinstance(self.id, str) else name_of_maker(self.id)
 
     @property
     def identity(self) -> tuple[Any, ...]:

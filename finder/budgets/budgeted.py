@@ -24,7 +24,7 @@ from finder.executors.executor import Executor
 from finder.trials.speed import latest_first_update
 from studies.errors import StudyError
 from studies.recording.opening import check_adapters
-from studies.spec.budget_rules import check_budgets, least_useful_steps, long_run_steps
+from studies.spec.budget_rules import check_budgets, check_horizon, least_useful_steps, long_run_steps
 from studies.spec.metrics import metric_of
 from studies.spec.objectives import names_of
 from studies.spec.spec import StudySpec
@@ -225,6 +225,7 @@ def refuse_contradictions(spec: StudySpec) -> None:
             "no common end, and those of short episodes would seem to be the fastest. Give env_steps (--env-steps) "
             "instead."
         )
+    check_horizon(spec)
     if not spec.has_limit or spec.chooses_budget:
         return
     field = spec.limit_field

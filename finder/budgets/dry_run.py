@@ -36,7 +36,7 @@ def refuse_dry_run(name: str) -> None:
     if is_dry_run():
         raise ConfigurationError(
             f"{name} has no plan: give a call that searches, such as LRFinder.grid, OptFinder.find, "
-            "ParallelFinder.find, tune or run_file."
+            "AgentFinder.find, tune or run_file."
         )
 
 

@@ -276,7 +276,7 @@ def _confirmation(spec: StudySpec) -> str:
 def _total(plan: SearchPlan) -> str:
     if plan.most_steps is None or plan.expected_steps is None:
         return "unknown environment steps: the budget is in episodes, and these have no step limit"
-    most = f"{plan.most_steps:,} environment steps at most"
+    most = f"{plan.most_steps:,} environment steps at most{' without further rates' if plan.extends else ''}"
     if plan.expected_steps == plan.most_steps:
         return most
     return f"{most}, about {plan.expected_steps:,} with pruning"

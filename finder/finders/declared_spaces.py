@@ -7,11 +7,12 @@ from typing import Any
 
 from agents.config.hyperparameters import Config
 from agents.contract.spec import AgentSpec
-from agents.errors import ConfigurationError, unknown_name
+from agents.errors import ConfigurationError
 from studies.errors import StudyError
 from studies.spaces.numbers import complement, is_number
 from studies.spaces.space_notation import conditional, parse_space, split_conditions
 from studies.spaces.spaces import Fixed, Space
+from studies.words import exact_text
 
 
 def parse_spaces(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space]:
@@ -29,7 +30,7 @@ def parse_spaces(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space
         value = None if when and not text else given
         plain = name.rpartition(".")[2] if name.endswith(".learning_rate") else complements.get(name, name)
         if "." not in name and plain not in known:
-            raise unknown_name(f"hyperparameter of {agent.label}", name, {**known, **complements})
+            raise type(agent.config).unknown_hyperparameter(agent.label, name, {**known, **complements})
         about = known.get(plain)
         log = name in complements or (about.log if about else None)
         if value is None:
@@ -53,6 +54,21 @@ def parse_spaces(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space
             raise StudyError(f"{name}={space.value}: the ends of a range must be numbers, such as {name}=0.1:0.9.")
         spaces[name] = space if value is given else conditional(space, when)
     return spaces
+
+
+def notes_on_pairs(agent: AgentSpec, params: Mapping[str, Any]) -> list[str]:
+    """Return a note on each pair of numbers that was given for a hyperparameter with a range: two values, no range."""
+    known, complements = type(agent.config).describe(), type(agent.config).complements()
+    notes = []
+    for name, given in params.items():
+        about = known.get(complements.get(name, name))
+        has_range = about is not None and isinstance(declared_range(about.search or ()), dict)
+        if not (has_range and isinstance(given, list | tuple) and len(given) == 2 and all(map(is_number, given))):
+            continue
+        if given[0] != given[1]:
+            low, high = map(exact_text, sorted(given))
+            notes.append(f"{name} is tried at two values, {low} and {high}; a range is written '{low}:{high}'")
+    return notes
 
 
 def _takes_integers(config: type[Config], name: str) -> bool | None:

@@ -22,7 +22,7 @@ from finder.range_test.metric import Metric, MetricName, curve_metric
 from finder.range_test.pooling import agreed, pool_results
 from finder.range_test.range_test import RangeTestResult, check_sweep, evenly_spaced, range_test
 from finder.range_test.recording import RangeTestRun, record_range_test
-from finder.results.search_result import SearchResult, finder_repr
+from finder.results.search_result import SearchResult, finder_repr, loss_figure
 from finder.search.display import progress_disabled
 from finder.search.object_resolver import ObjectResolver
 from finder.search.options import (
@@ -212,7 +212,7 @@ class LRFinder:
             seeds: Number of runs (from the seed of this finder on), or a list of seeds. Several runs give an interval
                 of the suggestion (`finder.range_test.pooling`). Defaults to 3.
             strategy: Distribution strategy; see `agents.distributed.strategies.StrategySpec.of`. Defaults to None.
-            study_name: Name of the study. Defaults to ``range-test-AGENT-ENV``.
+            study_name: Name of the study; a number follows if it exists (``-2``). Defaults to ``range-test-AGENT-ENV``.
             storage: Storage of the study; None records nothing. Defaults to ``sqlite:///finder.db``.
             progress: Whether to print the progress of each run to standard error. Defaults to True, or with the
                 environment variable ``FINDER_PROGRESS=0`` to False.
@@ -330,7 +330,7 @@ class LRFinder:
     def plot_loss(self, n_skip_beginning: int = 0, n_skip_end: int = 0) -> go.Figure:
         """Draw the loss over the learning rate, likewise; for grids with ``metric="loss"``."""
         if isinstance(self.result, SearchResult):
-            return self.result.plot()
+            return loss_figure(self.result)
         return self._plot("loss", n_skip_beginning, n_skip_end)
 
     def plot_reward_change(

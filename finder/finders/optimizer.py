@@ -13,11 +13,11 @@ from agents.config.optimizers import KERAS_OPTIMIZERS, OptimizerSpec
 from agents.contract.agent import Agent
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
-from agents.errors import ConfigurationError
+from agents.errors import ConfigurationError, unknown_name
 from agents.renamed import renamed_arguments
 from agents.trust.allowed_modules import places_in
 from finder.range_test.range_test import MOST_RATES
-from finder.results.search_result import OptimizerResult, finder_repr
+from finder.results.search_result import OptimizerResult, finder_repr, loss_figure
 from finder.search.object_resolver import ObjectResolver
 from finder.search.options import (
     StudyOptions,
@@ -127,8 +127,8 @@ class OptFinder:
                 ``"success-rate"``, ``"custom:NAME"`` or ``"loss"`` (`studies.spec.metrics`), which is hard to compare
                 between rates. Defaults to ``"greedy-return"`` for `sac`, `td3` and `ddpg`, else to ``"return"``.
             learning_rates: ``"search"``: `n_rates` rates over the usual range of each optimizer. ``"own"``: only the
-                rate of each optimizer itself. A list: these rates for all. A mapping: label -> rates. Defaults to
-                ``"search"``.
+                rate of each optimizer itself. A list: these rates for all. A mapping: label -> rates. An optimizer
+                whose rate is a schedule runs once in each case, with its schedule. Defaults to ``"search"``.
             n_rates: Number of rates of each optimizer for ``"search"``, >= 1, evenly spaced on a log axis including
                 both ends of the range; one or two rates lie inside of it. Defaults to None: 5.
             extend: Whether the range of an optimizer is extended by up to two decades if its best rate is at the edge
@@ -143,6 +143,10 @@ class OptFinder:
             raise ConfigurationError(
                 f"n_rates is {n_rates}, but the rates are given (learning_rates, --rates): leave one of the two out."
             )
+        if isinstance(learning_rates, Mapping):
+            for label in learning_rates:
+                if label not in self.optimizers:
+                    raise unknown_name("optimizer of learning_rates", label, self.optimizers)
         n_each = _N_RATES if n_rates is None else n_rates
         plan = [
             {"optimizer": label, "learning_rate": rate} if rate is not None else {"optimizer": label}
@@ -173,7 +177,8 @@ class OptFinder:
             callbacks=options.get("callbacks"),
         )
         extension = RangeExtension(spec.trials) if extend and learning_rates == "search" else None
-        ran = run_search(spec, resolver=resolver, extend_plan=extension, **run_options(options))
+        notes = _notes_on_schedules(self.optimizers)
+        ran = run_search(spec, resolver=resolver, extend_plan=extension, notes=notes, **run_options(options))
         self._clear_results()
         self.result = OptimizerResult(*ran)
         self._set_results(self.result)
@@ -211,7 +216,7 @@ class OptFinder:
 
     def plot_loss(self) -> go.Figure:
         """Draw the optimizers in order of their loss, for a search by losses."""
-        return self._found().plot()
+        return loss_figure(self._found())
 
     def _found(self) -> OptimizerResult:
         if self.result is None:
@@ -281,6 +286,15 @@ def with_variations(optimizers: Sequence[Any], vary: Mapping[str, Sequence[float
         if name not in taken:
             raise ConfigurationError(f"None of the optimizers takes {name!r}, which is to be varied.")
     return result
+
+
+def _notes_on_schedules(optimizers: Mapping[str, OptimizerSpec]) -> list[str]:
+    """Return a note on each optimizer that runs once, with its schedule of the learning rate."""
+    return [
+        f"{label} runs once: its learning rate is the schedule {optimizer.learning_rate.get('class_name')}"
+        for label, optimizer in optimizers.items()
+        if isinstance(optimizer.learning_rate, Mapping)
+    ]
 
 
 def _rates(label: str, optimizer: OptimizerSpec, wanted: Rates, n_rates: int) -> list[float | None]:

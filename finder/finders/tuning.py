@@ -15,7 +15,7 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.renamed import with_present_names
 from finder.budgets.dry_run import refuse_dry_run
-from finder.finders.declared_spaces import default_space, parse_spaces
+from finder.finders.declared_spaces import default_space, notes_on_pairs, parse_spaces
 from finder.finders.first_trials import current_params, first_trials, with_current_params
 from finder.finders.tuned_values import ZOO, has_tuned_values, widened, with_tuned_values
 from finder.finders.warm_start import with_warm_start
@@ -191,6 +191,7 @@ def tune(
         sets, notes = [], []  # all that was tuned is fixed
     if begins_tuned and notes:
         notes = [f"{notes[0]} --first none leaves them out."]
+    notes = [*notes, *notes_on_pairs(spec, searched)]
     if metric is None:
         metric = usual_metric([spec], options)
     rows = first_trials(as_fixed, spaces, fixed, sets, n_trials)

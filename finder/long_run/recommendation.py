@@ -37,7 +37,8 @@ def recommended_agent(
         environment: The environment or its place, needed if the study had a class or function from Python.
 
     Raises:
-        ConfigurationError: Class, environment or weights are missing, or differ from those of the study.
+        ConfigurationError: Class, environment or weights are missing or differ from those of the study, or the study
+            had a training function from Python.
     """
     label = pick.agent
     if agent is None and not pick.is_agent_named:

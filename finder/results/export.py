@@ -33,7 +33,8 @@ def export(study: OpenStudy, path: str | PathLike[str], *, episodes: bool = Fals
         episodes: Whether episodes are written. Defaults to False: trials.
 
     Raises:
-        ConfigurationError: The file has another ending, or cannot be written.
+        ConfigurationError: The file has another ending or cannot be written, or the study has no trials.
+        StudyError: The study was deleted since it was opened.
     """
     output = Path(path)
     if output.suffix.lower() not in SUFFIXES:
@@ -50,6 +51,8 @@ def export(study: OpenStudy, path: str | PathLike[str], *, episodes: bool = Fals
 
 
 def _episodes(study: OpenStudy) -> pd.DataFrame:
+    if not study.all_trials():
+        raise _nothing_to_export(study)
     return study.storage.episodes.frame(study.episodes_key).rename(columns={"trial_number": "trial"})
 
 
@@ -58,14 +61,19 @@ def _trials(study: OpenStudy) -> pd.DataFrame:
 
     frame = pd.DataFrame(trial_table(study, confirmations=True))
     if frame.empty:
-        raise ConfigurationError(f"The study {study.name!r} has no trials yet: there is nothing to export.")
+        raise _nothing_to_export(study)
     frame["confirms"] = frame["confirms"].astype("Int64")  # whole numbers, in spite of missing ones
     values = {trial.number: seed_values(trial) for trial in study.all_trials()}
     for seed in sorted({seed for own in values.values() for seed in own}):
         frame[f"value_of_seed_{seed}"] = [values[number].get(seed) for number in frame["trial"]]
-    for name in frame.select_dtypes("object").columns:  # a parameter may have values of several types
+    mixed = [name for name, kind in frame.dtypes.items() if kind.kind == "O"]  # values of several types, or texts
+    for name in mixed:
         frame[name] = frame[name].map(_text)
     return frame
+
+
+def _nothing_to_export(study: OpenStudy) -> ConfigurationError:
+    return ConfigurationError(f"The study {study.name!r} has no trials yet: there is nothing to export.")
 
 
 def _text(value: Any) -> str | None:

@@ -6,12 +6,14 @@ import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from agents.errors import ConfigurationError
 from studies.analysis.no_recommendation import NoRecommendation
 from studies.analysis.recommendation import Recommendation, best, best_optimizer
-from studies.errors import StudyError
 from studies.judging.missing_pick import why_no_pick
 from studies.judging.pareto_front import ParetoFront, pareto_front
 from studies.spaces.rates import is_learning_rate
+from studies.spec.metrics import metric_of
+from studies.spec.objectives import names_of
 from studies.study.study import OpenStudy
 
 if TYPE_CHECKING:
@@ -23,6 +25,21 @@ if TYPE_CHECKING:
 def finder_repr(finder: str, result: object | None) -> str:
     """Return the representation of a finder, with the result after a search."""
     return finder if result is None else f"{finder}\n{result!r}"
+
+
+def loss_figure(result: SearchResult) -> go.Figure:
+    """Return the figure of a search by losses.
+
+    Raises:
+        ConfigurationError: It was a search by another metric.
+    """
+    names = names_of(result.study.spec)
+    if all(metric_of(name).kind != "loss" for name in names):
+        raise ConfigurationError(
+            f"The study {result.study.name!r} compares its trials by {' and '.join(names)}, not by losses: call "
+            "plot_reward(), or search with metric='loss'."
+        )
+    return result.plot()
 
 
 class SearchResult:
@@ -67,10 +84,6 @@ class SearchResult:
         Raises:
             StudyError: The study has one metric.
         """
-        if not self.study.spec.metrics:
-            raise StudyError(
-                f"the study {self.study.name!r} has one metric, {self.study.spec.metric}: its pick is `best`."
-            )
         return pareto_front(self.study)
 
     def best_optimizer(self, name: str = "default", *, allow_modules: Sequence[str] = ()) -> Any:

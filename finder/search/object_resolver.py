@@ -11,6 +11,7 @@ from agents.callbacks.callback import make_callbacks, why_alone
 from agents.config.agent_config import AgentConfig
 from agents.config.hyperparameters import Config
 from agents.config.optimizers import OptimizerSpec
+from agents.contract.mutable_agent import MutableAgent
 from agents.contract.registry import agent_class
 from agents.contract.spec import AgentSpec, FunctionSpec
 from agents.distributed.strategies import StrategySpec
@@ -228,6 +229,9 @@ def _check_value(name: str, value: Any, others: Mapping[str, Any], spec: StudySp
             if (name == "optimizer" or (owner == "optimizer" and is_known)) and isinstance(config, AgentConfig):
                 optimizer = OptimizerSpec(name=config.optimizer, arguments=config.optimizer_kwargs)
                 agent_class(agent.agent).check_optimizer(optimizer)
+                is_complete = not any(each != name and each.startswith("optimizer.") for each in spec.search_space())
+                if is_complete and issubclass(agent_class(agent.agent), MutableAgent):
+                    optimizer.refuse_without_effect()
             if owner not in ("", "optimizer"):  # the names of the optimizers are known after building the agent
                 _check_buildable(resolver.agent(params, label))
         except ConfigurationError as error:

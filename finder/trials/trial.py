@@ -267,7 +267,7 @@ def limits_of(environment: EnvironmentSpec) -> dict[str, Any]:
 def _properties_of(spec: AgentSpec | FunctionSpec, agent: Agent | OwnTraining) -> dict[str, Any]:
     """Return the optimizers of an agent, and what it is."""
     if isinstance(agent, OwnTraining):
-        return {"optimizers": {}, "own_training": True}
+        return {"optimizers": {}, "own_training": True, "built_in": False}
     optimizers = {name: agent.optimizer_spec(name).serialised() for name in agent.optimizers}
     return {"optimizers": optimizers, "built_in": built_in_name(spec.agent) is not None}
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _OF_THE_ENVIRONMENT = ("env", "env_kwargs", "wrappers", "max_episode_steps")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ComparedStudy:
     """Study of a comparison.
 
@@ -59,6 +59,10 @@ class ComparedStudy:
     budget: str
     minutes: float
     progress: tuple[tuple[float, float], ...]
+
+    def __repr__(self) -> str:
+        value = f"{self.summary}: {self.value_text} over {self.seeds_text}" if self.pick else self.summary
+        return f"{self.name} ({self.status}): {value}"
 
     @property
     def is_optimistic(self) -> bool:
@@ -97,7 +101,7 @@ class ComparedStudy:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparison:
     """Comparison of the picks of studies.
 
@@ -112,6 +116,10 @@ class Comparison:
     metric: str
     studies: tuple[ComparedStudy, ...]
     caveats: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """Return a line for each study, and the conclusion."""
+        return "\n".join([*map(repr, self.studies), *self.lines])
 
     @property
     def lines(self) -> tuple[str, ...]:

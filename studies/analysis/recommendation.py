@@ -140,10 +140,10 @@ class Recommendation:
     def is_agent_named(self) -> bool:
         """Return whether the agent can be made by its label: one of the product or the place of a class.
 
-        It is False for a class that was given in Python. Studies of earlier versions do not record it: the names of the
-        product are in lower case.
+        It is False for a class or a training function that was given in Python. Studies of earlier versions do not
+        record it: the names of the product are in lower case.
         """
-        built_in = self.configuration.get("built_in", self.agent == self.agent.lower())
+        built_in = self.configuration.get("built_in", self.agent == self.agent.lower() and not self.own_training)
         return ":" in self.agent or bool(built_in)
 
     def to_json(self) -> dict[str, Json]:
@@ -336,13 +336,18 @@ def best_optimizer(
         `optimizer=` of an agent takes them.
 
     Raises:
-        StudyError: If the study is unknown, no trial is complete, there is no optimizer of that name, or the study
-            names a module that is not allowed.
+        StudyError: If the study is unknown, no trial is complete, there is no optimizer of that name (training
+            functions have none), or the study names a module that is not allowed.
     """
     from studies.study.study import load_study
 
     with load_study(study_name, storage) as study:
         pick = best(study if metric is None else study.by_objective(metric))
+        if pick.own_training:
+            raise StudyError(
+                f"the pick of {study_name!r} is of the training function {pick.agent}, which makes its own optimizer: "
+                "its parameters are in best.config."
+            )
         if name not in pick.optimizers:
             raise StudyError(f"the pick of {study_name!r} has no optimizer {name!r}. {nearest(name, pick.optimizers)}")
         config = pick.optimizers[name]

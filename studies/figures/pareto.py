@@ -36,6 +36,9 @@ def plot_pareto_front(study: OpenStudy) -> go.Figure:
     """Plot two objectives of each complete trial against each other; of three objectives, each pair beside the others.
 
     Bars are 95% intervals of the expected value over seeds. The line is the front.
+
+    Raises:
+        StudyError: If the study has one metric.
     """
     data, n_seeds = pareto_front(study), len(study.spec.seeds)
     pairs = [(0, 1)] if len(data.metrics) == 2 else [(0, 1), (0, 2), (1, 2)]

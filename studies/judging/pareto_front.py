@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from optuna.trial import TrialState
 
+from studies.errors import StudyError
 from studies.judging.confirmation import candidate
 from studies.judging.ranking import Ranked, rank, within
 from studies.judging.return_bounds import return_bounds, reward_threshold
@@ -45,7 +46,7 @@ class FrontTrial:
     told_apart: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ParetoFront:
     """Complete trials of a study with several objectives.
 
@@ -86,7 +87,7 @@ class ParetoFront:
         n_others = len(self.undecided)
         return head, f"{counted(n_others, 'further trial')} cannot be told apart from it by the 95% intervals"
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the two sentences, and a line for each trial on the front."""
         rows = [
             f"#{trial.number}  {', '.join(spread_text(each.value, each.spread) for each in trial.values)}  "
@@ -123,8 +124,14 @@ class ParetoFront:
 
 
 def pareto_front(study: OpenStudy) -> ParetoFront:
-    """Return the complete trials of a study with several objectives, and which of them are on the front."""
+    """Return the complete trials of a study with several objectives, and which of them are on the front.
+
+    Raises:
+        StudyError: If it has one metric.
+    """
     metrics = study.spec.metrics
+    if not metrics:
+        raise StudyError(f"the study {study.name!r} has one metric, {study.spec.metric}: its pick is `best`.")
     directions = directions_of(study.spec)
     by_metric: list[dict[int, Ranked]] = []
     for name, direction in zip(metrics, directions, strict=True):
@@ -133,7 +140,7 @@ def pareto_front(study: OpenStudy) -> ParetoFront:
         candidates = [candidate(view, trial) for trial in complete]
         ranked = within(rank(candidates, direction, reward_threshold(view)), return_bounds(view))
         by_metric.append({each.number: each for each in ranked})
-    numbers = list(by_metric[0]) if by_metric else []
+    numbers = list(by_metric[0])
     rows = [tuple(of[number] for of in by_metric) for number in numbers]
     if not rows:
         return ParetoFront(metrics=metrics, texts=_texts(metrics), directions=tuple(directions), trials=())
@@ -166,7 +173,7 @@ def how_to_choose(name: str, metrics: tuple[str, ...]) -> str:
     quoted = shlex.quote(name)
     return (
         f"choose a trial of the front (finder train --from {quoted} --trial N), or pick by one objective (finder best "
-        f"{quoted} --metric {shlex.quote(metrics[0])})"
+        f"{quoted} --metric {shlex.quote(metrics[0])}; in Python studies.best(study.by_objective({metrics[0]!r})))"
     )
 
 

@@ -22,8 +22,8 @@ def check_budgets(spec: SpecFields) -> None:
         )
     if not spec.chooses_budget:
         if (spec.env_steps is None) == (spec.episodes is None):
-            given = "both" if spec.env_steps is not None else "neither"
-            raise StudyError(f"{given} of env_steps and episodes was given: give exactly one as each seed's budget.")
+            given = "both of env_steps and episodes were" if spec.episodes else "neither of env_steps and episodes was"
+            raise StudyError(f"{given} given: give exactly one as each seed's budget.")
         if spec.episodes is not None and spec.has_limit:
             field = spec.limit_field
             raise StudyError(
@@ -54,6 +54,17 @@ def _check_confirming_runs(spec: SpecFields, env_steps: int) -> None:
         raise StudyError(
             f"{given}, fewer than the {spec.env_steps} of each run of the search (env_steps): give at least as many."
         )
+
+
+def check_horizon(spec: SpecFields) -> None:
+    """Raise `StudyError` if runs are longer than the long run. Studies of earlier versions may have such runs."""
+    for name in ("env_steps", "confirm_env_steps"):
+        steps = getattr(spec, name)
+        if spec.horizon is not None and steps is not None and steps > spec.horizon:
+            raise StudyError(
+                f"{name} is {steps} and horizon is {spec.horizon}, the environment steps of the long run, which no run "
+                f"of a search exceeds: give fewer {name}, or a longer horizon."
+            )
 
 
 def long_run_steps(horizon: int | None) -> int:

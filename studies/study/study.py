@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
@@ -67,6 +67,12 @@ class OpenStudy:
     def __repr__(self) -> str:
         return f"OpenStudy({self.name!r} in {self.storage.label})"
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an open study cannot be pickled or copied: pickle result.best or result.table(); the study is opened "
+            "again by studies.load_study(name, storage)."
+        )
+
     @property
     def name(self) -> str:
         """Name of the study in the storage."""
@@ -103,8 +109,15 @@ class OpenStudy:
         """Return all trials of the study in these states (all if none is given), by number, not copied.
 
         Each has a single value: with several objectives, that of `objective`, or of the first one.
+
+        Raises:
+            StudyError: If the study was deleted since it was opened.
         """
-        trials = self.study.get_trials(deepcopy=False, states=states or None)
+        try:
+            trials = self.study.get_trials(deepcopy=False, states=states or None)
+        except KeyError:
+            where = self.storage.label
+            raise StudyError(f"there is no study {self.name!r} in {where} any more: it was deleted.") from None
         names = [self.objective] if self.objective else self.spec.metrics
         return [by_objective(trial, names[0]) for trial in trials] if names else trials
 

@@ -20,6 +20,8 @@ def recorded(
     options: Any,
     trials: Sequence[Mapping[str, Any]],
     losses: Sequence[float],
+    *,
+    metric: str = "loss",
     **fields: Any,
 ) -> Iterator[OpenStudy]:
     """Open a study by loss of two seeds, whose trials have ended with these losses.
@@ -30,10 +32,11 @@ def recorded(
         options: The `StudyOptions`.
         trials: The parameters of each trial.
         losses: The mean loss of each trial; its seeds differ from it by 0.01.
+        metric: The metric, if it is another one.
         **fields: Further arguments of `make_spec`.
     """
     spec = make_spec(
-        kind, list(specs), options, env_steps=100, episodes=None, metric="loss", trials=tuple(trials), **fields
+        kind, list(specs), options, env_steps=100, episodes=None, metric=metric, trials=tuple(trials), **fields
     )
     values = {frozenset(params.items()): loss for params, loss in zip(trials, losses, strict=True)}
     with open_study(spec) as study:

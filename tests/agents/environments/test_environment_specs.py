@@ -262,3 +262,24 @@ def test_spaces_are_of_wrapped_environment():
     observation, _ = EnvironmentSpec("CartPole-v1", wrappers=["FrameStackObservation:stack_size=3"]).spaces()
     assert isinstance(observation, spaces.Box)
     assert observation.shape == (3, 4)
+
+
+def test_partial_function_is_recorded_as_its_function_with_arguments_by_name():
+    made = EnvironmentSpec.of(
+        functools.partial(gym.make, "CartPole-v1", max_episode_steps=7), {"sutton_barto_reward": True}
+    )
+    assert made.described == {
+        "env": "make",
+        "env_kwargs": {"id": "CartPole-v1", "max_episode_steps": 7, "sutton_barto_reward": True},
+        "wrappers": (),
+        "max_episode_steps": None,
+    }
+    assert time_limit(made) == 7
+    other = EnvironmentSpec.of(functools.partial(gym.make, "Acrobot-v1"))
+    assert other.described != made.described
+
+
+def test_partial_function_with_other_arguments_has_the_name_of_its_function():
+    wrapped = functools.partial(gym.make, gym.spec("CartPole-v1"))
+    assert EnvironmentSpec.of(wrapped).label == EnvironmentSpec(wrapped).label == "make"
+    assert EnvironmentSpec.of(functools.partial(wrapped, max_episode_steps=7)).make().spec.id == "CartPole-v1"

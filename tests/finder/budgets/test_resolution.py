@@ -325,7 +325,18 @@ def test_steps_to_a_return_in_episodes_are_refused() -> None:
     refuse_contradictions(spec(env_steps=600, metric="steps-to:100", **searched))
 
 
+def test_runs_longer_than_the_long_run_are_refused_in_new_searches() -> None:
+    with pytest.raises(StudyError, match=r"env_steps is 1000 and horizon is 500, .* give fewer env_steps"):
+        refuse_contradictions(planned(env_steps=1_000, horizon=500))
+    longer = planned(env_steps=1_000, confirm=1, confirm_env_steps=2_000, horizon=1_500)
+    with pytest.raises(StudyError, match="confirm_env_steps is 2000 and horizon is 1500"):
+        refuse_contradictions(longer)
+    refuse_contradictions(planned(env_steps=1_000, confirm=1, confirm_env_steps=1_500, horizon=1_500))
+
+
 def test_both_budgets_and_episodes_are_refused_by_the_study() -> None:
+    with pytest.raises(StudyError, match="both of env_steps and episodes were given"):
+        planned(env_steps=600, episodes=6)
     with pytest.raises(StudyError, match="give one of the two"):
         planned(minutes=1, total_env_steps=600)
     with pytest.raises(StudyError, match="minutes is for runs in environment steps"):

@@ -38,7 +38,7 @@ def test_plan_has_a_line_for_each_part() -> None:
         ("Judged by", "return: mean return of the episodes in the last fifth of training"),
         ("Pruning", "race: about 7 after 200, 4 after 500 steps continue"),
         ("Confirmation", "the best 3 again on 5 further seeds"),
-        ("In total", "39,000 environment steps at most, about 30,600 with pruning"),
+        ("In total", "39,000 environment steps at most without further rates, about 30,600 with pruning"),
         ("Runs in", "populations of up to 64 runs in 2 processes"),
         ("Time", "about 1:29 min (start and compilation 7 s, search 1:10 min, confirmation 12 s)"),
         ("Memory", "about 1.9 GB (6.0 GB are free)"),
@@ -57,6 +57,7 @@ def test_plan_says_what_is_not_known() -> None:
     assert lines["Pruning"] == "none: all trials run to their end"
     assert lines["Confirmation"] == "none"
     assert lines["In total"].startswith("unknown environment steps: the budget is in episodes")
+    assert dict(plan(extends=False).lines)["In total"] == "39,000 environment steps at most, about 30,600 with pruning"
     assert (lines["Time"], lines["Memory"]) == ("unknown", "unknown")
 
 

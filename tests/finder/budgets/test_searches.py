@@ -102,7 +102,7 @@ def test_dry_run_refuses_what_the_search_refuses(storage: str, speed: list[float
 
 
 def test_dry_run_of_a_range_test_is_refused_before_it_trains(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="has no plan"):
+    with pytest.raises(ConfigurationError, match=r"has no plan: .*AgentFinder\.find"):
         finder.dry_run(LRFinder("ppo", ENV).find, storage=f"sqlite:///{tmp_path}/r.db")
     assert not list(tmp_path.iterdir())
 

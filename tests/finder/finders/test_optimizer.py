@@ -11,7 +11,7 @@ from fakes import SMALL_PPO
 from recorded_losses import recorded
 
 from agents import AgentSpec, ConfigurationError, OptimizerSpec
-from finder import OptFinder
+from finder import LRFinder, OptFinder, dry_run, tune
 from finder.finders.optimizer import _rates
 from finder.results.search_result import OptimizerResult
 
@@ -87,6 +87,29 @@ def test_learning_rate_schedule_is_kept(storage: str):
     assert result.best.optimizers["default"]["config"]["learning_rate"]["class_name"] == "ExponentialDecay"
 
 
+def test_optimizer_with_a_schedule_runs_once_and_a_note_says_so():
+    schedule = keras.optimizers.schedules.ExponentialDecay(0.01, 100, 0.5)
+    finder = OptFinder("ppo", ["adam", keras.optimizers.Adam(schedule)], ENV)
+    plan = dry_run(finder.find, learning_rates=[1e-3, 1e-2], storage=None, **QUICK)
+    assert plan.n_trials == 3
+    assert plan.notes[-1] == "adam #2 runs once: its learning rate is the schedule ExponentialDecay"
+
+
+@pytest.mark.parametrize("plot", ["of OptFinder", "of LRFinder"])
+def test_losses_are_drawn_for_a_search_by_losses_only(plot: str):
+    finder: Any = OptFinder("ppo", ["adam"], ENV) if plot == "of OptFinder" else LRFinder("ppo", ENV)
+    rows = tuple({"optimizer": "adam", "learning_rate": rate} for rate in (1e-3, 1e-2))
+    for metric in ("loss", "return"):
+        options: Any = {"storage": "memory", "pruner": "none", "confirm": 0, "seeds": 2}
+        with recorded("opt", [finder.spec], options, rows, (3.0, 1.0), metric=metric) as study:
+            finder.result = OptimizerResult(study)
+            if metric == "loss":
+                assert finder.plot_loss().data
+                continue
+            with pytest.raises(ConfigurationError, match=r"by return, not by losses: call plot_reward\(\)"):
+                finder.plot_loss()
+
+
 @pytest.mark.slow
 def test_optimizers_can_be_compared_by_losses(storage: str):
     finder = OptFinder("ppo", ["adam"], ENV)
@@ -115,14 +138,35 @@ def test_lowest_loss_of_each_optimizer_and_of_all_is_best():
         (["adma"], {}, "Did you mean adam"),
         ([42], {}, "must be a name"),
         (["adam"], {"n_rates": 0}, "n_rates must be >= 1"),
-        (["adam"], {"learning_rates": {"sgd": [0.1]}}, "no rates for 'adam'"),
+        (["adam", "sgd"], {"learning_rates": {"sgd": [0.1]}}, "no rates for 'adam'"),
         (["adam"], {"learning_rates": "all"}, "'search', 'own'"),
         (["adam(momentun=0.9)"], {}, "momentun"),
+        (["adam"], {"learning_rates": {"adamm": [0.1], "adam": [0.1]}}, "'adamm' of learning_rates. Did you mean adam"),
+        (["sgd", "adam(use_ema=true)"], {}, "averages weights that nothing uses"),
     ],
 )
 def test_invalid_input_is_refused(optimizers: Any, arguments: dict[str, Any], message: str):
     with pytest.raises(ConfigurationError, match=message):
         OptFinder("ppo", optimizers, ENV).find(storage=None, **{**QUICK, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("params", "is_possible"),
+    [
+        ({"optimizer": ["adam", "adam(use_ema=true)"]}, False),
+        ({"optimizer.use_ema": [True], "gamma": [0.9, 0.99]}, False),
+        ({"optimizer.use_ema": [True], "optimizer.ema_overwrite_frequency": [5, 10]}, True),
+    ],
+)
+def test_settings_of_optimizers_without_effect_are_refused_before_the_search(params: Any, is_possible: bool):
+    def plan() -> Any:
+        return dry_run(tune, "ppo", ENV, params, storage=None, **QUICK)
+
+    if is_possible:
+        assert plan().n_trials
+        return
+    with pytest.raises(ConfigurationError, match="averages weights that nothing uses"):
+        plan()
 
 
 def test_environment_in_the_place_of_the_optimizers_is_refused():

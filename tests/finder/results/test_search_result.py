@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
+import warnings
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from finder.results.export import export
 from finder.results.search_result import SearchResult
 from studies.errors import StudyError
+from studies.figures.pareto import plot_pareto_front
+from studies.judging.pareto_front import pareto_front
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
@@ -75,6 +82,43 @@ def test_missing_pick_is_false_and_has_a_reason(study: OpenStudy):
             _ = found.params["learning_rate"]
         assert repr(pickle.loads(pickle.dumps(found))) == repr(found)
     assert SearchResult(study).best
+
+
+@pytest.mark.parametrize("read", [pareto_front, plot_pareto_front, lambda study: SearchResult(study).front])
+def test_a_study_with_one_metric_has_no_pareto_front(study: OpenStudy, read: Any):
+    with pytest.raises(StudyError, match="the study 'lr-ppo-CartPole-v1' has one metric, return: its pick is `best`"):
+        read(study)
+
+
+def test_the_result_of_a_deleted_study_tells_that_it_was_deleted(study: OpenStudy, tmp_path: Path):
+    result = SearchResult(study)
+    study.storage.optuna.delete_study(study.study._study_id)
+    file = tmp_path / "file"
+    for read in (
+        lambda: result.best,
+        lambda: repr(result),
+        result.table,
+        result.plot,
+        lambda: result.report(str(file)),
+        lambda: export(study, f"{file}.csv"),
+        lambda: export(study, f"{file}.csv", episodes=True),
+    ):
+        with pytest.raises(StudyError, match="no study 'lr-ppo-CartPole-v1' in memory any more: it was deleted"):
+            read()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy])
+def test_open_studies_cannot_be_pickled_or_copied(study: OpenStudy, copied: Any):
+    for each in (study, SearchResult(study)):
+        with pytest.raises(TypeError, match=r"result\.table\(\); the study is opened again by studies\.load_study"):
+            copied(each)
+
+
+def test_export_causes_no_warning_of_pandas(study: OpenStudy, tmp_path: Path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        export(study, tmp_path / "trials.csv")
 
 
 def test_table_marks_the_pick(study: OpenStudy):

@@ -55,6 +55,7 @@ def test_the_result_is_a_pareto_front_in_optuna_too(tmp_path: Path) -> None:
         assert [trial.params["course"] for trial in front.front] == ["500 12", "300 10"]
         assert {trial.number for trial in front.front} == {trial.number for trial in raw.best_trials}
         assert [each.n_seeds for each in front.front[0].values] == [2, 2]
+        assert repr(front) == str(front)
         head, _, first, second = str(front).splitlines()
         assert head.startswith("Pareto front of ")
         assert [line.partition("  ")[0] for line in (first, second)] == [f"#{each.number}" for each in front.front]
@@ -63,6 +64,7 @@ def test_the_result_is_a_pareto_front_in_optuna_too(tmp_path: Path) -> None:
             "Pareto front of return and environment steps to a return of 3: 2 of 3 complete trials are on it"
         )
         assert "several objectives (return, steps-to:3)" in why_no_pick(study)
+        assert "in Python studies.best(study.by_objective('return'))" in why_no_pick(study)
         assert conclusion(study).status == "front"
         assert why_no_pick(study.by_objective("steps-to:3")) == ""
         assert best(study.by_objective("steps-to:3")).params["course"] == "300 10"

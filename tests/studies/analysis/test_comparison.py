@@ -57,6 +57,12 @@ def test_the_best_pick_comes_first_and_worse_ones_are_told_apart(storage: StudyS
     assert [each.name for each in compared.studies] == ["high", "low"]
     assert [each.ranked.tied for each in compared.studies if each.ranked] == [True, False]
     assert [each.value_text for each in compared.studies] == ["96.0 ± 1.0", "11.0 ± 1.0"]
+    first, second, *conclusion = str(compared).splitlines()
+    assert first.startswith("high (")
+    assert first.endswith(": 96.0 ± 1.0 over 3 seeds")
+    assert second.startswith("low (")
+    assert tuple(conclusion) == compared.lines
+    assert repr(compared) == str(compared)
     assert compared.lines == (
         "high has the best value: return 96.0 ± 1.0 over 3 seeds",
         "no other pick may be as good, with 95% confidence",
