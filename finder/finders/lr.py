@@ -359,8 +359,8 @@ class LRFinder:
                 ``"minimum"`` for returns.
 
         Raises:
-            ConfigurationError: There was no search, it found no rate (the message has the reason), or the rule is
-                unknown.
+            ConfigurationError: There was no search, it found no rate (the message has the reason), the rule is
+                unknown, or a number is not whole or out of range.
         """
         if isinstance(self.result, SearchResult):
             if self.best_learning_rate is None:
@@ -381,6 +381,7 @@ class LRFinder:
     def _plot_change(
         self, of: Metric, sma: int, n_skip_beginning: int, n_skip_end: int, y_lim: tuple[float, float] | None
     ) -> go.Figure:
+        check_whole(1, sma=sma)
         shown = trim(*self._range_test().curve(of), n_skip_beginning, n_skip_end)
         return plot_change(*shown, of, sma=sma, y_lim=y_lim)
 
