@@ -56,8 +56,8 @@ def dry_run(search: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> S
     """
     if not callable(search):
         raise ConfigurationError(
-            f"dry_run is given a {type(search).__name__}: give the function and its arguments, such as "
-            "dry_run(finder.tune, 'ppo', 'CartPole-v1'), in place of dry_run(finder.tune(...)), which searches."
+            f"dry_run plans a function, but got the type {type(search).__name__}: give the function and its arguments, "
+            "such as dry_run(finder.tune, 'ppo', 'CartPole-v1'), not dry_run(finder.tune(...)), which searches."
         )
     token = _planning.set(True)
     try:

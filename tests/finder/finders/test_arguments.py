@@ -82,6 +82,7 @@ def test_a_range_test_takes_numbers_of_numpy(arguments: dict[str, Any], seeds: t
         *(({"N": value}, "N must be >= 1 .* and whole, got") for value in ("10", 2.5, None, True, np.array([5]))),
         ({"window_size": "20"}, "window_size must be >= 1"),
         ({"start_lr": "1e-5"}, "start_lr must be > 0"),
+        ({"progress": "bar"}, "progress is 'bar': give True or False"),
         *(({"seeds": value}, "give how many seeds, or a list of them") for value in ("01", 1.5, True, None)),
         *(({"seeds": value}, "how many seeds") for value in ([0.5], ["0"], [True], [], [1, 1], [-1], 0, 10**6)),
     ],
@@ -239,7 +240,9 @@ def test_arguments_to_vary_have_values(vary: Any) -> None:
 
 
 def test_a_dry_run_takes_the_call_and_its_arguments_apart() -> None:
-    with pytest.raises(ConfigurationError, match=r"dry_run is given a dict: .*dry_run\(finder.tune, 'ppo'"):
+    with pytest.raises(
+        ConfigurationError, match=r"dry_run plans a function, but got the type dict: .*dry_run\(finder.tune, 'ppo'"
+    ):
         finder.dry_run({})  # type: ignore[arg-type]
 
 
@@ -249,6 +252,7 @@ def test_the_name_of_a_study_is_no_study(read: Any) -> None:
         read("th0")
 
 
-def test_the_name_of_a_study_cannot_be_exported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("write", [finder.export, studies.write_report])
+def test_the_name_of_a_study_cannot_be_exported(write: Any, tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="'th0' is not an open study: open it by"):
-        finder.export("th0", tmp_path / "t.csv")  # type: ignore[arg-type]
+        write("th0", tmp_path / "t.csv")
