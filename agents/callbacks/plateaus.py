@@ -17,7 +17,7 @@ from agents.callbacks.callback import Callback
 from agents.callbacks.evaluate import JudgedBy, check_judge
 from agents.config.agent_config import AgentConfig
 from agents.contract.agent import Agent
-from agents.errors import ConfigurationError, check_at_least
+from agents.errors import ConfigurationError, check_at_least, whole_number
 from agents.training.records import Episode, Evaluation
 from agents.training.training import require_alone
 
@@ -48,12 +48,11 @@ class PlateauDetector(Callback):
         window: int = 100,
         min_change: float = 0.0,
     ) -> None:
-        check_at_least(1, patience=patience, window=window)
         check_at_least(0, from_step=from_step, min_change=min_change)
-        self.patience = patience
+        self.patience = whole_number(1, "patience", patience) or 1
         self.from_step = from_step
         self.judged_by: JudgedBy = judged_by
-        self.window = window
+        self.window = whole_number(1, "window", window) or 1
         self.min_change = min_change
         self.best: float | None = None
         """The best value of a check so far, None before the first."""

@@ -105,7 +105,7 @@ class TrainingRun:
         Raises:
             RunEnded: The run is over.
             NonFiniteError: Return or loss is NaN or infinite: the run cannot continue.
-            ConfigurationError: The numbers of steps are impossible.
+            ConfigurationError: The numbers of steps are impossible, or a number has a fraction or is text.
         """
         with self._reporting:  # the function may use threads
             if self.ended:
@@ -133,14 +133,15 @@ class TrainingRun:
             raise ConfigurationError(
                 "report(...) needs the progress of the run: pass the episode's length, or env_steps."
             )
-        at = before + int(length) if env_steps is None else int(env_steps)
-        own_length = at - before if length is None else int(length)
+        at = before + _steps("length", length) if env_steps is None else _steps("env_steps", env_steps)
+        own_length = at - before if length is None else _steps("length", length)
         if own_length < 0 or at < max(before, 1):
             raise ConfigurationError(
                 f"report(...) got env_steps={at} and length={own_length} after env_steps={before}: "
                 f"env_steps are those of the complete run so far, and never decrease."
             )
-        number, own_loss = float(episode_return), None if loss is None else float(loss)
+        number = _number("episode_return", episode_return)
+        own_loss = None if loss is None else _number("loss", loss)
         for name, value in (("episode_return", number), ("loss", own_loss)):
             if value is not None and not np.isfinite(value):
                 raise NonFiniteError(
@@ -158,3 +159,21 @@ class TrainingRun:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
         self.ended = True
         return kind is not None and issubclass(kind, RunEnded)
+
+
+def _number(name: str, given: Any) -> float:
+    """Return a reported number, which may be an array or a tensor of one."""
+    try:
+        if isinstance(given, str | bytes):
+            raise TypeError
+        return float(given)
+    except (TypeError, ValueError):
+        raise ConfigurationError(f"report(...) got {name}={given!r}: give a number.") from None
+
+
+def _steps(name: str, given: Any) -> int:
+    """Return a reported number of steps."""
+    number = _number(name, given)
+    if not number.is_integer():
+        raise ConfigurationError(f"report(...) got {name}={given!r}: give a whole number of steps.")
+    return int(given)

@@ -54,6 +54,11 @@ def dry_run(search: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> S
         ConfigurationError: The call does not search, a name is unknown, or a run failed while it was measured.
         StudyError: The search could not be started, for example because its budget is too small.
     """
+    if not callable(search):
+        raise ConfigurationError(
+            f"dry_run plans a function, but got the type {type(search).__name__}: give the function and its arguments, "
+            "such as dry_run(finder.tune, 'ppo', 'CartPole-v1'), not dry_run(finder.tune(...)), which searches."
+        )
     token = _planning.set(True)
     try:
         search(*args, **kwargs)

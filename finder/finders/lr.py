@@ -195,7 +195,7 @@ class LRFinder:
         strategy: Any = None,
         study_name: str | None = None,
         storage: str | PathLike[str] | None = DEFAULT_STORAGE,
-        progress: bool = True,
+        progress: bool | None = True,
     ) -> RangeTestResult:
         """Train copies of the agent while the rate grows N times by the factor ``(end_lr/start_lr)**(1/N)``.
 
@@ -230,6 +230,8 @@ class LRFinder:
             "--range-test."
         )
         refuse_dry_run("A range test (LRFinder.find)")
+        if not isinstance(progress, bool | None):
+            raise ConfigurationError(f"progress is {progress!r}: give True or False.")
         numbers = self.check_find(start_lr, end_lr, N, window_size=window_size, metric=metric, seeds=seeds)
         start_lr, end_lr, N, window_size = float(start_lr), float(end_lr), int(N), int(window_size)  # noqa: N806
         if storage is not None:
@@ -237,7 +239,7 @@ class LRFinder:
         self._clear_results()
         runs: list[RangeTestRun] = []
         for seed in numbers:
-            with self._copy(seed, strategy, shown=progress and not progress_disabled()) as trainer:
+            with self._copy(seed, strategy, shown=bool(progress) and not progress_disabled()) as trainer:
                 own = range_test(
                     trainer,
                     start_lr,
@@ -359,8 +361,8 @@ class LRFinder:
                 ``"minimum"`` for returns.
 
         Raises:
-            ConfigurationError: There was no search, it found no rate (the message has the reason), or the rule is
-                unknown.
+            ConfigurationError: There was no search, it found no rate (the message has the reason), the rule is
+                unknown, or a number is not whole or out of range.
         """
         if isinstance(self.result, SearchResult):
             if self.best_learning_rate is None:
@@ -381,6 +383,7 @@ class LRFinder:
     def _plot_change(
         self, of: Metric, sma: int, n_skip_beginning: int, n_skip_end: int, y_lim: tuple[float, float] | None
     ) -> go.Figure:
+        check_whole(1, sma=sma)
         shown = trim(*self._range_test().curve(of), n_skip_beginning, n_skip_end)
         return plot_change(*shown, of, sma=sma, y_lim=y_lim)
 

@@ -16,7 +16,8 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.renamed import renamed_arguments
 from agents.trust.allowed_modules import places_in
-from finder.range_test.range_test import MOST_RATES
+from finder.range_test.arguments import given_rates
+from finder.range_test.range_test import MOST_RATES, is_whole
 from finder.results.search_result import OptimizerResult, finder_repr, loss_figure
 from finder.search.object_resolver import ObjectResolver
 from finder.search.options import (
@@ -139,7 +140,10 @@ class OptFinder:
             ConfigurationError: A name is unknown, or a value is invalid.
             StudyError: The storage cannot be opened, or has another study of this name.
         """
-        if n_rates is not None and learning_rates != "search":
+        if not isinstance(learning_rates, str | Mapping):
+            learning_rates = given_rates("learning_rates", learning_rates)
+        searches = isinstance(learning_rates, str) and learning_rates == "search"
+        if n_rates is not None and not searches:
             raise ConfigurationError(
                 f"n_rates is {n_rates}, but the rates are given (learning_rates, --rates): leave one of the two out."
             )
@@ -176,7 +180,7 @@ class OptFinder:
             environment=self.spec.environment,
             callbacks=options.get("callbacks"),
         )
-        extension = RangeExtension(spec.trials) if extend and learning_rates == "search" else None
+        extension = RangeExtension(spec.trials) if extend and searches else None
         notes = _notes_on_schedules(self.optimizers)
         ran = run_search(spec, resolver=resolver, extend_plan=extension, notes=notes, **run_options(options))
         self._clear_results()
@@ -265,6 +269,10 @@ def with_variations(optimizers: Sequence[Any], vary: Mapping[str, Sequence[float
         ConfigurationError: No optimizer accepts an argument, or an argument has no values.
     """
     _check_list(optimizers)
+    if not isinstance(vary, Mapping):
+        raise ConfigurationError(
+            f"vary is {vary!r}: give arguments of optimizers with their values, such as {{'momentum': (0.0, 0.9)}}."
+        )
     for name, given_values in vary.items():
         if not isinstance(given_values, list | tuple | np.ndarray) or not len(given_values):
             raise ConfigurationError(
@@ -300,18 +308,19 @@ def _notes_on_schedules(optimizers: Mapping[str, OptimizerSpec]) -> list[str]:
 def _rates(label: str, optimizer: OptimizerSpec, wanted: Rates, n_rates: int) -> list[float | None]:
     if isinstance(optimizer.learning_rate, Mapping):
         return [None]  # a schedule has no single rate to search
-    if wanted == "own":
-        return [optimizer.learning_rate]
     if isinstance(wanted, Mapping):
         if label not in wanted:
             raise ConfigurationError(f"learning_rates has no rates for {label!r}; it has {sorted(wanted)}.")
-        return list(dict.fromkeys(map(float, wanted[label])))
+        return [*given_rates(f"learning_rates of {label!r}", wanted[label])]
     if not isinstance(wanted, str):
-        return list(dict.fromkeys(map(float, wanted)))
+        return [*given_rates("learning_rates", wanted)]
+    if wanted == "own":
+        return [optimizer.learning_rate]
     if wanted != "search":
         raise ConfigurationError(f"learning_rates must be 'search', 'own', a list or a mapping, got {wanted!r}.")
-    if not 1 <= n_rates <= MOST_RATES:
-        raise ConfigurationError(f"n_rates must be >= 1 and <= {MOST_RATES}, got {n_rates}.")
+    if not is_whole(n_rates) or not 1 <= n_rates <= MOST_RATES:
+        raise ConfigurationError(f"n_rates must be >= 1 and <= {MOST_RATES}, and whole, got {n_rates!r}.")
+    n_rates = int(n_rates)
     low, high = np.log10(optimizer.typical_rates)
     # The ends are the least likely rates: one or two rates are placed in the middles of equal parts of the range.
     middles = low + (high - low) * (np.arange(n_rates) + 0.5) / n_rates

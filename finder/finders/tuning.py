@@ -23,7 +23,7 @@ from finder.results.search_result import SearchResult
 from finder.search.default_metric import default_metric
 from finder.search.object_resolver import ObjectResolver, check_plan
 from finder.search.observer import Observer
-from finder.search.options import StudyOptions, make_spec, run_options, scheduler_name, usual_metric
+from finder.search.options import StudyOptions, check_named, make_spec, run_options, scheduler_name, usual_metric
 from finder.search.run_search import run_search
 from finder.search.study_file import read_study
 from studies.analysis.status import study_status
@@ -159,6 +159,8 @@ def tune(
             f"The hyperparameters to search are {params!r}: give them with their spaces, such as "
             '{"gamma": "0.9:0.999"}, or None for the usual range.'
         )
+    check_named("sampler", sampler)
+    _check_first(first)
     spec = AgentSpec.of(agent, environment)
     _set_population_options(options, perturb_steps)
     fixed = options.get("fixed") or {}
@@ -217,6 +219,17 @@ def tune(
     agents, callbacks = {spec.label: spec}, options.get("callbacks")
     resolver = ObjectResolver.of(study, agents=agents, environment=spec.environment, callbacks=callbacks)
     return SearchResult(*run_search(study, resolver=resolver, notes=notes, **run_options(options)))
+
+
+def _check_first(first: Any) -> None:
+    """Raise `ConfigurationError` if first trials are given as something else than a list."""
+    if first is None or isinstance(first, str | Sequence):
+        return
+    of_frame = ", of a data frame first=frame.to_dict('records')" if hasattr(first, "to_dict") else ""
+    raise ConfigurationError(
+        f"first is a {type(first).__name__}: give a list of parameter sets, such as [{{'learning_rate': 3e-4}}]"
+        f"{of_frame}; or 'zoo' for tuned values."
+    )
 
 
 def _set_population_options(options: StudyOptions, perturb_steps: int | None) -> None:

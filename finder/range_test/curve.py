@@ -1,6 +1,7 @@
 """A curve over learning rates: its validation, its smoothing, and its change per decade."""
 
 from collections.abc import Sequence
+from numbers import Integral
 
 import numpy as np
 import numpy.typing as npt
@@ -124,12 +125,13 @@ def trim(
         n_end: Number of points to leave out at the end, >= 0.
 
     Raises:
-        ConfigurationError: A number is negative, or more points are left out than there are.
+        ConfigurationError: A number is negative or not whole, or more points are left out than there are.
     """
-    if n_beginning < 0 or n_end < 0 or n_beginning + n_end > len(rates):
+    are_whole = all(isinstance(number, Integral) for number in (n_beginning, n_end))
+    if not are_whole or n_beginning < 0 or n_end < 0 or n_beginning + n_end > len(rates):
         raise ConfigurationError(
-            f"n_skip_beginning and n_skip_end must be >= 0 and leave some of the {len(rates)} points, "
-            f"got {n_beginning} and {n_end}."
+            f"n_skip_beginning and n_skip_end must be whole numbers >= 0 and leave some of the {len(rates)} points, "
+            f"got {n_beginning!r} and {n_end!r}."
         )
     kept = slice(n_beginning, len(rates) - n_end)
     return list(rates[kept]), list(values[kept])

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+from agents.errors import check_whole
 from finder.range_test.curve import smoothing_window, trim
 from finder.range_test.range_test import RangeTestResult
 from finder.range_test.reading import apply_rule, rule_of
@@ -77,6 +78,7 @@ def agreed(
         sma: See `finder.range_test.reading.read_suggestion`.
         rule: See `finder.range_test.reading.read_suggestion`.
     """
+    check_whole(1, sma=sma)
     suggestion = result.read(n_skip_beginning, n_skip_end, sma, rule)
     if suggestion.rate is None or not result.runs:
         return Agreed(suggestion)

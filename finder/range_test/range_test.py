@@ -240,7 +240,7 @@ def check_sweep(start_lr: float, end_lr: float, n_increases: int, window_size: i
     """Raise `ConfigurationError` if the arguments of a range test are out of range."""
     check_rates(start_lr, end_lr)
     for name, number in (("N", n_increases), ("window_size", window_size)):
-        if not _is_whole(number) or not 1 <= number <= MOST_INCREASES:
+        if not is_whole(number) or not 1 <= number <= MOST_INCREASES:
             raise ConfigurationError(f"{name} must be >= 1 and <= {MOST_INCREASES}, and whole, got {number!r}.")
 
 
@@ -260,7 +260,7 @@ def evenly_spaced(start_lr: float, end_lr: float, n_rates: int) -> list[float]:
         ConfigurationError: The ends are not learning rates, or there are too few or too many rates.
     """
     check_rates(start_lr, end_lr)
-    if not _is_whole(n_rates) or not 2 <= n_rates <= MOST_RATES:
+    if not is_whole(n_rates) or not 2 <= n_rates <= MOST_RATES:
         raise ConfigurationError(f"n_rates must be >= 2 and <= {MOST_RATES}, and whole, got {n_rates!r}.")
     rates = [float(f"{rate:.4g}") for rate in np.geomspace(start_lr, end_lr, int(n_rates))]
     if len(set(rates)) < n_rates:
@@ -271,7 +271,7 @@ def evenly_spaced(start_lr: float, end_lr: float, n_rates: int) -> list[float]:
     return rates
 
 
-def _is_whole(number: Any) -> bool:
+def is_whole(number: Any) -> bool:
     """Return whether a value is a number without a fraction; True and False are none."""
     return not isinstance(number, bool) and isinstance(number, Real) and float(number).is_integer()
 

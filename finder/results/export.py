@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agents.errors import ConfigurationError
 from finder.results.table import trial_table
 from studies.spec.attributes import seed_values
-from studies.study.study import OpenStudy
+from studies.study.study import OpenStudy, check_open
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,8 +34,9 @@ def export(study: OpenStudy, path: str | PathLike[str], *, episodes: bool = Fals
 
     Raises:
         ConfigurationError: The file has another ending or cannot be written, or the study has no trials.
-        StudyError: The study was deleted since it was opened.
+        StudyError: The study was deleted since it was opened, or is not open, but named for example.
     """
+    check_open(study)
     output = Path(path)
     if output.suffix.lower() not in SUFFIXES:
         raise ConfigurationError(f"{str(output)!r} must end in {' or '.join(SUFFIXES)}.")

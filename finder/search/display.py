@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from agents.training.call_progress import SWITCH
-from finder.search.observer import Observer, guarded
+from finder.search.observer import Observer, check_observer, guarded
 
 if TYPE_CHECKING:
     from finder.progress.search_progress import Progress
@@ -24,8 +24,12 @@ def open_display(progress: bool | Observer) -> Iterator[Observer]:
 
     Yields:
         The observer, whose errors do not end the search.
+
+    Raises:
+        ConfigurationError: It is neither.
     """
     if not isinstance(progress, bool):
+        check_observer(progress)
         yield guarded(progress)
     elif not progress or progress_disabled():
         yield guarded(None)

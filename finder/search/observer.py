@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypedDict, cast
 
+from agents.errors import ConfigurationError
 from finder.executors.executor import Executor
 from finder.trials.trial import Outcome, TrialSpec
 from studies.database.records import EpisodeRecord
@@ -74,6 +75,16 @@ class RunOptions(TypedDict):
     is_named: bool
 
 
+def check_observer(observer: object) -> None:
+    """Raise `ConfigurationError` for an object without any event of an `Observer`; None is no observer."""
+    events = [name for name in vars(Observer) if not name.startswith("_")]
+    if observer is not None and not any(hasattr(observer, event) for event in events):
+        raise ConfigurationError(
+            f"progress is {observer!r}: give True or False, or an observer, which has some of the methods of "
+            f"finder.search.observer.Observer, such as trial_ended."
+        )
+
+
 def guarded(observer: Observer | None) -> Observer:
     """Return an observer that catches the exceptions of another one: the first is printed to stderr, all are logged.
 
@@ -87,9 +98,6 @@ class _GuardedObserver:
     def __init__(self, observer: Observer | None) -> None:
         self._observer = observer
         self._noted = False
-        events = [name for name in vars(Observer) if not name.startswith("_")]
-        if observer is not None and not any(hasattr(observer, event) for event in events):
-            self._note(TypeError(f"{observer!r} has none of the methods of finder.search.observer.Observer"))
 
     def __getattr__(self, event: str) -> Any:
         return functools.partial(self._call, event)

@@ -174,7 +174,7 @@ def make_spec(
     labels = tuple(labels) or tuple(agent.label for agent in agents)
     name = options.get("study_name") or default_name(kind, labels, environment.label)
     chosen["storage"] = chosen.get("storage", DEFAULT_STORAGE) or IN_MEMORY
-    chosen["callbacks"] = tuple(place_of(maker) for maker in options.get("callbacks") or ())
+    chosen["callbacks"] = tuple(place_of(maker) for maker in _checked_callbacks(options))
     if (scheduler := scheduler_name(options)) is not None:
         chosen["pruner"] = scheduler
     if kind != "tune" and is_population_based(str(chosen.get("pruner"))):
@@ -208,16 +208,41 @@ def make_spec(
 
 def usual_metric(agents: Sequence[AgentSpec], options: StudyOptions) -> str:
     """Return the metric of a study with these agents and options where none is given; see `default_metric`."""
-    return default_metric(agents, options.get("callbacks"), options.get("total_env_steps"))
+    return default_metric(agents, _checked_callbacks(options), options.get("total_env_steps"))
+
+
+def _checked_callbacks(options: StudyOptions) -> Sequence[Any]:
+    """Return the callbacks of the options.
+
+    Raises:
+        ConfigurationError: They are not a list, but a single one for example.
+    """
+    callbacks: Any = options.get("callbacks")
+    if isinstance(callbacks, str) or not isinstance(callbacks, Sequence | None):
+        named = getattr(callbacks, "__name__", repr(callbacks))
+        raise ConfigurationError(f"callbacks is {callbacks!r}: give a list of factories, such as [{named}].")
+    return callbacks or ()
+
+
+def check_named(name: str, value: Any) -> None:
+    """Raise `ConfigurationError` unless a sampler or pruner is named, or not given: objects of Optuna are refused."""
+    if value is not None and not isinstance(value, str):
+        arguments = "sampler_kwargs" if name == "sampler" else "pruner_kwargs"
+        example = "sampler='tpe'" if name == "sampler" else f"{name}='median'"
+        raise ConfigurationError(
+            f"{name} is {value!r}: give a name, such as {example}, and arguments by {arguments}={{...}}."
+        )
 
 
 def scheduler_name(options: StudyOptions) -> str | None:
     """Return the scheduler or pruner of the options; None if they have none.
 
     Raises:
-        ConfigurationError: Both were given, and differ.
+        ConfigurationError: One is not a name, or both were given, and differ.
     """
     scheduler, pruner = options.get("scheduler"), options.get("pruner")
+    check_named("scheduler", scheduler)
+    check_named("pruner", pruner)
     if scheduler is not None and pruner is not None and scheduler != pruner:
         raise ConfigurationError(f"scheduler is {scheduler!r} and pruner is {pruner!r}, which are one: give scheduler.")
     return pruner if scheduler is None else scheduler
@@ -277,9 +302,15 @@ def _study_metrics(metric: str | Sequence[str]) -> tuple[str, ...]:
     """Return the metrics of a study as specs name them (`studies.spec.metrics`): ``"reward"`` means ``"return"``.
 
     Raises:
-        ConfigurationError: There is none.
+        ConfigurationError: There is none, or it is not a name.
     """
-    names = (metric,) if isinstance(metric, str) else tuple(metric)
+    names: tuple[Any, ...] = (metric,) if isinstance(metric, str) or not isinstance(metric, Iterable) else tuple(metric)
+    for name in names:
+        if not isinstance(name, str):
+            raise ConfigurationError(
+                f"metric is {metric!r}: give the name of a metric, such as 'return', or a list of names. A number that "
+                "callbacks or the environment measure is 'custom:NAME'."
+            )
     if not names:
         raise ConfigurationError("metric is empty: give one metric, or several, such as ['return', 'steps-to:475'].")
     return tuple("return" if name == "reward" else name for name in names)

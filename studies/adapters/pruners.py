@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from studies.adapters.quiet_optuna import without_experimental_warnings
 from studies.errors import StudyError
 from studies.population_based.by_name import population_based_of
-from studies.schedulers.arguments import check_arguments
+from studies.schedulers.arguments import checked_arguments
 from studies.schedulers.schedulers import SCHEDULERS, make_scheduler
 from studies.spaces.spaces import Json
 from studies.spec.scheduler_names import (
@@ -100,7 +100,7 @@ def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> Ba
         population_based_of(spec.model_copy(update={"pruner": name, "pruner_kwargs": kwargs}))
         return pruners.NopPruner()
     if name == "threshold":
-        check_arguments(pruners.ThresholdPruner, kwargs, what, taken=set())
+        kwargs = checked_arguments(pruners.ThresholdPruner, kwargs, what, taken=set())
         return pruners.ThresholdPruner(**kwargs)
     named = kwargs.pop("wrapped", "none")
     if canonical_pruner_name(str(named)) in RACES:
@@ -110,6 +110,6 @@ def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> Ba
     if is_population_based(str(named)):
         raise StudyError(f"{what} cannot wrap {named!r}, which prunes nothing: give {named!r} alone.")
     wrapped = make_pruner(named, {}, spec)
-    check_arguments(pruners.PatientPruner, kwargs, what, taken={"wrapped_pruner"})
+    kwargs = checked_arguments(pruners.PatientPruner, kwargs, what, taken={"wrapped_pruner"})
     inner = None if isinstance(wrapped, pruners.NopPruner) else wrapped
     return pruners.PatientPruner(inner, **{"patience": 5, **kwargs})

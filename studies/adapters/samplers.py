@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from studies.adapters.quiet_optuna import without_experimental_warnings
 from studies.errors import StudyError
-from studies.schedulers.arguments import check_arguments
+from studies.schedulers.arguments import checked_arguments
 from studies.spaces.spaces import Json
 from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name, check_sampler_name
 
@@ -61,7 +61,7 @@ def make_sampler(name: str, kwargs: Mapping[str, Json], seed: int, spec: StudySp
     own: dict[str, Any] = {"seed": seed}
     if canonical == "qmc":
         own = {"seed": spec.seed, "independent_sampler": samplers.RandomSampler(seed=seed)}
-    check_arguments(sampler_class, kwargs, what=f"the sampler {name!r}", taken=set(own))
+    kwargs = checked_arguments(sampler_class, kwargs, what=f"the sampler {name!r}", taken=set(own))
     given = {**_for_conditions(sampler_class, kwargs, spec), **kwargs}
     try:
         with without_experimental_warnings():  # users have chosen the class by name

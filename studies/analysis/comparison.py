@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from optuna.trial import FrozenTrial, TrialState
 
@@ -18,11 +17,9 @@ from studies.judging.ranking import Candidate, Ranked, rank
 from studies.judging.return_bounds import reward_threshold
 from studies.spaces.spaces import Json
 from studies.spec.metrics import check_metric
+from studies.study.study import OpenStudy, check_open
 from studies.study.time_spent import began_at
 from studies.words import are, counted, spread_text, with_value
-
-if TYPE_CHECKING:
-    from studies.study.study import OpenStudy
 
 _OF_THE_ENVIRONMENT = ("env", "env_kwargs", "wrappers", "max_episode_steps")
 
@@ -190,6 +187,8 @@ def compare(studies: Sequence[OpenStudy], metric: str | None = None) -> Comparis
     """
     if len(studies) < 2:
         raise StudyError(f"a comparison needs two or more studies, got {len(studies)}.")
+    for study in studies:
+        check_open(study)
     chosen = [_by_metric(study, metric) for study in studies]
     first = chosen[0]
     for other in chosen[1:]:

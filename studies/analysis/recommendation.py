@@ -23,10 +23,11 @@ from studies.spaces.spaces import Json
 from studies.spec.attributes import CONFIRMS_ATTR, seed_values
 from studies.spec.fields import Direction
 from studies.spec.metrics import metric_of
+from studies.study.study import OpenStudy, check_open
 from studies.words import counted, interval_text, params_text, spread_text, with_value
 
 if TYPE_CHECKING:
-    from studies.study.study import AnyStorage, OpenStudy
+    from studies.study.study import AnyStorage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -172,6 +173,7 @@ def best(study: OpenStudy, trial: int | None = None) -> Recommendation:
     Raises:
         StudyError: If there is none; see `why_no_pick`.
     """
+    check_open(study)
     if trial is not None:
         study = _with_complete(study, trial)
     elif reason := why_no_pick(study):

@@ -7,7 +7,6 @@ import json
 import math
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from studies.analysis.conclusion import conclusion, pick_json
 from studies.analysis.python_code import python_lines
@@ -21,6 +20,7 @@ from studies.reports.explanation import best_command, explain
 from studies.reports.page import page_html, write_page
 from studies.spec.fields import Direction
 from studies.statistics.intervals import probability_of_improvement
+from studies.study.study import OpenStudy, check_open
 from studies.words import (
     counted,
     failure_word,
@@ -30,9 +30,6 @@ from studies.words import (
     plural,
     spread_text,
 )
-
-if TYPE_CHECKING:
-    from studies.study.study import OpenStudy
 
 _TABLE_ROWS = 10
 
@@ -50,8 +47,9 @@ def write_report(study: OpenStudy, path: str | PathLike[str]) -> Path:
         Absolute path of the file.
 
     Raises:
-        StudyError: If the file cannot be written.
+        StudyError: If the file cannot be written, or the study is not open.
     """
+    check_open(study)
     return write_page(report_html(study), path, "report")
 
 

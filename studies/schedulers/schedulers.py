@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from studies.errors import StudyError, nearest
-from studies.schedulers.arguments import check_arguments
+from studies.schedulers.arguments import checked_arguments
 from studies.schedulers.asha import ASHA
 from studies.schedulers.halving import Halving
 from studies.schedulers.hyperband import Hyperband
@@ -47,7 +47,7 @@ def make_scheduler(
             "percentile": 50.0 if canonical == "median" else 25.0,
             "n_warmup_steps": None if budget is None else budget // 2,
         }
-        check_arguments(Percentile, kwargs, what, taken={"percentile"} if canonical == "median" else set())
+        kwargs = checked_arguments(Percentile, kwargs, what, taken={"percentile"} if canonical == "median" else set())
         return _built(Percentile, {**defaults, **kwargs}, kwargs, what)
     at_rungs: dict[str, tuple[type[Scheduler], str, dict[str, Json]]] = {
         **{
@@ -68,7 +68,7 @@ def make_scheduler(
         raise StudyError(
             f"{what} needs rungs in environment steps: give the budget as env_steps (--env-steps){instead}."
         )
-    check_arguments(scheduler, kwargs, what, taken=set())
+    kwargs = checked_arguments(scheduler, kwargs, what, taken=set())
     return _built(scheduler, {**(defaults if budget is not None else {}), **kwargs}, kwargs, what)
 
 

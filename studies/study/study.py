@@ -251,6 +251,15 @@ def store_spec(study: OpenStudy) -> None:
             ) from error
 
 
+def check_open(study: object) -> None:
+    """Raise `StudyError` for something else than an open study, such as its name."""
+    if not isinstance(study, OpenStudy):
+        raise StudyError(
+            f"{study!r} is not an open study: open it by studies.load_study(name, storage); the study of the result of "
+            "a search is result.study."
+        )
+
+
 def storage_of(storage: AnyStorage, *, create: bool) -> AbstractContextManager[StudyStorage]:
     """Open a storage unless it is open; at the end it is closed if it was opened here."""
     if isinstance(storage, str | PathLike):

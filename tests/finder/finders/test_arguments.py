@@ -6,14 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from optuna.pruners import MedianPruner
+from optuna.samplers import RandomSampler
 
+import agents
 import finder
 import studies
 from agents.contract.spec import AgentSpec
 from agents.errors import ConfigurationError
 from agents.training.training_run import TrainingRun
 from finder.finders.lr import LRFinder
+from finder.finders.optimizer import OptFinder
 from finder.range_test.range_test import RangeTestResult
 from finder.range_test.recording import record_range_test
 from finder.range_test.suggestion import no_suggestion
@@ -77,6 +82,7 @@ def test_a_range_test_takes_numbers_of_numpy(arguments: dict[str, Any], seeds: t
         *(({"N": value}, "N must be >= 1 .* and whole, got") for value in ("10", 2.5, None, True, np.array([5]))),
         ({"window_size": "20"}, "window_size must be >= 1"),
         ({"start_lr": "1e-5"}, "start_lr must be > 0"),
+        ({"progress": "bar"}, "progress is 'bar': give True or False"),
         *(({"seeds": value}, "give how many seeds, or a list of them") for value in ("01", 1.5, True, None)),
         *(({"seeds": value}, "how many seeds") for value in ([0.5], ["0"], [True], [], [1, 1], [-1], 0, 10**6)),
     ],
@@ -152,3 +158,101 @@ def test_storages_are_paths_or_urls(tmp_path: Path) -> None:
 def test_a_warm_start_from_something_else_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         finder.tune(train, "CartPole-v1", {"width": "32:64"}, **SEARCH, **options)
+
+
+TUNE_MISTAKES = [
+    (
+        {"sampler": RandomSampler()},
+        "sampler is <.*RandomSampler.*: give a name, such as sampler='tpe'.* sampler_kwargs",
+    ),
+    ({"pruner": MedianPruner()}, "pruner is <.*MedianPruner.*: give a name, such as pruner='median'.* pruner_kwargs"),
+    ({"scheduler": MedianPruner()}, "scheduler is <.*MedianPruner.*: give a name"),
+    ({"metric": len}, "metric is <built-in function len>: give the name of a metric"),
+    ({"metric": ["return", len]}, "give the name of a metric"),
+    (
+        {"callbacks": agents.Progress},
+        r"callbacks is <class .*Progress'>: give a list of factories, such as \[Progress\]",
+    ),
+    ({"callbacks": "my.py:Mine"}, "callbacks is 'my.py:Mine': give a list of factories"),
+    ({"first": pd.DataFrame({"width": [32]})}, r"first is a DataFrame: give a list .*first=frame.to_dict\('records'\)"),
+    ({"first": {"width": 32}}, "first is a dict: give a list of parameter sets"),
+    ({"progress": "bar"}, "progress is 'bar': give True or False, or an observer"),
+    ({"progress": object()}, "progress is <object .*: give True or False, or an observer"),
+    ({"pruner": "patient", "pruner_kwargs": {"patience": 2.5}}, "has 2.5 as patience: give a whole number"),
+    ({"pruner": "keep-top", "pruner_kwargs": {"keep": 1.5}}, "has 1.5 as keep: give a whole number"),
+    ({"pruner": "median", "pruner_kwargs": {"n_warmup_steps": 0.5}}, "steps, not a share of the budget"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), TUNE_MISTAKES)
+def test_an_argument_of_another_kind_is_refused_before_anything_is_written(
+    options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises((ConfigurationError, StudyError), match=message):
+        finder.tune(train, "CartPole-v1", {"width": "32:64"}, **{**SEARCH, "storage": tmp_path / "s.db", **options})
+    assert finder_studies(tmp_path / "s.db") == []
+
+
+def finder_studies(path: Path) -> list[str]:
+    return [summary.name for summary in studies.list_studies(path)] if path.exists() else []
+
+
+@pytest.mark.parametrize("rates", [1e-3, [None], ["x"], "1e-3,1e-2", len])
+def test_rates_of_another_kind_are_refused(rates: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"rates is .*: give a list of learning rates, such as"):
+        LRFinder("ppo", "CartPole-v1").grid(rates=rates, storage=None)
+    with pytest.raises(ConfigurationError, match="learning_rates"):
+        OptFinder("ppo", ["adam"], "CartPole-v1").find(learning_rates=rates, storage=None)
+    with pytest.raises(ConfigurationError, match=r"learning_rates of 'adam' is .*: give a list"):
+        OptFinder("ppo", ["adam"], "CartPole-v1").find(learning_rates={"adam": rates}, storage=None)
+
+
+@pytest.mark.parametrize("n_rates", [2.5, "2", True])
+def test_a_number_of_rates_of_another_kind_is_refused(n_rates: Any) -> None:
+    with pytest.raises(ConfigurationError, match="n_rates must be >= 1 and <= 1000, and whole, got"):
+        OptFinder("ppo", ["adam"], "CartPole-v1").find(n_rates=n_rates, storage=None)
+
+
+@pytest.mark.parametrize(
+    "rates", [np.array([1e-3, 1e-2]), (np.float64(rate) for rate in (1e-3, 1e-2)), {"sgd": np.array([1e-3, 1e-2])}]
+)
+def test_rates_are_arrays_or_anything_with_numbers(rates: Any) -> None:
+    plan: list[Any] = []
+
+    class Seen:
+        def study_opened(self, study: studies.OpenStudy, n_left: int, executor: Any) -> None:
+            plan.extend(study.spec.trials)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        OptFinder("ppo", ["sgd"], "CartPole-v1").find(
+            learning_rates=rates, env_steps=64, seeds=1, confirm=0, storage=None, observer=Seen(), executor="inline"
+        )
+    assert plan == [{"optimizer": "sgd", "learning_rate": rate} for rate in (1e-3, 1e-2)]
+
+
+@pytest.mark.parametrize("vary", [["momentum"], "momentum"])
+def test_arguments_to_vary_have_values(vary: Any) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"vary is .*momentum.*: give arguments of optimizers with their values"
+    ):
+        OptFinder("ppo", ["sgd"], "CartPole-v1", vary=vary)
+
+
+def test_a_dry_run_takes_the_call_and_its_arguments_apart() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"dry_run plans a function, but got the type dict: .*dry_run\(finder.tune, 'ppo'"
+    ):
+        finder.dry_run({})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("read", [studies.best, lambda name: studies.compare([name, name])])
+def test_the_name_of_a_study_is_no_study(read: Any) -> None:
+    with pytest.raises(StudyError, match=r"'th0' is not an open study: open it by studies.load_study\(name, storage\)"):
+        read("th0")
+
+
+@pytest.mark.parametrize("write", [finder.export, studies.write_report])
+def test_the_name_of_a_study_cannot_be_exported(write: Any, tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="'th0' is not an open study: open it by"):
+        write("th0", tmp_path / "t.csv")

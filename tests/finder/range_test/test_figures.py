@@ -111,6 +111,20 @@ def test_valley_is_two_thirds_along_the_longest_fall(monkeypatch: pytest.MonkeyP
     assert found("loss", (9.0, 7.0, 5.0, 4.0)).get_best_lr(sma=1, rule="valley") == 1e-2
 
 
+@pytest.mark.parametrize("name", ["sma", "n_skip_beginning", "n_skip_end"])
+@pytest.mark.parametrize("number", [2.5, "2", -1])
+def test_numbers_of_points_are_whole(name: str, number: object):
+    with pytest.raises(ConfigurationError, match=rf"{name}.* must be .*whole number.* >= .*{number}"):
+        found().get_best_lr(**{name: number})
+    with pytest.raises(ConfigurationError, match=rf"{name}.* must be .*whole number.* >= .*{number}"):
+        found().plot_reward_change(**{name: number})
+
+
+def test_moving_average_has_a_point():
+    with pytest.raises(ConfigurationError, match="sma must be a whole number >= 1, got 0"):
+        found().get_best_lr(sma=0)
+
+
 def test_rule_of_an_unknown_name_is_refused():
     with pytest.raises(ConfigurationError, match=r"Unknown rule 'steep'\. Did you mean steepest"):
         found().get_best_lr(rule="steep")

@@ -8,10 +8,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import trainings
 from fakes import RecordingListener
@@ -385,12 +387,26 @@ class TestTrainingRun:
             run.report(5.0, env_steps=130)
         assert len(run.history.returns) == 4
 
+    @pytest.mark.parametrize("make", [np.int64, np.float32, np.array, float])
+    def test_reports_may_have_numbers_of_other_libraries(self, make: Callable[[int], Any]) -> None:
+        run = TrainingRun("CartPole-v1", env_steps=100)
+        run.report(make(1), length=make(8), loss=make(2))
+        (episode,) = run.history.episodes
+        assert (episode.episode_return, episode.length, episode.env_steps, episode.loss) == (1.0, 8, 8, 2.0)
+        assert type(episode.length) is type(episode.env_steps) is int
+
     @pytest.mark.parametrize(
         ("reported", "error", "message"),
         [
             ({"episode_return": 1.0}, ConfigurationError, "pass the episode's length, or env_steps"),
             ({"episode_return": 1.0, "env_steps": 5}, ConfigurationError, "env_steps=5 .* after env_steps=10"),
             ({"episode_return": 1.0, "length": -1}, ConfigurationError, "length=-1"),
+            ({"episode_return": 1.0, "length": 10.5}, ConfigurationError, "length=10.5: give a whole number of steps"),
+            ({"episode_return": 1.0, "length": "10"}, ConfigurationError, "length='10': give a number"),
+            ({"episode_return": 1.0, "env_steps": 20.5}, ConfigurationError, "env_steps=20.5: give a whole number"),
+            ({"episode_return": "3.0", "length": 1}, ConfigurationError, "episode_return='3.0': give a number"),
+            ({"episode_return": None, "length": 1}, ConfigurationError, "episode_return=None: give a number"),
+            ({"episode_return": 1.0, "length": 1, "loss": "0.1"}, ConfigurationError, "loss='0.1': give a number"),
             ({"episode_return": float("inf"), "length": 1}, NonFiniteError, "episode_return=inf after 11 "),
             ({"episode_return": 1.0, "length": 1, "loss": float("nan")}, NonFiniteError, "leave the loss out"),
         ],

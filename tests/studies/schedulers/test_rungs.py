@@ -156,11 +156,45 @@ def test_invalid_level_raises(make_spec: Make) -> None:
 
 @pytest.mark.parametrize(
     ("at", "keep", "message"),
-    [(0.3, 3, "at is 0.3: give the environment steps of the rung, not a share"), (20, 0, "keep is 0: give how many")],
+    [(0, 3, "at is 0: give the environment steps of the rung, not a share"), (20, 0, "keep is 0: give how many")],
 )
 def test_arguments_of_keep_top_are_steps_and_a_count(make_spec: Make, at: float, keep: int, message: str) -> None:
     with pytest.raises(StudyError, match=f"the pruner 'keep-top' refused .*{message}"):
         make_pruner("keep-top", {"at": at, "keep": keep}, make_spec())
+
+
+STEPS = " of environment steps, not a share of the budget"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("keep-top", {"at": 0.3}, f"has 0.3 as at: give a whole number{STEPS}"),
+        ("median", {"n_warmup_steps": 0.5}, f"has 0.5 as n_warmup_steps: give a whole number{STEPS}"),
+        ("hyperband", {"min_resource": 10.5}, f"has 10.5 as min_resource: give a whole number{STEPS}"),
+        ("asha", {"min_resource": 0.1}, f"has 0.1 as min_resource: give a whole number{STEPS}"),
+        ("keep-top", {"keep": 1.5}, r"has 1.5 as keep: give a whole number\."),
+        ("patient", {"patience": 2.5}, r"has 2.5 as patience: give a whole number\."),
+        ("percentile", {"n_startup_trials": 2.5}, "has 2.5 as n_startup_trials: give a whole number"),
+    ],
+)
+def test_steps_and_counts_of_pruners_are_whole(
+    make_spec: Make, name: str, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(StudyError, match=f"the pruner '{name}' {message}"):
+        make_pruner(name, arguments, make_spec(env_steps=1000))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "attribute"),
+    [("keep-top", {"at": 2e2}, "_at"), ("patient", {"patience": 2.0}, "_patience")],
+)
+def test_whole_numbers_of_pruners_may_be_written_as_floats(
+    make_spec: Make, name: str, arguments: dict[str, Any], attribute: str
+) -> None:
+    pruner = make_pruner(name, arguments, make_spec(env_steps=1000))
+    number = getattr(getattr(pruner, "scheduler", pruner), attribute)
+    assert (number, type(number)) == (int(number), int)
 
 
 @pytest.mark.parametrize("name", ["race", "sequential-test", "keep-top", "hyperband", "successive-halving"])
