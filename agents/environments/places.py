@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import inspect
-import json
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -23,28 +21,14 @@ warnings.filterwarnings("ignore", message=r"(?s).*Overriding environment .* alre
 
 
 def name_of_maker(maker: Maker) -> str:
-    """Return the name of a class or function; of a partial function, that of the wrapped function."""
+    """Return the name of a class or function; of a partial function, that of the wrapped function.
+
+    Of another object it is its text, or the name of its class where the text has an address.
+    """
     while isinstance(maker, functools.partial):
         maker = maker.func
-    return str(getattr(maker, "__name__", type(maker).__name__))
-
-
-def with_arguments_by_name(maker: Maker) -> tuple[Maker, dict[str, Any]]:
-    """Return the function of a partial function, and its arguments by their names, which studies can record.
-
-    Any other maker is returned unchanged, as is a partial function with arguments that have no names or are not JSON.
-    """
-    if not isinstance(maker, functools.partial):
-        return maker, {}
-    try:
-        named = list(inspect.signature(maker.func).bind_partial(*maker.args).arguments)
-        parameters = inspect.signature(maker.func).parameters
-        given = {**dict(zip(named, maker.args, strict=True)), **maker.keywords}
-        is_recordable = json.loads(json.dumps(given)) == given
-    except (TypeError, ValueError):  # no signature, several arguments of one `*args`, objects
-        return maker, {}
-    takes_names = all(parameters[name].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for name in named)
-    return (maker.func, given) if is_recordable and takes_names else (maker, {})
+    text = str(getattr(maker, "__name__", None) or repr(maker))
+    return type(maker).__name__ if " at 0x" in text else text
 
 
 def found_environment(id: str) -> str | Maker:

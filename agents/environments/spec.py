@@ -18,7 +18,6 @@ from agents.environments.places import (
     check_environment_id,
     found_environment,
     name_of_maker,
-    with_arguments_by_name,
 )
 from agents.environments.wrappers import Wrapping, apply_wrappers, checked_wrappers, wrapper_text
 from agents.errors import ConfigurationError, check_whole, unknown_name
@@ -134,8 +133,7 @@ class EnvironmentSpec:
             raise ConfigurationError(f"An environment must be a Gymnasium id or a function, got {value!r}.")
         if isinstance(value, str):
             check_environment_id(value)
-        maker, arguments = (value, {}) if isinstance(value, str) else with_arguments_by_name(value)
-        return cls(maker, {**arguments, **(kwargs or {})})
+        return cls(value, dict(kwargs or {}))
 
     @property
     def label(self) -> str:

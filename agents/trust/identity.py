@@ -5,28 +5,42 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import re
 import sys
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, NoneType
 from typing import Any
 
+_known: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+"""Identities as they were at first: what a function or a class contains may change while it is used."""
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
 
 def identity_of(value: Any) -> str:
     """Return a text that is the same in every process for the same class or function.
 
-    It is empty for text, and for classes of this package, which are known by name.
-
-    It is the module and the name. Where these do not identify it, as lambdas, functions in functions and cells of
-    notebooks share one name, a digest of the code follows, which changes with the code and the version of Python. Of
-    other objects it is that of their class.
+    It is empty for text, and for classes of this package, which are known by name. Otherwise it is the module and the
+    name. Where these do not identify the object, as lambdas, functions in functions and cells of notebooks share one
+    name, a digest of the code follows, which changes with the code and the version of Python; of other objects, and of
+    partial functions, a digest of what they contain.
     """
-    if isinstance(value, str) or getattr(value, "__module__", "").startswith("agents."):
+    with contextlib.suppress(TypeError):  # it cannot be hashed, or not be referenced weakly
+        if value not in _known:
+            _known[value] = _identity_of(value)
+        return _known[value]
+    return _identity_of(value)
+
+
+def _identity_of(value: Any) -> str:
+    if isinstance(value, str) or (getattr(value, "__module__", None) or "").startswith("agents."):
         return ""
     if isinstance(value, functools.partial):
         return f"{identity_of(value.func)} with arguments #{_digest(value.args, value.keywords)}"
     if not hasattr(value, "__qualname__"):
-        return f"an object of {identity_of(type(value))}"
+        return f"an object of {identity_of(type(value))} #{_digest(value)}"
     module = _module_of(value)
     place = f"{module}:{value.__qualname__}"
     is_named = "<" not in value.__qualname__ and module != "__main__"
@@ -37,37 +51,54 @@ def _module_of(value: Any) -> str:
     """Return the name of the module of a class or a function; for a script that of its file, as others import it."""
     if value.__module__ != "__main__":
         return str(value.__module__)
-    main = sys.modules["__main__"]
-    spec = getattr(main, "__spec__", None)
-    if spec is not None:
-        return str(spec.name)
-    file = getattr(main, "__file__", None)
-    return "__main__" if file is None else Path(file).stem
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    if file is None:
+        return "__main__"
+    path = Path(file).resolve()
+    names = [path.parent.name if path.stem == "__main__" else path.stem]
+    folder = path.parent.parent if path.stem == "__main__" else path.parent
+    while (folder / "__init__.py").exists():
+        names.append(folder.name)
+        folder = folder.parent
+    return ".".join(reversed(names))
 
 
 def _digest(*values: Any) -> str:
-    parts = [part for value in values for part in _parts(value, frozenset())]
+    """Return a digest of the parts of values that their behaviour depends on, without addresses and places in files."""
+    seen: dict[int, int] = {}
+    try:
+        parts = [part for value in values for part in _parts(value, seen)]
+    except RecursionError:
+        parts = ["nested too deeply"]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:8]
 
 
-def _parts(value: Any, around: frozenset[int]) -> Iterator[str]:
-    """Yield the parts of a value that its behaviour depends on, without addresses and places in a file.
+def _parts(value: Any, seen: dict[int, int]) -> Iterator[str]:
+    """Yield the parts of a value.
 
     Args:
         value: The value.
-        around: The objects that it is a part of, by `id`, which are not entered again.
+        seen: `id` of objects with parts that were entered before -> their order.
     """
-    if id(value) not in around:
-        text, inside = _taken_apart(value)
-        yield text
+    text, inside = _taken_apart(value)
+    if inside and id(value) in seen:
+        yield f"object {seen[id(value)]}"
+        return
+    yield text
+    if inside:
+        seen[id(value)] = len(seen)
         for part in inside:
-            yield from _parts(part, around | {id(value)})
+            yield from _parts(part, seen)
 
 
 @functools.singledispatch
 def _taken_apart(value: Any) -> tuple[str, Iterable[Any]]:
     """Return a text for a value, and the values inside of it."""
-    return f"a {type(value).__module__}.{type(value).__qualname__}", ()
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    try:
+        return f"{kind} {_ADDRESS.sub('', repr(value))}", ()
+    except Exception:  # noqa: BLE001 - a class of the user may raise anything
+        return kind, ()
 
 
 @_taken_apart.register(str | bytes | int | float | complex | NoneType)
@@ -82,7 +113,7 @@ def _(value: Any) -> tuple[str, Iterable[Any]]:
 
 @_taken_apart.register(set | frozenset)
 def _(value: Any) -> tuple[str, Iterable[Any]]:
-    return " ".join(sorted(map(repr, value))), ()
+    return " ".join(["set", *sorted(map(_digest, value))]), ()
 
 
 @_taken_apart.register(Mapping)
@@ -112,12 +143,8 @@ def _(value: Any) -> tuple[str, Iterable[Any]]:
 
 @_taken_apart.register(type)
 def _(value: Any) -> tuple[str, Iterable[Any]]:
-    own = [(name, part) for name, part in vars(value).items() if callable(part) or not name.startswith("__")]
-    return f"{value.__module__}:{value.__qualname__}", [part for entry in sorted(own, key=_name) for part in entry]
-
-
-def _name(entry: tuple[str, Any]) -> str:
-    return entry[0]
+    own = {name: part for name, part in vars(value).items() if callable(part) or not name.startswith("__")}
+    return f"{value.__module__}:{value.__qualname__}", [part for name in sorted(own) for part in (name, own[name])]
 
 
 def _contents(function: FunctionType) -> Iterator[Any]:

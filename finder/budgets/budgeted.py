@@ -24,7 +24,13 @@ from finder.executors.executor import Executor
 from finder.trials.speed import latest_first_update
 from studies.errors import StudyError
 from studies.recording.opening import check_adapters
-from studies.spec.budget_rules import check_budgets, check_horizon, least_useful_steps, long_run_steps
+from studies.spec.budget_rules import (
+    check_budgets,
+    check_horizon,
+    exceeds_horizon,
+    least_useful_steps,
+    long_run_steps,
+)
 from studies.spec.metrics import metric_of
 from studies.spec.objectives import names_of
 from studies.spec.spec import StudySpec
@@ -201,6 +207,8 @@ def budgeted_search(
     refuse_contradictions(spec)
     fixed = {label: agent_of({**spec.fixed, "agent": label}, label) for label in agents}
     search = BudgetedSearch(spec=spec, asked=spec, executor=executor, agents=fixed, extends=extends, began=began)
+    if exceeds_horizon(spec) and earlier_study(spec, storage, is_named=is_named) is None:
+        check_horizon(spec)
     if not (spec.has_limit or is_dry_run()):
         return search
     check_adapters(spec)  # before the measurement; opening the study checks them, too
@@ -225,7 +233,6 @@ def refuse_contradictions(spec: StudySpec) -> None:
             "no common end, and those of short episodes would seem to be the fastest. Give env_steps (--env-steps) "
             "instead."
         )
-    check_horizon(spec)
     if not spec.has_limit or spec.chooses_budget:
         return
     field = spec.limit_field

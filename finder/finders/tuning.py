@@ -32,6 +32,7 @@ from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.spaces.space_notation import parse_space
 from studies.spaces.spaces import Fixed
+from studies.spec.budget_rules import check_horizon
 from studies.spec.fields import USUAL_TRIALS
 from studies.spec.population_rules import PERTURB_STEPS
 from studies.spec.scheduler_names import is_grid, is_population_based
@@ -320,6 +321,7 @@ def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
             f"env_steps and n_trials instead, or run the search with finder run {shlex.quote(str(path))} and start "
             "workers beside it."
         )
+    check_horizon(spec)
     check_plan(spec, ObjectResolver.of(spec))
     with started_by(StudyOrigin("file", ("run", str(path)))):
         study = open_study(spec)

@@ -44,7 +44,7 @@ def check_port(host: str, port: int) -> None:
         StudyError: It is taken or not allowed, or the host is no address of this machine.
     """
     with port_errors(host, port):
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as own:
             own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do, which may start again at once
             own.bind(address)

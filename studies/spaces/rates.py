@@ -9,4 +9,4 @@ def is_learning_rate(name: str) -> bool:
     The first rate of a schedule, such as `initial_learning_rate`, says nothing of the constant rates beside it.
     """
     last = name.rpartition(".")[2]
-    return last == "learning_rate" or (last.endswith("_learning_rate") and last != "initial_learning_rate")
+    return last == "learning_rate" or (last.endswith("_learning_rate") and not last.endswith("initial_learning_rate"))

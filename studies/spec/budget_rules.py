@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from studies.errors import StudyError
 from studies.spec.fields import SpecFields
 from studies.spec.scheduler_names import is_population_based
@@ -56,15 +58,19 @@ def _check_confirming_runs(spec: SpecFields, env_steps: int) -> None:
         )
 
 
+def exceeds_horizon(spec: SpecFields) -> str:
+    """Return the field of runs that are longer than the long run; "" if none are."""
+    longest = math.inf if spec.horizon is None else spec.horizon
+    return next((name for name in ("env_steps", "confirm_env_steps") if (getattr(spec, name) or 0) > longest), "")
+
+
 def check_horizon(spec: SpecFields) -> None:
     """Raise `StudyError` if runs are longer than the long run. Studies of earlier versions may have such runs."""
-    for name in ("env_steps", "confirm_env_steps"):
-        steps = getattr(spec, name)
-        if spec.horizon is not None and steps is not None and steps > spec.horizon:
-            raise StudyError(
-                f"{name} is {steps} and horizon is {spec.horizon}, the environment steps of the long run, which no run "
-                f"of a search exceeds: give fewer {name}, or a longer horizon."
-            )
+    if name := exceeds_horizon(spec):
+        raise StudyError(
+            f"{name} is {getattr(spec, name)} and horizon is {spec.horizon}, the environment steps of the long run, "
+            f"which no run of a search exceeds: give fewer {name}, or a longer horizon."
+        )
 
 
 def long_run_steps(horizon: int | None) -> int:

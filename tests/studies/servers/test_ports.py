@@ -16,6 +16,7 @@ def test_port_is_checked_before_it_is_used() -> None:
         with pytest.raises(StudyError, match=f"port {port} on 127.0.0.1 is taken: stop what runs there"):
             check_port("127.0.0.1", port)
     check_port("127.0.0.1", 0)
+    check_port("[::1]", 0)  # as gRPC writes it
 
 
 @pytest.mark.parametrize(("host", "message"), [("192.0.2.1", "is not allowed"), ("no.such.host.invalid", "no.such")])

@@ -15,6 +15,7 @@ from studies.spaces.rates import is_learning_rate
         ("policy_learning_rate", True),
         ("learning_rate.initial_learning_rate", False),
         ("initial_learning_rate", False),
+        ("policy_initial_learning_rate", False),
         ("learning_rate.alpha", False),
         ("gamma", False),
     ],
