@@ -194,7 +194,8 @@ def tune(
         sets, notes = [], []  # all that was tuned is fixed
     if begins_tuned and notes:
         notes = [f"{notes[0]} --first none leaves them out."]
-    notes = [*notes, *notes_on_pairs(spec, searched)]
+    if not is_plan:  # a grid is one of lists of values
+        notes = [*notes, *notes_on_pairs(spec, searched)]
     if metric is None:
         metric = usual_metric([spec], options)
     rows = first_trials(as_fixed, spaces, fixed, sets, n_trials)
