@@ -14,6 +14,7 @@ from finder.budgets.plan_numbers import notes_on_first_updates
 from finder.budgets.resolution import least_steps, within_minutes, within_steps
 from finder.trials.speed import Speed
 from studies.errors import StudyError
+from studies.spec.budget_rules import check_horizon
 from studies.spec.spec import StudySpec
 
 AGENTS = {"ppo": AgentSpec.of("ppo", "CartPole-v1", {"n_envs": 4, "n_steps": 32})}
@@ -325,13 +326,14 @@ def test_steps_to_a_return_in_episodes_are_refused() -> None:
     refuse_contradictions(spec(env_steps=600, metric="steps-to:100", **searched))
 
 
-def test_runs_longer_than_the_long_run_are_refused_in_new_searches() -> None:
+def test_runs_longer_than_the_long_run_are_refused() -> None:
     with pytest.raises(StudyError, match=r"env_steps is 1000 and horizon is 500, .* give fewer env_steps"):
-        refuse_contradictions(planned(env_steps=1_000, horizon=500))
+        check_horizon(planned(env_steps=1_000, horizon=500))
     longer = planned(env_steps=1_000, confirm=1, confirm_env_steps=2_000, horizon=1_500)
     with pytest.raises(StudyError, match="confirm_env_steps is 2000 and horizon is 1500"):
-        refuse_contradictions(longer)
-    refuse_contradictions(planned(env_steps=1_000, confirm=1, confirm_env_steps=1_500, horizon=1_500))
+        check_horizon(longer)
+    check_horizon(planned(env_steps=1_000, confirm=1, confirm_env_steps=1_500, horizon=1_500))
+    check_horizon(planned(env_steps=1_000))
 
 
 def test_both_budgets_and_episodes_are_refused_by_the_study() -> None:

@@ -107,6 +107,21 @@ def test_dry_run_of_a_range_test_is_refused_before_it_trains(tmp_path: Path) -> 
     assert not list(tmp_path.iterdir())
 
 
+def test_study_of_an_earlier_version_with_runs_beyond_the_horizon_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {**QUICK, "confirm": 0, "storage": f"sqlite:///{tmp_path}/s.db", "study_name": "s"}
+    asked = {"rates": RATES, "env_steps": 400, "horizon": 300}
+    with pytest.raises(StudyError, match="env_steps is 400 and horizon is 300"):
+        LRFinder("ppo", ENV).grid(**asked, **options)
+    with monkeypatch.context() as earlier:
+        earlier.setattr("finder.budgets.budgeted.exceeds_horizon", lambda spec: "")
+        before = LRFinder("ppo", ENV).grid(**asked, **options)
+    before.study.close()
+    again = LRFinder("ppo", ENV).grid(**asked, **options)
+    assert len(again.study.trials()) == len(RATES)
+
+
 def test_dry_run_of_what_does_not_search_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"worker.*has no plan"):
         finder.dry_run(finder.work, "s", f"sqlite:///{tmp_path}/r.db")
