@@ -128,20 +128,22 @@ def test_promoted_trials_have_the_results_of_trials_that_were_never_paused(
 
 
 @pytest.mark.slow
-def test_process_that_is_stopped_leaves_paused_trials_for_the_next_one(storage: str) -> None:
+def test_process_that_is_stopped_leaves_paused_trials_for_the_next_one(
+    storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     uninterrupted, _ = run_search(make_spec(), progress=False)
-
-    class Interrupted(Search):
-        """A search that is interrupted when the fifth trial has an episode."""
-
-        def episodes(self, records: Any) -> None:
-            super().episodes(records)
-            if 4 in records:
-                raise KeyboardInterrupt
 
     spec = make_spec(storage=storage)
     with open_study(spec) as opened:
-        search = Interrupted(opened, ObjectResolver.of(spec), make_executor("inline"), report_interrupts=False)
+        search = Search(opened, ObjectResolver.of(spec), make_executor("inline"), report_interrupts=False)
+        listen = search.listener.episodes
+
+        def interrupted(records: Any) -> None:
+            listen(records)
+            if 4 in records:  # the fifth trial has an episode
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(search.listener, "episodes", interrupted)
         with pytest.raises(KeyboardInterrupt):
             search.run()
     with load_study("asha", storage) as study:

@@ -24,6 +24,7 @@ from finder.finders.first_trials import current_params
 from finder.results.table import trial_table
 from finder.search.object_resolver import ObjectResolver
 from finder.search.search import Search
+from finder.search.search_listener import SearchListener
 from finder.trials.trial import Outcome
 from studies import StudySpec
 from studies.database.records import Ask, EpisodeRecord
@@ -289,14 +290,14 @@ def test_files_being_written_by_other_workers_are_kept(storage: str, shared: boo
 def test_interrupted_study_keeps_its_trials_and_reports_them(
     storage: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    ended = Search.ended
+    ended = SearchListener.ended
 
-    def interrupt_after_two(self: Search, number: int, outcome: Any) -> None:
+    def interrupt_after_two(self: SearchListener, number: int, outcome: Any) -> None:
         ended(self, number, outcome)
         if number == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Search, "ended", interrupt_after_two)
+    monkeypatch.setattr(SearchListener, "ended", interrupt_after_two)
     with pytest.raises(KeyboardInterrupt):
         run_search(make_spec(storage=storage))
     assert "Interrupted: 2 of 3 trials are recorded in" in capsys.readouterr().err
@@ -375,7 +376,7 @@ def test_study_of_an_older_version_keeps_its_implicit_envpool(storage: str, monk
 def test_interrupted_batch_is_completed_before_new_trials_are_proposed(storage: str, monkeypatch: pytest.MonkeyPatch):
     """The sampler knows the same finished trials as in an uninterrupted search."""
     monkeypatch.setattr(choice, "TRIALS_AT_ONCE", 3)
-    ask, ended = Recorder.ask, Search.ended
+    ask, ended = Recorder.ask, SearchListener.ended
     known: dict[int, int] = {}
 
     def noted(self: Recorder) -> Ask | None:
@@ -384,7 +385,7 @@ def test_interrupted_batch_is_completed_before_new_trials_are_proposed(storage: 
             known[found.number] = n_known
         return found
 
-    def interrupted(self: Search, number: int, outcome: Any) -> None:
+    def interrupted(self: SearchListener, number: int, outcome: Any) -> None:
         ended(self, number, outcome)
         if number == 4 and outcome.state != "interrupted":  # the second trial of the second batch
             raise KeyboardInterrupt
@@ -396,10 +397,10 @@ def test_interrupted_batch_is_completed_before_new_trials_are_proposed(storage: 
         )  # fmt: skip
 
     monkeypatch.setattr(Recorder, "ask", noted)
-    monkeypatch.setattr(Search, "ended", interrupted)
+    monkeypatch.setattr(SearchListener, "ended", interrupted)
     with pytest.raises(KeyboardInterrupt):
         search()
     assert known == {0: 0, 1: 0, 2: 0, 3: 3, 4: 3, 5: 3}
-    monkeypatch.setattr(Search, "ended", ended)
+    monkeypatch.setattr(SearchListener, "ended", ended)
     search()
     assert {number: known[number] for number in (6, 7, 8)} == {6: 6, 7: 6, 8: 6}
