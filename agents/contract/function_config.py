@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
@@ -21,6 +20,7 @@ from typing import Annotated, Any, Optional, get_args, get_origin, get_type_hint
 
 from agents.config.hyperparameters import METADATA, Config, Hyperparameter
 from agents.errors import ConfigurationError
+from agents.trust.loading import innermost
 
 _Kind = inspect.Parameter
 _PLAIN = (bool, int, float, str, type(None))
@@ -39,9 +39,7 @@ class _KeywordsConfig(Config):
 
 def name_of_function(function: Any) -> str:
     """Return the name of a function; of a partial function, the name of the wrapped function."""
-    inner = function
-    while isinstance(inner, functools.partial):
-        inner = inner.func
+    inner = innermost(function)
     return str(getattr(inner, "__name__", type(inner).__name__))
 
 
@@ -101,9 +99,7 @@ def _field(owner: str, parameter: inspect.Parameter, hints: Mapping[str, Any]) -
 
 
 def _hints(function: Any) -> dict[str, Any]:
-    while isinstance(function, functools.partial):
-        function = function.func
-    function = inspect.unwrap(function)  # as `inspect.signature` does
+    function = inspect.unwrap(innermost(function))  # as `inspect.signature` does
     hints: dict[str, Any] = {}
     for name, hint in getattr(function, "__annotations__", {}).items():
         alone = SimpleNamespace(__annotations__={name: hint})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import gymnasium as gym
 
 from agents.errors import ConfigurationError, unknown_name
-from agents.trust.loading import MissingModuleError, loaded, module_of
+from agents.trust.loading import MissingModuleError, innermost, loaded, module_of
 
 Maker = Callable[..., gym.Env[Any, Any]]
 
@@ -25,10 +24,9 @@ def name_of_maker(maker: Maker) -> str:
 
     Of another object it is its text, or the name of its class where the text has an address.
     """
-    while isinstance(maker, functools.partial):
-        maker = maker.func
-    text = str(getattr(maker, "__name__", None) or repr(maker))
-    return type(maker).__name__ if " at 0x" in text else text
+    made_by = innermost(maker)
+    text = str(getattr(made_by, "__name__", None) or repr(made_by))
+    return type(made_by).__name__ if " at 0x" in text else text
 
 
 def found_environment(id: str) -> str | Maker:

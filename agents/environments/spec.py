@@ -14,11 +14,7 @@ from agents.environments.goals import FlatObservations
 from agents.environments.interface import Interface
 from agents.environments.multi_agent.conversion import as_parallel
 from agents.environments.multi_agent.joint_env import JointEnv
-from agents.environments.places import (
-    check_environment_id,
-    found_environment,
-    name_of_maker,
-)
+from agents.environments.places import check_environment_id, found_environment, name_of_maker
 from agents.environments.wrappers import Wrapping, apply_wrappers, checked_wrappers, wrapper_text
 from agents.errors import ConfigurationError, check_whole, unknown_name
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import re
@@ -102,6 +103,13 @@ def _import_failure(name: str, error: BaseException) -> str:
         )
     message = " ".join(str(error).split())
     return f"{what} cannot be imported: {type(error).__name__}{': ' * bool(message)}{message}{where}. Correct it."
+
+
+def innermost(function: Any) -> Any:
+    """Return the function that a partial function wraps; any other object is returned unchanged."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
 
 
 def name_of(value: Any) -> str:

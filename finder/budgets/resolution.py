@@ -79,6 +79,10 @@ _FEW_TRIALS = 4
 """Trials below which a search with given environment steps takes a smaller design instead, if there is one."""
 
 
+TrialsAtOnce = Callable[[int], int]
+"""Returns the number of trials of a batch, given their number of seeds."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Budget:
     """The budget of a whole search, and how it is named.
@@ -150,10 +154,6 @@ def chooses_trials(spec: StudySpec) -> bool:
 def least_steps(agents: Mapping[str, AgentSpec]) -> int:
     """Return the fewest environment steps of a run that says something: two first updates, and an episode."""
     return max(2 * latest_first_update(agents), longest_episode_of(agents) or 0, 1)
-
-
-TrialsAtOnce = Callable[[int], int]
-"""Returns the number of trials of a batch, given their number of seeds."""
 
 
 def within_minutes(

@@ -10,6 +10,7 @@ from agents.config.agent_config import AgentConfig
 from agents.errors import ConfigurationError, NotMappableError
 from finder.executors.batches import POPULATION, SHARE_OF_MEMORY, Batching
 from finder.executors.executor import Executor
+from finder.trials.speed import rollout_steps
 from studies.population_based.by_name import population_based_of
 from studies.spec.population_rules import N_INTERVALS, PERTURB_STEPS, perturb_steps_of, searched_ranges
 
@@ -51,7 +52,7 @@ def population_based_executor(spec: StudySpec, agent: AgentSpec, why_alone: str)
         raise ConfigurationError(f"{_TOGETHER}, and {spec.agents[0]} cannot be a member: {error}") from error
     for name, space in ranges.items():
         _check_mutable(population, name, space.high)
-    _check_interval(spec, population.config)
+    _check_interval(spec, agent)
     n_runs, n_bytes, free = spec.n_trials * len(spec.seeds), bytes_of_member(population.agent), free_memory()
     if free is not None and n_bytes and n_runs * n_bytes > SHARE_OF_MEMORY * free:
         raise ConfigurationError(
@@ -78,9 +79,9 @@ def _check_own_rates(config: AgentConfig, searched: Container[str]) -> None:
             )
 
 
-def _check_interval(spec: StudySpec, config: AgentConfig) -> None:
+def _check_interval(spec: StudySpec, agent: AgentSpec) -> None:
     """Raise `ConfigurationError` for an interval that is shorter than a rollout, so that some have no update."""
-    rollout, interval = getattr(config, "n_steps", 1) * config.n_envs, perturb_steps_of(spec)
+    rollout, interval = rollout_steps(agent), perturb_steps_of(spec)
     if interval >= rollout:
         return
     steps = f"{rollout:,} environment steps (n_steps x n_envs)"

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from finder.trials.speed import rollout_steps
+
 if TYPE_CHECKING:
     from finder.trials.runs import RunGroup, SeedRun, TrialRun
     from finder.trials.trial import TrialListener, TrialSpec
@@ -44,9 +46,7 @@ def exchange(mark: int, trials: Mapping[int, TrialRun], listener: TrialListener)
 
 def _trains_again(spec: TrialSpec, env_steps: int) -> bool:
     """Return whether an update follows within the budget, without which copies would have no effect."""
-    config = spec.agent.config
-    rollout = getattr(config, "n_steps", 1) * getattr(config, "n_envs", 1)
-    return spec.env_steps is None or env_steps + rollout <= spec.env_steps
+    return spec.env_steps is None or env_steps + rollout_steps(spec.agent) <= spec.env_steps
 
 
 def _by_seed(trial: TrialRun) -> dict[int, SeedRun]:

@@ -53,6 +53,11 @@ class Speed:
         return self.shared_seconds + n_runs * self.run_seconds
 
 
+def rollout_steps(agent: AgentSpec) -> int:
+    """Return the environment steps of a run between two updates of an agent with rollouts; of others, of one step."""
+    return int(getattr(agent.config, "n_steps", 1) * getattr(agent.config, "n_envs", 1))
+
+
 def steps_before_update(agent: AgentSpec) -> int:
     """Return the environment steps of a run before its first update: a rollout, or those before learning starts."""
     config = agent.config

@@ -213,9 +213,9 @@ def judge(history: SearchHistory, bounds: Bounds = NO_BOUNDS, confirming_bounds:
         left = pruned_estimates(history) + failed
         together = [replace(each, seed_values=each.seed_values + further.get(each.number, ())) for each in sound]
     ranked = rank(together, direction, history.reward_threshold)
-    if finalists_alone and not history.constant_params:
-        ranked = [_by_itself(each, history) for each in ranked]
     if finalists_alone:  # neighbours in the search say less than further runs
+        if not history.constant_params:
+            ranked = [_by_itself(each, history) for each in ranked]
         held_out = ranked
         best = _best_or_baseline(history, ranked, left)
     else:

@@ -22,14 +22,21 @@ from studies.spec.fields import Direction
 from studies.spec.metrics import metric_of
 from studies.spec.scheduler_names import is_population_based
 from studies.statistics.objectives import N_EPISODES
-from studies.words import counted, failures_text, number_text, params_text, rate_text, spread_text
+from studies.words import counted, failures_text, number_text, params_text, plural, rate_text, spread_text
 
 if TYPE_CHECKING:
+    from studies.spec.spec import StudySpec
     from studies.study.study import OpenStudy
 
 
 MANY_SEEDS = 100
 """Number of seeds beyond which a difference is irrelevant in practice."""
+
+
+def question_text(spec: StudySpec) -> str:
+    """Return what a study asks in one line: agents, environment, budget and seeds."""
+    seeds = f"{plural('seed', len(spec.seeds))} {', '.join(map(str, spec.seeds))}"
+    return f"{' and '.join(spec.agents)} on {spec.env}, {spec.budget_text} a seed, {seeds}"
 
 
 def explain(study: OpenStudy) -> str:

@@ -16,7 +16,7 @@ from studies.figures.ranking import Ranking, best_and_pick, ranking
 from studies.figures.trials import TrialRow, states_data
 from studies.judging.pareto_front import pareto_front
 from studies.judging.ranking import Ranked
-from studies.reports.explanation import best_command, explain
+from studies.reports.explanation import best_command, explain, question_text
 from studies.reports.page import page_html, write_page
 from studies.spec.fields import Direction
 from studies.statistics.intervals import probability_of_improvement
@@ -27,7 +27,6 @@ from studies.words import (
     interval_text,
     number_text,
     params_text,
-    plural,
     spread_text,
 )
 
@@ -55,14 +54,11 @@ def write_report(study: OpenStudy, path: str | PathLike[str]) -> Path:
 
 def report_html(study: OpenStudy) -> str:
     """Return the report as text; see `write_report`."""
-    spec = study.spec
     pick = pick_or_none(study)
     figures, facts = study_figures(study), ranking(study)
-    seeds = f"{plural('seed', len(spec.seeds))} {', '.join(map(str, spec.seeds))}"
-    asked = f"{' and '.join(spec.agents)} on {spec.env}, {spec.budget_text} a seed, {seeds}"
     sections = [
         f"<h1>{_text(study.name)}</h1>",
-        f'<p class="sub">{_text(asked)}</p>',
+        f'<p class="sub">{_text(question_text(study.spec))}</p>',
         _conclusion(study),
         f'<p class="detail">{_text(explain(study))}</p>',
         *(f'<div class="figure"><div id="{_text(name)}"></div></div>' for name in figures),

@@ -22,7 +22,7 @@ from studies.errors import StudyError
 from studies.figures.figures import study_figures
 from studies.figures.importances import importances_data
 from studies.recording.opening import remove_unless_running, rename_study
-from studies.reports.explanation import explain
+from studies.reports.explanation import explain, question_text
 from studies.servers.dashboard_gate import DashboardGate, without_tokens
 from studies.servers.dashboard_page import DashboardPage, PickShown
 from studies.servers.ports import port_errors
@@ -31,7 +31,7 @@ from studies.storage.dashboard_storage import MOST_CURVES, DashboardStorage, Del
 from studies.storage.read_only import AttributesInMemory
 from studies.storage.storage import StudyStorage, open_storage
 from studies.study.study import load_study
-from studies.words import over_seeds_text, plural
+from studies.words import over_seeds_text
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -81,16 +81,13 @@ def attach_figures(study: OpenStudy) -> list[str]:
 
 def _note(study: OpenStudy) -> str:
     """Return the note on a study: question, answer, and where to find more."""
-    spec = study.spec
-    seeds = f"{plural('seed', len(spec.seeds))} {', '.join(map(str, spec.seeds))}"
-    asked = f"{' and '.join(spec.agents)} on {spec.env}, {spec.budget_text} a seed, {seeds}"
     where = f"{shlex.quote(study.name)} --trial NUMBER --storage {shlex.quote(study.storage.label)}"
     more = f"Everything about a trial: `finder show {where}`"
     if len(study.all_trials()) > 2 * MOST_CURVES:
         more += f" (intermediate values are drawn here for the best {MOST_CURVES} trials and the newest {MOST_CURVES})"
     found = conclusion(study)
     lines = "  \n".join([f"**{found.lines[0]}**", *found.lines[1:], *found.remedy_sentences])
-    return f"{lines}\n\n{asked}\n\n{explain(study)}\n\n{more}\n\n{_SIGNED}"
+    return f"{lines}\n\n{question_text(study.spec)}\n\n{explain(study)}\n\n{more}\n\n{_SIGNED}"
 
 
 def _pick_shown(study: OpenStudy) -> tuple[int | None, PickShown]:

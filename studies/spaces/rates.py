@@ -1,4 +1,4 @@
-"""Which hyperparameters are learning rates."""
+"""Names of hyperparameters that are learning rates."""
 
 from __future__ import annotations
 

@@ -174,18 +174,15 @@ class Interrupting(Raising):
         raise KeyboardInterrupt
 
 
+@pytest.mark.usefixtures("usual_signals")
 def test_interrupt_of_an_environment_is_its_error_where_ctrl_c_is_ignored():
     made = environments("sync", 1, Interrupting)
     made.reset([0])
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            made.step(np.zeros(1, np.int64))
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as worker processes do
-        assert "raised KeyboardInterrupt" in str(made.step(np.zeros(1, np.int64)).errors[0])
-    finally:
-        signal.signal(signal.SIGINT, before)
-        made.close()
+    with pytest.raises(KeyboardInterrupt):
+        made.step(np.zeros(1, np.int64))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as worker processes do
+    assert "raised KeyboardInterrupt" in str(made.step(np.zeros(1, np.int64)).errors[0])
+    made.close()
 
 
 def locked(message: str) -> Exception:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -157,15 +155,7 @@ class Falling(CartPoleEnv):
     error: BaseException = RuntimeError("it falls")
 
 
-@pytest.fixture
-def heeds_ctrl_c() -> Iterator[None]:
-    """Handle Ctrl-C, which programs that begin in the background ignore."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("heeds_ctrl_c")
+@pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize("error", [RuntimeError("it falls"), KeyboardInterrupt()])
 def test_complete_episodes_are_kept_when_recording_ends_early(
     agent: Any, monkeypatch: pytest.MonkeyPatch, error: BaseException

@@ -6,7 +6,7 @@ import logging
 import os
 import shutil
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -110,15 +110,7 @@ class InterruptsTwice(Interrupts):
     times = 2
 
 
-@pytest.fixture
-def default_interrupts() -> Iterator[None]:
-    """Ctrl-C as in a terminal, whoever started the tests."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("default_interrupts")
+@pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize(
     ("callback", "is_saved"),
     [(Interrupts, True), pytest.param(InterruptsTwice, False, marks=pytest.mark.slow)],
