@@ -55,10 +55,10 @@ class ActorCriticConfig(NetworkConfig):
     activation: str = hyperparameter("tanh", "Keras activation of the hidden layers.", search=("tanh", "relu"))
     share_layers: bool = hyperparameter(False, "Actor and critic share all layers but their last.")
     normalize_observations: bool = hyperparameter(
-        False, "Scale observations by their running mean and standard deviation."
+        False, "Scale observations, but not images, by their running mean and standard deviation.", search=(False, True)
     )
     normalize_rewards: bool = hyperparameter(
-        False, "Scale rewards by the running standard deviation of their discounted sums."
+        False, "Scale rewards by the running standard deviation of their discounted sums.", search=(False, True)
     )
     normalize_advantages: bool = hyperparameter(True, "Scale advantages within each minibatch.")
 

@@ -31,7 +31,7 @@ from studies.database.records import Ask, EpisodeRecord
 from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
-from studies.spaces.spaces import FloatRange, IntRange
+from studies.spaces.spaces import Choice, FloatRange, IntRange
 from studies.storage.storage import open_storage
 from studies.study.checkpoint_folder import checkpoint_folder
 
@@ -138,6 +138,15 @@ def test_default_space_of_every_agent_contains_its_defaults(name: str):
     if own.get("ent_coef") == 0.0:  # an entropy weight of 0 has no place on a logarithmic scale
         assert first.pop("ent_coef") == 1e-8 > own.pop("ent_coef")
     assert first == own
+
+
+@pytest.mark.parametrize("name", ["ppo", "a2c", "trpo"])
+def test_default_space_has_the_scaling_of_observations_and_rewards(name: str) -> None:
+    agent = AgentSpec.of(name, "CartPole-v1")
+    spaces = parse_spaces(agent, default_space(agent))
+    assert spaces["normalize_observations"] == spaces["normalize_rewards"] == Choice((False, True))
+    of_populations = default_space(agent, only_live=True)
+    assert not {"normalize_observations", "normalize_rewards"} & set(of_populations)
 
 
 def test_ends_of_a_range_have_the_type_of_the_hyperparameter() -> None:
