@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +32,17 @@ def schedule_of(spec: StudySpec, trial: FrozenTrial) -> Schedule:
 def member_of(spec: StudySpec, trial: FrozenTrial) -> Member:
     """Return a trial as a member of its population."""
     sign = sign_of(spec.direction)
-    values = {int(step): sign * value for step, value in trial.user_attrs.get(EXCHANGED_ATTR, {}).items()}
+    recorded: Mapping[str, float | None] = trial.user_attrs.get(EXCHANGED_ATTR, {})
+    values = {int(step): -math.inf if value is None else sign * value for step, value in recorded.items()}
     return Member(number=trial.number, schedule=schedule_of(spec, trial), values=values)
+
+
+def divergences_of(study: OpenStudy) -> dict[int, tuple[int, ...]]:
+    """Return trial -> steps at which it copied another one because it had diverged; without trials that never did."""
+    if not is_population_based(study.spec.pruner):
+        return {}
+    found = {trial.number: member_of(study.spec, trial).divergences for trial in study.trials()}
+    return {number: steps for number, steps in found.items() if steps}
 
 
 def schedules_of(study: OpenStudy) -> dict[int, Schedule]:

@@ -38,7 +38,8 @@ class PB2(PopulationBased):
     the numbers of the largest upper confidence bound among random ones. Copies of one step are chosen one after the
     other: those chosen before reduce the uncertainty around them. The bound's width is the paper's, sqrt(0.2 + log(0.4
     t)) deviations for interval t, where the logarithm is left out while it is negative. Here the kernel is chosen by
-    its likelihood among a grid, and the bound is maximized over random numbers instead of by gradients.
+    its likelihood among a grid, and the bound is maximized over random numbers instead of by gradients. The numbers
+    with which a member diverged count as if its value had grown least of all, so that copies avoid them.
 
     Attributes:
         n_candidates: Random numbers among which the bound is maximized, >= 1.
@@ -107,15 +108,22 @@ def changes(members: Sequence[Member], perturb_steps: int, until: int) -> list[C
     """Return the growth of every member in every interval up to a step, oldest first.
 
     An interval at whose end, or at whose beginning, the value is unknown is left out; so is the first one, before which
-    there are no values.
+    there are no values. In an interval in which a member diverged, its growth is the least of all that are known.
     """
     values = {member.number: member.values for member in members}
-    found = []
+    found: list[Change] = []
+    diverged: list[tuple[int, Mapping[str, float]]] = []
     for member in members:
         copied = {entry.env_steps: entry.copied_from for entry in member.schedule if entry.copied_from is not None}
         for end, value in member.values.items():
-            begin = end - perturb_steps
-            start = values.get(copied.get(begin, member.number), {}).get(begin)
-            if start is not None and end <= until:
-                found.append(Change(end // perturb_steps, member.params_at(end), value - start))
+            if end > until:
+                continue
+            begin, interval, params = end - perturb_steps, end // perturb_steps, member.params_at(end)
+            start = values.get(copied.get(begin, member.number), {}).get(begin, -math.inf)
+            if value == -math.inf:
+                diverged.append((interval, params))
+            elif start > -math.inf:
+                found.append(Change(interval, params, value - start))
+    least = min((each.growth for each in found), default=0.0)
+    found += [Change(interval, params, least) for interval, params in diverged if found]
     return sorted(found, key=lambda each: each.interval)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,8 @@ class PopulationBased(ABC):
 
     At the end of every interval the members in the lowest quantile of values copy the state of members in the highest
     one, drawn at random (truncation selection), and continue with other numbers. A member never copies one whose value
-    is not higher than its own. Members without a value neither copy nor are copied.
+    is not higher than its own. Members that diverged are the worst, and all of them copy another one. Other members
+    without a value neither copy nor are copied.
 
     A decision depends on the recorded members, the step and the seed, and on nothing else.
 
@@ -95,17 +97,20 @@ def truncation(values: Mapping[int, float], quantile: float, rng: np.random.Gene
     """Return pairs of a member of the lowest quantile and one of the highest that it copies, lowest first.
 
     The quantiles are rounded down to whole members, but have at least one, and do not overlap. Of equal members the
-    one with the lower number counts as better.
+    one with the lower number counts as better. If more members have diverged than are in the lowest quantile, all of
+    them copy.
 
     Args:
-        values: Number of a member -> its value, higher is better.
+        values: Number of a member -> its value, higher is better; minus infinity if it has diverged.
         quantile: Share of the members in each quantile.
         rng: Generator for the choice among the highest.
     """
     ordered = sorted(values, key=lambda number: (values[number], -number))
+    n_diverged = sum(value == -math.inf for value in values.values())
     size = min(max(1, int(len(ordered) * quantile + 1e-9)), len(ordered) // 2)
-    if not size:
+    n_highest = min(size, len(ordered) - n_diverged)
+    if not n_highest:
         return []
-    highest = ordered[-size:][::-1]  # best first
-    pairs = [(number, highest[int(rng.integers(size))]) for number in ordered[:size]]
+    highest = ordered[-n_highest:][::-1]  # best first
+    pairs = [(number, highest[int(rng.integers(n_highest))]) for number in ordered[: max(size, n_diverged)]]
     return [(number, donor) for number, donor in pairs if values[donor] > values[number]]
