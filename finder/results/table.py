@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from studies.analysis.recommendation import pick_or_none
-from studies.analysis.schedules import divergences_of, lineages_of
 from studies.population_based.schedule import Lineage
 from studies.spec.attributes import CONFIRMS_ATTR, failure_kind, objective_seeds, seed_values
 from studies.statistics.values import mean_of_seeds, spread_of_seeds
+from studies.study.schedules import divergences_of, lineages_of
 from studies.study.study import OpenStudy
 from studies.words import number_text, param_text
 

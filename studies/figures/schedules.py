@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import plotly.graph_objects as go
 
-from studies.analysis.schedules import divergences_of, schedules_of
 from studies.figures.ranking import ranking
 from studies.figures.theme import ACCENT, QUIET, annotate_empty, log_axis, new_figure, plain, rgba
 from studies.population_based.schedule import Schedule, ScheduleEntry
 from studies.spec.population_rules import searched_ranges
+from studies.study.schedules import divergences_of, schedules_of
 from studies.words import param_text
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from studies.analysis.schedules import member_of
 from studies.population_based.by_name import population_based_of
 from studies.population_based.population_based import Perturbation
 from studies.population_based.schedule import Member, ScheduleEntry
 from studies.spec.attributes import EXCHANGED_ATTR, SCHEDULE_ATTR
 from studies.statistics.values import mean_of_seeds, sign_of
+from studies.study.schedules import member_of
 
 if TYPE_CHECKING:
     from optuna.trial import Trial

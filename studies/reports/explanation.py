@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from studies.analysis.conclusion import Status, conclusion
 from studies.analysis.doubts import FEW
 from studies.analysis.recommendation import Recommendation, pick_or_none
-from studies.analysis.schedules import divergences_of
 from studies.figures.range_tests import range_tests_data
 from studies.figures.ranking import LABEL_PARAMS
 from studies.figures.trials import states_data
@@ -23,6 +22,7 @@ from studies.spec.fields import Direction
 from studies.spec.metrics import metric_of
 from studies.spec.scheduler_names import is_population_based
 from studies.statistics.objectives import N_EPISODES
+from studies.study.schedules import divergences_of
 from studies.words import counted, failures_text, number_text, params_text, plural, rate_text, spread_text
 
 if TYPE_CHECKING:

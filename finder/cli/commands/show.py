@@ -56,12 +56,13 @@ def show(
 
 def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
     from studies.analysis.recommendation import pick_or_none
-    from studies.analysis.schedules import divergences_of, lineages_of, shown_params
+    from studies.analysis.schedules import shown_params
     from studies.analysis.status import abandoned_trials
     from studies.queue.trial_endings import short_reason
     from studies.spec.attributes import CONFIRMS_ATTR, is_confirmation
     from studies.spec.objectives import names_of
     from studies.study.execution import execution_text
+    from studies.study.schedules import divergences_of, lineages_of
     from studies.words import param_text, spread_text
 
     spec, pick = study.spec, pick_or_none(study)

@@ -17,7 +17,7 @@ from agents.population import Population
 from finder.results.search_result import SearchResult
 from finder.results.table import trial_table
 from studies.analysis.recommendation import best
-from studies.analysis.schedules import divergences_of, lineage_of, member_of, schedules_of, shown_params
+from studies.analysis.schedules import shown_params
 from studies.errors import StudyError
 from studies.figures.ranking import ranking
 from studies.figures.schedules import plot_schedules, schedules_data
@@ -25,6 +25,7 @@ from studies.population_based.by_name import population_based_of
 from studies.population_based.schedule import Member
 from studies.reports.explanation import explain
 from studies.spec.population_rules import exchange_marks
+from studies.study.schedules import divergences_of, lineage_of, member_of, schedules_of
 
 SEEN: list[tuple[int, int, float]] = []
 """Number of members, environment steps and learning rate of the last member, at the beginning of each rollout."""

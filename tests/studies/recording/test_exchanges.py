@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from studies.analysis.schedules import divergences_of, member_of
 from studies.figures.schedules import schedules_data
 from studies.population_based.population_based import Perturbation
 from studies.recording.exchanges import Exchanges
@@ -18,6 +17,7 @@ from studies.reports.explanation import counts_text
 from studies.spec.attributes import EXCHANGED_ATTR
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage, open_storage
+from studies.study.schedules import divergences_of, member_of
 
 N = 8
 
