@@ -169,11 +169,11 @@ class Divergence(NamedTuple):
     """Divergence of a run since the last exchange of its population.
 
     Attributes:
-        env_steps: Environment steps of the run when it diverged.
+        at: Environment steps and gradient steps of the run when it diverged.
         error: The error.
     """
 
-    env_steps: int
+    at: tuple[int, int]
     error: Exception
 
 

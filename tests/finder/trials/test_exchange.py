@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from fakes import SMALL_DQN, SMALL_PPO, RecordingListener
 
 from agents import AgentSpec, Callback, EnvironmentSpec, Trainer
 from agents.errors import NonFiniteError, with_cause
+from agents.training.run import Run
 from finder.trials.cohort import run_cohort
+from finder.trials.divergences import replace_diverged
 from finder.trials.trial import TrialSpec
 from studies.population_based.population_based import Perturbation
 
@@ -93,7 +96,7 @@ def states(listener: Exchanging) -> list[str]:
     ("network", "fields"),
     [
         ("actor", {}),  # acting fails
-        ("critic", {}),  # the loss is NaN
+        ("critic", {}),  # the targets of the update cannot be computed
         pytest.param("actor", {"metric": "greedy-return:2"}, marks=pytest.mark.slow),
     ],
 )
@@ -143,6 +146,34 @@ def test_a_trial_that_fails_for_another_reason_copies_nothing() -> None:
     assert listener.seen == {96: ([0, 2], []), 192: ([0, 2], [])}
     assert states(listener) == ["complete", "failed", "complete"]
     assert listener.outcomes[1].failure == "environment"
+
+
+def test_a_member_that_diverges_again_before_a_step_fails() -> None:
+    spec = SimpleNamespace(exchanges=(96, 192))
+    runs: Any = [SimpleNamespace(divergence=None, trial=SimpleNamespace(spec=spec)) for _ in range(2)]
+    members = [Run(member) for member in range(2)]
+
+    def replace(target: int, source: int) -> None:
+        assert (target, source) == (1, 0)
+        members[target].error = None
+
+    trainer: Any = SimpleNamespace(
+        present=(0, 1), runs=members, env_steps=64, agent=SimpleNamespace(gradient_steps=2), replace=replace
+    )
+
+    def fails_again(exchanged_at: int = 0) -> bool:
+        members[1].error = NonFiniteError("the loss is nan")
+        replace_diverged(trainer, dict(enumerate(runs)), exchanged_at)
+        return members[1].error is not None
+
+    assert not fails_again()
+    assert fails_again()
+    trainer.agent.gradient_steps = 4
+    assert not fails_again()
+    trainer.env_steps = 96
+    assert not fails_again(exchanged_at=96)
+    trainer.env_steps = 224
+    assert fails_again(exchanged_at=192), "there is no further exchange"
 
 
 def test_a_divergence_is_known_after_a_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
