@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,6 +26,10 @@ class Perturbation(NamedTuple):
     number: int
     copied_from: int
     params: dict[str, float]
+
+
+Explorer = Callable[[Member, Sequence[Perturbation]], dict[str, float]]
+"""Returns the numbers of a copy, from the member that is copied and what was decided at this step before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,22 +75,21 @@ class PopulationBased(ABC):
         found: list[Perturbation] = []
         by_number = {member.number: member for member in members}
         values = {member.number: member.values[env_steps] for member in members if env_steps in member.values}
-        for number, donor in truncation(values, self.quantile, self._generator(env_steps)):
-            params = self.explore(env_steps, by_number[donor], members, found)
-            found.append(Perturbation(number, donor, params))
+        pairs = truncation(values, self.quantile, self._generator(env_steps))
+        if not pairs:
+            return []
+        explore = self.explorer(env_steps, members)
+        for number, donor in pairs:
+            found.append(Perturbation(number, donor, explore(by_number[donor], found)))
         return found
 
     @abstractmethod
-    def explore(
-        self, env_steps: int, donor: Member, members: Sequence[Member], before: Sequence[Perturbation]
-    ) -> dict[str, float]:
-        """Return the numbers with which a copy of a member continues.
+    def explorer(self, env_steps: int, members: Sequence[Member]) -> Explorer:
+        """Return the function that chooses the numbers with which copies continue at a step.
 
         Args:
             env_steps: The step.
-            donor: The member that is copied.
             members: All members.
-            before: What was decided at this step before.
         """
 
     def _generator(self, env_steps: int, *key: int) -> np.random.Generator:

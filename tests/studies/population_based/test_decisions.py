@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -281,6 +282,21 @@ class TestPB2:
         assert len(chosen) == 4
         assert all(10**-3.8 < rate < 10**-2.2 for rate in chosen)
         assert pb2.decide(400, population[::-1]) == pb2.decide(400, population)
+
+    def test_the_kernel_is_chosen_once_for_all_copies_of_a_step(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        seen: list[Observations] = []
+
+        def counted(observed: Observations) -> Kernel:
+            seen.append(observed)
+            return fitted(observed)
+
+        monkeypatch.setattr("studies.population_based.pb2.fitted", counted)
+        population = [
+            replace(member, values={100: float(member.number), 200: 3.0 * member.number})
+            for member in members(dict.fromkeys(range(16), 0.0))
+        ]
+        assert len(PB2(spaces=SPACES, perturb_steps=100).decide(200, population)) == 4
+        assert len(seen) == 1
 
     def test_copies_of_one_step_differ(self) -> None:
         population = members({number: float(number) for number in range(16)})
