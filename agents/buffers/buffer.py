@@ -138,6 +138,14 @@ class Buffer(ABC):
     ) -> None:
         """Set a mutable hyperparameter of the buffer, for one member of a population or for all."""
 
+    def copy_member(self, source: int, target: int) -> None:  # noqa: B027 - most buffers have nothing learned
+        """Adapt the buffer of a member that gets the state of another one; its data stays.
+
+        Args:
+            source: Position of the member that is copied.
+            target: Position of the member that gets the copy.
+        """
+
     off_policy: ClassVar[bool] = False
     """True if transitions of older policies are used."""
 

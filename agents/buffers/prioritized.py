@@ -144,6 +144,18 @@ class PrioritizedReplay(UniformReplay):
         if own != name and own in self._numbers:
             self._numbers[own][slice(None) if position is None else position] = value
 
+    def copy_member(self, source: int, target: int) -> None:
+        """Bound the priorities of a member by the largest one of the member that it copies.
+
+        Those of a member that diverged are huge or NaN, and it would draw nothing else.
+        """
+        super().copy_member(source, target)
+        self._largest[target] = self._largest[source]
+        leaves = self._tree.leaves[:, : len(self)].copy()
+        largest = self._largest[target] ** self._numbers["alpha"][source]  # whose alpha it gets, too
+        leaves[target] = np.where(leaves[target] <= largest, leaves[target], largest)  # NaN, too
+        self._tree.load(leaves)
+
     def get_state(self) -> dict[str, Any]:
         return {
             **super().get_state(),

@@ -218,6 +218,9 @@ class RewritingBuffer(Buffer):
     def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
         self.buffer.set_hyperparameter(name, value, position)
 
+    def copy_member(self, source: int, target: int) -> None:
+        self.buffer.copy_member(source, target)
+
     def bytes_when_full(self, transition: Transition) -> int:
         """Return the size of the full other buffer and of the steps held back now."""
         return self.buffer.bytes_when_full(transition) + len(self._slots) * super().bytes_when_full(transition)

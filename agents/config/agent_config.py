@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
@@ -210,6 +211,12 @@ def _override(owner: str, optimizer: Any) -> Any:
     return {"optimizer": spec.name, **rate, **spec.arguments}
 
 
+_BEGINS_WITH_SCHEDULE = re.compile(r"[^(]+\(\s*\w+\(")
+"""Beginning of a label with a schedule: `adam(CosineDecay(`."""
+
+
 def _contains_rate(optimizer: Any) -> bool:
     """Return whether a given optimizer contains a learning rate: an object does, a bare name does not."""
-    return not isinstance(optimizer, str) or "learning_rate" in optimizer
+    if not isinstance(optimizer, str):
+        return True
+    return "learning_rate" in optimizer or _BEGINS_WITH_SCHEDULE.match(optimizer) is not None

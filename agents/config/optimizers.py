@@ -11,12 +11,13 @@ import ast
 import inspect
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
+from agents.config.rate_schedules import schedule_of, schedule_text
 from agents.errors import ConfigurationError, unknown_name
 from agents.trust.allowed_modules import check_config, check_found, check_module
 from agents.trust.loading import module_of
@@ -128,7 +129,8 @@ class OptimizerSpec:
         if (
             not isinstance(call, ast.Call)
             or not isinstance(call.func, ast.Name)  # such as sgd(...)(...)
-            or call.args
+            or not all(isinstance(each, ast.Call) for each in call.args[:1])  # a schedule comes first, as in Keras
+            or len(call.args) > 1
             or not all(keyword.arg for keyword in call.keywords)
         ):
             raise ConfigurationError(f"Optimizer {label!r}: write arguments as name=value, such as sgd(momentum=0.9).")
@@ -136,18 +138,33 @@ class OptimizerSpec:
             str(keyword.arg): _value_of(ast.get_source_segment(source, keyword.value) or "")
             for keyword in call.keywords
         }
-        rate = arguments.pop("learning_rate", 1e-3)
+        if call.args and "learning_rate" in arguments:
+            raise ConfigurationError(f"Optimizer {label!r} has two learning rates: leave one of them out.")
+        named = (keyword.value for keyword in call.keywords if keyword.arg == "learning_rate")
+        schedule = next((each for each in (*call.args, *named) if isinstance(each, ast.Call)), None)
+        rate = arguments.pop("learning_rate", 1e-3) if schedule is None else schedule_of(schedule)
+        arguments.pop("learning_rate", None)
         return cls(name=name.strip(), learning_rate=rate, arguments=arguments)
 
     @property
     def label(self) -> str:
         """Name and arguments that are not Keras's defaults: ``sgd(momentum=0.9)``; `of` reads it."""
-        if not self.arguments:
-            return self.name
-        parameters = inspect.signature(self.optimizer_class()).parameters
-        defaults = {name: parameter.default for name, parameter in parameters.items()}
-        own = {key: value for key, value in self.arguments.items() if value != defaults.get(key)}
-        arguments = ", ".join(f"{key}={json.dumps(value)}" for key, value in own.items())
+        return self._label([])
+
+    @property
+    def label_with_schedule(self) -> str:
+        """The label; with a schedule, it comes first: ``adam(CosineDecay(0.001, 1000))``. `of` reads it, too."""
+        rate = self.learning_rate
+        return self._label([schedule_text(rate)] if isinstance(rate, Mapping) else [])
+
+    def _label(self, first: Sequence[str]) -> str:
+        """Return the label with these arguments before its own."""
+        own: dict[str, Any] = {}
+        if self.arguments:
+            parameters = inspect.signature(self.optimizer_class()).parameters
+            defaults = {name: parameter.default for name, parameter in parameters.items()}
+            own = {key: json.dumps(value) for key, value in self.arguments.items() if value != defaults.get(key)}
+        arguments = ", ".join([*first, *(f"{key}={value}" for key, value in own.items())])
         return f"{self.name}({arguments})" if arguments else self.name
 
     def numbers(self) -> dict[str, float]:

@@ -220,10 +220,10 @@ class Trainer(Training):
                 break
             except MembersFailedError as failure:
                 parts = split(data, len(self._present), self.buffer.member_axis)
-                if not self.remove_failed(failure.errors):
+                staying = self.remove_failed(failure.errors)
+                if not staying:
                     return None
-                staying = [part for position, part in enumerate(parts) if position not in failure.errors]
-                data = concatenate(staying, self.buffer.member_axis)
+                data = concatenate([parts[position] for position in staying], self.buffer.member_axis)
         if not isinstance(prepared, Mapping):
             raise ConfigurationError(
                 f"preprocess_batch() must return the data of the update, arrays by name; it returned {prepared!r}."

@@ -93,6 +93,8 @@ class Training:
         self._working_since: float | None = None
         self.resumed = False
         """True if the training was resumed from a state, even of the very beginning."""
+        self.replace_failed: Callable[[], None] = lambda: None
+        """Called when members of a population have failed, before they leave; may let them continue (`replace`)."""
 
     @property
     def is_new(self) -> bool:
@@ -212,10 +214,22 @@ class Training:
         """
         if isinstance(self.agent, Agent):
             raise ConfigurationError("Members are copied within a population, and this trainer has a single agent.")
-        position = self.position(target)
-        self.agent.copy_member(self.position(source), position)
+        position, copied = self.position(target), self.position(source)
+        self.agent.copy_member(copied, position)
+        self.buffer.copy_member(copied, position)
         for name, value in self.agent.members[position].config.live_values().items():
             self.buffer.set_hyperparameter(name, value, position)
+
+    def replace(self, target: int, source: int) -> None:
+        """Let a member of a population that has failed continue, with a copy of the state of another one.
+
+        Args:
+            target: The member that has failed and has not left.
+            source: The member that is copied; see `copy_member`.
+        """
+        self.copy_member(source, target)
+        run = self.runs[target]
+        run.error = run.newest_loss = None
 
     def fail(self, error: Exception, member: int) -> None:
         """Report the failure of a member. It leaves a population; the error of a single agent is raised."""
@@ -277,21 +291,24 @@ class Training:
             if not self._present[position].over:
                 self._present[position].error = error
 
-    def remove_failed(self, errors: Mapping[int, Exception]) -> bool:
-        """Remove members of a population that cannot act or learn any more; return whether others are left.
+    def remove_failed(self, errors: Mapping[int, Exception]) -> list[int]:
+        """Remove members of a population that cannot act or learn any more; return the positions that the others had.
 
-        If none is left, they stay, as failed members, until the loop ends their runs.
+        Members that are replaced (`replace_failed`) stay. If none is left, all stay, as failed members, until the loop
+        ends their runs.
 
         Args:
             errors: Position of a member -> its error.
         """
         self._failed(dict(errors))
-        staying = [position for position in range(len(self._present)) if position not in errors]
-        if staying:
-            for position in errors:
+        self.replace_failed()
+        leaving = [position for position in errors if self._present[position].over]
+        staying = [position for position in range(len(self._present)) if position not in leaving]
+        if staying and leaving:
+            for position in leaving:
                 self.callbacks.call("on_run_end", self, self._present[position])
             self._select(staying)
-        return bool(staying)
+        return staying
 
     def _rewrite(self, trajectory: Trajectory) -> None:
         """Let callbacks rewrite a trajectory. A member with a reward that is not finite afterwards fails."""

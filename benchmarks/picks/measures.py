@@ -179,6 +179,7 @@ def by_group(table: RunTable) -> list[RunTable]:
                 seeds=table.seeds,
                 marks=table.marks,
                 values=table.values[own],
+                known=None if table.known is None else table.known[own],
             )
         )
     return parts

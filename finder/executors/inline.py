@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from agents.population import TemplateCache
@@ -64,8 +64,10 @@ class _ForwardingListener:
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
         return self._listener.rung(env_steps, values)
 
-    def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:
-        return self._listener.exchange(env_steps, values)
+    def exchange(
+        self, env_steps: int, values: Mapping[int, Mapping[int, float]], diverged: Collection[int]
+    ) -> Sequence[Perturbation]:
+        return self._listener.exchange(env_steps, values, diverged)
 
     def alive(self) -> None:
         """Ignore heartbeats, which only other processes need."""

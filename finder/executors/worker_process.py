@@ -6,7 +6,7 @@ The fork server imports it once, so that forked workers do not have to.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from agents.contract.pickling import unpickled
@@ -71,7 +71,9 @@ class _BrokerListener:
         self._wakeup.send_bytes(b".")
         return self._broker.await_reply(self._worker) if self._waits else {}
 
-    def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:
+    def exchange(
+        self, env_steps: int, values: Mapping[int, Mapping[int, float]], diverged: Collection[int]
+    ) -> Sequence[Perturbation]:
         raise AssertionError("A population that exchanges members is trained in the process of its study.")
 
     def alive(self) -> None:

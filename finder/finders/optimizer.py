@@ -242,7 +242,9 @@ def refuse_environment_as_optimizers(optimizers: Any, agents: Sequence[Any]) -> 
 
 
 def optimizers_by_label(optimizers: Sequence[Any]) -> dict[str, OptimizerSpec]:
-    """Return optimizers by label, equal ones once; a number is appended to equal labels with other learning rates.
+    """Return optimizers by label, with the schedule of the learning rate if there is one, and equal ones once.
+
+    A number is appended to equal labels with other learning rates.
 
     Raises:
         ConfigurationError: The list is empty, or an item is not an optimizer.
@@ -253,7 +255,7 @@ def optimizers_by_label(optimizers: Sequence[Any]) -> dict[str, OptimizerSpec]:
         spec = OptimizerSpec.of(given)
         # Labels leave out arguments that have their defaults.
         if (spec.label, spec.learning_rate) not in [(each.label, each.learning_rate) for each in result.values()]:
-            result[free_name(spec.label, result, " #")] = spec
+            result[free_name(spec.label_with_schedule, result, " #")] = spec
     return result
 
 
@@ -299,7 +301,7 @@ def with_variations(optimizers: Sequence[Any], vary: Mapping[str, Sequence[float
 def _notes_on_schedules(optimizers: Mapping[str, OptimizerSpec]) -> list[str]:
     """Return a note on each optimizer that runs once, with its schedule of the learning rate."""
     return [
-        f"{label} runs once: its learning rate is the schedule {optimizer.learning_rate.get('class_name')}"
+        f"{label} runs once: its learning rate is a schedule"
         for label, optimizer in optimizers.items()
         if isinstance(optimizer.learning_rate, Mapping)
     ]

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from studies.analysis.recommendation import pick_or_none
-from studies.analysis.schedules import lineages_of
 from studies.population_based.schedule import Lineage
 from studies.spec.attributes import CONFIRMS_ATTR, failure_kind, objective_seeds, seed_values
 from studies.statistics.values import mean_of_seeds, spread_of_seeds
+from studies.study.schedules import divergences_of, lineages_of
 from studies.study.study import OpenStudy
 from studies.words import number_text, param_text
 
@@ -53,7 +53,7 @@ def trial_table(study: OpenStudy, *, confirmations: bool = False) -> TrialTable:
     a failure, and the mean of each custom metric over the last part of training (`custom_metrics.NAME`). With several
     objectives, there are the value (`NAME`) and the spread (`NAME spread`) of each instead. With population-based
     training, there are the number that the weights of a trial began with (`initial NAME`) and the one that they ended
-    with (`final NAME`) for each parameter.
+    with (`final NAME`) for each parameter, and how often it diverged and copied another trial (`divergences`).
 
     Args:
         study: The study.
@@ -61,6 +61,7 @@ def trial_table(study: OpenStudy, *, confirmations: bool = False) -> TrialTable:
             trial that it confirms. Defaults to False.
     """
     pick, lineages = pick_or_none(study), lineages_of(study)
+    diverged = divergences_of(study)
     rows = []
     for trial in study.all_trials() if confirmations else study.trials():
         seeds = tuple(seed_values(trial).values())
@@ -77,6 +78,7 @@ def trial_table(study: OpenStudy, *, confirmations: bool = False) -> TrialTable:
                 "env_steps": trial.user_attrs.get("env_steps"),
                 "wall_seconds": trial.user_attrs.get("wall_seconds"),
                 **{f"custom_metrics.{name}": own["mean"] for name, own in sorted(metrics.items())},
+                **({"divergences": len(diverged.get(trial.number, ()))} if lineages else {}),
                 "failure": failure_kind(trial) or "",
                 "reason": trial.user_attrs.get("reason", ""),
             }

@@ -25,7 +25,7 @@ from finder.search.search_budget import LOOK_SECONDS, KeptBudget, SearchBudget
 from finder.search.search_checkpoints import SearchCheckpoints
 from finder.search.search_listener import SearchListener
 from finder.trials.trial import BudgetSpent, Outcome, TrialSpec
-from studies.analysis.schedules import lineage_of, repeated, shown_params
+from studies.analysis.schedules import repeated, shown_params
 from studies.analysis.status import study_status
 from studies.database.records import Ask
 from studies.database.retries import StorageAwayError
@@ -35,6 +35,7 @@ from studies.spec.population_rules import exchange_marks, value_steps
 from studies.spec.spec import StudySpec
 from studies.storage.watched_file import FileReplacedError
 from studies.study.budget_attributes import is_confirming
+from studies.study.schedules import lineage_of
 from studies.study.study import OpenStudy
 
 PlanExtension = Callable[[OpenStudy], Sequence[Mapping[str, Any]]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from finder.trials.trial import FELL_BEHIND, FOR_BUDGET, PAUSED, Outcome, outcome_attrs
@@ -83,8 +83,10 @@ class SearchListener:
         behind = self._budget.rung(env_steps, values, set(reasons))
         return reasons | dict.fromkeys(behind, FOR_BUDGET)
 
-    def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:
-        return self._recorder.exchange(env_steps, values)
+    def exchange(
+        self, env_steps: int, values: Mapping[int, Mapping[int, float]], diverged: Collection[int]
+    ) -> Sequence[Perturbation]:
+        return self._recorder.exchange(env_steps, values, diverged)
 
     def ended(self, number: int, outcome: Outcome) -> None:
         env_steps, seconds = outcome.env_steps, outcome.wall_seconds

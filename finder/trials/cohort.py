@@ -212,7 +212,9 @@ class _Cohort:
         with self._interrupts.after(saves=True):
             exchange(mark, dict(self._running()), self._listener)
         for number, trial in self._running():
-            if trial.finished:
+            if trial.failed:  # diverged, and there are no further exchanges
+                self._end_failed(number)
+            elif trial.finished:
                 self._complete(number, trial)
 
     def _train(self, group: Group, mark: int, *, saves: bool) -> None:
@@ -228,7 +230,7 @@ class _Cohort:
 
     def _judge(self, mark: int) -> None:
         """Report the values of all trials at an environment step, and stop and pause those that do not continue."""
-        values = {number: trial.values_at(mark) for number, trial in self._running()}
+        values = {number: trial.values_at(mark) for number, trial in self._running() if trial.divergence is None}
         known = {number: own for number, own in values.items() if np.isfinite(list(own.values())).all()}
         verdicts = self._listener.rung(mark, known) if known else {}
         # A finished trial cannot be pruned. One whose runs were stopped by a callback trains no more: it is not paused.

@@ -16,6 +16,7 @@ from agents.training.function_trainer import FunctionTrainer, OwnTraining, learn
 from agents.training.records import Episode
 from agents.training.run import Budget
 from agents.training.trainer import Trainer
+from finder.trials.divergences import divergences_state, load_divergences, replace_diverged
 from finder.trials.evaluations import GreedyEvaluations
 from finder.trials.execution import jit_compile_of
 from finder.trials.runs import Key, SeededTrial, SeedRun, TrialRun
@@ -88,6 +89,9 @@ class Group(Callback):
         """The evaluations of the runs, if the study is judged by them."""
         if (n_greedy := greedy_episodes_of(spec)) and isinstance(self.trainer, Trainer):
             self.evaluations = GreedyEvaluations(self.trainer, n_greedy, self._evaluated_step)
+        self._exchanges = bool(spec.exchanges)
+        if self._exchanges and isinstance(self.trainer, Trainer):
+            self.trainer.replace_failed = self._replace_diverged
         self._before_step = self._passed = 0
         """Environment steps before the newest step of the loop, here and at loading."""
         self._ended = self._is_stepping = False
@@ -149,6 +153,8 @@ class Group(Callback):
             with self._watchdog.watching():
                 self._is_stepping = True
                 self._ended = next(self._loop, None) is None
+                if self._exchanges:
+                    self._replace_diverged()
                 self._is_stepping = False
         except Exception as error:  # noqa: BLE001 - whatever a user's agent or environment raises is a trial's failure
             self.error = error
@@ -230,6 +236,11 @@ class Group(Callback):
         if self.evaluations is not None:
             self.evaluations.forget()
         self.trainer.set_hyperparameters(values, target)
+        self.runs[target].divergence = None
+
+    def _replace_diverged(self) -> None:
+        assert isinstance(self.trainer, Trainer)
+        replace_diverged(self.trainer, self.runs, self.exchanged_at)
 
     def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
         self.runs[episode.member].add_episode(episode)
@@ -260,8 +271,10 @@ class Group(Callback):
         self.hangs([trial.spec.number for trial in suspects], reason)
 
     def get_state(self) -> dict[str, Any]:
-        """Return the step of the newest exchange, and the evaluations so far: member, environment step, value."""
+        """Return the step of the newest exchange, divergences since then, and the evaluations so far (`set_state`)."""
         state: dict[str, Any] = {"exchanged_at": self.exchanged_at} if self.exchanged_at else {}
+        if diverged := divergences_state(self.runs):
+            state["diverged"] = diverged
         if self.evaluations is not None:
             state["before_step"] = self._before_step
             state["evaluations"] = [(member, *own) for member, run in self.runs.items() for own in run.evaluations]
@@ -271,6 +284,7 @@ class Group(Callback):
         """Restore what `get_state` returned, as far as it is of members that run here."""
         self.exchanged_at = state.get("exchanged_at", 0)
         self._before_step = self._passed = state.get("before_step", 0)
+        load_divergences(self.runs, state.get("diverged", ()))
         for member, at, value in state.get("evaluations", ()):
             if member in self.runs:
                 self.runs[member].add_evaluation(at, value)

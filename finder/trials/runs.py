@@ -59,6 +59,11 @@ class TrialRun:
         """Return whether a run has failed."""
         return self.error is not None or any(run.error for run in self.runs)
 
+    @property
+    def divergence(self) -> Exception | None:
+        """The error of a run that diverged and awaits a copy (`SeedRun.divergence`), or None."""
+        return next((run.divergence.error for run in self.runs if run.divergence is not None), None)
+
     def first_error(self) -> Exception:
         """Return the first error of the trial."""
         errors = [self.error, *(run.error for run in self.runs)]
@@ -160,6 +165,18 @@ class RunGroup(Protocol):
         """Stop a member whose trial has ended."""
 
 
+class Divergence(NamedTuple):
+    """Divergence of a run since the last exchange of its population.
+
+    Attributes:
+        at: Environment steps and gradient steps of the run when it diverged.
+        error: The error.
+    """
+
+    at: tuple[int, int]
+    error: Exception
+
+
 class SeedRun:
     """One run of a trial: a member of a group, and the episodes of this member."""
 
@@ -169,6 +186,8 @@ class SeedRun:
         self.group = group
         self.member = member
         trial.runs.append(self)
+        self.divergence: Divergence | None = None
+        """Its divergence since the last exchange, if it has the weights of another member until it copies one."""
         self._n_episodes = 0
         self._series: dict[Metric, _Series] = {metric: _Series([], []) for metric in trial.metrics}
         self._measured: list[Episode] = []

@@ -294,10 +294,17 @@ class TrialListener(Protocol):
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
         """Called when all trials have reached a step, with trial -> seed -> value. Returns trial -> reason to stop."""
 
-    def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Sequence[Perturbation]:
-        """Called at a step of `TrialSpec.exchanges`, with trial -> seed -> value in the interval before it.
+    def exchange(
+        self, env_steps: int, values: Mapping[int, Mapping[int, float]], diverged: Collection[int]
+    ) -> Sequence[Perturbation]:
+        """Called at a step of `TrialSpec.exchanges`.
 
         Populations that exchange members are trained in the process of their study.
+
+        Args:
+            env_steps: Environment steps.
+            values: Trial -> seed -> value in the interval before the step.
+            diverged: Trials that have diverged since the last exchange and have no value.
 
         Returns:
             The trials that copy others there, with their new hyperparameters.

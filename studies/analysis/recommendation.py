@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.analysis.named_modules import check_modules
-from studies.analysis.schedules import lineage_of, schedule_text
+from studies.analysis.schedules import schedule_text
 from studies.errors import StudyError, nearest
 from studies.judging.confirmation import verdict
 from studies.judging.learning_rate_estimate import LearningRateEstimate
@@ -23,6 +23,7 @@ from studies.spaces.spaces import Json
 from studies.spec.attributes import CONFIRMS_ATTR, seed_values
 from studies.spec.fields import Direction
 from studies.spec.metrics import metric_of
+from studies.study.schedules import lineage_of
 from studies.study.study import OpenStudy, check_open
 from studies.words import counted, interval_text, params_text, spread_text, with_value
 

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 
+_LABEL_LINES = 3
+"""Largest number of lines of a label."""
+
+
 class RankingRow(NamedTuple):
     """Row of the figure.
 
@@ -132,15 +136,17 @@ def plot_optimizers(study: OpenStudy, max_rows: int = 12, max_lines: int = 3) ->
     if data.grouped:
         title = "Ranking, each at its own best settings" if data.tuned else "Ranking"
     wrapped = [_wrapped(row.settings, max_lines) for row in data.rows]
-    row_height = 32 + 14 * max((text.count("<br>") + 1 for text in wrapped), default=1)
+    labels = [_wrapped(row.label, _LABEL_LINES, 24) for row in data.rows]
+    lines = [f"{label}<br>{text}".count("<br>") for label, text in zip(labels, wrapped, strict=True)]
+    row_height = 32 + 14 * max(lines, default=1)
     height = 180 + row_height * max(3, len(data.rows))
     x_title = value_title(data.metric, len(study.spec.seeds), minimize=study.direction == "minimize")
     figure = new_figure(title, x_title, "", height=height)
     if not data.rows:
         return annotate_empty(figure, "No trial is complete yet.")
     names = [
-        f"<b>{plain(shortened(row.label, 24))}</b>{_place_text(row, y)}<br>{text}"
-        for y, (row, text) in enumerate(zip(data.rows, wrapped, strict=True))
+        f"<b>{label}</b>{_place_text(row, y)}<br>{text}"
+        for y, (row, label, text) in enumerate(zip(data.rows, labels, wrapped, strict=True))
     ]
     low, high = _padded_range(data.rows)
     for y, row in enumerate(data.rows):

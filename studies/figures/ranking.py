@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from optuna.trial import FrozenTrial
 
-from studies.analysis.schedules import lineages_of, shown_params
+from studies.analysis.schedules import shown_params
 from studies.judging.confirmation import Verdict, verdict
 from studies.judging.missing_pick import why_no_pick
 from studies.judging.ranking import Ranked
 from studies.population_based.schedule import Lineage
+from studies.study.schedules import lineages_of
 from studies.words import params_text
 
 if TYPE_CHECKING:

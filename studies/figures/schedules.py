@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 import plotly.graph_objects as go
 
-from studies.analysis.schedules import schedules_of
 from studies.figures.ranking import ranking
 from studies.figures.theme import ACCENT, QUIET, annotate_empty, log_axis, new_figure, plain, rgba
 from studies.population_based.schedule import Schedule, ScheduleEntry
 from studies.spec.population_rules import searched_ranges
+from studies.study.schedules import divergences_of, schedules_of
 from studies.words import param_text
 
 if TYPE_CHECKING:
@@ -59,8 +60,13 @@ def schedules_data(study: OpenStudy) -> SchedulesData:
         trial.number: int(trial.user_attrs.get("env_steps") or trial.last_step or 0)
         for trial in study.trials()
     }  # fmt: skip
+    diverged = divergences_of(study)
     lines = {
-        name: [_line(number, name, own, ends[number]) for number, own in schedules.items() if name in own[0].params]
+        name: [
+            _line(number, name, own, ends[number], diverged.get(number, ()))
+            for number, own in schedules.items()
+            if name in own[0].params
+        ]
         for name in ranges
     }
     facts = ranking(study)
@@ -103,18 +109,19 @@ def plot_schedules(study: OpenStudy) -> go.Figure:
     return figure
 
 
-def _line(number: int, name: str, schedule: Schedule, end: int) -> Line:
+def _line(number: int, name: str, schedule: Schedule, end: int, diverged: Collection[int] = ()) -> Line:
     entries = list(schedule)
     steps, values = [each.env_steps for each in entries], [each.params[name] for each in entries]
-    texts = [_text(name, each) for each in entries]
+    texts = [_text(name, each, diverged=each.env_steps in diverged) for each in entries]
     copies = [index for index, each in enumerate(entries) if each.copied_from is not None]
     if end > steps[-1]:
         steps, values, texts = [*steps, end], [*values, values[-1]], [*texts, texts[-1]]
     return Line(number, steps, values, texts, copies)
 
 
-def _text(name: str, entry: ScheduleEntry) -> str:
+def _text(name: str, entry: ScheduleEntry, *, diverged: bool) -> str:
     copied = "" if entry.copied_from is None else f", copied from #{entry.copied_from}"
+    copied += " after a divergence" if diverged else ""
     return f"{name} {param_text(name, entry.params[name])}{copied}"
 
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from studies.judging.distinct_schedules import distinct_first
 from studies.judging.estimates import estimates_without_luck, pruned_estimates, with_search_as_rung
 from studies.judging.learning_rate_estimate import LearningRateEstimate, estimate_learning_rate
 from studies.judging.ranking import Candidate, Ranked, rank, reach_above, within
@@ -95,9 +96,10 @@ class Verdict:
 def finalists(history: SearchHistory) -> list[Ranked]:
     """Return the trials that are to be confirmed, the recommended one first, then the best of the others.
 
-    A trial that never learned is none of them, unless no trial learned. The baseline is confirmed beside them if it was
-    completed, so that the pick can be compared with it. There are none if no other trial was complete, pruned or
-    diverged: then there was nothing to choose.
+    A trial that never learned is none of them, unless no trial learned. With population-based training, a trial with
+    nearly the schedule of a better one is none of them while there are others (`distinct_first`). The baseline is
+    confirmed beside them if it was completed, so that the pick can be compared with it. There are none if no other
+    trial was complete, pruned or diverged: then there was nothing to choose.
     """
     sound, unsound = _sound(history)
     ranked = _with_value(rank(sound, history.direction, history.reward_threshold))
@@ -105,7 +107,7 @@ def finalists(history: SearchHistory) -> list[Ranked]:
     first = _recommended(history, ranked, left)
     if first is None or len(ranked) + len(left) < 2:
         return []
-    best = [first, *(each for each in ranked if each is not first)]
+    best = distinct_first([first, *(each for each in ranked if each is not first)], history)
     baseline = history.baseline_trial if history.n_finalists else None
     return [
         each
@@ -115,10 +117,11 @@ def finalists(history: SearchHistory) -> list[Ranked]:
 
 
 def untried(history: SearchHistory, verdict: Verdict) -> list[int]:
-    """Return the numbers of the trials of the search that learned and were not confirmed, best first."""
+    """Return the numbers of the trials of the search that learned and were not confirmed, the next to confirm first."""
     learned = {trial.number for trial in history.complete if trial.learned}
     tried = {*(each.number for each in verdict.confirmed), *verdict.refuted}
-    return [each.number for each in verdict.tuning if each.number in learned - tried]
+    left = [each for each in verdict.tuning if each.number in learned - tried]
+    return [each.number for each in distinct_first(left, history, tried)]
 
 
 def unconfirmed(history: SearchHistory, verdict: Callable[[], Verdict]) -> list[tuple[int, tuple[int, ...]]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.judging.return_bounds import reward_threshold
+from studies.population_based.schedule import Schedule
 from studies.spaces.spaces import Json, Space, decode_params
 from studies.spec.attributes import (
     CONFIRM_STEPS_ATTR,
@@ -24,6 +25,7 @@ from studies.spec.attributes import (
 from studies.spec.fields import Direction
 from studies.spec.scheduler_names import is_population_based
 from studies.statistics.drift import measured
+from studies.study.schedules import lineages_of
 from studies.words import the_best
 
 if TYPE_CHECKING:
@@ -82,6 +84,7 @@ class SearchHistory:
         horizon: Environment steps of the long run; None: the budget.
         constant_params: Whether every trial kept its parameters to its end. With population-based training they are
             what it began with, which says nothing about neighbouring values.
+        schedules: Number of a trial -> schedule of its weights, with population-based training; else empty.
         baseline: Parameters of the trial with which the pick is compared, and which is confirmed beside the best;
             None if there is none.
         reward_threshold: Return from which the environment counts as solved; None if it is unknown, or values are no
@@ -97,6 +100,7 @@ class SearchHistory:
     confirm_env_steps: int | None = None
     horizon: int | None = None
     constant_params: bool = True
+    schedules: Mapping[int, Schedule] = field(default_factory=dict)
     baseline: Mapping[str, Json] | None = None
     reward_threshold: float | None = None
 
@@ -179,6 +183,7 @@ def history_of(study: OpenStudy) -> SearchHistory:
         confirm_env_steps=spec.confirm_env_steps,
         horizon=spec.horizon,
         constant_params=not is_population_based(spec.pruner),
+        schedules={number: own.schedule for number, own in lineages_of(study).items()},
         baseline=spec.baseline,
         reward_threshold=reward_threshold(study),
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import cho_solve
 
 Array = np.ndarray[Any, Any]
 
@@ -106,7 +107,8 @@ class _Solver:
         self.factor = np.linalg.cholesky(covariance)
 
     def __call__(self, right: Array) -> Array:
-        return np.linalg.solve(self.factor.T, np.linalg.solve(self.factor, right))
+        found: Array = cho_solve((self.factor, True), right)
+        return found
 
 
 def log_likelihood(kernel: Kernel, seen: Observations) -> float:

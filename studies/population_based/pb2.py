@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from studies.population_based.gaussian_process import Array, Observations, fitted, posterior
 from studies.population_based.pbt import from_unit, to_unit
-from studies.population_based.population_based import Perturbation, PopulationBased
+from studies.population_based.population_based import Explorer, Perturbation, PopulationBased
 from studies.population_based.schedule import Member
 from studies.spaces.spaces import FloatRange
 
@@ -38,7 +38,8 @@ class PB2(PopulationBased):
     the numbers of the largest upper confidence bound among random ones. Copies of one step are chosen one after the
     other: those chosen before reduce the uncertainty around them. The bound's width is the paper's, sqrt(0.2 + log(0.4
     t)) deviations for interval t, where the logarithm is left out while it is negative. Here the kernel is chosen by
-    its likelihood among a grid, and the bound is maximized over random numbers instead of by gradients.
+    its likelihood among a grid, and the bound is maximized over random numbers instead of by gradients. The numbers
+    with which a member diverged count as if its value had grown least of all, so that copies avoid them.
 
     Attributes:
         n_candidates: Random numbers among which the bound is maximized, >= 1.
@@ -58,31 +59,36 @@ class PB2(PopulationBased):
                 f"n_candidates is {self.n_candidates} and memory is {self.memory}: they must be at least 1 and 2."
             )
 
-    def explore(
-        self, env_steps: int, donor: Member, members: Sequence[Member], before: Sequence[Perturbation]
-    ) -> dict[str, float]:
+    def explorer(self, env_steps: int, members: Sequence[Member]) -> Explorer:
         names = sorted(self.spaces)
-        candidates = self._generator(env_steps, len(before) + 1).random((self.n_candidates, len(names)))
         seen = changes(members, self.perturb_steps, env_steps)[-self.memory :]
-        best = 0
-        if len(seen) >= 2:
-            interval = env_steps // self.perturb_steps + 1
-            best = int(np.argmax(self._bounds(seen, candidates, before, interval)))
-        row = zip(names, candidates[best], strict=True)
-        return {name: from_unit(self.spaces[name], float(position)) for name, position in row}
+        interval = env_steps // self.perturb_steps + 1
+        bounds = self._bounds(seen, interval) if len(seen) >= 2 else None
 
-    def _bounds(
-        self, seen: Sequence[Change], candidates: Array, before: Sequence[Perturbation], interval: int
-    ) -> Array:
-        """Return the upper confidence bound of the growth for each candidate."""
+        def explore(donor: Member, before: Sequence[Perturbation]) -> dict[str, float]:
+            candidates = self._generator(env_steps, len(before) + 1).random((self.n_candidates, len(names)))
+            best = 0 if bounds is None else int(np.argmax(bounds(candidates, before)))
+            row = zip(names, candidates[best], strict=True)
+            return {name: from_unit(self.spaces[name], float(position)) for name, position in row}
+
+        return explore
+
+    def _bounds(self, seen: Sequence[Change], interval: int) -> Callable[[Array, Sequence[Perturbation]], Array]:
+        """Return the upper confidence bound of the growth as a function of candidates and earlier copies."""
         observed = Observations(
             np.array([scaled_params(self.spaces, each.params) for each in seen]),
             np.array([each.interval for each in seen], float),
             normalised([each.growth for each in seen]),
         )
-        pending = np.array([scaled_params(self.spaces, each.params) for each in before]).reshape(-1, len(self.spaces))
-        mean, deviation = posterior(fitted(observed), observed, candidates, interval, pending)
-        bounds: Array = mean + math.sqrt(confidence(interval)) * deviation
+        kernel = fitted(observed)  # once for all copies of a step
+
+        def bounds(candidates: Array, before: Sequence[Perturbation]) -> Array:
+            chosen = [scaled_params(self.spaces, each.params) for each in before]
+            pending = np.array(chosen).reshape(-1, len(self.spaces))
+            mean, deviation = posterior(kernel, observed, candidates, interval, pending)
+            found: Array = mean + math.sqrt(confidence(interval)) * deviation
+            return found
+
         return bounds
 
 
@@ -107,15 +113,22 @@ def changes(members: Sequence[Member], perturb_steps: int, until: int) -> list[C
     """Return the growth of every member in every interval up to a step, oldest first.
 
     An interval at whose end, or at whose beginning, the value is unknown is left out; so is the first one, before which
-    there are no values.
+    there are no values. In an interval in which a member diverged, its growth is the least of all that are known.
     """
     values = {member.number: member.values for member in members}
-    found = []
+    found: list[Change] = []
+    diverged: list[tuple[int, Mapping[str, float]]] = []
     for member in members:
         copied = {entry.env_steps: entry.copied_from for entry in member.schedule if entry.copied_from is not None}
         for end, value in member.values.items():
-            begin = end - perturb_steps
-            start = values.get(copied.get(begin, member.number), {}).get(begin)
-            if start is not None and end <= until:
-                found.append(Change(end // perturb_steps, member.params_at(end), value - start))
+            if end > until:
+                continue
+            begin, interval, params = end - perturb_steps, end // perturb_steps, member.params_at(end)
+            start = values.get(copied.get(begin, member.number), {}).get(begin, -math.inf)
+            if value == -math.inf:
+                diverged.append((interval, params))
+            elif start > -math.inf:
+                found.append(Change(interval, params, value - start))
+    least = min((each.growth for each in found), default=0.0)
+    found += [Change(interval, params, least) for interval, params in diverged if found]
     return sorted(found, key=lambda each: each.interval)

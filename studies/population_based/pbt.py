@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from studies.population_based.population_based import Perturbation, PopulationBased
+from studies.population_based.population_based import Explorer, Perturbation, PopulationBased
 from studies.population_based.schedule import Member
 from studies.spaces.spaces import FloatRange
 
@@ -41,12 +41,13 @@ class PBT(PopulationBased):
                 f"factors are {list(self.factors)}: give two, the first between 0 and 1, the second above 1."
             )
 
-    def explore(
-        self, env_steps: int, donor: Member, members: Sequence[Member], before: Sequence[Perturbation]
-    ) -> dict[str, float]:
-        rng = self._generator(env_steps, len(before) + 1)
-        present = donor.params_at(env_steps)
-        return {name: self._perturbed(space, present[name], rng) for name, space in sorted(self.spaces.items())}
+    def explorer(self, env_steps: int, members: Sequence[Member]) -> Explorer:
+        def explore(donor: Member, before: Sequence[Perturbation]) -> dict[str, float]:
+            rng = self._generator(env_steps, len(before) + 1)
+            present = donor.params_at(env_steps)
+            return {name: self._perturbed(space, present[name], rng) for name, space in sorted(self.spaces.items())}
+
+        return explore
 
     def _perturbed(self, space: FloatRange, value: float, rng: np.random.Generator) -> float:
         """Return another number in its range. The same numbers are drawn from the generator in every case."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,13 +28,18 @@ class Perturbation(NamedTuple):
     params: dict[str, float]
 
 
+Explorer = Callable[[Member, Sequence[Perturbation]], dict[str, float]]
+"""Returns the numbers of a copy, from the member that is copied and what was decided at this step before."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PopulationBased(ABC):
     """Base class for population-based training: Jaderberg et al. 2017, arXiv 1711.09846.
 
     At the end of every interval the members in the lowest quantile of values copy the state of members in the highest
     one, drawn at random (truncation selection), and continue with other numbers. A member never copies one whose value
-    is not higher than its own. Members without a value neither copy nor are copied.
+    is not higher than its own. Members that diverged are the worst, and all of them copy another one. Other members
+    without a value neither copy nor are copied.
 
     A decision depends on the recorded members, the step and the seed, and on nothing else.
 
@@ -69,22 +75,21 @@ class PopulationBased(ABC):
         found: list[Perturbation] = []
         by_number = {member.number: member for member in members}
         values = {member.number: member.values[env_steps] for member in members if env_steps in member.values}
-        for number, donor in truncation(values, self.quantile, self._generator(env_steps)):
-            params = self.explore(env_steps, by_number[donor], members, found)
-            found.append(Perturbation(number, donor, params))
+        pairs = truncation(values, self.quantile, self._generator(env_steps))
+        if not pairs:
+            return []
+        explore = self.explorer(env_steps, members)
+        for number, donor in pairs:
+            found.append(Perturbation(number, donor, explore(by_number[donor], found)))
         return found
 
     @abstractmethod
-    def explore(
-        self, env_steps: int, donor: Member, members: Sequence[Member], before: Sequence[Perturbation]
-    ) -> dict[str, float]:
-        """Return the numbers with which a copy of a member continues.
+    def explorer(self, env_steps: int, members: Sequence[Member]) -> Explorer:
+        """Return the function that chooses the numbers with which copies continue at a step.
 
         Args:
             env_steps: The step.
-            donor: The member that is copied.
             members: All members.
-            before: What was decided at this step before.
         """
 
     def _generator(self, env_steps: int, *key: int) -> np.random.Generator:
@@ -95,17 +100,20 @@ def truncation(values: Mapping[int, float], quantile: float, rng: np.random.Gene
     """Return pairs of a member of the lowest quantile and one of the highest that it copies, lowest first.
 
     The quantiles are rounded down to whole members, but have at least one, and do not overlap. Of equal members the
-    one with the lower number counts as better.
+    one with the lower number counts as better. If more members have diverged than are in the lowest quantile, all of
+    them copy.
 
     Args:
-        values: Number of a member -> its value, higher is better.
+        values: Number of a member -> its value, higher is better; minus infinity if it has diverged.
         quantile: Share of the members in each quantile.
         rng: Generator for the choice among the highest.
     """
     ordered = sorted(values, key=lambda number: (values[number], -number))
+    n_diverged = sum(value == -math.inf for value in values.values())
     size = min(max(1, int(len(ordered) * quantile + 1e-9)), len(ordered) // 2)
-    if not size:
+    n_highest = min(size, len(ordered) - n_diverged)
+    if not n_highest:
         return []
-    highest = ordered[-size:][::-1]  # best first
-    pairs = [(number, highest[int(rng.integers(size))]) for number in ordered[:size]]
+    highest = ordered[-n_highest:][::-1]  # best first
+    pairs = [(number, highest[int(rng.integers(n_highest))]) for number in ordered[: max(size, n_diverged)]]
     return [(number, donor) for number, donor in pairs if values[donor] > values[number]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -40,7 +41,7 @@ class Member:
         number: Number of its trial.
         schedule: Its schedule so far.
         values: Environment steps of an interval's end -> value of the member in that interval; higher is better, never
-            NaN. Steps at which it had no value are missing.
+            NaN, and minus infinity if it diverged. Steps at which it had no value are missing.
     """
 
     number: int
@@ -50,6 +51,12 @@ class Member:
     def params_at(self, env_steps: int) -> Mapping[str, float]:
         """Return the numbers with which the member trained up to a step, those set at the step not included."""
         return next(entry.params for entry in reversed(self.schedule) if entry.env_steps < env_steps)
+
+    @property
+    def divergences(self) -> tuple[int, ...]:
+        """Steps at which it copied another member because it had diverged."""
+        steps = [entry.env_steps for entry in self.schedule if entry.copied_from is not None]
+        return tuple(step for step in steps if self.values.get(step) == -math.inf)
 
 
 class Lineage(NamedTuple):

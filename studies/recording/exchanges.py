@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from studies.analysis.schedules import member_of
 from studies.population_based.by_name import population_based_of
 from studies.population_based.population_based import Perturbation
 from studies.population_based.schedule import Member, ScheduleEntry
 from studies.spec.attributes import EXCHANGED_ATTR, SCHEDULE_ATTR
 from studies.statistics.values import mean_of_seeds, sign_of
+from studies.study.schedules import member_of
 
 if TYPE_CHECKING:
     from optuna.trial import Trial
@@ -51,12 +51,13 @@ class Exchanges:
         Args:
             env_steps: Environment steps of each run of each member.
             trials: Running trials, all members of the population.
-            values: Trial -> seed -> value in the interval.
+            values: Trial -> seed -> value in the interval; trials that diverged in it have none.
             unless_lost: Drops a trial if a write to it is rejected.
         """
         assert self._scheduler is not None
         for trial in trials:
-            self._members[trial.number] = self._with_value(self._member(trial), env_steps, values[trial.number])
+            own = values.get(trial.number, {})
+            self._members[trial.number] = self._with_value(self._member(trial), env_steps, own)
         numbers = {trial.number for trial in trials}
         found = self._scheduler.decide(env_steps, [*map(self._member, trials), *self._others(numbers, env_steps)])
         for each in found:
@@ -76,7 +77,9 @@ class Exchanges:
         sign = self._sign
         return {
             SCHEDULE_ATTR: [entry.to_json() for entry in member.schedule],
-            EXCHANGED_ATTR: {str(step): sign * value for step, value in member.values.items()},
+            EXCHANGED_ATTR: {
+                str(step): sign * value if value > -math.inf else None for step, value in member.values.items()
+            },
         }
 
     @property
@@ -112,8 +115,10 @@ class Exchanges:
 
     def _with_value(self, member: Member, env_steps: int, seed_values: Mapping[int, float]) -> Member:
         """Return a member with its value at a step, and without what was recorded there before and later."""
-        value = self._sign * float(mean_of_seeds(list(seed_values.values())))
         values = {step: own for step, own in member.values.items() if step < env_steps}
-        values |= {env_steps: value} if math.isfinite(value) else {}
+        if not seed_values:
+            values[env_steps] = -math.inf
+        elif math.isfinite(value := self._sign * float(mean_of_seeds(list(seed_values.values())))):
+            values[env_steps] = value
         schedule = tuple(entry for entry in member.schedule if entry.env_steps < env_steps)
         return replace(member, values=values, schedule=schedule)

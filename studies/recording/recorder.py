@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import TracebackType
 
 from optuna.exceptions import UpdateFinishedTrialError
@@ -144,10 +144,18 @@ class Recorder(RunningStudy):
         with self._exclusive():
             return self._rungs.decide(env_steps, values)
 
-    def exchange(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> list[Perturbation]:
-        """Record the values of the members of a population in an interval, and return who copies whom."""
+    def exchange(
+        self, env_steps: int, values: Mapping[int, Mapping[int, float]], diverged: Collection[int] = ()
+    ) -> list[Perturbation]:
+        """Record the values of the members of a population in an interval, and return who copies whom.
+
+        Args:
+            env_steps: Environment steps of each run, at the end of the interval.
+            values: Trial -> seed -> value in the interval.
+            diverged: Trials that diverged in the interval and have no value. Defaults to none.
+        """
         with self._exclusive():
-            numbers = [number for number in sorted(values) if not self._trials.is_over(number)]
+            numbers = [number for number in sorted({*values, *diverged}) if not self._trials.is_over(number)]
             trials = [self._trials.running_trial(number) for number in numbers]
             return self._exchanges.at(env_steps, trials, values, self._trials.unless_lost)
 

@@ -22,6 +22,7 @@ from studies.spec.fields import Direction
 from studies.spec.metrics import metric_of
 from studies.spec.scheduler_names import is_population_based
 from studies.statistics.objectives import N_EPISODES
+from studies.study.schedules import divergences_of
 from studies.words import counted, failures_text, number_text, params_text, plural, rate_text, spread_text
 
 if TYPE_CHECKING:
@@ -166,7 +167,10 @@ def seeds_sentence(found: Verdict) -> str:
 
 
 def counts_text(study: OpenStudy) -> str:
-    """Return the counts of trials by state, and of failures by kind: `5 trials, 3 complete, 1 pruned, 1 failed`."""
+    """Return the counts of trials by state, and of failures by kind: `5 trials, 3 complete, 1 pruned, 1 failed`.
+
+    With population-based training, they are followed by the number of divergences after which a member copied another.
+    """
     data = states_data(study)
     counts = [(len(data.of(state)), word) for state, word in _STATE_WORDS]
     shown = [f"{count} {word}" for count, word in counts if count or word in ("complete", "pruned", "failed")]
@@ -175,7 +179,9 @@ def counts_text(study: OpenStudy) -> str:
         at = next(i for i, text in enumerate(shown) if text.endswith(" failed"))
         shown[at] += f" ({failures_text(kinds)})"
     total = len(data.trials)
-    return f"{counted(total, 'trial')}, {', '.join(shown)}"
+    n_copies = sum(map(len, divergences_of(study).values()))
+    copies = f", {counted(n_copies, 'divergence')} with a copy of another trial" if n_copies else ""
+    return f"{counted(total, 'trial')}, {', '.join(shown)}{copies}"
 
 
 _STATE_WORDS = (

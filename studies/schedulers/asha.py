@@ -15,7 +15,8 @@ class ASHA(RungScheduler):
 
     Rungs lie at ``min_resource * reduction_factor**k`` environment steps, below `max_resource`. A trial that reaches a
     rung is paused, unless it is among the best ``1 / reduction_factor`` of all trials that have reached the rung so far
-    (rounded down), or equal to the last of these: trials of one seed are equal until they differ by an update. Whenever
+    (rounded down), or equal to the last of these: trials of one seed are equal until they differ by an update. Trials
+    that diverged on their way to the rung, or behind it, count as the worst of them. Whenever
     there is room for a trial, a paused one continues that has become one of these, of the highest rung that has any and
     the best first; otherwise a new trial begins. No trial waits for others, and none is stopped too early for good: it
     is promoted later if it turns out to be among the best.
@@ -51,7 +52,7 @@ class ASHA(RungScheduler):
 
     def on_rung(self, rung: int, at_rung: AtRung, trials: Sequence[TrialView]) -> Mapping[int, Action]:
         promoted = _promoted(rung, trials)
-        best = best_of(at_rung, len(at_rung) // self._rungs.factor)
+        best = best_of(at_rung, (len(at_rung) + self.n_diverged(rung, trials)) // self._rungs.factor)
         decided = dict.fromkeys(at_rung, Action.PAUSE)
         decided |= dict.fromkeys(best, Action.PROMOTE)
         return decided | {number: Action.CONTINUE for number in at_rung if number in promoted}
@@ -68,7 +69,7 @@ class ASHA(RungScheduler):
         found: list[int] = []
         for rung in sorted(waiting, reverse=True):
             at_rung = self.at_rung(rung, trials)
-            share = len(at_rung) / self._rungs.factor
+            share = (len(at_rung) + self.n_diverged(rung, trials)) / self._rungs.factor
             best = best_of(at_rung, math.ceil(share) if is_last else math.floor(share))
             found += [number for number in best if number in waiting[rung]]
         return found + before

@@ -14,7 +14,9 @@ class Halving(RungScheduler):
     """Successive halving (Jamieson and Talwalkar 2016, arXiv 1502.07943): the best part of each rung continues.
 
     Rungs lie at ``min_resource * reduction_factor**k`` environment steps; of the trials at a rung the best ``1 /
-    reduction_factor`` continue (rounded up). (Optuna's `SuccessiveHalvingPruner` always lets the first trial pass.)
+    reduction_factor`` continue (rounded up). Trials that diverged count as the worst: of nine, three of which diverged
+    before the first rung, three continue with a factor of 3. (Optuna's `SuccessiveHalvingPruner` always lets the first
+    trial pass, and does not count trials that never reached the rung.)
 
     Args:
         min_resource: Environment steps of the first rung, >= 1.
@@ -31,4 +33,5 @@ class Halving(RungScheduler):
         return self._rungs.below(step)
 
     def on_rung(self, rung: int, at_rung: AtRung, trials: Sequence[TrialView]) -> Mapping[int, Action]:
-        return keep(set(best_of(at_rung, math.ceil(len(at_rung) / self._rungs.factor))), at_rung)
+        n_trials = len(at_rung) + self.n_diverged(rung, trials)
+        return keep(set(best_of(at_rung, math.ceil(n_trials / self._rungs.factor))), at_rung)

@@ -15,7 +15,8 @@ class Hyperband(RungScheduler):
 
     Early values may mislead to an unknown degree. Trials are therefore distributed over brackets: the first one halves
     from the first rung on, the next from the second, and so on; the last one never prunes. A bracket gets as many
-    trials as in Hyperband, and trials are compared within their bracket only.
+    trials as in Hyperband, and trials are compared within their bracket only. Trials that diverged count as the worst
+    of their bracket.
 
     Args:
         min_resource: Environment steps of the first rung, >= 1.
@@ -49,7 +50,9 @@ class Hyperband(RungScheduler):
         for bracket, first in enumerate(self._first_rungs):
             own = {number: value for number, value in at_rung.items() if self.bracket_of(number) == bracket}
             halves = first <= rung < self._first_rungs[-1]  # the highest rung is at, or shortly before, the end
-            kept.update(best_of(own, math.ceil(len(own) / self._rungs.factor)) if halves else own)
+            of_bracket = [trial for trial in trials if self.bracket_of(trial.number) == bracket]
+            n_trials = len(own) + self.n_diverged(rung, of_bracket, first)
+            kept.update(best_of(own, math.ceil(n_trials / self._rungs.factor)) if halves else own)
         return keep(kept, at_rung)
 
 

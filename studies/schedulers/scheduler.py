@@ -91,6 +91,9 @@ class RungScheduler(Scheduler):
     is synchronous whatever the order of calls; where they advance independently, the first ones meet few others and
     later ones are judged more strictly. Live searches report finite values only: a trial without one is compared at its
     next report. A value of NaN never continues.
+
+    Schedulers that continue a share of the trials at a rung count those that diverged (`n_diverged`): the papers rank
+    all configurations that were begun, and a diverged one has an infinite loss.
     """
 
     @abstractmethod
@@ -140,6 +143,21 @@ class RungScheduler(Scheduler):
             if trial.counts and not any(map(math.isnan, trial.values[at])):
                 found[trial.number] = trial.values[at]
         return found
+
+    def n_diverged(self, rung: int, trials: Sequence[TrialView], first: int | None = None) -> int:
+        """Return how many trials diverged on their way to a rung or behind it, which makes them the worst there.
+
+        Trials that diverged before an earlier rung count there. Those that failed for other reasons count nowhere.
+
+        Args:
+            rung: Environment steps of the rung.
+            trials: Trials that are compared with each other.
+            first: The first rung at which they are judged. Defaults to None: the first of all.
+        """
+        before = None if rung == first else self.rung_of(rung - 1)
+        return sum(
+            trial.state == "diverged" and (before is None or (trial.last_step or 0) >= before) for trial in trials
+        )
 
 
 def keep(kept: set[int], at_rung: AtRung) -> dict[int, Action]:

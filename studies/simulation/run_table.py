@@ -31,6 +31,7 @@ class RunTable:
         values: [C, S, T] returns. A run without one (it diverged, or no episode had ended yet) counts as the worst of
             the table at that mark. Marks at which no run has one are left out.
         counts: [C] seeds that each configuration has, the first ones of `values`; the others are NaN. Defaults to S.
+        known: [C, S, T] whether a run had a value of its own. Defaults to where `values` are finite.
     """
 
     configs: tuple[str, ...]
@@ -39,6 +40,7 @@ class RunTable:
     marks: tuple[int, ...]
     values: Array
     counts: tuple[int, ...] = ()
+    known: Array | None = None
 
     def __post_init__(self) -> None:
         if not self.counts:
@@ -117,6 +119,7 @@ class RunTable:
             marks=marks,
             values=_without_gaps(values, counts),
             counts=counts,
+            known=np.isfinite(values),
         )
 
     @property
@@ -139,17 +142,26 @@ class RunTable:
     def only_seeds(self, positions: Array) -> RunTable:
         """Return the runs of some of the seeds, by position; a position may occur twice.
 
+        A run without a value counts as the worst of these: nothing depends on other seeds.
+
         Args:
             positions: [n] positions; or [C, n] of each configuration, -1 where it has fewer.
         """
+        values = np.where(self._is_known, self.values, np.nan)
         if positions.ndim == 1:
-            return replace(
-                self, seeds=tuple(self.seeds[int(i)] for i in positions), values=self.values[:, positions], counts=()
-            )
-        values = self.values[np.arange(len(self.configs))[:, None], positions]  # [C, n, T]
-        values = np.where((positions >= 0)[:, :, None], values, np.nan)
-        counts = tuple(int(n) for n in (positions >= 0).sum(axis=1))
-        return replace(self, seeds=tuple(range(positions.shape[1])), values=values, counts=counts)
+            seeds, values = tuple(self.seeds[int(i)] for i in positions), values[:, positions]
+            counts = (len(positions),) * len(self.configs)
+        else:
+            seeds, values = tuple(range(positions.shape[1])), values[np.arange(len(self.configs))[:, None], positions]
+            values = np.where((positions >= 0)[:, :, None], values, np.nan)  # [C, n, T]
+            counts = tuple(int(n) for n in (positions >= 0).sum(axis=1))
+        return replace(
+            self, seeds=seeds, values=_without_gaps(values, counts), counts=counts, known=np.isfinite(values)
+        )
+
+    @property
+    def _is_known(self) -> Array:
+        return np.isfinite(self.values) if self.known is None else self.known
 
 
 N_MARKS = 20
@@ -230,7 +242,12 @@ def _plain(value: Any) -> Json:
 
 
 def _without_gaps(values: Array, counts: Sequence[int]) -> Array:
-    """Return values in which missing returns of runs are replaced by the worst of all at that mark."""
-    worst = np.where(np.isfinite(values), values, np.inf).min(axis=(0, 1))  # [T]
+    """Return values in which missing returns of runs are replaced by the worst of all at that mark.
+
+    Where no run has a return at a mark, it is the worst of all marks.
+    """
+    least = np.where(np.isfinite(values), values, np.inf).min(axis=(0, 1))  # [T]
+    some = np.isfinite(least)
+    worst = np.where(some, least, least.min() if some.any() else 0.0)
     is_run = np.arange(values.shape[1]) < np.array(counts)[:, None]  # [C, S]
     return np.where(np.isfinite(values) | ~is_run[:, :, None], values, worst)

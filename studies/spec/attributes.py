@@ -62,7 +62,8 @@ SCHEDULE_ATTR = "schedule"
 """Entries of the schedule of a member of population-based training (`studies.population_based.schedule`)."""
 
 EXCHANGED_ATTR = "values at exchanges"
-"""Environment steps at which members could copy each other -> value of the member in the interval before."""
+"""Environment steps at which members could copy each other -> value of the member in the interval before; null if it
+diverged there."""
 
 REASON_ATTR = "reason"
 """Reason why a trial was pruned or failed, a sentence for users."""

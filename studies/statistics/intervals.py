@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import ndimage, stats
 
-from studies.statistics.values import mean_of_seeds, usual_low, usual_range
+from studies.statistics.values import TRIMMED_FROM, mean_of_seeds, usual_low, usual_range
 
 Array = np.ndarray[Any, Any]
 
@@ -46,9 +46,6 @@ _DRAWS = 4_000
 
 _NEAR = 0.1
 """Share of the range of all candidates within which two values are similar."""
-
-_MANY = 5
-"""Candidates from which on the largest tenth of the variances is cut."""
 
 _FAR = 12.0
 """Standard errors beyond which a candidate is not compared."""
@@ -307,7 +304,7 @@ def _without_extremes(variances: Array, fall: float) -> Array:
         variances: [C] variances.
         fall: Distance from the highest mean to the worst run, without those of the worst tenth of the candidates.
     """
-    if len(variances) < _MANY:
+    if len(variances) < TRIMMED_FROM:
         return variances
     return np.minimum(variances, max(np.quantile(variances, 0.9, method="lower"), fall**2 / 2))
 

@@ -96,7 +96,7 @@ def usual_low(values: ArrayLike) -> float:
         values: [n], n >= 1.
     """
     given = np.asarray(values, np.float64)
-    return float(np.quantile(given, 0.1, method="higher") if given.size >= _MANY else given.min())
+    return float(np.quantile(given, 0.1, method="higher") if given.size >= TRIMMED_FROM else given.min())
 
 
 def usual_range(values: ArrayLike) -> float:
@@ -108,8 +108,9 @@ def usual_range(values: ArrayLike) -> float:
     return float(np.max(values)) - usual_low(values)
 
 
-_MANY = 5
-"""Number of values from which on the worst tenth is left out."""
+TRIMMED_FROM = 5
+"""Number of values from which on the extreme tenth is left out. A tenth is rounded up to one value, which is a fifth of
+five; of four, it would be a quarter, and no longer an exception."""
 
 
 LAST_PART = 0.2

@@ -56,12 +56,13 @@ def show(
 
 def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
     from studies.analysis.recommendation import pick_or_none
-    from studies.analysis.schedules import lineages_of, shown_params
+    from studies.analysis.schedules import shown_params
     from studies.analysis.status import abandoned_trials
     from studies.queue.trial_endings import short_reason
     from studies.spec.attributes import CONFIRMS_ATTR, is_confirmation
     from studies.spec.objectives import names_of
     from studies.study.execution import execution_text
+    from studies.study.schedules import divergences_of, lineages_of
     from studies.words import param_text, spread_text
 
     spec, pick = study.spec, pick_or_none(study)
@@ -76,7 +77,7 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
     if not trials:
         out.print("No trial has started yet.")
         return
-    lineages = lineages_of(study)
+    lineages, diverged = lineages_of(study), divergences_of(study)
     params_of = {
         each.number: shown_params(study.params(each), lineages.get(each.user_attrs.get(CONFIRMS_ATTR, each.number)))
         for each in trials
@@ -105,7 +106,7 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
                 Text("interrupted" if each.number in abandoned else _state_word(each), _STYLES[state]),
                 "" if steps is None else f"{steps:,}",
                 "" if seconds is None else f"{seconds:.1f}",
-                _reason(each) or confirms,
+                _reason(each) or confirms or _divergences(diverged.get(each.number, ())),
             )
         )
     out.print(_table(rows, names, metrics, out.width))
@@ -225,6 +226,11 @@ def _state_word(trial: FrozenTrial) -> str:
 def _reason(trial: FrozenTrial) -> str:
     """Return the reason of a failed trial; the reason of pruned trials is printed once below."""
     return headline(trial.user_attrs.get("reason", "")) if trial.state.name == "FAIL" else ""
+
+
+def _divergences(steps: Sequence[int]) -> str:
+    """Return the steps at which a member of a population copied another one because it had diverged."""
+    return f"diverged before {', '.join(f'{step:,}' for step in steps)}" if steps else ""
 
 
 def _spread(trial: FrozenTrial) -> float:

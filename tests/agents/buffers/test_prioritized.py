@@ -218,6 +218,19 @@ def test_live_hyperparameters_are_set_per_member_and_saved():
     assert other._numbers["alpha"].tolist() == [0.6, 0.25]
 
 
+def test_a_copied_member_has_priorities_up_to_the_largest_of_its_source():
+    """The source has alpha 0.5 and a largest priority of 4, so 2 in the tree; those of a diverged member may be NaN."""
+    buffer = join([replay(how={"alpha": 0.5, "initial": 4.0}), replay(how={"alpha": 1.0, "initial": 4.0})])
+    for t in range(4):
+        buffer.add(step(t, 2))
+    buffer._drawn = np.array([[0, 1, 2], [0, 1, 2]])
+    buffer.update_priorities(np.array([[1.0, 0.25, 1.0], [np.nan, 1.0, 1e30]], np.float32))
+    buffer.copy_member(0, 1)
+    assert buffer._tree.leaves[:, :5].round(6).tolist() == [[1, 0.5, 1, 2, 0], [2, 1, 2, 2, 0]]
+    assert buffer._tree.totals.tolist() == pytest.approx([4.5, 7])
+    assert buffer._largest.tolist() == [4, 4]
+
+
 def test_state_without_priorities_is_refused():
     uniform = UniformReplay(buffer_size=8, batch_size=4, n_envs=1, rng=np.random.default_rng(0))
     with pytest.raises(ConfigurationError, match="without priorities"):

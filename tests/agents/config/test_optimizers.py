@@ -121,6 +121,48 @@ def test_schedules_round_trip():
     assert float(optimizer.learning_rate) == pytest.approx(0.05)
 
 
+@pytest.mark.parametrize(
+    ("label", "without", "config"),
+    [
+        ("adam(CosineDecay(0.001, 1000))", "adam", {"initial_learning_rate": 0.001, "decay_steps": 1000, "alpha": 0.0}),
+        ("adam(CosineDecay(0.001, 1000, warmup_steps=10))", "adam", {"alpha": 0.0, "warmup_steps": 10}),
+        (
+            "sgd(PiecewiseConstantDecay([10, 20], [0.1, 0.01, 0.001]), momentum=0.9)",
+            "sgd(momentum=0.9)",
+            {"boundaries": [10, 20]},
+        ),
+    ],
+)
+def test_labels_with_schedules_round_trip(label, without, config):
+    spec = OptimizerSpec.of(label)
+    assert config.items() <= spec.learning_rate["config"].items()
+    assert spec.label_with_schedule == label
+    assert spec.label == without
+    assert OptimizerSpec.of(label.replace("(", "(learning_rate=", 1)) == spec
+    again = OptimizerSpec.of(spec.build())
+    assert (again.learning_rate, again.label_with_schedule) == (spec.learning_rate, label)
+
+
+def test_label_of_a_schedule_of_the_user_has_its_arguments():
+    rate = {"module": "mine", "class_name": "Steps", "config": {"first": 0.1, "name": "steps"}, "registered_name": None}
+    assert OptimizerSpec(learning_rate=rate).label_with_schedule == "adam(Steps(first=0.1))"
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        ("adam(CosineDecy(0.001, 1000))", "Unknown learning-rate schedule 'CosineDecy'. Did you mean CosineDecay"),
+        ("adam(CosineDecay(0.001))", r"The learning-rate schedule CosineDecay\(0.001\) cannot be built"),
+        ("adam(CosineDecay(0.001, 1000), 2)", "write arguments as name=value"),
+        ("adam(CosineDecay(0.001, 1000), learning_rate=2)", "has two learning rates"),
+        ("adam(CosineDecay(__import__('os'), 1000))", "cannot be built"),
+    ],
+)
+def test_labels_with_wrong_schedules_are_refused(label, message):
+    with pytest.raises(ConfigurationError, match=message):
+        OptimizerSpec.of(label)
+
+
 def test_each_build_returns_new_optimizer():
     spec = OptimizerSpec(name="adam")
     assert spec.build() is not spec.build()
@@ -277,3 +319,13 @@ class TestPerNetwork:
     def test_invalid_network_optimizer_is_refused(self, wrong: object) -> None:
         with pytest.raises(ConfigurationError, match="adamw"):
             SACConfig(optimizers={"actor": wrong})
+
+
+@pytest.mark.parametrize("label", ["adam(ExponentialDecay(0.1, 10, 0.5))", "adam(learning_rate=0.1)"])
+def test_rate_in_a_label_is_that_of_the_agent(label):
+    expected = OptimizerSpec.of(label).learning_rate
+    config = AgentSpec.of("ppo", "CartPole-v1", {"optimizer": label}).config
+    assert config.learning_rate == config.optimizer_spec().learning_rate == expected
+    config = AgentSpec.of("ppo", "CartPole-v1", {"optimizers": {"critic": label}}).config
+    assert config.optimizer_spec("critic").learning_rate == expected
+    assert config.learning_rate == AgentSpec.of("ppo", "CartPole-v1").config.learning_rate

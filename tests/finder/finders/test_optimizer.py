@@ -12,7 +12,7 @@ from recorded_losses import recorded
 
 from agents import AgentSpec, ConfigurationError, OptimizerSpec
 from finder import LRFinder, OptFinder, dry_run, tune
-from finder.finders.optimizer import _rates
+from finder.finders.optimizer import _rates, optimizers_by_label
 from finder.results.search_result import OptimizerResult
 
 ENV = "fakes:TwoStep-v0"
@@ -92,7 +92,32 @@ def test_optimizer_with_a_schedule_runs_once_and_a_note_says_so():
     finder = OptFinder("ppo", ["adam", keras.optimizers.Adam(schedule)], ENV)
     plan = dry_run(finder.find, learning_rates=[1e-3, 1e-2], storage=None, **QUICK)
     assert plan.n_trials == 3
-    assert plan.notes[-1] == "adam #2 runs once: its learning rate is the schedule ExponentialDecay"
+    assert plan.notes[-1] == "adam(ExponentialDecay(0.01, 100, 0.5)) runs once: its learning rate is a schedule"
+
+
+def test_labels_name_the_schedules_of_learning_rates():
+    schedules = keras.optimizers.schedules
+    given = [
+        keras.optimizers.Adam(0.01),
+        keras.optimizers.Adam(schedules.CosineDecay(0.01, 1000)),
+        keras.optimizers.Adam(schedules.CosineDecay(0.01, 2000, alpha=0.1)),
+        keras.optimizers.SGD(schedules.PolynomialDecay(0.5, 1000, 0.0), momentum=0.9),
+        "adam(CosineDecay(0.01, 1000))",  # the second one
+    ]
+    assert list(optimizers_by_label(given)) == [
+        "adam", "adam(CosineDecay(0.01, 1000))", "adam(CosineDecay(0.01, 2000, 0.1))",
+        "sgd(PolynomialDecay(0.5, 1000, 0.0), momentum=0.9)",
+    ]  # fmt: skip
+
+
+def test_figures_tell_apart_optimizers_whose_labels_begin_alike():
+    finder = OptFinder("ppo", [f"adam(CosineDecay(0.001, {steps}))" for steps in (1000, 2000)], ENV)
+    rows = tuple({"optimizer": label} for label in finder.optimizers)
+    options: Any = {"storage": "memory", "pruner": "none", "confirm": 0, "seeds": 2}
+    with recorded("opt", [finder.spec], options, rows, (3.0, 1.0)) as study:
+        finder.result = OptimizerResult(study)
+        names = finder.plot_reward().layout.yaxis.ticktext
+        assert sorted(name.partition("</b>")[0].rpartition("<br>")[2] for name in names) == ["1000))", "2000))"]
 
 
 @pytest.mark.parametrize("plot", ["of OptFinder", "of LRFinder"])

@@ -17,7 +17,7 @@ from agents.population import Population
 from finder.results.search_result import SearchResult
 from finder.results.table import trial_table
 from studies.analysis.recommendation import best
-from studies.analysis.schedules import lineage_of, member_of, schedules_of, shown_params
+from studies.analysis.schedules import shown_params
 from studies.errors import StudyError
 from studies.figures.ranking import ranking
 from studies.figures.schedules import plot_schedules, schedules_data
@@ -25,6 +25,7 @@ from studies.population_based.by_name import population_based_of
 from studies.population_based.schedule import Member
 from studies.reports.explanation import explain
 from studies.spec.population_rules import exchange_marks
+from studies.study.schedules import divergences_of, lineage_of, member_of, schedules_of
 
 SEEN: list[tuple[int, int, float]] = []
 """Number of members, environment steps and learning rate of the last member, at the beginning of each rollout."""
@@ -66,13 +67,13 @@ class StopTheBest(Callback):
 
 
 class Diverge(Callback):
-    """Lets three members of a search fail with a divergence, long after each other; those of a confirmation are two."""
+    """Lets four members of a search diverge, the last one after the last exchange; those of a confirmation are two."""
 
     of_members = True
 
     def on_rollout_end(self, trainer: Trainer) -> None:
-        for member, at in ((1, 128), (2, 224), (3, 320)):
-            if member in trainer.present and trainer.env_steps >= at and len(trainer.present) > 2:
+        for member, at in ((1, 128), (2, 224), (3, 320), (4, 448)):
+            if member in trainer.present and trainer.env_steps == at and len(trainer.present) > 2:
                 trainer.fail(NonFiniteError("the loss is nan"), member)
 
 
@@ -222,10 +223,17 @@ def test_members_that_a_callback_stopped_neither_copy_nor_are_copied(tmp_path: P
 
 
 @pytest.mark.slow
-def test_members_that_diverge_do_not_stop_the_study(tmp_path: Path) -> None:
-    with searched(tmp_path, callbacks=[Diverge], n_trials=6) as result:
-        states = [trial.state.name for trial in result.study.trials()]
-        assert states == ["COMPLETE", "FAIL", "FAIL", "FAIL", "COMPLETE", "COMPLETE"]
+@pytest.mark.parametrize("scheduler", ["pbt", "pb2"])
+def test_members_that_diverge_copy_others_while_there_are_exchanges(tmp_path: Path, scheduler: str) -> None:
+    with searched(tmp_path, scheduler=scheduler, callbacks=[Diverge], n_trials=6) as result:
+        study = result.study
+        states = [trial.state.name for trial in study.trials()]
+        assert states == ["COMPLETE", "COMPLETE", "COMPLETE", "COMPLETE", "FAIL", "COMPLETE"]
+        assert divergences_of(study) == {1: (192,), 2: (288,), 3: (384,)}
+        for number, (step,) in divergences_of(study).items():
+            [entry] = [each for each in schedules_of(study)[number] if each.env_steps == step]
+            assert entry.copied_from not in (None, number)
+        assert result.table().set_index("trial")["divergences"].tolist() == [0, 1, 1, 1, 0, 0]
         assert result.stopped is None
         assert result.study.confirmation_trials()
 

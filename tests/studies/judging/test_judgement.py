@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from histories import FURTHER, TRIALS, complete
 
+from studies.judging.distinct_schedules import shared_part
 from studies.judging.judgement import finalists, judge, pruned_estimates, unconfirmed
 from studies.judging.search_history import SearchHistory, TrialResult
+from studies.population_based.schedule import ScheduleEntry
 
 
 def history_of(*trials: TrialResult, n_finalists: int = 2, **fields: Any) -> SearchHistory:
@@ -57,6 +59,41 @@ def test_schedules_are_judged_by_further_runs_alone_and_each_by_its_own():
     half = 12.706 * 50**0.5 / 2**0.5  # Student's t with one degree of freedom, of the two seeds of one schedule
     assert found.ranked[0].high - 145.0 >= 0.99 * half
     assert judge(replace(history, constant_params=True)).pick.number == 0  # type: ignore[union-attr]
+
+
+def schedule(*numbers: float) -> tuple[ScheduleEntry, ...]:
+    """Return a schedule with these numbers, each for 100 environment steps."""
+    return tuple(ScheduleEntry(env_steps=100 * at, params={"x": number}) for at, number in enumerate(numbers))
+
+
+def test_schedules_share_the_part_with_equal_numbers():
+    assert shared_part(schedule(1, 2, 3, 4), schedule(1, 2, 5, 4), 400) == 0.75
+    assert shared_part(schedule(1, 1, 1, 1), schedule(1), 400) == 1.0
+    assert shared_part(schedule(1, 2), schedule(1), 150) == pytest.approx(2 / 3)
+    assert shared_part(schedule(1), schedule(2), 400) == 0.0
+
+
+def test_finalists_have_different_schedules():
+    """Trials 1 to 3 share more than half of the schedule of trial 0, of which trial 3 has all, and trial 4 a half."""
+    trials = [complete(number, 10.0 - number) for number in range(6)]
+    schedules = {
+        0: schedule(1, 2, 3, 4), 1: schedule(1, 2, 3, 5), 2: schedule(1, 2, 9, 4), 3: schedule(1, 2, 3, 4),
+        4: schedule(1, 2, 6, 7), 5: schedule(1, 2, 6, 8),
+    }  # fmt: skip
+
+    def chosen(n: int, *confirmations: TrialResult) -> list[int]:
+        history = history_of(
+            *trials, n_finalists=n, confirmations=confirmations, constant_params=False, schedules=schedules,
+            env_steps=400,
+        )  # fmt: skip
+        return [number for number, _ in unconfirmed(history, lambda: judge(history))]
+
+    assert chosen(2) == [0, 4]
+    assert chosen(3) == [0, 4, 1], "near-copies follow, the best first"
+    assert chosen(6) == [0, 4, 1, 2, 5], "no schedule is confirmed twice"
+    lost = TrialResult(number=6, params={"x": 0}, state="diverged", confirms=0, reason="NaN")
+    kept = complete(7, 6.0, 6.0, confirms=4)
+    assert chosen(2, lost, kept) == [1], "trial 5 is nearly trial 4, and trial 1 nearly trial 0, but better"
 
 
 @pytest.mark.parametrize("state", ["pruned", "diverged"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -64,6 +65,46 @@ class TestTruncation:
         values = {number: float(number) for number in range(8)}
         donors = {truncation(values, 0.25, np.random.default_rng(seed))[0][1] for seed in range(20)}
         assert donors == {6, 7}
+
+
+class TestDivergence:
+    """Members that diverged have the value minus infinity."""
+
+    def test_a_member_that_diverged_is_the_worst(self) -> None:
+        values = {0: 5.0, 1: 1.0, 2: 8.0, 3: -math.inf, 4: 2.0, 5: 6.0, 6: 3.0, 7: 4.0}
+        assert truncation(values, 0.25, Cyclic()) == [(3, 2), (1, 5)]
+
+    def test_all_that_diverged_copy_the_highest_quantile_even_if_they_are_more(self) -> None:
+        values = dict.fromkeys(range(5), -math.inf) | {5: 1.0, 6: 3.0, 7: 2.0}
+        assert truncation(values, 0.25, Cyclic()) == [(4, 6), (3, 7), (2, 6), (1, 7), (0, 6)]
+
+    def test_the_highest_quantile_has_no_member_that_diverged(self) -> None:
+        values = {0: -math.inf, 1: -math.inf, 2: -math.inf, 3: 1.0}
+        assert truncation(values, 0.5, Cyclic()) == [(2, 3), (1, 3), (0, 3)]
+        assert truncation({0: -math.inf, 1: -math.inf}, 0.5, Cyclic()) == []
+
+    def test_a_copy_continues_with_explored_numbers_of_its_donor(self) -> None:
+        pbt = PBT(spaces=SPACES, perturb_steps=100, resample_probability=0.0)
+        [found] = pbt.decide(100, members({0: -math.inf, 1: 2.0}))
+        assert (found.number, found.copied_from) == (0, 1)
+        assert found.params["learning_rate"] / 1e-3 in (pytest.approx(0.8), pytest.approx(1.2))
+
+    def test_divergences_are_the_steps_at_which_a_diverged_member_copied(self) -> None:
+        schedule = (entry(0, 1e-2), entry(200, 1e-3, 4), entry(300, 1e-4, 4))
+        values = {100: -math.inf, 200: -math.inf, 300: 1.0}  # at 100, no member had a value
+        assert Member(number=0, schedule=schedule, values=values).divergences == (200,)
+
+    def test_growth_of_a_member_that_diverged_is_the_least(self) -> None:
+        population = [
+            Member(number=0, schedule=(entry(0, 1e-3),), values={100: 5.0, 200: 7.0, 300: 4.0}),
+            Member(number=1, schedule=(entry(0, 1e-2), entry(200, 2e-3, 0)), values={100: 5.0, 200: -math.inf, 300: 8}),
+            Member(number=2, schedule=(entry(0, 1e-1), entry(100, 3e-3, 0)), values={100: -math.inf, 200: 6.0}),
+        ]
+        found = [(each.interval, each.params["learning_rate"], each.growth) for each in changes(population, 100, 300)]
+        assert set(found) == {
+            (1, 1e-1, -3.0), (2, 1e-3, 2.0), (2, 3e-3, 1.0), (2, 1e-2, -3.0), (3, 1e-3, -3.0), (3, 2e-3, 1.0),
+        }  # fmt: skip
+        assert changes(population, 100, 100) == []  # nothing is known that it could be compared with
 
 
 class TestPBT:
@@ -241,6 +282,21 @@ class TestPB2:
         assert len(chosen) == 4
         assert all(10**-3.8 < rate < 10**-2.2 for rate in chosen)
         assert pb2.decide(400, population[::-1]) == pb2.decide(400, population)
+
+    def test_the_kernel_is_chosen_once_for_all_copies_of_a_step(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        seen: list[Observations] = []
+
+        def counted(observed: Observations) -> Kernel:
+            seen.append(observed)
+            return fitted(observed)
+
+        monkeypatch.setattr("studies.population_based.pb2.fitted", counted)
+        population = [
+            replace(member, values={100: float(member.number), 200: 3.0 * member.number})
+            for member in members(dict.fromkeys(range(16), 0.0))
+        ]
+        assert len(PB2(spaces=SPACES, perturb_steps=100).decide(200, population)) == 4
+        assert len(seen) == 1
 
     def test_copies_of_one_step_differ(self) -> None:
         population = members({number: float(number) for number in range(16)})

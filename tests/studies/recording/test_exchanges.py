@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
 import pytest
 
+from studies.figures.schedules import schedules_data
 from studies.population_based.population_based import Perturbation
 from studies.recording.exchanges import Exchanges
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
+from studies.reports.explanation import counts_text
+from studies.spec.attributes import EXCHANGED_ATTR
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage, open_storage
+from studies.study.schedules import divergences_of, member_of
 
 N = 8
 
@@ -46,6 +51,26 @@ def test_a_resumed_population_knows_members_without_a_value_at_the_step(seed: in
     for number in rng.sample(range(N), 2):  # no episode of theirs ended in the last interval
         del values[500][number]
     assert decided(values, resumed_at=500) == decided(values, resumed_at=None)
+
+
+def test_a_divergence_is_recorded_and_counted() -> None:
+    with open_storage("memory") as storage, open_study(spec_of(4), storage) as study, Recorder(study) as recorder:
+        for _ in range(4):
+            recorder.ask()
+        recorder.exchange(100, {number: {0: float(number)} for number in range(4)})
+        found = recorder.exchange(200, {number: {0: float(number)} for number in (0, 2, 3)}, [1])
+        assert [(each.number, each.copied_from) for each in found] == [(1, 3)]
+        recorder._exchanges = Exchanges(study, recorder._writer)  # of another process
+        recorder.exchange(300, {number: {0: float(number)} for number in range(4)})
+        member = member_of(study.spec, study.trials()[1])
+        assert member.values == {100: 1.0, 200: -math.inf, 300: 1.0}
+        assert study.trials()[1].user_attrs[EXCHANGED_ATTR] == {"100": 1.0, "200": None, "300": 1.0}
+        assert divergences_of(study) == {1: (200,)}
+        assert counts_text(study).endswith("0 failed, 4 running, 1 divergence with a copy of another trial")
+        assert "copied from #3 after a divergence" in schedules_data(study).lines["learning_rate"][1].texts[1]
+        for number in range(4):
+            recorder.completed(number, float(number))
+        assert divergences_of(study) == {1: (200,)}
 
 
 def proposed(storage: StudyStorage, n_trials: int) -> list[float]:

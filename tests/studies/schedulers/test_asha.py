@@ -135,6 +135,21 @@ def test_jobs_are_those_of_the_paper(eta: int, seed: int) -> None:
     assert jobs == jobs_of_paper(eta, rungs, values)
 
 
+def test_trials_that_diverged_count_as_the_worst_of_their_rungs() -> None:
+    asha, paused = ASHA(10, 90, 3), [trial(number, {10: float(number)}, "paused") for number in range(6)]
+    lost = [trial(number, {}, "diverged") for number in (6, 7, 8)]
+    assert asha.promotable(paused) == [5, 4], "two of six"
+    assert asha.promotable(paused + lost) == [5, 4, 3], "three of nine"
+    assert asha.promotable([*paused, *lost, trial(9, {}, "failed")]) == [5, 4, 3]
+    own = trial(9, {10: 3.5})
+    assert asha.decisions([own], [*paused, *lost, own]) == {9: Action.PROMOTE}, "three of ten"
+    assert asha.decisions([own], [*paused, own]) == {9: Action.PAUSE}, "two of seven"
+    behind = [trial(number, {10: 9.0}, "diverged", promoted_from=10) for number in (10, 11)]
+    second = trial(12, {10: 9.0, 30: 1.0}, "paused", promoted_from=10)
+    assert asha.promotable([second, *behind]) == [12], "one of three at the second rung"
+    assert asha.promotable([second, *behind[:1], *lost]) == [], "none of two: the others diverged before the first rung"
+
+
 def test_trials_of_a_batch_are_promoted_together() -> None:
     trials = [trial(number, {10: float(value)}) for number, value in enumerate((3, 0, 7, 1))]
     decided = ASHA(10, 40, 2).decisions(trials, trials)

@@ -37,6 +37,34 @@ def test_halving_continues_the_best_half_of_a_rung():
     assert stopped(Halving(20, 2), trials) == set()  # no rung yet
 
 
+def test_halving_counts_trials_that_diverged_as_the_worst():
+    """Of nine trials, three continue with a factor of 3, and one of these; failures of other kinds do not count."""
+    diverged = [trial(number, {5: 1.0} if number else {}, "diverged") for number in range(3)]
+    first = [trial(number, {10: float(number)}) for number in range(3, 9)]
+    failed = [trial(number, {}, "failed") for number in range(9, 12)]
+    assert stopped(Halving(10, 3), diverged + first + failed) == {3, 4, 5}
+    assert stopped(Halving(10, 3), first + failed) == {3, 4, 5, 6}, "two of six"
+    left = [trial(number, {10: float(number)}, "pruned") for number in (3, 4, 5)]
+    second = [trial(number, {10: 1.0, 30: float(number)}) for number in (6, 7, 8)]
+    assert stopped(Halving(10, 3), diverged + left + second) == {6, 7}, "one of three"
+    lost = trial(6, {10: 9.0}, "diverged")  # between the rungs
+    assert stopped(Halving(10, 3), [*diverged, *left, lost, *second[1:]]) == {7}
+    late = trial(12, {10: 0.5})  # of five at the rung, with trial 6, and three that diverged before: three of eight
+    assert stopped(Halving(10, 3), [*diverged, *left, lost, late]) == {12}
+    assert stopped(Halving(10, 3), [*diverged, lost, late]) == set(), "the only one that did not diverge"
+
+
+def test_hyperband_counts_trials_that_diverged_in_their_bracket():
+    scheduler = Hyperband(10, 90, 3)  # brackets from 10 on, from 30 on, and without rungs
+    numbers = [[number for number in range(60) if scheduler.bracket_of(number) == bracket] for bracket in range(3)]
+    for bracket, rung in ((0, 10), (1, 30)):
+        own = numbers[bracket][:9]
+        lost = [trial(number, {10: 1.0} if bracket else {}, "diverged") for number in own[:3]]
+        running = [trial(number, {rung: float(number)}) for number in own[3:]]
+        others = [trial(number, {}, "diverged") for number in (*numbers[1 - bracket][:9], *numbers[2][:9])]
+        assert stopped(scheduler, lost + running + others) == set(own[3:6]), "three of nine continue"
+
+
 def test_trials_that_ended_at_a_rung_are_compared_and_failed_ones_are_not():
     scheduler = KeepTop(10, 1)
     own = trial(1, {10: 5.0})

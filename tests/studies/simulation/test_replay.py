@@ -63,6 +63,25 @@ def test_seen_and_unseen_seeds_are_different_ones():
         assert regret == pytest.approx(9 * np.mean(unseen) / span)
 
 
+@pytest.mark.parametrize("is_even", [True, False])
+def test_searches_see_nothing_of_the_seeds_that_judge_them(is_even: bool):
+    """The runs of one configuration diverged: they count as the worst of the seeds that the search sees."""
+    frame = frame_of(np.array([[np.nan] * 6, np.arange(6.0)])[:, :, None], marks=(100,))
+    table = RunTable.of_frame(frame if is_even else frame.iloc[1:])
+    assert table.is_even == is_even
+    worst = set()
+
+    def policy(table: RunTable, budget: float, rng: np.random.Generator) -> Decision:
+        diverged, finite = table.values[0, : table.counts[0], -1], table.values[1, : table.counts[1], -1]
+        assert set(diverged) == {min(finite)}
+        worst.add(min(finite))
+        return Decision(pick=1, cost=1.0)
+
+    replay_often(table, policy, budget=1, n=5)
+    coverage(table, policy, budget=1, n=5)
+    assert worst > {0.0}
+
+
 def test_configurations_with_different_seeds_are_halved_each():
     frame = frame_of(np.arange(24.0).reshape(3, 8, 1), marks=(100,))
     frame = frame[(frame["config"] != "c1") | (frame["seed"] < 3)]

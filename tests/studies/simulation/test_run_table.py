@@ -33,6 +33,24 @@ def test_diverged_runs_count_as_the_worst_at_their_mark():
     np.testing.assert_array_equal(table.values[:, 0, 1], [7.0, 7.0, 7.0, 9.0])
 
 
+def test_diverged_runs_of_some_seeds_count_as_the_worst_of_these():
+    """The worst return of all, -100, is that of a seed which is not among them."""
+    table = table_of([[[1.0, np.nan], [2.0, 4.0]], [[5.0, 7.0], [5.0, -100.0]]])
+    assert table.values[:, :, 1].tolist() == [[-100.0, 4.0], [7.0, -100.0]]
+    own = table.only_seeds(np.array([0]))
+    assert own.values[:, :, 1].tolist() == [[7.0], [7.0]]
+    assert own.only_seeds(np.array([0, 0])).values[:, :, 1].tolist() == [[7.0, 7.0], [7.0, 7.0]]
+    each = table.only_seeds(np.array([[0], [0]]))
+    assert each.values[:, :, 1].tolist() == [[7.0], [7.0]]
+
+
+def test_seeds_without_any_value_at_a_mark_have_the_worst_of_their_other_marks():
+    table = table_of([[[1.0, np.nan], [2.0, 4.0]], [[5.0, np.nan], [5.0, -100.0]]])
+    assert table.only_seeds(np.array([0])).values[:, 0].tolist() == [[1.0, 1.0], [5.0, 1.0]]
+    nothing = table_of([[[np.nan], [4.0]], [[np.nan], [5.0]]], marks=(10,))
+    assert nothing.only_seeds(np.array([0])).values[:, 0].tolist() == [[0.0], [0.0]]
+
+
 BAD = [
     (lambda frame: frame.drop(columns="seed"), "no column 'seed'"),
     (lambda frame: frame.iloc[:0], "has no rows"),
