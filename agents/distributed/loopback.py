@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.errors import ConfigurationError
+from agents.processes.interrupts import block_interrupts
 from agents.processes.orphans import leave_signals_to_parent
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,8 @@ def start(module: str, cluster: Cluster, role: str, index: int) -> subprocess.Po
     """Start a process that runs a module as a member of a cluster. It ends when its standard input is closed."""
     path = os.pathsep.join(path for path in sys.path if path)
     environment = {**os.environ, "TF_CONFIG": _config(cluster, role, index), "PYTHONPATH": path}
-    return subprocess.Popen([sys.executable, "-m", module], stdin=subprocess.PIPE, env=environment)
+    with block_interrupts():  # `exit_with_parent` handles them
+        return subprocess.Popen([sys.executable, "-m", module], stdin=subprocess.PIPE, env=environment)
 
 
 @contextlib.contextmanager
@@ -128,7 +130,7 @@ def make_strategy(make: Callable[[], Any]) -> Any:
 def exit_with_parent(read: Callable[[], object]) -> None:
     """Start a thread that ends this process when `read`, which reads standard input to its end, returns or raises.
 
-    The process also leaves the signals of a terminal to its parent process.
+    The process also leaves signals to its parent process.
     """
     leave_signals_to_parent()
 

@@ -51,6 +51,16 @@ END_REQUESTS = EndRequests()
 
 
 @contextmanager
+def block_interrupts() -> Iterator[None]:
+    """Block SIGINT, SIGTERM and SIGHUP in this thread, and in processes that are started in the block."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
 def defer_interrupts() -> Iterator[None]:
     """Defer SIGINT, SIGTERM and SIGHUP to the end of the block.
 
