@@ -50,6 +50,15 @@ END_REQUESTS = EndRequests()
 """Those of this process: a signal that a training has received is no new one for the command that trains."""
 
 
+_deferred: list[list[tuple[int, Any]]] = []
+"""The signals that each of the present blocks of `defer_interrupts`, outer ones first, has received."""
+
+
+def is_interrupt_deferred() -> bool:
+    """Return whether a signal waits for the end of a block of `defer_interrupts`."""
+    return any(_deferred)
+
+
 @contextmanager
 def block_interrupts() -> Iterator[None]:
     """Block SIGINT, SIGTERM and SIGHUP in this thread, and in processes that are started in the block."""
@@ -84,9 +93,11 @@ def defer_interrupts() -> Iterator[None]:
 
     for number in before:
         signal.signal(number, defer)
+    _deferred.append(received)
     try:
         yield
     finally:
+        _deferred.pop()
         for number, handler in before.items():
             signal.signal(number, handler)
         for number, frame in received[:1]:
