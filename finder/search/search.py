@@ -128,7 +128,7 @@ class Search:
                 log.warning("%s does not answer. %s", self.study.storage.label, outage)
             elif self._report_interrupts:
                 print(_interrupt_message(self.study), file=sys.stderr)
-            raise interrupt
+            raise interrupt  # noqa: B904 - the error is its context
         finally:
             with contextlib.ExitStack() as last_first:  # each of them, whatever another one raises
                 last_first.callback(self._executor.close)

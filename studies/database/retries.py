@@ -339,6 +339,8 @@ def _is_of_server(error: BaseException, handled: BaseException | None) -> bool:
 
 def _causes(error: BaseException, handled: BaseException | None = None) -> Iterator[BaseException]:
     each: BaseException | None = error
-    while each is not None and each is not handled:
+    seen: set[int] = set()  # an interrupt that is raised again has errors of its handling as context
+    while each is not None and each is not handled and id(each) not in seen:
         yield each
+        seen.add(id(each))
         each = each.__cause__ or each.__context__
