@@ -32,12 +32,15 @@ class EndRequests:
 
     def reset(self) -> None:
         """Forget all signals: a new command, or a new training, begins."""
+        self.first: int | None = None
+        """Number of the first signal."""
         self._latest: float | None = None  # time of the latest one that counted
         self._closed: float | None = None  # time of the first SIGHUP
 
     def counts(self, number: int) -> bool:
         """Record a signal; return whether it has to be handled, as the first one or as a further request."""
         now, latest = time.monotonic(), self._latest
+        self.first = number if latest is None else self.first
         since = latest
         if number == signal.SIGHUP:
             since = self._closed = now if self._closed is None else self._closed

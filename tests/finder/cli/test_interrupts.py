@@ -115,6 +115,15 @@ def test_sigterm_and_sighup_end_a_search_like_ctrl_c(finder: Any, number: signal
     assert signal.getsignal(number) is before
 
 
+@pytest.mark.usefixtures("usual_signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_exit_code_of_every_command_names_the_signal(
+    finder: Any, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    monkeypatch.setattr("studies.analysis.listing.list_studies", lambda _: signal.raise_signal(number))
+    assert finder("studies", "--json").code == 128 + number
+
+
 def interrupted(first: signal.Signals, further: Sequence[signal.Signals]) -> bool:
     """End a command by a signal, and send further ones while it saves; return whether it could save."""
     saved = False
