@@ -318,7 +318,9 @@ class PoolCollector:
         questions = [("set_state", (part, learner)) for part in state["parts"]]
         self._ask(questions)
         self._answers(questions)
-        self.started, self._renewed = state["started"], set(state["renewed"])
+        continues = state["environments"] is not None
+        self.started = state["started"] and continues
+        self._renewed = set(state["renewed"]) if continues else set()
         self._chunks = deque(_Chunk(**chunk) for chunk in state["chunks"])
 
 

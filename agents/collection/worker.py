@@ -141,6 +141,8 @@ class CollectorWorker:
         made = state["collector"]["environments"]
         copied = None if made is None else from_own_bytes(made)
         self._collector.set_state({**state["collector"], "environments": copied})
+        if state["collector"]["started"] and copied is None:  # new episodes begin
+            self._agent.restart(None)
 
     def close(self) -> None:
         """Close the environments."""

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from agents.errors import ConfigurationError
+from agents.processes.interrupts import block_interrupts
 from agents.processes.orphans import leave_signals_to_parent
+from agents.trust.allowed_modules import restriction_variables
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +41,9 @@ def free_addresses(n: int) -> list[str]:
 def start(module: str, cluster: Cluster, role: str, index: int) -> subprocess.Popen[bytes]:
     """Start a process that runs a module as a member of a cluster. It ends when its standard input is closed."""
     path = os.pathsep.join(path for path in sys.path if path)
-    environment = {**os.environ, "TF_CONFIG": _config(cluster, role, index), "PYTHONPATH": path}
-    return subprocess.Popen([sys.executable, "-m", module], stdin=subprocess.PIPE, env=environment)
+    own = {"TF_CONFIG": _config(cluster, role, index), "PYTHONPATH": path, **restriction_variables()}
+    with block_interrupts():  # `exit_with_parent` handles them
+        return subprocess.Popen([sys.executable, "-m", module], stdin=subprocess.PIPE, env={**os.environ, **own})
 
 
 @contextlib.contextmanager
@@ -128,7 +131,7 @@ def make_strategy(make: Callable[[], Any]) -> Any:
 def exit_with_parent(read: Callable[[], object]) -> None:
     """Start a thread that ends this process when `read`, which reads standard input to its end, returns or raises.
 
-    The process also leaves the signals of a terminal to its parent process.
+    The process also leaves signals to its parent process.
     """
     leave_signals_to_parent()
 

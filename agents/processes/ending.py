@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import weakref
+from contextlib import suppress
 from typing import Any
+
+_killed_at_exit: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def end(process: Any, seconds: float) -> None:
@@ -16,3 +21,23 @@ def end(process: Any, seconds: float) -> None:
     if process.is_alive():
         process.kill()
         process.join()
+
+
+def kill_at_exit(process: Any) -> None:
+    """Kill a started process when this process exits.
+
+    `multiprocessing` and `multiprocess` send SIGTERM to daemons at exit and wait for their end, but children leave
+    that signal to their parent (`agents.processes.orphans.leave_signals_to_parent`).
+
+    Args:
+        process: A process of `multiprocessing` or `multiprocess`.
+    """
+    _killed_at_exit.add(process)
+    atexit.unregister(_kill)
+    atexit.register(_kill)  # runs before functions that were registered earlier, such as that of `multiprocessing`
+
+
+def _kill() -> None:
+    for process in _killed_at_exit:
+        with suppress(ValueError):  # it was closed
+            process.kill()

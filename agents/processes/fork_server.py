@@ -13,14 +13,13 @@ from typing import Any
 import multiprocess
 from multiprocess import forkserver, resource_tracker
 
+from agents.processes.ending import kill_at_exit
+from agents.processes.interrupts import block_interrupts
 from agents.shared_objects import address_for_processes
 
 
 def prepare_processes(module: str) -> Any:
     """Start the fork server, which imports TensorFlow in the background.
-
-    A terminal sends SIGINT (Ctrl-C) and SIGHUP (it was closed) to every process of a program. The fork server and its
-    children are started with both signals blocked, because the parent handles them and ends all of these processes.
 
     Args:
         module: Module that the server imports. Ignored where the server already runs: each process has one server.
@@ -30,16 +29,21 @@ def prepare_processes(module: str) -> Any:
     """
     context = multiprocess.get_context("forkserver")
     context.set_forkserver_preload([module])
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
-    try:
-        resource_tracker.ensure_running()  # ignores SIGINT, and unblocks it here
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        with without_main_module():
-            forkserver.ensure_running()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    _ensure_server()
     atexit.register(_end_importing)
     return context
+
+
+def _ensure_server() -> None:
+    """Start the fork server if it is not running.
+
+    SIGINT, SIGHUP and SIGTERM may be sent to every process of a program. The fork server and its children are started
+    with these signals blocked, because the parent handles them and ends all of these processes.
+    """
+    with block_interrupts():
+        resource_tracker.ensure_running()  # ignores SIGINT and SIGTERM, and unblocks both here
+        with block_interrupts(), without_main_module():
+            forkserver.ensure_running()
 
 
 def _end_importing() -> None:
@@ -78,8 +82,10 @@ def start_child(context: Any, main: Callable[..., None], *arguments: Any, thread
     """
     settings = (threads, address_for_processes(), list(sys.path))  # the environment of the fork server is older
     process = context.Process(target=_run_child, args=(main, arguments, *settings), name=name, daemon=True)
+    _ensure_server()  # the first one may have been killed
     with without_main_module():
         process.start()
+    kill_at_exit(process)
     return process
 
 

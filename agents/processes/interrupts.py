@@ -32,12 +32,15 @@ class EndRequests:
 
     def reset(self) -> None:
         """Forget all signals: a new command, or a new training, begins."""
+        self.first: int | None = None
+        """Number of the first signal."""
         self._latest: float | None = None  # time of the latest one that counted
         self._closed: float | None = None  # time of the first SIGHUP
 
     def counts(self, number: int) -> bool:
         """Record a signal; return whether it has to be handled, as the first one or as a further request."""
         now, latest = time.monotonic(), self._latest
+        self.first = number if latest is None else self.first
         since = latest
         if number == signal.SIGHUP:
             since = self._closed = now if self._closed is None else self._closed
@@ -48,6 +51,25 @@ class EndRequests:
 
 END_REQUESTS = EndRequests()
 """Those of this process: a signal that a training has received is no new one for the command that trains."""
+
+
+_deferred: list[list[tuple[int, Any]]] = []
+"""The signals that each of the present blocks of `defer_interrupts`, outer ones first, has received."""
+
+
+def is_interrupt_deferred() -> bool:
+    """Return whether a signal waits for the end of a block of `defer_interrupts`."""
+    return any(_deferred)
+
+
+@contextmanager
+def block_interrupts() -> Iterator[None]:
+    """Block SIGINT, SIGTERM and SIGHUP in this thread, and in processes that are started in the block."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
@@ -74,9 +96,11 @@ def defer_interrupts() -> Iterator[None]:
 
     for number in before:
         signal.signal(number, defer)
+    _deferred.append(received)
     try:
         yield
     finally:
+        _deferred.pop()
         for number, handler in before.items():
             signal.signal(number, handler)
         for number, frame in received[:1]:

@@ -11,15 +11,18 @@ import multiprocess
 
 
 def leave_signals_to_parent() -> None:
-    """Ignore SIGINT and SIGHUP, which a terminal sends to every process of a program; SIGTERM ends this process.
+    """Keep SIGINT, SIGHUP and SIGTERM from ending this process.
 
-    The parent process handles the signals of the terminal, saves its results and ends this process. A parent that exits
-    without closing its children sends them SIGTERM. Forked children inherit its handler of that signal, which would not
-    run while compiled code hangs.
+    A terminal sends SIGINT and SIGHUP to every process of a program; `timeout`, Slurm and systemd send SIGTERM. The
+    parent process handles the signals: it saves the state of its children, and ends them by messages or by SIGKILL.
+
+    SIGTERM has an empty handler: programs that this process starts, such as simulators, would inherit that it is
+    ignored or blocked.
     """
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # the fork server blocks it
 
 
 def end_with_parent(processes: Any = multiprocess) -> None:

@@ -10,6 +10,7 @@ report is ended at its next line of Python.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import ctypes
 import logging
 import queue
@@ -201,7 +202,10 @@ class FunctionTrainer:
             self._is_running = True
             if self._thread is None:
                 name = f"training of {self.agent.spec.label}"
-                self._thread = threading.Thread(target=self._work, args=(handle,), name=name, daemon=True)
+                work = (self._work, handle)  # with the restriction of imports of this thread
+                self._thread = threading.Thread(
+                    target=contextvars.copy_context().run, args=work, name=name, daemon=True
+                )
                 self._thread.start()
             else:
                 self._permissions.put(True)

@@ -7,10 +7,12 @@ modules that the study may name. The product's own packages, Gymnasium and Keras
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import dataclasses
 import json
 import os
 import re
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,18 @@ BY_FLAG = "--allow-module {0} (or {1}={0}; in Python allow_modules)"
 """Advice on how to allow a module, by flag or argument; see `only_modules`."""
 
 _ACTIVE = "FINDER_ONLY_MODULES"
-"""Environment variable for child processes of a restricted process: the allowed modules, as JSON."""
+"""Environment variable with the newest restriction of this process, as JSON: it applies in its child processes, and in
+threads that have no restriction of their own."""
+
+_own: contextvars.ContextVar[str | None] = contextvars.ContextVar("restriction")
+"""The restriction of this thread, as JSON; None for none, unset if it was never restricted."""
+
+_inherited = os.environ.get(_ACTIVE)
+_applied: dict[object, str] = {}
+"""Block -> its restriction, of the present blocks of all threads, newest last."""
+
+_lock = threading.Lock()
+"""Guards `_applied` and its environment variable."""
 
 AGENT_PREFIXES = ("airl", "bc", "gail", "rewarded")
 """Prefixes of agents' names: ``"airl-ppo"`` and ``"bc-airl-my.py:Mine"`` have a reward that AIRL learns."""
@@ -53,7 +66,9 @@ def only_modules(
     because: str = "others may write to its storage",
     how: str = BY_FLAG,
 ) -> Iterator[None]:
-    """Allow text to name only these modules, in this process and in processes started inside the block.
+    """Allow text to name only these modules, in this thread and in processes and threads started inside the block.
+
+    Several threads may have blocks at the same time, each with its own modules.
 
     Args:
         names: Modules with their submodules (``"mine"`` includes ``"mine.robots"``), files (``"robots.py"``), or one
@@ -70,7 +85,13 @@ def only_modules(
 
 def restriction() -> str | None:
     """Return the active restriction, for processes that do not inherit this environment; see `restricted`."""
-    return os.environ.get(_ACTIVE)
+    return _own.get(os.environ.get(_ACTIVE))
+
+
+def restriction_variables() -> dict[str, str]:
+    """Return the environment variables of a process that has the active restriction."""
+    active = restriction()
+    return {} if active is None else {_ACTIVE: active}
 
 
 @contextlib.contextmanager
@@ -80,15 +101,30 @@ def restricted(active: str | None) -> Iterator[None]:
     Args:
         active: Result of `restriction` in the other process.
     """
-    before = os.environ.pop(_ACTIVE, None)
-    if active is not None:
-        os.environ[_ACTIVE] = active
+    own = _own.set(active)
+    try:
+        with contextlib.nullcontext() if active is None else _applied_to_others(active):
+            yield
+    finally:
+        _own.reset(own)
+
+
+@contextlib.contextmanager
+def _applied_to_others(active: str) -> Iterator[None]:
+    """Apply a restriction to child processes, and to threads that have none of their own, in this block."""
+    block = object()
+    with _lock:
+        _applied[block] = os.environ[_ACTIVE] = active
     try:
         yield
     finally:
-        os.environ.pop(_ACTIVE, None)
-        if before is not None:
-            os.environ[_ACTIVE] = before
+        with _lock:
+            del _applied[block]
+            newest = next(reversed(_applied.values()), _inherited)
+            if newest is None:
+                os.environ.pop(_ACTIVE, None)
+            else:
+                os.environ[_ACTIVE] = newest
 
 
 def restrict_to_names(path: Path, names: Iterable[str], *, trusted: bool) -> contextlib.AbstractContextManager[None]:
@@ -187,7 +223,7 @@ def places_in(*values: Any) -> set[str]:
 
 
 def _active() -> dict[str, Any] | None:
-    active = os.environ.get(_ACTIVE)
+    active = restriction()
     return None if active is None else json.loads(active)
 
 

@@ -126,7 +126,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             print_error(message, f"See {command} --help.")
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        return INTERRUPTED_CODE
+        result = INTERRUPTED_CODE
     except (SystemExit, MemoryError, OSError) as error:
         if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
             # The reader of the pipe has ended (`finder studies | head`); rich raises SystemExit then.
@@ -139,7 +139,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return MISTAKEN
     finally:
         errors().show_cursor(True)
+    if result == INTERRUPTED_CODE:  # Typer returns it for every signal
+        return _interrupted_code()
     return result if isinstance(result, int) else 0
+
+
+def _interrupted_code() -> int:
+    """Return the exit code of an interrupted command: 128 plus the number of the signal, 130 for Ctrl-C."""
+    return INTERRUPTED_CODE if END_REQUESTS.first is None else 128 + END_REQUESTS.first
 
 
 @contextmanager

@@ -68,8 +68,9 @@ class ProcessExecutor(Executor):
 
     def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
         try:
-            self._dispatcher = self._dispatcher or self._started()
-            self._dispatcher.run(next_trial, listener)
+            self._dispatcher = self._dispatcher or self._started(listener)
+            self._dispatcher.listener = listener
+            self._dispatcher.run(next_trial)
             self.values = self._dispatcher.broker.values()
         except BaseException:
             self.close()
@@ -79,13 +80,14 @@ class ProcessExecutor(Executor):
         self._dispatcher = None
         self._open.close()
 
-    def _started(self) -> TrialDispatcher:
+    def _started(self, listener: StudyListener) -> TrialDispatcher:
         """Start the message broker, and return the dispatcher."""
         context = prepare_processes(CHILD)
         await_fork_server(context)
         manager = self._open.enter_context(_running(BrokerManager(ctx=context)))
         dispatcher = TrialDispatcher(
             _ForkedWorkerPool(context, manager.MessageBroker(self._keep_values), self.n_jobs),
+            listener,
             n_jobs=self.n_jobs,
             batching=self.batching,
             name=self.batching.name or "process",

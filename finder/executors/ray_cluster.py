@@ -63,11 +63,12 @@ class RayExecutor(Executor):
         try:
             TrialDispatcher(
                 pool,
+                listener,
                 n_jobs=self.n_jobs,
                 batching=Batching(),
                 name="ray",
                 reuses=True,  # an actor takes seconds to import TensorFlow
-            ).run(next_trial, listener)
+            ).run(next_trial)
         finally:
             pool.close()
 

@@ -10,7 +10,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from agents.contract.pickling import pickled
@@ -19,7 +18,7 @@ from finder.executors.batches import Batching
 from finder.executors.divided_trials import DividedTrials
 from finder.executors.executor import NextTrial, StudyListener
 from finder.executors.message_broker import BrokerEndedError, Event
-from finder.executors.worker_pool import WorkerPool, WorkerProcess, kill_processes
+from finder.executors.worker_pool import Worker, WorkerPool, kill_processes
 from finder.trials.execution import with_executor
 from finder.trials.speed import KEPT_STRUCTURES
 from finder.trials.trial import INTERRUPTED, Outcome, TrialSpec
@@ -48,21 +47,6 @@ MAX_CRASHES = 3
 """Number of processes that may die under a trial before it has failed; until then another one resumes it."""
 
 
-@dataclass
-class _Worker:
-    """A worker process and its trials."""
-
-    process: WorkerProcess
-    batch: list[TrialSpec] = field(default_factory=list)
-    running: set[int] = field(default_factory=set)
-    rung: tuple[int, dict[int, dict[int, float]]] | None = None  # waits here: steps and values
-    last_contact: float | None = None  # None until it runs: it may wait for a place in a cluster
-    started: bool = False  # whether its batch has sent an event: it sends none while it builds agents
-    hung: bool = False  # whether it hung and was killed
-    suspects: dict[int, str] = field(default_factory=dict)  # the trial in which it hung -> the message
-    structures: list[tuple[Any, ...]] = field(default_factory=list)  # that it keeps compiled, newest first
-
-
 class TrialDispatcher:
     """Runs trials in a worker pool until there are no more.
 
@@ -70,23 +54,31 @@ class TrialDispatcher:
 
     Args:
         pool: Starts processes.
+        listener: Receives all events. Another one may be set before a call of `run`.
         n_jobs: Number of processes.
         batching: Forms the batches of trials that a process runs at the same time.
         name: Name of the executor in records.
         reuses: Whether a process runs one batch after another although the batching does not ask for it.
     """
 
-    listener: StudyListener
-    next_trial: NextTrial
-
-    def __init__(self, pool: WorkerPool, *, n_jobs: int, batching: Batching, name: str, reuses: bool = False) -> None:
+    def __init__(
+        self,
+        pool: WorkerPool,
+        listener: StudyListener,
+        *,
+        n_jobs: int,
+        batching: Batching,
+        name: str,
+        reuses: bool = False,
+    ) -> None:
         self.reuses = reuses
         self.pool = pool
+        self.listener = listener
         self.broker = pool.broker
         self.n_jobs = n_jobs
         self.batching = batching
         self.name = name
-        self.workers: dict[int, _Worker] = {}
+        self.workers: dict[int, Worker] = {}
         self.n_started = 0
         self.events: deque[Event] = deque()  # received, but not handled yet
         self.exhausted = False
@@ -105,17 +97,15 @@ class TrialDispatcher:
         """True if a process runs several batches, and all workers reach rungs together."""
         return self.batching.members is not None
 
-    def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
+    def run(self, next_trial: NextTrial) -> None:
         """Run the trials that `next_trial` returns, until it returns None and every trial has ended.
 
         Args:
             next_trial: Returns the next trial.
-            listener: Receives all events.
 
         Raises:
             BrokerEndedError: The process of the message broker has ended.
         """
-        self.next_trial, self.listener = next_trial, listener
         self.exhausted, self.checked = False, time.monotonic()
         # Idle processes may have died since the last call, for lack of memory, for example.
         self.workers = {number: worker for number, worker in self.workers.items() if worker.process.is_alive()}
@@ -123,7 +113,7 @@ class TrialDispatcher:
             while True:
                 # Ctrl-C interrupts waiting, not the start of a process, a call of the broker or a write.
                 with defer_interrupts():
-                    self._fill()
+                    self._fill(next_trial)
                 if not self.unassigned and not self.n_busy:
                     if not self.keeps_workers:
                         self.close()
@@ -151,14 +141,14 @@ class TrialDispatcher:
 
     # Work for workers -----------------------------------------------------------------------------------------
 
-    def _fill(self) -> None:
+    def _fill(self, next_trial: NextTrial) -> None:
         """Request trials for idle workers. Workers that reach rungs together get their batches together."""
         while self.unassigned and self.n_busy < self.n_jobs:
             self._assign(self.unassigned.popleft())
         n_busy = self.n_busy
         if self.exhausted or (n_busy and self.keeps_workers) or n_busy >= self.n_jobs:
             return
-        batches = self.batching.next(self.next_trial, self.n_jobs - n_busy, self.listener)
+        batches = self.batching.next(next_trial, self.n_jobs - n_busy, self.listener)
         self.exhausted = not batches
         self.divided.begin(batches)
         for batch in batches:
@@ -179,7 +169,7 @@ class TrialDispatcher:
 
     def _start(self) -> int:
         number, self.n_started = self.n_started, self.n_started + 1
-        self.workers[number] = _Worker(self.pool.start(number))
+        self.workers[number] = Worker(self.pool.start(number))
         return number
 
     def close(self) -> None:
@@ -264,7 +254,7 @@ class TrialDispatcher:
             together = {n: worker for n, worker in waiting.items() if worker.rung and worker.rung[0] == first}
             self._answer(together)
 
-    def _answer(self, workers: dict[int, _Worker]) -> None:
+    def _answer(self, workers: dict[int, Worker]) -> None:
         values: dict[int, dict[int, float]] = {}
         env_steps = 0
         for worker in workers.values():
@@ -306,7 +296,7 @@ class TrialDispatcher:
                 reason = f"No call returned for {limit:g} s: the environment or the agent hangs in compiled code."
                 self._kill(worker, sorted(worker.running), reason)
 
-    def _kill(self, worker: _Worker, numbers: Sequence[int], reason: str) -> None:
+    def _kill(self, worker: Worker, numbers: Sequence[int], reason: str) -> None:
         """Kill a worker that hangs in compiled code. If only one trial can be the cause, the trial fails."""
         kill_processes([worker.process])
         worker.hung = True

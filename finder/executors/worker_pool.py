@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from finder.executors.message_broker import MessageBroker
+from finder.trials.trial import TrialSpec
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +46,21 @@ class WorkerPool(Protocol):
 
     def cause(self, process: Any) -> str:
         """Return why a process of this pool has ended, as the end of a sentence."""
+
+
+@dataclass
+class Worker:
+    """A worker process, and what its parent knows of it and its trials."""
+
+    process: WorkerProcess
+    batch: list[TrialSpec] = field(default_factory=list)
+    running: set[int] = field(default_factory=set)
+    rung: tuple[int, dict[int, dict[int, float]]] | None = None  # waits here: steps and values
+    last_contact: float | None = None  # None until it runs: it may wait for a place in a cluster
+    started: bool = False  # whether its batch has sent an event: it sends none while it builds agents
+    hung: bool = False  # whether it hung and was killed
+    suspects: dict[int, str] = field(default_factory=dict)  # the trial in which it hung -> the message
+    structures: list[tuple[Any, ...]] = field(default_factory=list)  # that it keeps compiled, newest first
 
 
 def kill_processes(processes: Iterable[WorkerProcess]) -> None:

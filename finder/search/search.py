@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import logging
 import sys
 import time
 import traceback
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.errors import ConfigurationError
+from agents.processes.interrupts import is_interrupt_deferred
 from agents.trust.allowed_modules import restriction
 from finder.budgets.limit import Limit
 from finder.executors.executor import Executor
@@ -28,7 +30,7 @@ from finder.trials.trial import BudgetSpent, Outcome, TrialSpec
 from studies.analysis.schedules import repeated, shown_params
 from studies.analysis.status import study_status
 from studies.database.records import Ask
-from studies.database.retries import StorageAwayError
+from studies.database.retries import StorageAwayError, interrupt_of
 from studies.judging.missing_pick import why_no_pick
 from studies.recording.recorder import Recorder
 from studies.spec.population_rules import exchange_marks, value_steps
@@ -37,6 +39,8 @@ from studies.storage.watched_file import FileReplacedError
 from studies.study.budget_attributes import is_confirming
 from studies.study.schedules import lineage_of
 from studies.study.study import OpenStudy
+
+log = logging.getLogger(__name__)
 
 PlanExtension = Callable[[OpenStudy], Sequence[Mapping[str, Any]]]
 """Called when all planned trials have ended; returns the parameters of further trials, or nothing."""
@@ -71,6 +75,7 @@ class Search:
         limit: Limit | None = None,
         report_interrupts: bool = True,
     ) -> None:
+        study.storage.retry_policy.is_interrupted = is_interrupt_deferred
         self.recorder = Recorder(study)
         changed = changed_defaults(study, resolver.agents)
         self._resolver = resolver.stepped_by(study.vectorization).with_recorded_defaults(changed)
@@ -114,13 +119,17 @@ class Search:
             self._end_budget()
         except BudgetSpent:
             self._end_budget()
-        except StorageAwayError as error:
-            self.recorder.close()
-            raise StorageAwayError(f"{error} {_outage_message(self.recorder.spool_path, error)}") from error
-        except KeyboardInterrupt:
-            if self._report_interrupts:
+        except (StorageAwayError, KeyboardInterrupt) as error:
+            with contextlib.suppress(StorageAwayError):
+                self.recorder.close()
+            outage = _outage_message(self.recorder.spool_path, error)
+            if (interrupt := interrupt_of(error)) is None:
+                raise StorageAwayError(f"{error} {outage}") from error
+            if self.recorder.is_cut_off:
+                log.warning("%s does not answer. %s", self.study.storage.label, outage)
+            elif self._report_interrupts:
                 print(_interrupt_message(self.study), file=sys.stderr)
-            raise
+            raise interrupt  # noqa: B904 - the error is its context
         finally:
             with contextlib.ExitStack() as last_first:  # each of them, whatever another one raises
                 last_first.callback(self._executor.close)
@@ -275,7 +284,7 @@ def _outage_message(spool_path: Path | None, error: BaseException) -> str:
 
     Args:
         spool_path: File with the events that could not be written; None if there are none.
-        error: The error of the storage.
+        error: The error that ended the search.
     """
     if isinstance(error.__cause__, FileReplacedError):
         meanwhile = "" if spool_path is None else f"Trials that have ended since are in {spool_path}. "

@@ -29,7 +29,10 @@ RETRY_SECONDS = 300.0
 CALL_SECONDS = 60.0
 """Seconds after which a call to a server times out and is retried."""
 
-_FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
+INTERRUPTED_SECONDS = 5.0
+"""Seconds for which calls are retried after Ctrl-C."""
+
+_FIRST_WAIT, _LONGEST_WAIT, _LOOK_SECONDS = 0.1, 5.0, 0.1
 _SHORTEST_CALL, _CALL_WHEN_OVER = 0.1, 1.0
 
 _PERMANENT = (
@@ -85,6 +88,7 @@ class RetryPolicy:
     Attributes:
         seconds: Seconds for which calls are retried; 0, for readers, means no retries.
         is_over: Whether retries were exhausted. Later calls are not retried.
+        is_interrupted: Returns whether Ctrl-C was pressed that takes effect after the call, because it is deferred.
     """
 
     def __init__(self, label: str) -> None:
@@ -94,6 +98,7 @@ class RetryPolicy:
         self._own = threading.local()  # first attempt of the current call of each thread
         self.seconds = 0.0
         self.is_over = False
+        self.is_interrupted: Callable[[], bool] = lambda: False
 
     def begin(self, seconds: float) -> None:
         """Retry calls from now on, since this process runs a study."""
@@ -136,6 +141,13 @@ class RetryPolicy:
             StudyError: If the storage is damaged, or this process runs no study and the storage cannot be used.
             Exception: Any other error of the call.
         """
+        try:
+            return self._retried(call, after_failure)
+        except KeyboardInterrupt:
+            self.is_over = self.is_over or (self._is_running and self._silent_since is not None)
+            raise
+
+    def _retried(self, call: Callable[[], _T], after_failure: Callable[[], _T] | None) -> _T:
         began, handled = time.monotonic(), sys.exc_info()[1]
         try:
             return self._attempt(call, began)
@@ -164,6 +176,10 @@ class RetryPolicy:
             if storage_failure(error, handled) is not None:
                 self.silent_for(time.monotonic() - began)
             raise
+        except KeyboardInterrupt:
+            if (seconds := time.monotonic() - began) > INTERRUPTED_SECONDS:  # a server that hangs, or a locked file
+                self.silent_for(seconds)
+            raise
         finally:
             self._own.began = before
         self._silent_since = None
@@ -171,14 +187,27 @@ class RetryPolicy:
 
     def _seconds_left(self, began: float) -> float:
         """Return the remaining seconds for retries of a call whose first attempt was at `began`."""
-        silent = self._silent_since
-        return self.seconds - (time.monotonic() - (began if silent is None else min(began, silent)))
+        silent, seconds = self._silent_since, self._seconds_now()
+        return seconds - (time.monotonic() - (began if silent is None else min(began, silent)))
+
+    def _seconds_now(self) -> float:
+        """Return the seconds for which calls are retried: few after Ctrl-C, also while it is handled."""
+        handled = sys.exc_info()[1]
+        is_handled = handled is not None and interrupt_of(handled) is not None
+        return min(self.seconds, INTERRUPTED_SECONDS) if is_handled or self.is_interrupted() else self.seconds
+
+    def _sleep(self, seconds: float, began: float) -> None:
+        """Sleep, but not longer than calls are retried."""
+        until = time.monotonic() + seconds
+        while (left := min(until - time.monotonic(), self._seconds_left(began))) > 0:
+            time.sleep(min(left, _LOOK_SECONDS))
 
     def _wait(self, call: Callable[[], _T], failure: StorageFailure, began: float) -> _T:
         wait, handled = _FIRST_WAIT, sys.exc_info()[1]
-        log.warning("%s does not answer (%s): trying again for %g s.", self._label, failure.message, self.seconds)
+        seconds = self._seconds_now()
+        log.warning("%s does not answer (%s): trying again for %g s.", self._label, failure.message, seconds)
         while True:
-            time.sleep(min(wait, max(self._seconds_left(began), 0.0)))
+            self._sleep(wait, began)
             wait = min(2 * wait, _LONGEST_WAIT)
             try:
                 result = self._attempt(call, began)
@@ -214,7 +243,7 @@ class RetryPolicy:
     def _final_error(self, failure: StorageFailure) -> StorageAwayError:
         self.is_over = self._is_running
         if failure.transient:
-            seconds = self.seconds if self._is_running else self.call_seconds
+            seconds = self._seconds_now() if self._is_running else self.call_seconds
             return StorageAwayError(f"{self._label} has not answered for {seconds:g} s ({failure.message}).")
         what = "rejects the call" if isinstance(failure, RejectedCall) else "cannot be written"
         return StorageAwayError(f"{self._label} {what} ({failure.message}).")
@@ -271,6 +300,11 @@ def storage_failure(error: BaseException, handled: BaseException | None = None) 
     return None
 
 
+def interrupt_of(error: BaseException) -> KeyboardInterrupt | None:
+    """Return the interrupt (Ctrl-C) that an error is, or during whose handling it was raised; None for others."""
+    return next((each for each in _causes(error) if isinstance(each, KeyboardInterrupt)), None)
+
+
 def refuses_writes(error: BaseException | None) -> bool:
     """Return whether a database server answered that it accepts no writes, as a primary does after a failover."""
     if getattr(error, "sqlstate", None) == "25006":  # PostgreSQL
@@ -303,8 +337,10 @@ def _is_of_server(error: BaseException, handled: BaseException | None) -> bool:
     return any(_is_of_grpc(each) for each in _causes(error, handled))
 
 
-def _causes(error: BaseException, handled: BaseException | None) -> Iterator[BaseException]:
+def _causes(error: BaseException, handled: BaseException | None = None) -> Iterator[BaseException]:
     each: BaseException | None = error
-    while each is not None and each is not handled:
+    seen: set[int] = set()  # an interrupt that is raised again has errors of its handling as context
+    while each is not None and each is not handled and id(each) not in seen:
         yield each
+        seen.add(id(each))
         each = each.__cause__ or each.__context__

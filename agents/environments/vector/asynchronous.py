@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
@@ -33,7 +32,7 @@ from agents.environments.vector.vector_env import (
     info_as_bytes,
 )
 from agents.errors import portable, with_cause
-from agents.processes.ending import end
+from agents.processes.ending import kill_at_exit
 from agents.processes.hanging import HungError
 from agents.processes.orphans import end_with_parent, leave_signals_to_parent
 from agents.shared_objects import address_for_processes, use_address
@@ -56,6 +55,8 @@ class AsyncCopies(VectorEnv):
         shared = address_for_processes()
         guarded = [_Guarded(make, shared, i, infos) for i in range(n)]
         self._vector = AsyncVectorEnv(guarded, autoreset_mode=AutoresetMode.SAME_STEP)
+        for process in self._vector.processes:
+            kill_at_exit(process)
         self._kept = np.arange(n)
         self._actions: Array | None = None
         self._waiting = False  # for copies that have not answered yet
@@ -149,10 +150,9 @@ class AsyncCopies(VectorEnv):
     def _end_copies(self) -> None:
         """End the processes without a message: a copy that did not answer will not close either."""
         for process in self._vector.processes:
-            process.terminate()
-        until = time.monotonic() + _SECONDS_TO_END
+            process.kill()
         for process in self._vector.processes:
-            end(process, max(0.0, until - time.monotonic()))
+            process.join()
         for pipe in filter(None, self._vector.parent_pipes):
             pipe.close()
         self._vector.closed = True
@@ -160,7 +160,6 @@ class AsyncCopies(VectorEnv):
 
 _ERROR = "error of the environment"
 _INFO = "info of the environment"
-_SECONDS_TO_END = 1.0
 
 
 class _Guarded:

@@ -26,7 +26,9 @@ from agents.algorithms.rainbow import Rainbow
 from agents.buffers import RolloutBuffer, Transition, UniformReplay
 from agents.callbacks.callback import LambdaCallback
 from agents.collection.engine import ProcessEnded
+from agents.collection.pool_collector import _tasks
 from agents.collection.shared_arrays import arrays_in, size_of
+from agents.collection.worker import CollectorWorker
 from agents.population import Population
 from agents.processes.hanging import HungError
 from agents.shared_objects.ray_connection import _check_address
@@ -257,13 +259,31 @@ def test_state_without_environments_begins_new_episodes():
     with Trainer(built(agent, params, EnvironmentSpec(Line)), pool=Pool(2, "async", chunk=7)) as trainer:
         trainer.train(env_steps=4 * 12)
         state = trainer.get_state(environments=False)
-    with Trainer(built(agent, params, EnvironmentSpec(Line)), pool=Pool(2, "async", chunk=7)) as trainer:
+    begun = []
+    note = LambdaCallback(on_episode_begin=lambda trainer, environment, member: begun.append(environment))
+    with Trainer(
+        built(agent, params, EnvironmentSpec(Line)), pool=Pool(2, "async", chunk=7), callbacks=[note]
+    ) as trainer:
         trainer.set_state(state)
         newest = trainer.buffer._ended[trainer.buffer._added - 1]
         assert newest.all()
         trainer.train(env_steps=4)
         observations = trainer.buffer._arrays["observations"][trainer.buffer._added - 1]
         assert (observations[:, 0] == 0).all()
+        assert begun == [0, 1, 2, 3]
+
+
+def test_exploration_begins_anew_with_new_episodes():
+    environment = EnvironmentSpec(Line)
+    agent = built(DQN, SMALL_DQN, environment)
+    [task] = _tasks(Pool(1), agent, environment, 0)
+    worker = CollectorWorker(task)
+    worker.collected(5, agent.acting_state())
+    for copied, begins in ((True, []), (False, [None])):
+        other, begun = CollectorWorker(task), []
+        other._agent.restart = begun.append
+        other.set_state(worker.get_state(copied), agent.get_state())
+        assert begun == begins
 
 
 def test_resumed_run_keeps_wrappers_of_script():

@@ -6,6 +6,8 @@ import copy
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -271,19 +273,32 @@ def test_final_observations_are_not_overwritten_by_reset(kind: str):
 
 
 @pytest.mark.real
-def test_environment_processes_ignore_terminal_signals():
+def test_environment_processes_leave_signals_to_their_parent():
     made = environments("async", 2)
     made.reset([0, 1])
     for process in made._copies._vector.processes:  # type: ignore[attr-defined]
-        for number in (signal.SIGINT, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
             os.kill(process.pid, number)
     for _ in range(3):
         assert not made.step(np.zeros(2, np.int64)).errors
     made.close()
 
 
+NOT_CLOSED = """
+from agents.environments import Environments, EnvironmentSpec
+made = Environments(EnvironmentSpec("CartPole-v1", {}, "async"), 2)
+made.reset([0, 1])
+"""
+
+
+@pytest.mark.real
+def test_program_that_does_not_close_its_environment_processes_ends():
+    done = subprocess.run([sys.executable, "-c", NOT_CLOSED], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 class Stuck(gym.Env[np.ndarray, int]):
-    """Environment that hangs in a step like compiled code, which handles no signals."""
+    """Environment that hangs in a step."""
 
     observation_space = gym.spaces.Box(0.0, 1.0, (1,), np.float32)
     action_space = gym.spaces.Discrete(2)
@@ -292,14 +307,11 @@ class Stuck(gym.Env[np.ndarray, int]):
         return np.zeros(1, np.float32), {}
 
     def step(self, action: int) -> Any:
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         time.sleep(3600)
 
 
 @pytest.mark.real
-@pytest.mark.usefixtures("usual_signals")
-def test_copy_that_hangs_in_compiled_code_is_killed(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("agents.environments.vector.asynchronous._SECONDS_TO_END", 0.1)
+def test_copy_that_hangs_is_killed():
     made = environments("async", 2, Stuck)
     made.reset([0, 1])
     with pytest.raises(TimeoutError, match="it hangs"):

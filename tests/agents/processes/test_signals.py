@@ -1,4 +1,4 @@
-"""Tests of the signals that a terminal sends to all processes of a program."""
+"""Tests of the signals that are sent to all processes of a program."""
 
 from __future__ import annotations
 
@@ -6,41 +6,55 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from processes import usual_signals
 
 from agents.distributed.loopback import exit_with_parent
+from agents.processes.interrupts import block_interrupts
 from agents.processes.orphans import leave_signals_to_parent
 
-OF_TERMINALS = (signal.SIGINT, signal.SIGHUP)
+TO_ALL = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 
 PROCESSES = """
-import signal
+import os, signal, time
 from multiprocess import forkserver, resource_tracker
 from multiprocess.managers import BaseManager
-from agents.processes.fork_server import await_fork_server, prepare_processes
+from agents.processes.fork_server import await_fork_server, prepare_processes, start_child
+from agents.processes.orphans import end_with_parent
+
+def server():
+    return forkserver._forkserver._forkserver_pid
 
 context = prepare_processes("json")
 await_fork_server(context)
-with BaseManager(ctx=context) as manager:
-    pids = [forkserver._forkserver._forkserver_pid, manager._process.pid, resource_tracker._resource_tracker._pid]
-    print(*pids, *(int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())), flush=True)
-    input()
+manager = BaseManager(ctx=context)
+manager.start(initializer=end_with_parent)
+print(server(), manager._process.pid, resource_tracker._resource_tracker._pid, flush=True)
+input()
+os.kill(server(), signal.SIGKILL)
+os.waitid(os.P_PID, server(), os.WEXITED | os.WNOWAIT)
+child = start_child(context, time.sleep, 3600, threads=1)
+print(server(), child.pid, *(int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())), flush=True)
+input()
 """
 
 
-def masks(pid: int) -> tuple[int, int]:
-    """Return the signals that a process blocks, and those that it ignores."""
+def is_deaf(pid: int) -> bool:
+    """Return whether a process blocks or ignores all signals that are sent to all processes."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     values = dict(line.split(":", 1) for line in lines)
-    return int(values["SigBlk"], 16), int(values["SigIgn"], 16)
+    deaf_to = int(values["SigBlk"], 16) | int(values["SigIgn"], 16)
+    return all(deaf_to >> (number - 1) & 1 for number in TO_ALL)
 
 
 @pytest.mark.real
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="reads the signal masks of processes in /proc")
-def test_fork_server_and_its_managers_are_deaf_to_signals_of_terminals() -> None:
+def test_fork_servers_and_their_managers_are_deaf_to_signals_and_end_with_the_program() -> None:
     with (
         usual_signals(),
         subprocess.Popen(
@@ -48,24 +62,29 @@ def test_fork_server_and_its_managers_are_deaf_to_signals_of_terminals() -> None
         ) as parent,
     ):
         assert parent.stdout is not None
-        (*pids,) = map(int, parent.stdout.readline().split())
-        assert len(pids) == 3, "the program itself blocks no signals"
-        deaf = []
-        for pid in pids:
-            blocked, ignored = masks(pid)
-            deaf.append([number for number in OF_TERMINALS if (blocked | ignored) >> (number - 1) & 1])
-        parent.communicate("\n")
-    assert deaf == [list(OF_TERMINALS)] * 3
+        assert parent.stdin is not None
+        server, manager, tracker = map(int, parent.stdout.readline().split())
+        assert [is_deaf(pid) for pid in (server, manager, tracker)] == [True] * 3
+        parent.stdin.write("\n")
+        parent.stdin.flush()
+        second_server, _child = map(int, parent.stdout.readline().split())  # the program itself blocks no signals
+        assert second_server != server
+        assert is_deaf(second_server)
+        parent.communicate("\n", timeout=60)  # the child, which does not end by SIGTERM, is killed at exit
 
 
-def test_processes_of_strategies_leave_signals_of_terminals_to_their_parent() -> None:
+@pytest.mark.parametrize("leave", [leave_signals_to_parent, partial(exit_with_parent, threading.Event().wait)])
+def test_children_leave_signals_to_their_parent_and_programs_that_they_start_do_not(leave: Callable[[], None]) -> None:
     with usual_signals():
-        exit_with_parent(threading.Event().wait)
-        assert [signal.getsignal(number) for number in OF_TERMINALS] == [signal.SIG_IGN] * 2
+        signal.signal(signal.SIGTERM, raise_error)
+        with block_interrupts():
+            leave()
+            for number in TO_ALL:
+                signal.raise_signal(number)
+            with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as program:
+                program.terminate()
+        assert program.returncode == -signal.SIGTERM
 
 
-def test_children_do_not_handle_sigterm_as_their_parent_does() -> None:
-    with usual_signals():
-        signal.signal(signal.SIGTERM, lambda number, frame: None)
-        leave_signals_to_parent()
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+def raise_error(number: int, frame: Any) -> None:
+    raise AssertionError("the handler of the parent was called")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,15 @@ from agents.config.optimizers import OptimizerSpec
 from agents.contract.registry import resolve_agent
 from agents.environments.wrappers import NamedWrapper
 from agents.errors import ConfigurationError
-from agents.trust.allowed_modules import VARIABLE, check_config, check_module, only_modules, places_in
+from agents.trust.allowed_modules import (
+    VARIABLE,
+    check_config,
+    check_module,
+    only_modules,
+    places_in,
+    restricted,
+    restriction,
+)
 
 EVIL = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\nclass Thing: pass\ndef make(): pass\n"
 
@@ -101,6 +110,45 @@ def test_finder_and_gymnasium_modules_are_always_allowed() -> None:
 def test_names_imported_by_finder_modules_are_refused(place: str) -> None:
     with only_modules([]), pytest.raises(ConfigurationError, match="--allow-module"):
         NamedWrapper.of(place).find()
+
+
+def test_restrictions_of_threads_are_independent() -> None:
+    """A block that ends does not end that of another thread, nor leave one behind."""
+    entered, left = threading.Event(), threading.Event()
+    found: list[str | None] = []
+
+    def restrict_here() -> None:
+        with only_modules(["theirs"]):
+            entered.set()
+            left.wait()
+            check_module("theirs")
+            with pytest.raises(ConfigurationError):
+                check_module("ours")
+            found.append(restriction())
+        found.append(restriction())
+
+    thread = threading.Thread(target=restrict_here, daemon=True)
+    with only_modules(["ours"]):
+        thread.start()
+        assert entered.wait(60)
+        check_module("ours")
+        with pytest.raises(ConfigurationError):
+            check_module("theirs")
+    left.set()
+    thread.join()
+    assert [each is not None for each in found] == [True, False], "the thread has run to its end"
+    assert restriction() is None
+
+
+def test_threads_started_inside_a_block_are_restricted() -> None:
+    found: list[str | None] = []
+    with only_modules(["ours"]):
+        thread = threading.Thread(target=lambda: found.append(restriction()))
+        thread.start()
+        thread.join()
+        assert found == [restriction()]
+        with restricted(None):
+            assert restriction() is None
 
 
 def test_child_processes_are_restricted_too() -> None:

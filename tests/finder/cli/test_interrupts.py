@@ -50,17 +50,24 @@ TRAIN = (
 
 @pytest.mark.real
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for left processes in /proc")
-@pytest.mark.parametrize("executor", ["inline", "process"])
-def test_ctrl_c_ends_a_search_which_can_be_resumed(finder: Any, executor: str) -> None:
+@pytest.mark.parametrize(
+    ("executor", "number", "code"),
+    [("inline", signal.SIGINT, 130), ("process", signal.SIGINT, 130), ("process", signal.SIGTERM, 143)],
+)
+def test_signal_to_all_processes_ends_a_search_which_can_be_resumed(
+    finder: Any, executor: str, number: signal.Signals, code: int
+) -> None:
+    """A terminal sends SIGINT to every process of a group, and `timeout` SIGTERM."""
     process = start(finder, *WORDS, "--executor", executor)
-    os.killpg(process.pid, signal.SIGINT)  # like a terminal: every process of the group gets the signal
+    os.killpg(process.pid, number)
     out, err = process.communicate(timeout=DEADLINE_SECONDS)
-    assert process.returncode == 130, err
+    assert process.returncode == code, err
     assert out == ""
     assert "Traceback" not in err
     assert "Stopped. 0 of 3 trials are done and recorded in kept.db." in err
     assert f"Resume:  finder {' '.join(WORDS)} --executor {executor}" in err
     wait_until_alone(process.pid)
+    assert list((finder.folder / "kept.db.checkpoints").glob("*/*.checkpoint")), "running trials save their state"
 
     states = [trial["state"] for trial in finder("show", STUDY, "--storage", "kept.db", "--json").json["trials"]]
     assert "interrupted" in states
@@ -106,6 +113,15 @@ def test_sigterm_and_sighup_end_a_search_like_ctrl_c(finder: Any, number: signal
     assert ran.code == 128 + number
     assert "Stopped. 0 of 3 trials are done and recorded in kept.db." in ran.err
     assert signal.getsignal(number) is before
+
+
+@pytest.mark.usefixtures("usual_signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_exit_code_of_every_command_names_the_signal(
+    finder: Any, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    monkeypatch.setattr("studies.analysis.listing.list_studies", lambda _: signal.raise_signal(number))
+    assert finder("studies", "--json").code == 128 + number
 
 
 def interrupted(first: signal.Signals, further: Sequence[signal.Signals]) -> bool:

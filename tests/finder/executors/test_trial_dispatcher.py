@@ -80,8 +80,8 @@ def test_trial_that_waits_for_capacity_is_not_hanging(monkeypatch: pytest.Monkey
         for number in range(2)
     )
     listener = RecordingListener()
-    dispatcher = TrialDispatcher(WaitingCrew(), n_jobs=1, batching=Batching(), name="waiting", reuses=True)
-    dispatcher.run(lambda: next(trials, None), listener)
+    dispatcher = TrialDispatcher(WaitingCrew(), listener, n_jobs=1, batching=Batching(), name="waiting", reuses=True)
+    dispatcher.run(lambda: next(trials, None))
     assert {number: outcome.state for number, outcome in listener.outcomes.items()} == {0: "complete", 1: "complete"}
 
 
@@ -96,9 +96,9 @@ def test_budget_is_kept_while_no_process_sends_an_event(monkeypatch: pytest.Monk
     monkeypatch.setattr("finder.executors.trial_dispatcher.BEAT_SECONDS", 0.1)
     monkeypatch.setattr("finder.executors.trial_dispatcher.STOP_SECONDS", 0.1)
     listener = Spent()
-    dispatcher = TrialDispatcher(Endless(), n_jobs=1, batching=Batching(), name="waiting", reuses=True)
+    dispatcher = TrialDispatcher(Endless(), listener, n_jobs=1, batching=Batching(), name="waiting", reuses=True)
     with pytest.raises(BudgetSpent):
-        dispatcher.run(trials_of(1), listener)
+        dispatcher.run(trials_of(1))
     assert listener.outcomes[0].state == "interrupted"
 
 
@@ -130,9 +130,9 @@ class Interrupting(RecordingListener):
 
 def test_interrupted_processes_have_time_to_stop():
     crew, listener = StoppingCrew(), Interrupting()
-    dispatcher = TrialDispatcher(crew, n_jobs=1, batching=Batching(), name="stopping", reuses=True)
+    dispatcher = TrialDispatcher(crew, listener, n_jobs=1, batching=Batching(), name="stopping", reuses=True)
     with pytest.raises(KeyboardInterrupt):
-        dispatcher.run(trials_of(1), listener)
+        dispatcher.run(trials_of(1))
     assert not crew.process.killed
     assert listener.outcomes[0] == Outcome(state="interrupted", reason="saved")
 
@@ -150,8 +150,7 @@ def test_batch_goes_to_the_process_that_has_compiled_its_structure():
         return TrialSpec(number=number, agent=agent, env_steps=32, report_marks=(32,), seeds=(0,))
 
     batching = Batching(members=8)
-    dispatcher = TrialDispatcher(Endless(), n_jobs=2, batching=batching, name="kept", reuses=True)
-    dispatcher.listener = RecordingListener()
+    dispatcher = TrialDispatcher(Endless(), RecordingListener(), n_jobs=2, batching=batching, name="kept", reuses=True)
     for number, units in enumerate((8, 16)):
         dispatcher._assign([trial(number, units)])
     for worker in dispatcher.workers.values():
@@ -215,9 +214,9 @@ def test_process_that_saves_its_trials_is_killed_when_it_is_silent_or_takes_too_
     clock = [0.0]
     monkeypatch.setattr("finder.executors.trial_dispatcher.time", SimpleNamespace(monotonic=lambda: clock[0]))
     crew, listener = SavingCrew(clock, rounds, is_silent=is_silent), Interrupting()
-    dispatcher = TrialDispatcher(crew, n_jobs=1, batching=Batching(), name="saving", reuses=True)
+    dispatcher = TrialDispatcher(crew, listener, n_jobs=1, batching=Batching(), name="saving", reuses=True)
     with pytest.raises(KeyboardInterrupt):
-        dispatcher.run(trials_of(1), listener)
+        dispatcher.run(trials_of(1))
     assert crew.process.killed == (reason == INTERRUPTED)
     assert listener.outcomes[0] == Outcome(state="interrupted", reason=reason)
 
@@ -230,10 +229,10 @@ class InterruptedTwice(SavingCrew):
 
 
 def test_second_interrupt_kills_processes_at_once():
-    crew = InterruptedTwice([0.0], 1, is_silent=True)
-    dispatcher = TrialDispatcher(crew, n_jobs=1, batching=Batching(), name="saving", reuses=True)
+    crew, listener = InterruptedTwice([0.0], 1, is_silent=True), RecordingListener()
+    dispatcher = TrialDispatcher(crew, listener, n_jobs=1, batching=Batching(), name="saving", reuses=True)
     with pytest.raises(KeyboardInterrupt):
-        dispatcher.run(trials_of(1), RecordingListener())
+        dispatcher.run(trials_of(1))
     assert crew.process.killed
     dispatcher.close()  # waits for no process
 
@@ -254,8 +253,8 @@ class GoneBroker(MessageBroker):
 def test_end_of_the_broker_is_an_error_that_commands_print():
     crew, listener = SavingCrew([0.0], 1, is_silent=True), RecordingListener()
     crew.broker = GoneBroker()
-    dispatcher = TrialDispatcher(crew, n_jobs=1, batching=Batching(), name="gone", reuses=True)
+    dispatcher = TrialDispatcher(crew, listener, n_jobs=1, batching=Batching(), name="gone", reuses=True)
     with pytest.raises(StudyError, match="start the study again"):
-        dispatcher.run(trials_of(1), listener)
+        dispatcher.run(trials_of(1))
     assert crew.process.killed
     assert listener.outcomes[0].state == "interrupted"

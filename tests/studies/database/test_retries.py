@@ -54,7 +54,7 @@ def unavailable_error(message: str = "server closed the connection unexpectedly"
 class Flaky:
     """A call that fails `n_failures` times before it returns."""
 
-    def __init__(self, n_failures: float, error: Exception | None = None) -> None:
+    def __init__(self, n_failures: float, error: BaseException | None = None) -> None:
         self.n_failures, self.n_calls, self.error = n_failures, 0, error or unavailable_error()
 
     def __call__(self) -> str:
@@ -96,6 +96,25 @@ class TestRetryPolicy:
         with pytest.raises(StorageAwayError):
             retry_policy(flaky)
         assert flaky.n_calls == 1
+
+    def test_call_interrupted_during_an_outage_ends_the_retries_of_later_calls(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        retry_policy = policy()
+
+        def interrupt(_seconds: float) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(retries_module.time, "sleep", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            retry_policy(Flaky(math.inf))
+        assert retry_policy.is_over
+
+    def test_interrupt_of_a_storage_that_answers_is_no_outage(self) -> None:
+        retry_policy = policy()
+        with pytest.raises(KeyboardInterrupt):
+            retry_policy(Flaky(1, KeyboardInterrupt()))
+        assert not retry_policy.is_over
 
     def test_reader_gets_the_error_without_retries(self) -> None:
         flaky = Flaky(1)
