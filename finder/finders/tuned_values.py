@@ -60,6 +60,8 @@ def with_tuned_values(
         if each != ZOO:
             sets.append(each)
             continue
+        if notes:
+            raise ConfigurationError(f"first has {ZOO!r} twice: give it once.")
         tuned = tuned_trial(agent, spaces, current)
         sets.append(tuned.row)
         notes.append(tuned.note)
