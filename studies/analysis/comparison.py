@@ -185,6 +185,8 @@ def compare(studies: Sequence[OpenStudy], metric: str | None = None) -> Comparis
         StudyError: There are fewer than two studies, one is a range test or has no such metric, or their environments
             or metrics differ.
     """
+    if isinstance(studies, str) or not isinstance(studies, Sequence):
+        raise StudyError(f"studies is {studies!r}: give a list of open studies (studies.load_study).")
     if len(studies) < 2:
         raise StudyError(f"a comparison needs two or more studies, got {len(studies)}.")
     for study in studies:
@@ -210,6 +212,12 @@ def compare(studies: Sequence[OpenStudy], metric: str | None = None) -> Comparis
     return Comparison(
         env=first.spec.env, metric=first.spec.metric_text, studies=tuple(compared), caveats=_caveats(compared)
     )
+
+
+def check_comparison(compared: object) -> None:
+    """Raise `StudyError` for something else than a comparison, such as the studies themselves."""
+    if not isinstance(compared, Comparison):
+        raise StudyError(f"{compared!r} is not a comparison: give the result of studies.compare([one, other]).")
 
 
 def _by_metric(study: OpenStudy, metric: str | None) -> OpenStudy:

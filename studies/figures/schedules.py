@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import plotly.graph_objects as go
 
@@ -11,10 +11,8 @@ from studies.figures.ranking import ranking
 from studies.figures.theme import ACCENT, QUIET, annotate_empty, log_axis, new_figure, plain, rgba
 from studies.population_based.schedule import Schedule, ScheduleEntry
 from studies.spec.population_rules import searched_ranges
+from studies.study.study import OpenStudy, check_open
 from studies.words import param_text
-
-if TYPE_CHECKING:
-    from studies.study.study import OpenStudy
 
 _PANEL = 190
 _GAP = 0.06
@@ -54,6 +52,7 @@ class SchedulesData(NamedTuple):
 
 def schedules_data(study: OpenStudy) -> SchedulesData:
     """Return the data of `plot_schedules`."""
+    check_open(study)
     ranges, schedules = searched_ranges(study.spec), schedules_of(study)
     ends = {
         trial.number: int(trial.user_attrs.get("env_steps") or trial.last_step or 0)
