@@ -258,8 +258,8 @@ def _agents_by_label(specs: Sequence[AgentSpec]) -> dict[str, AgentSpec]:
     for spec in specs:
         if any(_are_equal(spec, other) for other in result.values()):
             raise ConfigurationError(
-                f"agents has {spec.label!r} twice, with the same settings: give each agent once. More runs of one agent "
-                "are a matter of seeds (--seeds 6; in Python seeds=6)."
+                f"agents has {spec.label!r} twice, with the same settings: give each agent once, and for more runs of "
+                "each more seeds (--seeds 6; in Python seeds=6)."
             )
         result[free_name(spec.label, result)] = spec
     return result

@@ -150,7 +150,11 @@ def test_equal_names_are_numbered():
 def test_agent_is_given_once():
     agent, built = small("ppo"), small("ppo").build(1)
     trained = replace(agent, state=built.get_state())
-    for both in ([agent, replace(agent, agent="PPO")], [agent, built], [trained, replace(agent, state=built.get_state())]):
+    for both in (
+        [agent, replace(agent, agent="PPO")],
+        [agent, built],
+        [trained, replace(agent, state=built.get_state())],
+    ):
         with pytest.raises(ConfigurationError, match="twice, with the same settings: give each agent once"):
             ParallelFinder(both)
     with pytest.raises(ConfigurationError, match="twice"):
