@@ -296,8 +296,13 @@ def _unfinished(now: StudyStatus) -> str:
 
 
 def _minutes(trial: FrozenTrial, began: datetime) -> float:
-    """Return the minutes from the start of a study to the end of a trial; 0 if it has not ended."""
-    return 0.0 if trial.datetime_complete is None else (trial.datetime_complete - began).total_seconds() / 60
+    """Return the minutes from the start of a study to the end of a trial; 0 if it has not ended.
+
+    They are those of the clocks of the processes, which may have been set back since: none are before the start.
+    """
+    if trial.datetime_complete is None:
+        return 0.0
+    return max(0.0, (trial.datetime_complete - began).total_seconds() / 60)
 
 
 def _progress(study: OpenStudy, began: datetime) -> tuple[tuple[float, float], ...]:
