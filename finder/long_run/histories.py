@@ -76,8 +76,8 @@ def histories_data(places: str | PathLike[str] | Sequence[str | PathLike[str]], 
     given: Any = [places] if isinstance(places, str | PathLike) else places
     if not isinstance(given, Sequence) or not all(isinstance(place, str | PathLike) for place in given):
         raise ConfigurationError(
-            f"runs is {places!r}: give the folder of a run or its file history.parquet, or a list of them. The learning "
-            "curves of a study are drawn by studies.plot_learning_curves(study)."
+            f"runs is {places!r}: give the folder of a run or its file history.parquet, or a list of them. The curves "
+            "of a study are drawn by studies.plot_learning_curves(study)."
         )
     paths = [Path(place) for place in given]
     if len({path.resolve() for path in paths}) < len(paths):
