@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
+from typing import Any
 
 _LOUD = ("tensorflow", "keras")
 """Packages that write log lines while they are imported."""
@@ -57,7 +58,8 @@ class _QuietFinder(MetaPathFinder):
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or spec.loader is None or os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0":
             return spec
-        spec.loader.exec_module = _quietly(spec.loader.exec_module)  # type: ignore[method-assign]
+        loader: Any = spec.loader
+        loader.exec_module = _quietly(loader.exec_module)
         return spec
 
 

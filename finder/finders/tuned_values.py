@@ -55,7 +55,7 @@ def with_tuned_values(
         ConfigurationError: There are no tuned values, or none of them is searched.
     """
     sets: list[Any] = []
-    notes = []
+    notes: list[str] = []
     for each in [given] if isinstance(given, str) else given:
         if each != ZOO:
             sets.append(each)

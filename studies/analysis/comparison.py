@@ -185,8 +185,9 @@ def compare(studies: Sequence[OpenStudy], metric: str | None = None) -> Comparis
         StudyError: There are fewer than two studies, one is a range test or has no such metric, or their environments
             or metrics differ.
     """
-    if isinstance(studies, str) or not isinstance(studies, Sequence):
-        raise StudyError(f"studies is {studies!r}: give a list of open studies (studies.load_study).")
+    given: object = studies
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise StudyError(f"studies is {given!r}: give a list of open studies (studies.load_study).")
     if len(studies) < 2:
         raise StudyError(f"a comparison needs two or more studies, got {len(studies)}.")
     for study in studies:

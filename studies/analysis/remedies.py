@@ -253,7 +253,7 @@ def _rates(
     space, what = f"{low:.3g}:{high:.3g}:log", "a wider range"
     if isinstance(searched, Choice) or (is_grid(spec.sampler) and getattr(searched, "step", None) is not None):
         listed = {*(row[finding.name] for row in spec.grid() if finding.name in row), *getattr(searched, "values", ())}
-        space, what = ",".join(f"{rate:g}" for rate in sorted({*listed, *rounded})), "further rates"  # type: ignore[type-var]
+        space, what = ",".join(f"{rate:g}" for rate in sorted({*listed, *rounded})), "further rates"
     return Remedy(
         changes=(
             ("space", ((finding.name, f"{space}{condition_text(searched)}"),)),
