@@ -30,6 +30,9 @@ class CheckedModel(BaseModel):
             raise StudyError(explain(error, type(self))) from None
 
 
+_PYTHON = frozenset({bool, float, int, str, type(None)})
+
+
 def plain(value: Any) -> Any:
     """Return a value with Python numbers and lists in place of NumPy's, also within lists, tuples and dictionaries.
 
@@ -40,6 +43,8 @@ def plain(value: Any) -> Any:
 
 
 def _plain(value: Any, numpy: Any) -> Any:
+    if type(value) in _PYTHON:  # the most values of a long plan by far
+        return value
     if isinstance(value, numpy.generic):
         return value.item()
     if isinstance(value, list | tuple | numpy.ndarray):

@@ -5,21 +5,18 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
-import re
 import sys
 import traceback
 import zlib
 from pathlib import Path
 from typing import Any
 
-from agents.backend.silence import import_tensorflow
+from agents.backend.silence import quiet_tensorflow
 from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import check_found, check_module
 
 FILE_MODULE = "agent_file_"
 """Prefix of the names of modules that were loaded from a user's file."""
-
-_IMPORTS_TENSORFLOW = re.compile(r"^\s*(import|from)\s+(keras|tensorflow)\b", re.MULTILINE)
 
 
 class MissingModuleError(ConfigurationError):
@@ -59,7 +56,8 @@ def module_of(name: str) -> Any:
     """
     check_module(name)
     try:
-        return _load_file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
+        with quiet_tensorflow():
+            return _load_file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
     except (KeyboardInterrupt, ConfigurationError):
         raise
     except FileNotFoundError as error:
@@ -146,8 +144,6 @@ def _load_file(path: Path) -> Any:
     spec = importlib.util.spec_from_file_location(name, whole)
     if spec is None or spec.loader is None or not path.is_file():
         raise FileNotFoundError(f"no Python file {str(path)!r}")
-    if _IMPORTS_TENSORFLOW.search(path.read_text(encoding="utf-8", errors="replace")):
-        import_tensorflow()  # without its log
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

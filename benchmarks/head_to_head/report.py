@@ -49,24 +49,35 @@ def report(rows: Sequence[Row]) -> str:
         "† Something of a pick could not be translated to the library (see below): it trains another configuration "
         "there than was searched, and counts in no table of pairs.",
     ]
+    groups = {library: _grouped(rows, library) for library in LIBRARIES}
     for library, name in LIBRARIES.items():
-        section = _section(rows, library)
+        section = _section(groups[library])
         if section:
-            lines += ["", f"## Long runs in {name}", "", *_overview(rows, library), "", *section]
-    return "\n".join([*lines, "", *_picks(rows), "", *_searches(rows), "", *_lost(rows)]) + "\n"
+            lines += ["", f"## Long runs in {name}", "", *_overview(groups[library]), "", *section]
+    return "\n".join([*lines, "", *_picks(rows, groups), "", *_searches(rows), "", *_lost(rows)]) + "\n"
 
 
-def _overview(rows: Sequence[Row], library: str) -> list[str]:
+Groups = Mapping[tuple[str, float], Mapping[str, Side]]
+"""Cell and minutes of a search -> the sides that have long runs in a library."""
+
+
+def _grouped(rows: Sequence[Row], library: str) -> Groups:
+    return {
+        (cell, minutes): sides_of(rows, cell, minutes, library)
+        for cell in CELLS
+        for minutes in sorted({row["minutes"] for row in rows if row["cell"] == cell and row["minutes"]})
+    }
+
+
+def _overview(groups: Groups) -> list[str]:
     """Return a table with a line for each cell and time of a search, and a column for each side."""
     lines = [
         "Final returns in short: interquartile mean (mean; runs, if they are not ten of each search).", "",
         f"| cell | minutes | {' | '.join(NAMES.values())} |", "|" + "---|" * (2 + len(NAMES)),
     ]  # fmt: skip
-    for cell in CELLS:
-        for minutes in sorted({row["minutes"] for row in rows if row["cell"] == cell and row["minutes"]}):
-            sides = sides_of(rows, cell, minutes, library)
-            if not set(sides) <= set(DEFAULTS):
-                lines.append(f"| {cell} | {minutes:g} | {' | '.join(_brief(sides.get(name)) for name in NAMES)} |")
+    for (cell, minutes), sides in groups.items():
+        if not set(sides) <= set(DEFAULTS):
+            lines.append(f"| {cell} | {minutes:g} | {' | '.join(_brief(sides.get(name)) for name in NAMES)} |")
     return lines
 
 
@@ -87,30 +98,28 @@ Pair = tuple[bool, ...]
 """Of a cell, ours and another side: higher, beyond the interval, lower, beyond it, higher or sooner, lower or later."""
 
 
-def _section(rows: Sequence[Row], library: str) -> list[str]:
+def _section(groups: Groups) -> list[str]:
     lines: list[str] = []
     told: dict[str, dict[tuple[float, str], list[Pair]]] = {side: {} for side in OURS}
-    for cell in CELLS:
-        for minutes in sorted({row["minutes"] for row in rows if row["cell"] == cell and row["minutes"]}):
-            sides = sides_of(rows, cell, minutes, library)
-            for side, own in sides.items():
-                low, high = np.quantile(own.drawn_iqms(0), [0.025, 0.975])
-                differences = []
-                for name in (name for name in OURS if name in sides and side not in OURS):
-                    if not starts_alike(name, side, cell):
-                        continue
-                    ours = sides[name]
-                    least, most = np.quantile(ours.drawn_iqms(0) - own.drawn_iqms(1), [0.025, 0.975])
-                    differences.append(f"{ours.iqm - own.iqm:+.4g} ({least:+.4g} to {most:+.4g})")
-                    if own.is_translated and ours.is_translated:
-                        told[name].setdefault((minutes, side), []).append(_pair(ours, own, least, most))
-                difference = "; ".join(differences)
-                n_searches = len(own.of_searches(own.finals))
-                lines.append(
-                    f"| {cell} | {minutes:g} | {NAMES[side]}{'' if own.is_translated else ' †'} | {n_searches} | "
-                    f"{len(own.runs)} | {own.iqm:.4g} ({low:.4g} to {high:.4g}) | {own.mean:.4g} | "
-                    f"{min(own.finals):.4g} | {own.mean_steps:,.0f} | {difference} | {_overtaking(side, sides)} |"
-                )
+    for (cell, minutes), sides in groups.items():
+        for side, own in sides.items():
+            low, high = np.quantile(own.drawn_iqms(0), [0.025, 0.975])
+            differences = []
+            for name in (name for name in OURS if name in sides and side not in OURS):
+                if not starts_alike(name, side, cell):
+                    continue
+                ours = sides[name]
+                least, most = np.quantile(ours.drawn_iqms(0) - own.drawn_iqms(1), [0.025, 0.975])
+                differences.append(f"{ours.iqm - own.iqm:+.4g} ({least:+.4g} to {most:+.4g})")
+                if own.is_translated and ours.is_translated:
+                    told[name].setdefault((minutes, side), []).append(_pair(ours, own, least, most))
+            difference = "; ".join(differences)
+            n_searches = len(own.of_searches(own.finals))
+            lines.append(
+                f"| {cell} | {minutes:g} | {NAMES[side]}{'' if own.is_translated else ' †'} | {n_searches} | "
+                f"{len(own.runs)} | {own.iqm:.4g} ({low:.4g} to {high:.4g}) | {own.mean:.4g} | "
+                f"{min(own.finals):.4g} | {own.mean_steps:,.0f} | {difference} | {_overtaking(side, sides)} |"
+            )
     if not lines:
         return []
     head = [
@@ -151,7 +160,7 @@ def _counts(name: str, minutes: float, pairs: Sequence[Pair]) -> str:
     )
 
 
-def _overtaking(side: str, sides: dict[str, Side]) -> str:
+def _overtaking(side: str, sides: Mapping[str, Side]) -> str:
     others = [own for name, own in sides.items() if name in DEFAULTS and any(len(run.points) for run in own.runs)]
     if side in DEFAULTS or not others or not any(len(run.points) for run in sides[side].runs):
         return ""
@@ -160,7 +169,7 @@ def _overtaking(side: str, sides: dict[str, Side]) -> str:
     return f"{max(known) / 60:.1f}" if len(known) == len(times) else "never"
 
 
-def _picks(rows: Sequence[Row]) -> list[str]:
+def _picks(rows: Sequence[Row], groups: Mapping[str, Groups]) -> list[str]:
     """Return the table of the picks of each search."""
     lines = [
         "## The pick of each search", "",
@@ -171,7 +180,7 @@ def _picks(rows: Sequence[Row]) -> list[str]:
     searches = [row for row in rows if row["kind"] == "search" and row["minutes"]]
     order = {**{cell: n for n, cell in enumerate(CELLS)}, **{side: n for n, side in enumerate(NAMES)}}
     for row in sorted(searches, key=lambda row: (order[row["cell"]], row["minutes"], order[row["side"]])):
-        cells = [_returns(rows, row, library) for library in LIBRARIES]
+        cells = [_returns(groups[library][row["cell"], row["minutes"]], row, library) for library in LIBRARIES]
         lines.append(
             f"| {row['cell']} | {row['minutes']:g} | {NAMES[row['side']]} | {row['search']} | "
             f"{row.get('version', 'earlier')} | {' | '.join(cells)} |"
@@ -179,8 +188,8 @@ def _picks(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def _returns(rows: Sequence[Row], search: Row, library: str) -> str:
-    side = sides_of(rows, search["cell"], search["minutes"], library).get(search["side"])
+def _returns(sides: Mapping[str, Side], search: Row, library: str) -> str:
+    side = sides.get(search["side"])
     if side is None or all(run.search != search["search"] for run in side.runs):
         return ""
     finals = np.array(

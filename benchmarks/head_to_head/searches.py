@@ -205,7 +205,7 @@ def _together(
     """
     import tempfile
 
-    began, running = time.time(), []
+    began, running = time.monotonic(), []
     for command in commands:
         out, log = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")  # noqa: SIM115 - read after the process
         environment = {**os.environ, **paths(), **threads}
@@ -215,14 +215,14 @@ def _together(
     printed = []
     for process, out, log in running:
         try:
-            process.wait(max(0.1, began + limit - time.time()))
+            process.wait(max(0.1, began + limit - time.monotonic()))
         except subprocess.TimeoutExpired:
             _end([each for each, _, _ in running], interrupt)
         out.seek(0)
         log.seek(0)
         printed.append(out.read())
         told = log.read()
-        if process.returncode and not (interrupt and time.time() - began >= limit):
+        if process.returncode and not (interrupt and time.monotonic() - began >= limit):
             words = " ".join(map(str, process.args))[:300]  # type: ignore[arg-type]
             raise CommandError(f"{words} ended with {process.returncode}:\n{told[-3000:]}")
     return printed
@@ -233,10 +233,10 @@ def _end(processes: Sequence[subprocess.Popen[bytes]], interrupt: bool) -> None:
     for process in processes:
         if process.poll() is None:
             process.send_signal(signal.SIGINT if interrupt else signal.SIGTERM)
-    ends = time.time() + 30.0
+    ends = time.monotonic() + 30.0
     for process in processes:
         try:
-            process.wait(max(0.1, ends - time.time()))
+            process.wait(max(0.1, ends - time.monotonic()))
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

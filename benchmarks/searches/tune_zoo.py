@@ -72,13 +72,13 @@ def zoo(n_trials: int, env_steps: int, folder: Path, peer: str, n_processes: int
     command += ["--storage", f"sqlite:///{folder}/zoo.db", "--study-name", "tune"]
     if n_processes > 1:
         command += ["--max-total-trials", str(n_trials), "--num-threads", "1"]
-    began = time.time()
+    began = time.monotonic()
     _run([command] * n_processes, ONE_THREAD if n_processes > 1 else {})
     with sqlite3.connect(folder / "zoo.db") as database:
         states = [state for (state,) in database.execute("SELECT state FROM trials")]
     trained = [state for state in states if state in ("COMPLETE", "PRUNED")]
     return {
-        "search_seconds": time.time() - began,
+        "search_seconds": time.monotonic() - began,
         "search_steps": env_steps * len(trained),
         "further_steps": 0,
         "states": counted(states),
@@ -102,12 +102,12 @@ def _run(commands: Sequence[Sequence[str]], threads: dict[str, str] | None = Non
 def measure(side: str, n_trials: int, env_steps: int, peer: str) -> dict[str, Any]:
     """Run the search of one side."""
     with tempfile.TemporaryDirectory() as folder:
-        began = time.time()
+        began = time.monotonic()
         if side == "finder":
             found = finder(n_trials, env_steps, Path(folder))
         else:
             found = zoo(n_trials, env_steps, Path(folder), peer, 2 if side == "zoo-two" else 1)
-        seconds = time.time() - began
+        seconds = time.monotonic() - began
     return {"side": side, "n_trials": n_trials, "env_steps": env_steps, "seconds": seconds, **found}
 
 

@@ -315,7 +315,7 @@ def _rates(label: str, optimizer: OptimizerSpec, wanted: Rates, n_rates: int) ->
             raise ConfigurationError(f"learning_rates has no rates for {label!r}; it has {sorted(wanted)}.")
         return [*given_rates(f"learning_rates of {label!r}", wanted[label])]
     if not isinstance(wanted, str):
-        return [*given_rates("learning_rates", wanted)]
+        return [*wanted]
     if wanted == "own":
         return [optimizer.learning_rate]
     if wanted != "search":

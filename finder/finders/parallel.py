@@ -19,7 +19,7 @@ from finder.executors.process import ProcessExecutor
 from finder.finders.optimizer import refuse_environment_as_optimizers
 from finder.results.search_result import SearchResult, finder_repr
 from finder.search.object_resolver import ObjectResolver
-from finder.search.options import StudyOptions, make_spec, run_options, scheduler_name, usual_metric
+from finder.search.options import StudyOptions, make_spec, run_options, scheduler_name, usual_metric, weights_digest
 from finder.search.run_search import run_search
 from studies.database.records import EpisodeRecord
 from studies.judging.missing_pick import why_no_pick
@@ -42,8 +42,8 @@ class AgentFinder:
     """Trains several agents at the same time, each in a process of its own, and compares them.
 
     Args:
-        agents: Names, classes, built agents or `AgentSpec`s, for the same environment. A number is
-            appended to equal names.
+        agents: Names, classes, built agents or `AgentSpec`s, for the same environment, each once. A number is
+            appended to equal names of agents with other settings.
         optimizers: An optimizer for each agent, or one for all, or None for the agents' own.
         environment: The environment; may be left out if the agents have one.
 
@@ -256,5 +256,17 @@ def _optimizer_of_each(optimizers: Sequence[Any] | Any | None, n_agents: int) ->
 def _agents_by_label(specs: Sequence[AgentSpec]) -> dict[str, AgentSpec]:
     result: dict[str, AgentSpec] = {}
     for spec in specs:
+        if any(_are_equal(spec, other) for other in result.values()):
+            raise ConfigurationError(
+                f"agents has {spec.label!r} twice, with the same settings: give each agent once, and for more runs of "
+                "each more seeds (--seeds 6; in Python seeds=6)."
+            )
         result[free_name(spec.label, result)] = spec
     return result
+
+
+def _are_equal(one: AgentSpec, other: AgentSpec) -> bool:
+    """Return whether two agents have the same class or function, the same settings and the same initial weights."""
+    is_one_class = one.agent == other.agent or resolve_agent(one.agent) == resolve_agent(other.agent)
+    is_same = is_one_class and one.config.to_dict() == other.config.to_dict()
+    return is_same and weights_digest(one) == weights_digest(other)

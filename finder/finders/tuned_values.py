@@ -55,11 +55,13 @@ def with_tuned_values(
         ConfigurationError: There are no tuned values, or none of them is searched.
     """
     sets: list[Any] = []
-    notes = []
+    notes: list[str] = []
     for each in [given] if isinstance(given, str) else given:
         if each != ZOO:
             sets.append(each)
             continue
+        if notes:
+            raise ConfigurationError(f"first has {ZOO!r} twice: give it once.")
         tuned = tuned_trial(agent, spaces, current)
         sets.append(tuned.row)
         notes.append(tuned.note)

@@ -44,6 +44,17 @@ from studies.words import counted
 _BUDGETS = ("env_steps", "episodes", "minutes", "total_env_steps")
 """Fields of a file that an overriding budget of the whole search replaces."""
 
+_FLAGS = {
+    "minutes": "--minutes",
+    "total_env_steps": "--total-env-steps",
+    "n_trials": "--n-trials",
+    "name": "--study-name",
+    "n_jobs": "--n-jobs",
+    "executor": "--executor",
+    "population": "--population",
+}
+"""Field that `run_file` overrides -> the flag of `finder run` that does the same."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -287,7 +298,7 @@ def run_file(
     Raises:
         StudyError: The file cannot be read or has mistakes; the message lists every mistake with its line.
     """
-    with started_by(StudyOrigin("file", ("run", str(path)))):
+    with started_by(StudyOrigin("file", ("run", str(path), *_flags_of(overrides)))):
         study = _started(_read(path, overrides), warm_start, warm_start_storage, warm_start_trials)
         return SearchResult(*run_search(study, observer=observer, progress=progress, is_named=True))
 
@@ -338,6 +349,16 @@ def _read(path: str | Path, overrides: Mapping[str, Any]) -> StudySpec:
     if "minutes" in overrides or "total_env_steps" in overrides:  # which choose the budget of each run
         given = {name: value for name, value in given.items() if name not in _BUDGETS}
     return _with_metric(_with_room(StudySpec.from_json_dict({**given, **overrides})))
+
+
+def _flags_of(overrides: Mapping[str, Any]) -> list[str]:
+    """Return the flags of `finder run` that override the same fields."""
+    return [
+        word
+        for name, flag in _FLAGS.items()
+        if overrides.get(name) is not None
+        for word in (flag, str(overrides[name]))
+    ]
 
 
 def _with_room(spec: StudySpec) -> StudySpec:

@@ -62,18 +62,24 @@ class HistoriesData(NamedTuple):
     window: int
 
 
-def histories_data(places: Sequence[str | PathLike[str]], window: int = 100) -> HistoriesData:
+def histories_data(places: str | PathLike[str] | Sequence[str | PathLike[str]], window: int = 100) -> HistoriesData:
     """Read the data for `plot_returns` and `plot_losses`.
 
     Args:
-        places: Folders of runs, or files `history.parquet`.
+        places: Folders of runs or files `history.parquet`, one or a list.
         window: Number of episodes of the moving average, >= 1. Defaults to 100.
 
     Raises:
         ConfigurationError: A run has no history, is given twice, or the window is below 1.
     """
     check_at_least(1, window=window)
-    paths = [Path(place) for place in places]
+    given: Any = [places] if isinstance(places, str | PathLike) else places
+    if not isinstance(given, Sequence) or not all(isinstance(place, str | PathLike) for place in given):
+        raise ConfigurationError(
+            f"runs is {places!r}: give the folder of a run or its file history.parquet, or a list of them. The curves "
+            "of a study are drawn by studies.plot_learning_curves(study)."
+        )
+    paths = [Path(place) for place in given]
     if len({path.resolve() for path in paths}) < len(paths):
         raise ConfigurationError("A run is given twice: give each once.")
     names = [path.resolve().name for path in paths]
@@ -172,7 +178,7 @@ def write_histories(data: HistoriesData, path: str | PathLike[str]) -> Path:
 def _data_of(runs: Runs, window: int) -> HistoriesData:
     if isinstance(runs, HistoriesData):
         return runs
-    return histories_data([runs] if isinstance(runs, str | PathLike) else runs, window)
+    return histories_data(runs, window)
 
 
 def _run(path: Path, label: str, window: int) -> RunHistory:

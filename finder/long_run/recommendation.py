@@ -15,7 +15,7 @@ from agents.errors import ConfigurationError
 from finder.search.options import weights_digest
 from studies.analysis.recommendation import Recommendation
 from studies.population_based.schedule import scaled
-from studies.study.study import OpenStudy
+from studies.study.study import OpenStudy, check_open
 from studies.words import is_named_object, object_name
 
 
@@ -40,6 +40,9 @@ def recommended_agent(
         ConfigurationError: Class, environment or weights are missing or differ from those of the study, or the study
             had a training function from Python.
     """
+    check_open(study)
+    if not isinstance(pick, Recommendation):
+        raise ConfigurationError(f"pick is {pick!r}: give the pick of the study, such as studies.best(study).")
     label = pick.agent
     if agent is None and not pick.is_agent_named:
         raise ConfigurationError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from studies.words import rate_text
 if TYPE_CHECKING:
     from studies.analysis.conclusion import Conclusion
     from studies.analysis.remedies import Remedy
-    from studies.study.origin import StudyOrigin
+    from studies.study.origin import Interface, StudyOrigin
     from studies.study.study import OpenStudy
 
 _FLAGS = {
@@ -43,6 +43,10 @@ _REPLACES = {
     "optimizers": ("--optimizer", "--vary"),
 }
 """Option -> the flags that it replaces, if they are more than its own."""
+
+_PLAN_FLAGS = ("--rates", "--start-lr", "--end-lr", "--n-rates", "--optimizer", "--vary")
+_PLAN_SWITCHES = ("--extend", "--no-extend")
+"""Flags of a search that plan its trials."""
 
 _KEYS = {"study_name": "name"}
 """Option -> its key in a file, if that differs."""
@@ -72,8 +76,14 @@ def advice(study: OpenStudy, found: Conclusion) -> list[Advice]:
     """
     if study.storage.url == "memory":
         return []
-    origin = read_origin(study)
-    return [advice_of(origin, study.storage.label, remedy) for remedy in found.remedies]
+    origin, rows = read_origin(study), study.spec.trials
+    if origin is None or not origin.is_partial:
+        return [advice_of(origin, study.storage.label, remedy) for remedy in found.remedies]
+    origin = replace(origin, words=_with_plan_of(origin))
+    return [
+        advice_of(origin, study.storage.label, each if each.joins else with_plan(each, origin.by, rows))
+        for each in found.remedies
+    ]
 
 
 def advice_of(origin: StudyOrigin | None, storage: str, remedy: Remedy) -> Advice:
@@ -98,12 +108,50 @@ def advice_of(origin: StudyOrigin | None, storage: str, remedy: Remedy) -> Advic
     named = any(name == "study_name" for name, _ in remedy.changes)
     words = without_flags(origin.words, ("--study-name",)) if named else origin.words
     flags = {word.partition("=")[0] for word in words}  # flags go before the keys of the file
-    by_flag = tuple(change for change in remedy.changes if _FLAGS[change[0]] in flags)
+    by_flag = tuple(change for change in remedy.changes if _FLAGS.get(change[0]) in flags)
     words = changed_words(words, replace(remedy, changes=by_flag))
     by_key = tuple(change for change in remedy.changes if change not in by_flag)
     keys = ", ".join(file_keys(replace(remedy, changes=by_key)))
     command, before = f"finder {shlex.join(words)}{place}", f"{keys} in {origin.words[1]}" if keys else ""
     return Advice(f"{before}, then {command}" if before else command, remedy.purpose, command, before)
+
+
+def _with_plan_of(origin: StudyOrigin) -> tuple[str, ...]:
+    """Return the words of a call that added trials, with the flags of the one that began their plan."""
+    if not origin.plan_words:
+        return origin.words
+    others, _ = split_flags(origin.words, _PLAN_FLAGS, switches=_PLAN_SWITCHES)
+    _, own = split_flags(origin.plan_words, _PLAN_FLAGS, switches=_PLAN_SWITCHES)
+    return (*others, *own)
+
+
+def with_plan(remedy: Remedy, by: Interface, rows: Sequence[Mapping[str, Any]]) -> Remedy:
+    """Return a remedy in another study with all trials that are planned in this one, which several calls have planned.
+
+    A command has the same rates for all optimizers: where some have rates of their own, it has those of its own flags.
+
+    Args:
+        remedy: The remedy.
+        by: The interface that started the study.
+        rows: The planned trials.
+    """
+    if by == "file":
+        return replace(remedy, changes=(("trials", tuple(rows)), *remedy.changes))
+    rates: dict[str, list[float]] = {}
+    for row in rows:
+        optimizer = row.get("optimizer", "")
+        own = [value for name, value in row.items() if name.rpartition(".")[2] == "learning_rate"]
+        if not own or "#" in optimizer:  # a schedule, or one of several objects of a name
+            return remedy
+        rates.setdefault(optimizer, []).extend(own)
+    common, *others = (tuple(sorted(set(own))) for own in rates.values())
+    if list(rates) == [""]:
+        return replace(remedy, changes=(("rates", common), *remedy.changes))
+    is_same = all(own == common for own in others)
+    if by == "command" and not is_same:
+        return remedy
+    plan = (("optimizers", tuple(rates)), ("learning_rates", common if is_same else rates))
+    return replace(remedy, changes=(*plan, *remedy.changes))
 
 
 def call_text(remedy: Remedy) -> str:
@@ -126,19 +174,25 @@ def file_keys(remedy: Remedy) -> list[str]:
     """Return a remedy as keys of a study's file, such as `seeds = 6` and `name = "s-6-seeds"`."""
     changes = dict(remedy.changes)
     spaces = changes.pop("space", ())
-    rows = _rows(changes.pop("rates", changes.pop("learning_rates", ())), changes.pop("optimizers", ()))
+    rates, optimizers = changes.pop("rates", changes.pop("learning_rates", ())), changes.pop("optimizers", ())
+    own = [{"optimizer": name} for name in optimizers] or [{}]
+    rows = changes.pop("trials", [{**each, "learning_rate": rate} for each in own for rate in rates])
     return [
-        *([f"trials = {rows}"] if rows else []),
-        *(f"params.{json.dumps(own) if '.' in own else own} = {json.dumps(space)}" for own, space in spaces),
+        *([f"trials = [{', '.join(map(_row_text, rows))}]"] if rows else []),
+        *(f"params.{_key(own)} = {json.dumps(space)}" for own, space in spaces),
         *(f"{_KEYS.get(name, name)} = {json.dumps(value)}" for name, value in changes.items()),
     ]
 
 
-def _rows(rates: Sequence[float], optimizers: Sequence[str]) -> str:
-    """Return further rates as the plan of trials in a file; "" without rates."""
-    optimizer = "".join(f"optimizer = {json.dumps(name)}, " for name in optimizers)
-    rows = ", ".join(f"{{ {optimizer}learning_rate = {rate_text(rate)} }}" for rate in rates)
-    return f"[{rows}]" if rows else ""
+def _row_text(row: Mapping[str, Any]) -> str:
+    """Return a planned trial as a table of a file."""
+    texts = {name: rate_text(value) if isinstance(value, float) else json.dumps(value) for name, value in row.items()}
+    return f"{{ {', '.join(f'{_key(name)} = {text}' for name, text in texts.items())} }}"
+
+
+def _key(name: str) -> str:
+    """Return the name of a hyperparameter as a key of a file."""
+    return json.dumps(name) if "." in name else name
 
 
 def changed_words(words: Sequence[str], remedy: Remedy) -> list[str]:
@@ -153,27 +207,32 @@ def changed_words(words: Sequence[str], remedy: Remedy) -> list[str]:
             continue
         switches = ("--extend",) if _FLAGS[name] == "--rates" else ()
         kept = without_flags(kept, _REPLACES.get(name, (_FLAGS[name],)), switches=switches)
-        added += [_FLAGS[name], _flag_text(value)]
+        texts = value if name == "optimizers" else [_flag_text(value)]
+        added += [word for text in texts for word in (_FLAGS[name], text)]
     return [*kept, *added]
 
 
 def _flag_text(value: Any) -> str:
     if isinstance(value, tuple):
-        return ",".join(each if isinstance(each, str) else rate_text(each) for each in value)
+        return ",".join(dict.fromkeys(each if isinstance(each, str) else rate_text(each) for each in value))
     return str(value)
 
 
 def without_flags(words: Sequence[str], flags: Sequence[str], *, switches: Sequence[str] = ()) -> list[str]:
     """Return the words of a command without some flags and their values, and without some switches."""
-    kept, value_follows = [], False
+    return split_flags(words, flags, switches=switches)[0]
+
+
+def split_flags(
+    words: Sequence[str], flags: Sequence[str], *, switches: Sequence[str] = ()
+) -> tuple[list[str], list[str]]:
+    """Return the words of a command without some flags and switches, and the words of these, with their values."""
+    others, own, value_follows = list[str](), list[str](), False
     for word in words:
-        if value_follows:
-            value_follows = False
-        elif word in flags:
-            value_follows = True
-        elif word.partition("=")[0] not in flags and word not in switches:
-            kept.append(word)
-    return kept
+        is_own = value_follows or word.partition("=")[0] in flags or word in switches
+        value_follows = not value_follows and word in flags
+        (own if is_own else others).append(word)
+    return others, own
 
 
 def _without_param(words: Sequence[str], name: str) -> list[str]:

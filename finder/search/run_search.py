@@ -19,10 +19,11 @@ from finder.search.object_resolver import ObjectResolver, check_plan
 from finder.search.observer import Observer
 from finder.search.search import PlanExtension, Search
 from finder.search.trusted_code import BY_ENVIRONMENT, trusted_code_only
+from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
-from studies.study.budget_attributes import keep_confirmed_budget, store_confirmed_budget
+from studies.study.budget_attributes import keep_confirmed_budget, store_confirmed_budget, store_given
 from studies.study.study import OpenStudy
 
 
@@ -60,6 +61,8 @@ def run_search(
         StudyError: The storage cannot be opened, or has another study of this name.
     """
     since = began()
+    if not isinstance(spec, StudySpec):
+        raise StudyError(f"spec is {spec!r}: give a studies.StudySpec; a file is run by finder.run_file(path).")
     progress = progress if observer is None else observer
     with open_display(progress) as display:
         if executor is None and probably_uses_processes(spec):
@@ -87,6 +90,7 @@ def run_search(
         study = open_study(spec, storage)
         study = replace(study, notes=(*study.notes, *notes))
         try:
+            store_given(study, budgeted.asked)
             if (earlier := budgeted.earlier) is not None:
                 keep_confirmed_budget(study, earlier.spec)
             if budgeted.only_confirms:

@@ -185,6 +185,9 @@ def compare(studies: Sequence[OpenStudy], metric: str | None = None) -> Comparis
         StudyError: There are fewer than two studies, one is a range test or has no such metric, or their environments
             or metrics differ.
     """
+    given: object = studies
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise StudyError(f"studies is {given!r}: give a list of open studies (studies.load_study).")
     if len(studies) < 2:
         raise StudyError(f"a comparison needs two or more studies, got {len(studies)}.")
     for study in studies:
@@ -210,6 +213,12 @@ def compare(studies: Sequence[OpenStudy], metric: str | None = None) -> Comparis
     return Comparison(
         env=first.spec.env, metric=first.spec.metric_text, studies=tuple(compared), caveats=_caveats(compared)
     )
+
+
+def check_comparison(compared: object) -> None:
+    """Raise `StudyError` for something else than a comparison, such as the studies themselves."""
+    if not isinstance(compared, Comparison):
+        raise StudyError(f"{compared!r} is not a comparison: give the result of studies.compare([one, other]).")
 
 
 def _by_metric(study: OpenStudy, metric: str | None) -> OpenStudy:
@@ -288,8 +297,13 @@ def _unfinished(now: StudyStatus) -> str:
 
 
 def _minutes(trial: FrozenTrial, began: datetime) -> float:
-    """Return the minutes from the start of a study to the end of a trial; 0 if it has not ended."""
-    return 0.0 if trial.datetime_complete is None else (trial.datetime_complete - began).total_seconds() / 60
+    """Return the minutes from the start of a study to the end of a trial; 0 if it has not ended.
+
+    They are those of the clocks of the processes, which may have been set back since: none are before the start.
+    """
+    if trial.datetime_complete is None:
+        return 0.0
+    return max(0.0, (trial.datetime_complete - began).total_seconds() / 60)
 
 
 def _progress(study: OpenStudy, began: datetime) -> tuple[tuple[float, float], ...]:

@@ -36,6 +36,7 @@ from studies.judging.pareto_front import pareto_front
 from studies.judging.ranking import Ranked
 from studies.judging.search_history import history_of
 from studies.spaces.spaces import Json
+from studies.study.budget_attributes import given_fields
 from studies.words import counted, interval_text, number_text, params_text, rate_text, spread_text, with_value
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _remedy(study: OpenStudy, reason: Reason) -> Remedy | None:
     """
     if study.objective or reason.remedy is None:
         return None
-    return within_limit(study.spec, reason.remedy)
+    return within_limit(study.spec, reason.remedy, given_fields(study))
 
 
 def _pick_line(study: OpenStudy, pick: Recommendation) -> str:

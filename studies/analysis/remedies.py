@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from studies.judging.learning_rate_estimate import WIDEST, LearningRateEstimate
 from studies.judging.search_history import n_finalists
 from studies.spaces.conditions import condition_text
-from studies.spaces.spaces import FloatRange, Json
+from studies.spaces.spaces import Choice, FloatRange, Json
+from studies.spec.budget_rules import long_run_steps
 from studies.spec.scheduler_names import is_grid
 
 if TYPE_CHECKING:
@@ -68,31 +69,40 @@ def longer_runs(spec: StudySpec, budget: int) -> Remedy:
 
     Where runs that confirm are longer than those of the search, they are those that decide, and join the study.
     """
-    if spec.confirms_longer:
+    if spec.confirms_longer and budget >= spec.budget:
         purpose = f"finalists in runs of {budget:,} environment steps; they join the study"
         return Remedy(changes=(("confirm_env_steps", budget),), purpose=purpose)
     unit, word = ("env_steps", "steps") if spec.env_steps is not None else ("episodes", "episodes")
-    # A budget of the whole search chooses the steps of each run.
-    runs = "longer runs" if spec.has_limit else f"runs of {budget:,} {'environment steps' if word == 'steps' else word}"
+    # Runs that confirm are not shorter than those of the search.
+    confirming = () if spec.confirm_env_steps is None else (("confirm_env_steps", budget),)
     return Remedy(
-        changes=((unit, budget), ("study_name", _name_of_variant(spec, f"{budget}-{word}"))),
-        purpose=f"{runs}; another study",
+        changes=((unit, budget), *confirming, ("study_name", _name_of_variant(spec, f"{budget}-{word}"))),
+        purpose=f"runs of {budget:,} {'environment steps' if word == 'steps' else word}; another study",
         joins=False,
     )
 
 
-def within_limit(spec: StudySpec, remedy: Remedy) -> Remedy:
+def within_limit(spec: StudySpec, remedy: Remedy, given: Collection[str] = ()) -> Remedy:
     """Return a remedy that keeps the length of the runs that confirm, with a budget of the whole search that suffices.
 
     More seeds and longer runs need as many times more, further runs of finalists what these cost. What joins the study
     needs more than it had, and the study's name, as another budget begins another study by default.
+
+    Args:
+        spec: Spec of the study.
+        remedy: The remedy.
+        given: Fields of the study that its budget has not chosen, but the user (`given_fields`). Defaults to none.
     """
-    changes = dict(remedy.changes)
+    changes, purpose = dict(remedy.changes), remedy.purpose
     if not spec.has_limit:
         if spec.confirms_longer and remedy.joins and changes:  # the command that began the study may have had another
             changes.setdefault("confirm_env_steps", spec.confirm_env_steps)
         return replace(remedy, changes=tuple(changes.items()))
-    factor = 1.0 if "space" in changes else 2.0
+    if "n_trials" in changes and "n_trials" not in given:
+        del changes["n_trials"]
+        purpose = "more trials; they join the study"
+    is_longer = "env_steps" in changes and "env_steps" not in given
+    factor = 1.0 if "space" in changes and not spec.plan() else 2.0  # a grid of more values has more trials
     # Longer runs are made from their beginning; further seeds and finalists join those that there are.
     there = 0 if "confirm_env_steps" in changes else _confirming_steps(spec, {})
     more = _confirming_steps(spec, changes) - there if remedy.joins else 0
@@ -102,7 +112,7 @@ def within_limit(spec: StudySpec, remedy: Remedy) -> Remedy:
     if "seeds" in changes and isinstance(changes["seeds"], int):
         factor = changes["seeds"] / len(spec.seeds)
     elif "env_steps" in changes:
-        factor = changes.pop("env_steps") / spec.budget
+        factor = changes["env_steps"] / spec.budget
     if spec.minutes is not None:
         minutes = math.ceil(10 * factor * spec.minutes) / 10
         changes["minutes"] = int(minutes) if minutes.is_integer() else minutes
@@ -111,7 +121,15 @@ def within_limit(spec: StudySpec, remedy: Remedy) -> Remedy:
         changes["total_env_steps"] = max(2 * total, total + more) if more > 0 else math.ceil(factor * total)
     if remedy.joins:
         changes["study_name"] = spec.name
-    return replace(remedy, changes=tuple(changes.items()))
+    if is_longer:
+        for name in {"env_steps", "confirm_env_steps"} - set(given):
+            changes.pop(name, None)
+        word = "minutes" if spec.minutes is not None else "total-steps"
+        changes["study_name"] = _name_of_variant(spec, f"{changes[spec.limit_field]}-{word}")
+        # Beyond the length of the long run, a larger budget is for seeds too.
+        is_short = spec.confirm_budget < long_run_steps(spec.horizon)
+        purpose = f"longer runs{'' if is_short else ' or more seeds'}; another study"
+    return replace(remedy, changes=tuple(changes.items()), purpose=purpose)
 
 
 def _confirming_steps(spec: StudySpec, changes: dict[str, Any]) -> int:
@@ -223,22 +241,25 @@ def _rates(
         # Two optimizers with the same label are numbered; the number is not part of the name of an optimizer.
         own = () if optimizer is None or " #" in optimizer else (("optimizers", (optimizer,)),)
         return Remedy(changes=(*own, ("learning_rates", rounded)), purpose=purpose)
-    if spec.kind != "tune":
+    if spec.kind != "tune" or spec.trials:
         return None
     searched = spec.search_space()[finding.name]
     ends = [getattr(searched, side, end) for side, end in (("low", finding.lowest), ("high", finding.highest))]
     is_sampled = isinstance(searched, FloatRange) and searched.step is None and not is_grid(spec.sampler)
     if is_sampled and ends[0] <= rounded[0] and rounded[-1] <= ends[1]:  # no rate was proposed there yet
-        if spec.has_limit:  # a larger budget chooses more trials
-            return Remedy(purpose="more trials; they join the study")
         n_trials = 2 * spec.n_trials
         return Remedy(changes=(("n_trials", n_trials),), purpose=f"{n_trials} trials; they join the study")
     low, high = min(ends[0], *rounded), max(ends[1], *rounded)
-    space = f"{low:.3g}:{high:.3g}:log{condition_text(searched)}"
-    name = _name_of_variant(spec, "wider")
+    space, what = f"{low:.3g}:{high:.3g}:log", "a wider range"
+    if isinstance(searched, Choice) or (is_grid(spec.sampler) and getattr(searched, "step", None) is not None):
+        listed = {*(row[finding.name] for row in spec.grid() if finding.name in row), *getattr(searched, "values", ())}
+        space, what = ",".join(f"{rate:g}" for rate in sorted({*listed, *rounded})), "further rates"
     return Remedy(
-        changes=(("space", ((finding.name, space),)), ("study_name", name)),
-        purpose=f"a wider range {where}; another study",
+        changes=(
+            ("space", ((finding.name, f"{space}{condition_text(searched)}"),)),
+            ("study_name", _name_of_variant(spec, "wider")),
+        ),
+        purpose=f"{what} {where}; another study",
         joins=False,
     )
 
@@ -278,11 +299,12 @@ def _enough_steps(finding: LearningRateEstimate) -> int:
 
 
 def _name_of_variant(spec: StudySpec, suffix: str) -> str:
-    """Return the name of a study with the same question and other options."""
-    return f"{re.sub(_SUFFIX, '', spec.name)}-{suffix}"
+    """Return the name of a study with the same question and other options, in place of what it names of the same kind.
 
-
-_SUFFIX = r"-(\d+-(seeds|steps|episodes)|wider)$"
+    What else it names remains, so that variants of different variants have different names.
+    """
+    kind = suffix.lstrip("0123456789.")
+    return f"{re.sub(rf'-[0-9.]+{kind}(?=-|$)', '', spec.name)}-{suffix}"
 
 
 def remedy_text(remedy: Remedy) -> str:

@@ -6,7 +6,7 @@ import math
 
 import plotly.graph_objects as go
 
-from studies.analysis.comparison import ComparedStudy, Comparison
+from studies.analysis.comparison import ComparedStudy, Comparison, check_comparison
 from studies.figures.theme import (
     LEGEND_BELOW,
     PALETTE,
@@ -28,6 +28,7 @@ def comparison_figures(compared: Comparison) -> dict[str, go.Figure]:
 
 def plot_picks(compared: Comparison) -> go.Figure:
     """Plot the value of the pick of each study as a diamond, its 95% interval as a bar, and its seeds as dots."""
+    check_comparison(compared)
     picked = [each for each in compared.studies if each.pick is not None]
     figure = new_figure("Values of the picks", compared.metric, "", height=190 + 46 * max(2, len(picked)))
     if not picked:
@@ -46,6 +47,7 @@ def plot_progress(compared: Comparison) -> go.Figure:
 
     The trials of a population end together, so that their values are known at the same time.
     """
+    check_comparison(compared)
     figure = new_figure("Progress of the searches", "minutes", f"best {compared.metric} in the search")
     begun = [each for each in compared.studies if each.progress]
     if not begun:

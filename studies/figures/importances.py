@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,10 +21,8 @@ from studies.judging.confirmation import pruned_estimates
 from studies.spaces.spaces import Fixed
 from studies.spec.attributes import has_diverged
 from studies.statistics.values import sign_of
+from studies.study.study import OpenStudy, check_open
 from studies.words import counted
-
-if TYPE_CHECKING:
-    from studies.study.study import OpenStudy
 
 MIN_TRIALS = 10
 """Number of trials below which no importances are shown: the best are compared with all, and fewer than five are too
@@ -70,6 +68,7 @@ class ImportancesData(NamedTuple):
 
 def searched_params(study: OpenStudy) -> list[str]:
     """Return the searched parameters that are not fixed."""
+    check_open(study)
     return [name for name, space in study.spec.search_space().items() if not isinstance(space, Fixed)]
 
 
@@ -86,6 +85,7 @@ def importances_data(study: OpenStudy) -> ImportancesData:
     as the worst: without them, only the survivors of a race would be compared. The same computation with values
     shuffled among the trials gives the level of chance.
     """
+    check_open(study)
     now = (study.spec, tuple((trial.number, trial.state) for trial in study.trials() if trial.state.is_finished()))
     before = _FOUND.get(study.study)
     if before is None or before[0] != now:

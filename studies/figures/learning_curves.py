@@ -28,12 +28,12 @@ from studies.figures.theme import (
 )
 from studies.spaces.spaces import Json
 from studies.spec.attributes import state_word
+from studies.study.study import OpenStudy, check_open
 from studies.words import counted, number_text
 
 if TYPE_CHECKING:
     from studies.database.records import EpisodeRecord
     from studies.spec.spec import StudySpec
-    from studies.study.study import OpenStudy
 
 MAX_POINTS = 200
 """Points of a curve, more than a screen can show."""
@@ -90,6 +90,7 @@ def learning_curves_data(study: OpenStudy, max_curves: int = 6) -> LearningCurve
         study: The study.
         max_curves: Number of trials that are shown in full: the pick, then the best others. Defaults to `6`.
     """
+    check_open(study)
     facts = ranking(study)
     order = [entry.number for entry in sorted(facts.ranked, key=lambda entry: entry is not facts.pick)]
     # Trials that did not end well come last, where no better one takes their place.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 from optuna.trial import TrialState
@@ -38,10 +38,8 @@ from studies.judging.learning_rate_estimate import LearningRateEstimate
 from studies.spaces.numbers import is_number
 from studies.spaces.spaces import Fixed
 from studies.spec.attributes import failure_kind, seed_values
+from studies.study.study import OpenStudy, check_open
 from studies.words import interval_text, number_text, over_seeds_text, rate_text, spread_text
-
-if TYPE_CHECKING:
-    from studies.study.study import OpenStudy
 
 
 class RatePoint(NamedTuple):
@@ -116,6 +114,7 @@ class LearningRateData(NamedTuple):
 
 def learning_rate_params(study: OpenStudy) -> list[str]:
     """Return the searched parameters that are learning rates: `learning_rate`, `actor.learning_rate`, ..."""
+    check_open(study)
     return [
         name
         for name, space in study.spec.search_space().items()

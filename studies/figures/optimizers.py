@@ -25,11 +25,11 @@ from studies.figures.theme import (
     value_title,
 )
 from studies.judging.ranking import Ranked
+from studies.study.study import OpenStudy, check_open
 from studies.words import interval_text, over_seeds_text, param_text, params_text, spread_text
 
 if TYPE_CHECKING:
     from studies.spec.spec import StudySpec
-    from studies.study.study import OpenStudy
 
 
 _LABEL_LINES = 3
@@ -81,6 +81,7 @@ def optimizers_data(study: OpenStudy, max_rows: int = 12) -> OptimizersData:
         study: The study.
         max_rows: Maximum number of rows, without that of the pick if it is not among the best. Defaults to `12`.
     """
+    check_open(study)
     facts = ranking(study)
     ranked = facts.ranked
     further = {each.number: each.held_out for each in facts.verdict.confirmed}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -22,11 +22,8 @@ from studies.figures.theme import (
 from studies.judging.pareto_front import FrontTrial, ParetoFront, pareto_front
 from studies.judging.ranking import Ranked
 from studies.spec.objectives import directions_of
+from studies.study.study import OpenStudy, check_open
 from studies.words import params_text, spread_text
-
-if TYPE_CHECKING:
-    from studies.study.study import OpenStudy
-
 
 AXIS_WIDTH = 32
 """Characters of a line of an axis title, which is turned by 90 degrees on the left."""
@@ -40,6 +37,7 @@ def plot_pareto_front(study: OpenStudy) -> go.Figure:
     Raises:
         StudyError: If the study has one metric.
     """
+    check_open(study)
     data, n_seeds = pareto_front(study), len(study.spec.seeds)
     pairs = [(0, 1)] if len(data.metrics) == 2 else [(0, 1), (0, 2), (1, 2)]
     titles = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import plotly.graph_objects as go
 
@@ -21,10 +21,8 @@ from studies.figures.theme import (
     rounded,
     shade_interval,
 )
+from studies.study.study import OpenStudy, check_open
 from studies.words import rate_text
-
-if TYPE_CHECKING:
-    from studies.study.study import OpenStudy
 
 RANGE_TEST_ATTR = "range_test"
 
@@ -61,6 +59,7 @@ class RangeTest(NamedTuple):
 
 def range_tests_data(study: OpenStudy) -> tuple[RangeTest, ...]:
     """Return the range tests of a study: attributes `range_test` of its trials, and of the study itself."""
+    check_open(study)
     raw = [
         (f"#{trial.number}", trial.user_attrs[RANGE_TEST_ATTR])
         for trial in study.trials()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import plotly.graph_objects as go
 
@@ -12,10 +12,8 @@ from studies.figures.theme import ACCENT, QUIET, annotate_empty, log_axis, new_f
 from studies.population_based.schedule import Schedule, ScheduleEntry
 from studies.spec.population_rules import searched_ranges
 from studies.study.schedules import divergences_of, schedules_of
+from studies.study.study import OpenStudy, check_open
 from studies.words import param_text
-
-if TYPE_CHECKING:
-    from studies.study.study import OpenStudy
 
 _PANEL = 190
 _GAP = 0.06
@@ -55,6 +53,7 @@ class SchedulesData(NamedTuple):
 
 def schedules_data(study: OpenStudy) -> SchedulesData:
     """Return the data of `plot_schedules`."""
+    check_open(study)
     ranges, schedules = searched_ranges(study.spec), schedules_of(study)
     ends = {
         trial.number: int(trial.user_attrs.get("env_steps") or trial.last_step or 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 from optuna.trial import TrialState
@@ -21,10 +21,8 @@ from studies.figures.theme import (
     value_title,
 )
 from studies.spec.attributes import failure_kind, is_interrupted, is_paused
+from studies.study.study import OpenStudy, check_open
 from studies.words import number_text, params_text
-
-if TYPE_CHECKING:
-    from studies.study.study import OpenStudy
 
 
 class TrialRow(NamedTuple):
@@ -59,6 +57,7 @@ class StatesData(NamedTuple):
 
 def states_data(study: OpenStudy) -> StatesData:
     """Return state and value of every trial, and the reasons of failures."""
+    check_open(study)
     rows = tuple(
         TrialRow(
             trial.number,

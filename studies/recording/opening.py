@@ -81,6 +81,11 @@ def open_study(spec: StudySpec, storage: AnyStorage | None = None) -> OpenStudy:
             metric, seeds or budget (names the differences and what to do); if another live process runs it; if an
             argument of a sampler or pruner is wrong.
     """
+    if not isinstance(spec, StudySpec):
+        raise StudyError(
+            f"spec is {spec!r}: give a studies.StudySpec. A study that exists is opened by studies.load_study(name, "
+            "storage) for reading, and by studies.join_study(name, storage) to run its trials."
+        )
     if spec.chooses_budget:
         field = spec.limit_field
         raise StudyError(
@@ -115,7 +120,7 @@ def check_continuation(study: OpenStudy, spec: StudySpec) -> None:
 
 def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
     """Create or continue a study; see `open_study`."""
-    n_asked = len(spec.trials)
+    asked = spec.trials
     with contextlib.ExitStack() as on_error:
         spec, notes = _with_free_name(opened, spec)
         if on_network := note_on_network_disks(file.path for file in opened.files):
@@ -141,7 +146,7 @@ def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
             leases = on_error.enter_context(_lead(opened, key, spec.name))
         study = _study_of(opened, spec.name, leases, sampler, pruner)
         made = OpenStudy(spec, study, opened, key, owns_storage=owns, leases=leases, notes=tuple(notes))
-        store_origin(made, is_whole=n_asked == len(spec.trials))
+        store_origin(made, asked)
         store_spec(made)
         store_beginning(made)
         on_error.pop_all()

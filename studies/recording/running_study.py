@@ -19,7 +19,7 @@ from studies.recording.rung_decisions import RungDecisions
 from studies.recording.writer import Writer
 from studies.spaces.spaces import Json, decode_params
 from studies.spec.attributes import is_confirmation, is_open, is_run_by_others
-from studies.study.study import OpenStudy
+from studies.study.study import OpenStudy, check_open
 
 
 class RunningStudy:
@@ -34,6 +34,7 @@ class RunningStudy:
     """
 
     def __init__(self, study: OpenStudy, *, retry_failed: bool = True) -> None:
+        check_open(study)
         if study.leases is None:
             raise StudyError(f"the study {study.name!r} is open for reading only.")
         self._leases = study.leases

@@ -6,7 +6,7 @@ import html
 from os import PathLike
 from pathlib import Path
 
-from studies.analysis.comparison import Comparison
+from studies.analysis.comparison import Comparison, check_comparison
 from studies.figures.comparison import comparison_figures
 from studies.reports.page import page_html, write_page
 from studies.words import interval_text
@@ -49,6 +49,7 @@ def write_comparison(compared: Comparison, path: str | PathLike[str]) -> Path:
     Raises:
         StudyError: If the file cannot be written.
     """
+    check_comparison(compared)
     figures = comparison_figures(compared)
     head, *rest = compared.lines
     sections = [

@@ -30,13 +30,11 @@ from studies.storage.access import Access
 from studies.storage.dashboard_storage import MOST_CURVES, DashboardStorage, DelegatingStorage
 from studies.storage.read_only import AttributesInMemory
 from studies.storage.storage import StudyStorage, open_storage
-from studies.study.study import load_study
+from studies.study.study import OpenStudy, check_open, load_study
 from studies.words import over_seeds_text
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
-
-    from studies.study.study import OpenStudy
 
 _CARD_HEIGHT = 430
 """Pixels; cards of the dashboard are 450 high and cut off the rest."""
@@ -69,6 +67,7 @@ def attach_figures(study: OpenStudy) -> list[str]:
     """
     from optuna_dashboard import get_note, save_note, save_plotly_graph_object
 
+    check_open(study)
     before, now = get_note(study.study), _note(study)
     if before != now and (not before.strip() or _SIGNED in before):
         save_note(study.study, now)

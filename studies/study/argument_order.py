@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
+from os import PathLike
 from typing import Any, ParamSpec, TypeVar
 
 from studies.errors import StudyError
@@ -59,6 +60,8 @@ def _former_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[An
 def _is_storage(value: Any) -> bool:
     if isinstance(value, StudyStorage):
         return True
+    if not isinstance(value, str | PathLike):
+        return False
     try:
         parse_storage_url(value)
     except StudyError:

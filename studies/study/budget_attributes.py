@@ -21,6 +21,33 @@ ENDED_ATTR = "finder_budget_ended"
 CHOSEN_ATTR = "finder_chosen_finalists"
 """Study attribute: number of finalists that the budget of the whole search has chosen last."""
 
+GIVEN_ATTR = "finder_given"
+"""Study attribute: fields that were given beside the budget of the whole search, rather than chosen for it."""
+
+_CHOSEN_FIELDS = ("env_steps", "confirm_env_steps", "n_trials")
+
+
+def store_given(study: OpenStudy, asked: StudySpec) -> None:
+    """Store which fields the present call gives, rather than the budget of the whole search.
+
+    Args:
+        study: The study.
+        asked: Its spec as it was requested.
+    """
+    given = fields_given(asked)
+    if asked.has_limit and study.study.user_attrs.get(GIVEN_ATTR) != given:
+        study.study.set_user_attr(GIVEN_ATTR, given)
+
+
+def fields_given(asked: StudySpec) -> list[str]:
+    """Return the fields that a request gives, out of those that the budget of a whole search chooses otherwise."""
+    return [name for name in _CHOSEN_FIELDS if name in asked.model_fields_set and getattr(asked, name) is not None]
+
+
+def given_fields(study: OpenStudy) -> frozenset[str]:
+    """Return the fields that the latest call gave beside the budget of the whole search; none if that is unknown."""
+    return frozenset(study.study.user_attrs.get(GIVEN_ATTR) or ())
+
 
 def store_chosen_finalists(study: OpenStudy, confirm: int) -> None:
     """Store the number of finalists that the budget of the whole search has chosen."""

@@ -1,14 +1,15 @@
-"""Origin of a study: the latest command, file or Python call that ran all of it. Advice is given in terms of it."""
+"""Origin of a study: the latest command, file or Python call that ran it. Advice is given in terms of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 if TYPE_CHECKING:
+    from studies.spaces.spaces import Json
     from studies.study.study import OpenStudy
 
 ORIGIN_ATTR = "finder_begun"
@@ -27,10 +28,18 @@ class StudyOrigin:
         by: Interface: ``"command"``, ``"file"`` or ``"python"``.
         words: Words of the command that searches or runs the file, without the storage, whose URL may contain a
             password. Empty for Python.
+        plan_words: Words of the call that began the plan of trials, if later calls have added trials to it; empty if
+            that was another interface. Defaults to `None`: the plan is that of this call.
     """
 
     by: Interface
     words: tuple[str, ...] = ()
+    plan_words: tuple[str, ...] | None = None
+
+    @property
+    def is_partial(self) -> bool:
+        """True if the call has a part of the planned trials, and other calls have planned the rest."""
+        return self.plan_words is not None
 
 
 _current: ContextVar[StudyOrigin | None] = ContextVar("origin", default=None)
@@ -49,16 +58,22 @@ def started_by(origin: StudyOrigin) -> Iterator[None]:
         _current.reset(token)
 
 
-def store_origin(study: OpenStudy, *, is_whole: bool = True) -> None:
+def store_origin(study: OpenStudy, asked: Sequence[Mapping[str, Json]] = ()) -> None:
     """Store the present origin in a study that this process is about to run.
 
     Args:
-        study: The study.
-        is_whole: Whether the present call has all trials that are planned. Where it only adds some, an earlier origin
-            remains. Defaults to True.
+        study: The study, with all planned trials.
+        asked: The trials that the present call plans. Where other calls have planned the rest, the origin keeps the
+            words of the call that began the plan. Defaults to none.
     """
-    origin, earlier = _current.get() or StudyOrigin("python"), read_origin(study)
-    if origin != earlier and (is_whole or earlier is None):
+    origin, earlier, rows = _current.get() or StudyOrigin("python"), read_origin(study), study.spec.trials
+    if earlier is not None and len(asked) < len(rows):
+        is_first = rows[: len(asked)] == tuple(asked)  # those after it may be an extension of its range
+        before = origin if is_first else earlier
+        known = before.words if before.plan_words is None else before.plan_words
+        if earlier.is_partial or not is_first:
+            origin = replace(origin, plan_words=known if before.by == origin.by else ())
+    if origin != earlier:
         study.study.set_user_attr(ORIGIN_ATTR, asdict(origin))
 
 
@@ -67,5 +82,6 @@ def read_origin(study: OpenStudy) -> StudyOrigin | None:
     kept: Any = study.study.user_attrs.get(ORIGIN_ATTR)
     if not isinstance(kept, Mapping) or kept.get("by") not in get_args(Interface):
         return None
-    words = kept.get("words")
-    return StudyOrigin(kept["by"], tuple(map(str, words)) if isinstance(words, list) else ())
+    lists = (kept.get(name) for name in ("words", "plan_words"))
+    words, plan_words = (tuple(map(str, each)) if isinstance(each, list) else None for each in lists)
+    return StudyOrigin(kept["by"], words or (), plan_words)

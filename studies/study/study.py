@@ -264,6 +264,11 @@ def storage_of(storage: AnyStorage, *, create: bool) -> AbstractContextManager[S
     """Open a storage unless it is open; at the end it is closed if it was opened here."""
     if isinstance(storage, str | PathLike):
         return open_storage(storage, create=create)
+    if not isinstance(storage, StudyStorage):
+        raise StudyError(
+            f"storage is {storage!r}: give the path of its file, its URL, or an open storage (studies.open_storage); "
+            "that of an open study is study.storage."
+        )
     return contextlib.nullcontext(storage)
 
 
@@ -287,8 +292,10 @@ def require_study(storage: StudyStorage, name: str) -> int:
     """Return the id of a study.
 
     Raises:
-        StudyError: If there is no such study; names the nearest.
+        StudyError: If there is no such study (names the nearest), or the name is not text, but a study for example.
     """
+    if not isinstance(name, str):
+        raise StudyError(f"study_name is {name!r}: give the name of a study in {storage.label}, which is text.")
     study_id = study_id_of(storage, name)
     if study_id is None:
         names = optuna.get_all_study_names(storage.optuna)

@@ -123,6 +123,15 @@ def test_report_counts_cells() -> None:
     assert "never" in text
 
 
+def test_report_groups_the_rows_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr(
+        reports, "sides_of", lambda rows, *place: (given.append(place), side_runs.sides_of(rows, *place))[1]
+    )
+    reports.report(rows({"finder": [-80.0] * 4, "zoo": [-90.0] * 4}))
+    assert sorted(given) == [("ppo-acrobot", 5.0, "finder"), ("ppo-acrobot", 5.0, "sb3")]
+
+
 def test_pairs_begin_alike() -> None:
     assert starts_alike("finder", "ray-asha", "ppo-acrobot")
     assert not starts_alike("finder", "ray-asha-none", "ppo-acrobot")

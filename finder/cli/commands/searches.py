@@ -24,6 +24,7 @@ from finder.cli.options.start_options import First, WarmStart, WarmStartStorage,
 from finder.cli.session import probably_forks, run_range_test, run_search_command
 from finder.progress.console import print_error
 from studies.errors import StudyError
+from studies.spec.scheduler_names import check_sampler_name
 
 if TYPE_CHECKING:
     from finder.results.search_result import SearchResult
@@ -194,6 +195,7 @@ def opt(
     Example: finder opt ppo --env CartPole-v1 --optimizer adam --optimizer "sgd(momentum=0.9)"
     """
     check_early(options, agent)
+    values.refuse_lists(optimizer or (), "--optimizer")
     learning_rates: Any = rates if rates in (None, "own", "search") else values.rates(rates)
     if rates not in (None, "search"):
         _refuse_extension(options, extend=extend)
@@ -232,6 +234,7 @@ def agents(
     Example: finder agents dqn ppo --env CartPole-v1
     """
     check_early(options, *names)
+    values.refuse_lists(optimizer or (), "--optimizer")
     if len(names) < 2:
         raise ConfigurationError(
             f"{names[0]} is compared with nothing: give two or more agents, such as finder agents dqn ppo. To "
@@ -292,6 +295,8 @@ def tune(
     Example: finder tune ppo --env CartPole-v1 --param learning_rate --param gamma=0.9:0.999 --n-trials 30
     """
     check_early(options, agent)
+    if sampler is not None:
+        check_sampler_name(sampler)
     params = values.spaces(param)
     arguments = values.json_object(sampler_kwargs, "--sampler-kwargs")
     sets = parameter_sets(first)

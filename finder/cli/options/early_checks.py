@@ -31,9 +31,12 @@ def check_early(options: SearchOptions, *agents: str) -> None:
         ConfigurationError: A name does not exist.
         StudyError: A number is out of range, or budgets contradict each other.
     """
+    from studies.spec.scheduler_names import check_pruner_name
     from studies.spec.spec import StudySpec
 
     check_names(options.env, *agents)
+    if options.pruner is not None:
+        check_pruner_name(options.pruner)
     given = options.finder_arguments(None)
     known = {name: given[name] for name in _CHECKED if name in given}
     if not _BUDGETS & known.keys():

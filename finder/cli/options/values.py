@@ -82,6 +82,15 @@ def rates(text: str | None) -> list[float] | None:
     return found
 
 
+def refuse_lists(given: Iterable[str], flag: str) -> None:
+    """Raise `ConfigurationError` for names with commas between them, of a flag that is repeated instead."""
+    for text in given:
+        names = [name.strip() for name in text.split(",")]
+        if len(names) > 1 and all(name.isidentifier() for name in names):
+            each = " ".join(f"{flag} {name}" for name in names)
+            raise ConfigurationError(f"{flag} is {text!r}: give the flag once for each, {each}.")
+
+
 def refuse_repeated_optimizers(optimizers: Iterable[str]) -> None:
     """Raise `ConfigurationError` if two labels describe the same optimizer."""
     from agents.config.optimizers import OptimizerSpec

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import optuna
 import pandas as pd
 import pytest
 from optuna.pruners import MedianPruner
@@ -23,8 +24,10 @@ from finder.range_test.range_test import RangeTestResult
 from finder.range_test.recording import record_range_test
 from finder.range_test.suggestion import no_suggestion
 from finder.range_test.sweep import Sweep
+from studies import reports
 from studies.errors import StudyError
 from studies.spaces.spaces import Choice
+from studies.spec.spec import StudySpec
 
 
 def train(run: TrainingRun, width: int = 64, gamma: float = 0.9) -> None:
@@ -246,10 +249,65 @@ def test_a_dry_run_takes_the_call_and_its_arguments_apart() -> None:
         finder.dry_run({})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("read", [studies.best, lambda name: studies.compare([name, name])])
+OF_A_STUDY: list[Any] = [
+    studies.best, lambda given: studies.compare([given, given]), studies.plot_importances, studies.plot_learning_curves,
+    studies.plot_learning_rate, studies.plot_optimizers, studies.plot_parallel_coordinates, studies.plot_pareto_front,
+    studies.plot_trials, studies.attach_figures, studies.Recorder, reports.range_tests_data, reports.states_data,
+    reports.learning_rate_params, lambda given: finder.recommended_agent(given, given),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("read", OF_A_STUDY)
 def test_the_name_of_a_study_is_no_study(read: Any) -> None:
     with pytest.raises(StudyError, match=r"'th0' is not an open study: open it by studies.load_study\(name, storage\)"):
         read("th0")
+    with pytest.raises(StudyError, match=r"<optuna.study.* is not an open study"):
+        read(optuna.create_study())
+
+
+@pytest.mark.parametrize(
+    "draw", [studies.plot_picks, studies.plot_progress, lambda it: studies.write_comparison(it, "c")]
+)
+def test_studies_are_no_comparison_of_them(draw: Any) -> None:
+    with pytest.raises(StudyError, match=r"is not a comparison: give the result of studies.compare\(\[one, other\]\)"):
+        draw(["th0", "th1"])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda study, url: studies.compare(study), r"studies is OpenStudy\(.*: give a list of open studies"),
+        (lambda study, url: studies.compare("th0"), "studies is 'th0': give a list of open studies"),
+        (
+            lambda study, url: studies.open_study("th0"),
+            r"spec is 'th0': .* opened by studies.load_study\(name, storage\)",
+        ),
+        (lambda study, url: finder.run_search("th0.toml"), r"spec is 'th0.toml': .* run by finder.run_file\(path\)"),
+        (
+            studies.load_study,
+            "study_name is OpenStudy.*: give the name of a study in sqlite",
+        ),
+        (studies.delete_study, "study_name is OpenStudy"),
+        (lambda study, url: studies.join_study(study.study, url), "study_name is <optuna"),
+        (lambda study, url: studies.best_optimizer(None, url), "study_name is None"),
+        (
+            lambda study, url: studies.load_study("th0", study),
+            r"storage is OpenStudy.*: give the path.* is study.storage",
+        ),
+        (lambda study, url: studies.list_studies(study.study), "storage is <optuna"),
+        (lambda study, url: finder.recommended_agent(study, "th0"), r"pick is 'th0': .* studies.best\(study\)"),
+        (
+            lambda study, url: finder.plot_runs(study),
+            "runs is OpenStudy.*: give the folder of a run.*plot_learning_curves",
+        ),
+        (lambda study, url: finder.histories_data([study]), "give the folder of a run"),
+    ],
+)
+def test_another_object_in_place_of_an_argument_is_named(tmp_path: Path, call: Any, message: str) -> None:
+    url = f"sqlite:///{tmp_path}/s.db"
+    spec = StudySpec(name="th0", storage=url, agents="ppo", env="CartPole-v1", env_steps=10, fixed={"gamma": 0.9})
+    with studies.open_study(spec) as study, pytest.raises((StudyError, ConfigurationError), match=message):
+        call(study, url)
 
 
 @pytest.mark.parametrize("write", [finder.export, studies.write_report])

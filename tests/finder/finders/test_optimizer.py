@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 from fakes import SMALL_PPO
 from recorded_losses import recorded
@@ -13,6 +14,7 @@ from recorded_losses import recorded
 from agents import AgentSpec, ConfigurationError, OptimizerSpec
 from finder import LRFinder, OptFinder, dry_run, tune
 from finder.finders.optimizer import _rates, optimizers_by_label
+from finder.range_test.arguments import given_rates
 from finder.results.search_result import OptimizerResult
 
 ENV = "fakes:TwoStep-v0"
@@ -32,7 +34,7 @@ def test_names_objects_and_configs_are_accepted_as_optimizers():
 def test_equal_optimizers_count_once():
     finder = OptFinder("ppo", ["adam", "adam(beta_1=0.9)", "adam(beta_1=0.5)", "adam", keras.optimizers.Adam()], ENV)
     assert list(finder.optimizers) == ["adam", "adam(beta_1=0.5)"]
-    assert _rates("adam", finder.optimizers["adam"], [1e-3, 1e-2, 1e-3], 5) == [1e-3, 1e-2]
+    assert given_rates("learning_rates", np.array([1e-3, 1e-2, 1e-3])) == [1e-3, 1e-2]
     assert _rates("adam", finder.optimizers["adam"], {"adam": [1e-2, 1e-2]}, 5) == [1e-2]
 
 

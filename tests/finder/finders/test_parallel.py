@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,24 @@ def test_last_loss_is_the_mean_over_seeds_of_the_last_fifth():
 
 
 def test_equal_names_are_numbered():
-    assert list(ParallelFinder([small("ppo"), small("ppo")]).agents) == ["ppo", "ppo-2"]
+    other = small("ppo").with_params({"gamma": 0.9})
+    assert list(ParallelFinder([small("ppo"), other]).agents) == ["ppo", "ppo-2"]
+    assert list(ParallelFinder([small("ppo"), small("ppo")], ["adam", "sgd"]).agents) == ["ppo", "ppo-2"]
+
+
+def test_agent_is_given_once():
+    agent, built = small("ppo"), small("ppo").build(1)
+    trained = replace(agent, state=built.get_state())
+    for both in (
+        [agent, replace(agent, agent="PPO")],
+        [agent, built],
+        [trained, replace(agent, state=built.get_state())],
+    ):
+        with pytest.raises(ConfigurationError, match="twice, with the same settings: give each agent once"):
+            ParallelFinder(both)
+    with pytest.raises(ConfigurationError, match="twice"):
+        ParallelFinder([agent, agent], "sgd")
+    assert len(ParallelFinder([agent, trained]).agents) == 2
 
 
 def test_optimizers_are_one_for_all_agents_or_a_list_with_one_for_each():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,16 @@ import pytest
 import typer
 
 from finder.cli.app import app
-from finder.results.advice import advice_of, call_text, changed_words, file_keys
+from finder.results.advice import advice, advice_of, call_text, changed_words, file_keys, with_plan
+from studies.analysis.conclusion import conclusion
 from studies.analysis.remedies import Remedy, longer_runs, more_confirmed, more_seeds, repeat_search
 from studies.defaults import DEFAULT_STORAGE
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
 from studies.spaces.space_notation import parse_space
 from studies.spec.spec import StudySpec
-from studies.study.origin import StudyOrigin
+from studies.study.origin import StudyOrigin, started_by
+from studies.study.study import load_study
 
 PLACE = [
     *("--env", "CartPole-v1", "--env-kwargs", '{"sutton_barto_reward": false}'),
@@ -150,3 +155,89 @@ def test_flags_beside_a_file_are_replaced_rather_than_keys_that_they_override() 
     given = advice_of(origin, DEFAULT_STORAGE, remedy)
     assert given.before == 'seeds = 3, name = "s-3-seeds" in s.toml'
     assert given.command.startswith("finder run s.toml --minutes 3")
+
+
+RATES_OF_BOTH = [{"optimizer": name, "learning_rate": rate} for name in ("adam", "sgd") for rate in (1e-3, 1e-2)]
+SEVERAL = [*RATES_OF_BOTH, {"optimizer": "sgd", "learning_rate": 1.0}]
+
+
+@pytest.mark.parametrize(
+    ("by", "rows", "changes"),
+    [
+        ("command", [{"learning_rate": 1e-2}, {"learning_rate": 1e-3}], (("rates", (1e-3, 1e-2)),)),
+        ("command", [{"actor.learning_rate": 1e-2}], (("rates", (1e-2,)),)),
+        ("command", RATES_OF_BOTH, (("optimizers", ("adam", "sgd")), ("learning_rates", (1e-3, 1e-2)))),
+        ("command", SEVERAL, ()),
+        (
+            "python",
+            SEVERAL,
+            (
+                ("optimizers", ("adam", "sgd")),
+                ("learning_rates", {"adam": [1e-3, 1e-2], "sgd": [1e-3, 1e-2, 1.0]}),
+            ),
+        ),
+        ("python", [*SEVERAL, {"optimizer": "sgd #2", "learning_rate": 1.0}], ()),
+        ("python", [*SEVERAL, {"optimizer": "rmsprop"}], ()),
+        ("file", SEVERAL, (("trials", tuple(SEVERAL)),)),
+    ],
+)
+def test_another_study_has_the_trials_of_all_calls(by: Any, rows: Any, changes: Any) -> None:
+    assert with_plan(more_seeds(SPEC, 3), by, rows).changes == (*changes, *more_seeds(SPEC, 3).changes)
+
+
+def test_plan_of_several_optimizers_is_written_for_each_interface() -> None:
+    words = ("opt", "ppo", "--env", "E-v0", "--optimizer", "adam", "--n-rates=3")
+    both = with_plan(more_seeds(SPEC, 3), "command", RATES_OF_BOTH)
+    flags = ["--optimizer", "adam", "--optimizer", "sgd", "--rates", "1e-3,1e-2"]
+    assert changed_words(words, both) == [*words[:4], *flags, "--seeds", "3", "--study-name", "s-3-seeds"]
+    assert call_text(with_plan(more_seeds(SPEC, 3), "python", SEVERAL)) == (
+        "the same call with learning_rates={'adam': [0.001, 0.01], 'sgd': [0.001, 0.01, 1.0]}, seeds=3, "
+        "study_name='s-3-seeds', without n_rates, of an OptFinder(..., ['adam', 'sgd'])"
+    )
+    keys = file_keys(with_plan(more_seeds(SPEC, 3), "file", [{"optimizer": "sgd", "actor.learning_rate": 1e-3}]))
+    assert keys[0] == 'trials = [{ optimizer = "sgd", "actor.learning_rate" = 1e-3 }]'
+
+
+def studied(storage: str, name: str, *calls: tuple[StudyOrigin | None, dict[str, Any]]) -> list[str]:
+    """Return the remedies of a study of one seed that these calls ran, in which the last rate is the best."""
+    fields: dict[str, Any] = {
+        "name": name, "storage": storage, "agents": "ppo", "env": "CartPole-v1", "env_steps": 1000, "kind": "lr",
+        "seeds": 1, "confirm": 0, "pruner": "none",
+    }  # fmt: skip
+    for origin, own in calls:
+        given = started_by(origin) if origin is not None else contextlib.nullcontext()
+        with given, open_study(StudySpec(**{**fields, **own})) as study, Recorder(study) as recorder:
+            while (ask := recorder.ask()) is not None:
+                recorder.completed(ask.number, float(ask.number), {0: float(ask.number)})
+    with load_study(name, storage) as study:
+        return [each.text for each in advice(study, conclusion(study))]
+
+
+def test_remedies_have_what_the_latest_call_had(tmp_path: Path) -> None:
+    """A later call adds rates and a horizon to the study of the first one; and is repeated without its rates."""
+    storage = f"sqlite:///{tmp_path}/s.db"
+    first = {"trials": [{"learning_rate": rate} for rate in (1e-4, 1e-3)]}
+    later = {"trials": [{"learning_rate": rate} for rate in (1e-2, 3e-2)], "horizon": 4000}
+    words = ("lr", "ppo", "--env", "CartPole-v1", "--confirm", "0")
+    begun = StudyOrigin("command", (*words, "--start-lr=1e-4", "--end-lr=1e-3", "--n-rates", "2"))
+    added = StudyOrigin("command", (*words, "--rates", "1e-2,3e-2", "--horizon", "4000"))
+    again = StudyOrigin("command", (*begun.words, "--horizon", "4000"))
+    place = f" --storage {storage}"
+    of_all = f"finder {' '.join(words)} --horizon 4000 --rates 1e-4,1e-3,1e-2,3e-2 --seeds 3 --study-name"
+    plan = " ".join(begun.words[6:])
+    for name, calls in (("a", [(added, later)]), ("b", [(added, later), (again, {**first, "horizon": 4000})])):
+        texts = studied(storage, name, (begun, first), *calls)
+        assert f"{of_all} {name}-3-seeds{place}" in texts
+        joining = next(text for text in texts if "--confirm 3" in text)
+        assert sorted(joining.split()) == sorted(
+            f"finder lr ppo --env CartPole-v1 --horizon 4000 {plan} --confirm 3{place}".split()
+        )
+
+
+def test_remedies_of_calls_have_the_rates_of_earlier_ones(tmp_path: Path) -> None:
+    calls = [(None, {"trials": [{"learning_rate": rate} for rate in rates]}) for rates in ((1e-4, 1e-3), (1e-2, 3e-2))]
+    texts = studied(f"sqlite:///{tmp_path}/s.db", "s", *calls)
+    of_all = "the same call with rates=[0.0001, 0.001, 0.01, 0.03], seeds=3, study_name='s-3-seeds'"
+    assert of_all in texts
+    assert "the same call with confirm=3" in texts
+    assert "the same call with seeds=3, study_name='t-3-seeds'" in studied(f"sqlite:///{tmp_path}/s.db", "t", calls[0])

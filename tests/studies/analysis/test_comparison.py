@@ -143,6 +143,16 @@ def test_time_counts_from_the_first_start_also_where_trials_were_resumed(
     assert compared["other"].minutes < 1.0
 
 
+def test_no_trial_ends_before_the_start_of_its_study(
+    storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clocks are set back, and those of machines differ."""
+    both = [recorded(make_spec(name=name), storage, [(1.0, 2.0)]) for name in ("one", "two")]
+    monkeypatch.setattr("studies.analysis.comparison.began_at", lambda study: datetime.now() + timedelta(hours=1))
+    for each in compare(both).studies:
+        assert each.minutes == each.progress[0][0] == 0.0
+
+
 def test_loss_is_better_when_it_is_lower(storage: StudyStorage, make_spec: Make) -> None:
     low = recorded(make_spec(name="low", metric="loss"), storage, [(1.0, 1.1), (3.0, 3.1)])
     high = recorded(make_spec(name="high", metric="loss"), storage, [(5.0, 5.1)])

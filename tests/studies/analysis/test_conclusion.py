@@ -30,6 +30,7 @@ from studies.recording.recorder import Recorder
 from studies.reports.explanation import choice_sentence
 from studies.spec.attributes import LIMITS_KEY
 from studies.spec.spec import StudySpec
+from studies.study.budget_attributes import store_given
 from studies.study.study import OpenStudy
 
 RATES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
@@ -186,9 +187,13 @@ def test_edge_is_that_of_the_rates_of_the_same_optimizer(best: int, rates: list[
 
 
 def test_sampled_rate_at_the_edge_needs_a_wider_range() -> None:
-    rows = [{"learning_rate": rate} for rate in RATES]
-    found = conclusion(finished_study(spec_of(rows, kind="tune"), (0.0, 0.0, 10.0, 60.0, 100.0)))
+    rows, values = tuple({"learning_rate": rate} for rate in RATES), (0.0, 0.0, 10.0, 60.0, 100.0)
+    sampled = {"trials": (), "first": rows, "n_trials": len(rows), "params": {"learning_rate": "1e-5:1e-1:log"}}
+    found = conclusion(finished_study(spec_of(kind="tune", **sampled), values))
     assert options(found) == {"space": {"learning_rate": "1e-05:10:log"}, "study_name": "s-wider"}
+    planned = conclusion(finished_study(spec_of(rows, kind="tune"), values))
+    assert planned.certainty == found.certainty
+    assert not planned.remedies  # a wider range changes nothing in a plan
 
 
 def test_one_seed_is_not_safe_and_needs_three() -> None:
@@ -327,9 +332,51 @@ def test_pick_json_has_status_reasons_and_remedies() -> None:
     assert data["value"] == best(study).value, "existing keys must keep their values"
 
 
-def test_suffixes_of_study_names_are_replaced() -> None:
+def test_variants_of_a_study_have_names_of_their_own() -> None:
     assert more_seeds(spec_of(name="s-3-seeds"), 6).options["study_name"] == "s-6-seeds"
-    assert longer_runs(spec_of(name="s-6-seeds"), 2000).options["study_name"] == "s-2000-steps"
+    assert longer_runs(spec_of(name="s-6-seeds"), 2000).options["study_name"] == "s-6-seeds-2000-steps"
+    assert more_seeds(spec_of(name="s-6-seeds-2000-steps"), 9).options["study_name"] == "s-2000-steps-9-seeds"
+    assert more_seeds(spec_of(name="a-3-seedsmen"), 9).options["study_name"] == "a-3-seedsmen-9-seeds"
+    limited = within_limit(spec_of(name="s-5-minutes", minutes=5.0), longer_runs(spec_of(name="s-5-minutes"), 2000))
+    assert limited.options == {"minutes": 10, "study_name": "s-10-minutes"}
+
+
+def test_longer_runs_are_not_longer_than_those_that_confirm() -> None:
+    as_long = longer_runs(spec_of(confirm_env_steps=1000), 2000)
+    assert as_long.options == {"env_steps": 2000, "confirm_env_steps": 2000, "study_name": "s-2000-steps"}
+    shorter = longer_runs(spec_of(confirm_env_steps=4000), 500)  # a horizon that was given later
+    assert shorter.options == {"env_steps": 500, "confirm_env_steps": 500, "study_name": "s-500-steps"}
+
+
+@pytest.mark.parametrize("gives_trials", [True, False])
+def test_remedy_changes_what_the_budget_has_not_chosen(gives_trials: bool) -> None:
+    rows = tuple({"learning_rate": rate} for rate in (1e-5, 1e-4, 1e-1))
+    fields = {"trials": (), "first": rows, "params": {"learning_rate": "1e-5:1e-1:log"}, "total_env_steps": 90_000}
+    spec = spec_of(kind="tune", n_trials=3, **fields)
+    study = finished_study(spec, (0.0, 100.0, 10.0))
+    store_given(study, spec if gives_trials else spec_of(kind="tune", **fields))
+    [remedy, *_] = conclusion(study).remedies
+    limit = {"total_env_steps": 180_000, "study_name": "s"}
+    assert remedy.options == ({"n_trials": 6, **limit} if gives_trials else limit)
+    assert remedy.purpose == f"{'6' if gives_trials else 'more'} trials; they join the study"
+
+
+def test_grid_with_a_rate_at_its_edge_needs_further_values() -> None:
+    rates = [1e-4, 1e-3, 1e-2]
+    for sampled in ({"params": {"learning_rate": rates}, "sampler": "grid"}, {"params": {"learning_rate": rates}}):
+        spec = spec_of(kind="tune", trials=(), **sampled)
+        ranked = rank(
+            [
+                Candidate(label=str(i), params={"learning_rate": rate}, seed_values=own, number=i)
+                for i, (rate, own) in enumerate(zip(rates, ((10, 11, 9), (20, 21, 19), (400, 410, 405)), strict=True))
+            ]
+        )
+        finding = estimate_learning_rate(ranked, [], ranked[0])
+        assert finding is not None
+        remedy = for_rate(spec, finding, rates, None)
+        assert remedy is not None
+        assert remedy.options == {"space": {"learning_rate": "0.0001,0.001,0.01,0.1,1"}, "study_name": "s-wider"}
+        assert StudySpec(**{**spec.model_dump(exclude_unset=True), "params": remedy.options["space"]}).search_space()
 
 
 def options_for_tie(spec: StudySpec, seeds_to_settle: int | None, **fields: Any) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
 from studies.study.origin import ORIGIN_ATTR, StudyOrigin, read_origin, started_by
-from studies.study.study import load_study
+from studies.study.study import load_study, with_longer_plan
 
 COMMAND, FILE = StudyOrigin("command", ("lr", "ppo", "--n-rates", "3")), StudyOrigin("file", ("run", "study.toml"))
 
@@ -50,12 +51,32 @@ def test_origin_of_a_resumed_study_is_the_latest_call(spec: StudySpec, later: St
         assert read_origin(study) == later
 
 
-def test_call_that_only_adds_trials_is_not_the_origin(spec: StudySpec) -> None:
+def test_call_that_only_adds_trials_keeps_the_words_of_the_plan(spec: StudySpec) -> None:
+    added = spec.model_copy(update={"trials": ({"learning_rate": 0.3},)})
+    more = StudyOrigin("command", ("lr", "ppo", "--rates", "3e-1"))
+    longer = StudyOrigin("command", (*more.words, "--horizon", "9"))
     with started_by(COMMAND), open_study(spec) as study, Recorder(study) as recorder:
         assert recorder.ask() is not None
-    with started_by(FILE), open_study(spec.model_copy(update={"trials": ({"learning_rate": 0.3},)})) as study:
+    with started_by(more), open_study(added) as study:
         assert len(study.spec.trials) == 3
-        assert read_origin(study) == COMMAND
+        assert read_origin(study) == replace(more, plan_words=COMMAND.words)
+    with started_by(longer), open_study(added) as study:
+        assert read_origin(study) == replace(longer, plan_words=COMMAND.words)
+    with started_by(longer), open_study(spec) as study:  # which plans the first trials again, and not the third
+        assert read_origin(study) == replace(longer, plan_words=longer.words)
+    with started_by(FILE), open_study(added) as study:
+        assert read_origin(study) == replace(FILE, plan_words=())
+    with started_by(FILE), open_study(study.spec) as study:
+        assert read_origin(study) == FILE
+
+
+def test_trials_beyond_the_range_of_a_call_are_no_part_of_another(spec: StudySpec) -> None:
+    with started_by(COMMAND), open_study(spec) as study:
+        with_longer_plan(study, [{"learning_rate": 0.4}])
+    again = StudyOrigin("command", (*COMMAND.words, "--horizon", "9"))
+    with started_by(again), open_study(spec) as study:
+        assert len(study.spec.trials) == 3
+        assert read_origin(study) == again
 
 
 def test_study_that_an_earlier_version_ran_has_no_origin_until_it_is_resumed(spec: StudySpec) -> None:

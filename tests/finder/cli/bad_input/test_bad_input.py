@@ -26,6 +26,11 @@ MISTAKES = {
         "gamma=a:b: the ends of a range must be numbers",
     ),
     "unknown optimizer to tune": (("tune", *PPO, "--param", "optimizer=adamm,sgd"), "Did you mean adam"),
+    "optimizers in one flag": (
+        ("opt", *PPO, "--optimizer", "adam,sgd"),
+        "give the flag once for each, --optimizer adam",
+    ),
+    "optimizers of agents in one flag": (("agents", "a2c", *PPO, "--optimizer", "adam, sgd"), "once for each"),
     "optimizer argument": (("opt", *PPO, "--optimizer", "sgd(momentun=0.9)"), "momentum"),
     "unknown sampler": (("tune", *PPO, "--sampler", "tpee"), "Did you mean 'tpe'"),
     "sampler argument": (("tune", *PPO, "--sampler-kwargs", '{"n_startup_trial": 1}'), "n_startup_trials"),
@@ -204,6 +209,19 @@ def test_mistake_is_reported_in_one_message(finder: Any, words: tuple[str, ...],
     assert (finder.folder / "note.db").read_text() == "this is no database, leave it alone"
     storage = finder.folder / "finder.db"
     assert not storage.exists() or finder("studies", "--json").json == []
+
+
+@pytest.mark.parametrize(("flag", "name"), [("--sampler", "tpee"), ("--scheduler", "medain")])
+def test_name_is_checked_before_tensorflow_is_imported(
+    finder: Any, monkeypatch: pytest.MonkeyPatch, flag: str, name: str
+) -> None:
+    def never() -> None:
+        raise AssertionError("imported")
+
+    monkeypatch.setattr("finder.cli.session.import_tensorflow", never)
+    ran = finder("tune", *PPO, flag, name)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{name!r}. Did you mean" in ran.err
 
 
 def test_unexpected_error_keeps_its_traceback(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,11 +165,10 @@ class TestOtherSearches:
         assert ran.json["trials"] == {"complete": 2, "pruned": 0, "failed": 0}
         assert "a trial each in 2 processes" in ran.err
 
-    @pytest.mark.real
-    def test_identical_agents_give_no_pick(self, finder: Any) -> None:
-        ran = finder.small("agents", "ppo", "ppo", "--env", "CartPole-v1", "--json")
-        assert (ran.code, ran.json["pick"], ran.json["trials"]["complete"]) == (1, None, 2)
-        assert "exactly the same: what was varied (agent) had no effect" in ran.json["why_no_pick"]
+    def test_an_agent_given_twice_is_refused(self, finder: Any) -> None:
+        ran = finder.small("agents", "ppo", "PPO", "--env", "CartPole-v1")
+        assert (ran.code, ran.out) == (2, "")
+        assert "twice, with the same settings: give each agent once" in ran.err
 
 
 class TestNoPick:
