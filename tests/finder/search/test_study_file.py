@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from finder.finders.tuning import run_file
 from finder.search.study_file import read_study
 from studies.errors import StudyError
+from studies.recording.opening import open_study
+from studies.spec.spec import StudySpec
+from studies.study.origin import StudyOrigin, read_origin
 
 FINE = """\
 name = "a"
@@ -99,3 +104,22 @@ def test_hyperparameters_of_an_unknown_agent_are_not_checked(tmp_path: Path) -> 
         read_study(path)
     assert str(error.value).startswith(f"{path}, line 2: Unknown agent 'ppoo'. Did you mean ppo")
     assert "n_envz" not in str(error.value)
+
+
+def test_fields_that_a_call_overrides_are_flags_of_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The remedies of the study are commands, which have what the call had."""
+    origins: list[StudyOrigin | None] = []
+
+    def begin(spec: StudySpec, **_: Any) -> Any:
+        with open_study(spec.model_copy(update={"minutes": None, "env_steps": 10})) as study:
+            origins.append(read_origin(study))
+            return study, None
+
+    monkeypatch.setattr("finder.finders.tuning.run_search", begin)
+    file = write(
+        tmp_path, 'name = "s"\nagents = "ppo"\nenv = "CartPole-v1"\nenv_steps = 10\nparams.gamma = "0.9:1.0"\n'
+    )
+    run_file(file, name="mine", minutes=2.5, n_jobs=2, seeds=(4,), storage=f"sqlite:///{tmp_path}/s.db")
+    [origin] = origins
+    flags = ("--minutes", "2.5", "--study-name", "mine", "--n-jobs", "2")
+    assert origin == StudyOrigin("file", ("run", str(file), *flags))
