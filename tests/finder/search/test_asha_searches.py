@@ -285,7 +285,8 @@ def test_recorder_pauses_promotes_and_ends(storage: str) -> None:
 
 
 def test_divergences_among_paused_trials_do_not_stop_the_study(storage: str) -> None:
-    spec = make_spec(storage=storage, trials=tuple({"learning_rate": rate} for rate in RATES))
+    pruner = {"min_resource": 160, "reduction_factor": 8}  # more than there are trials: none is promoted
+    spec = make_spec(storage=storage, trials=tuple({"learning_rate": rate} for rate in RATES), pruner_kwargs=pruner)
     with open_study(spec) as study, Recorder(study) as recorder:
         for number in range(6):
             asked = recorder.ask()
@@ -296,6 +297,19 @@ def test_divergences_among_paused_trials_do_not_stop_the_study(storage: str) -> 
             assert rung(recorder, asked.number, 160, -float(number)) == Action.PAUSE
             recorder.paused(asked.number, 160, {0: 0.0, 1: 0.0})
         assert recorder.stop_reason is None
+
+
+def test_divergences_count_for_the_share_that_is_promoted(storage: str) -> None:
+    spec = make_spec(storage=storage, trials=tuple({"learning_rate": rate} for rate in RATES))
+    with open_study(spec) as study, Recorder(study) as recorder:
+        asked = [recorder.ask(), recorder.ask()]
+        assert all(asked)
+        assert rung(recorder, 0, 160, 1.0) == Action.PAUSE
+        recorder.paused(0, 160, {0: 1.0, 1: 1.0})
+        recorder.failed(1, "NaN", kind="diverged")  # the worse one of two
+        promoted = recorder.ask()
+        assert promoted is not None
+        assert promoted.number == 0
 
 
 def test_promoted_trial_knows_the_seconds_before_its_pause(storage: str) -> None:
