@@ -14,7 +14,7 @@ import multiprocess
 from multiprocess import forkserver, resource_tracker
 
 from agents.processes.ending import kill_at_exit
-from agents.processes.interrupts import block_interrupts
+from agents.processes.interrupts import block_interrupts, defer_interrupts
 from agents.shared_objects import address_for_processes
 from agents.trust.allowed_modules import restrict_process, restriction
 
@@ -86,9 +86,9 @@ def start_child(context: Any, main: Callable[..., None], *arguments: Any, thread
         target=_run_child, args=(main, arguments, restriction(), settings), name=name, daemon=True
     )
     _ensure_server()  # the first one may have been killed
-    with without_main_module():
+    with defer_interrupts(), without_main_module():  # at exit, a process that is not to be killed is waited for
         process.start()
-    kill_at_exit(process)
+        kill_at_exit(process)
     return process
 
 
