@@ -153,7 +153,7 @@ class OptimizerSpec:
 
     @property
     def label_with_schedule(self) -> str:
-        """The label; with a schedule, it comes first: ``adam(CosineDecay(0.001, 1000))``. `of` reads it, too."""
+        """The label; with a schedule, it comes first: ``adam(CosineDecay(0.001, 1000))``. `of` reads those of Keras."""
         rate = self.learning_rate
         return self._label([schedule_text(rate)] if isinstance(rate, Mapping) else [])
 

@@ -46,12 +46,22 @@ def schedule_of(call: ast.Call) -> dict[str, Any]:
     if name not in known:
         raise unknown_name("learning-rate schedule", name, known)
     try:
-        positional = [ast.literal_eval(each) for each in call.args]
-        named = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
+        positional = [_value(each) for each in call.args]
+        named = {str(each.arg): _value(each.value) for each in call.keywords}
         serialised: dict[str, Any] = keras.optimizers.schedules.serialize(known[name](*positional, **named))
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"The learning-rate schedule {text} cannot be built: {error}") from error
     return serialised
+
+
+def _value(expression: ast.expr) -> Any:
+    """Return the value of a literal as JSON or Python writes it."""
+    if isinstance(expression, ast.Name) and expression.id in _JSON_NAMES:
+        return _JSON_NAMES[expression.id]
+    return ast.literal_eval(expression)
+
+
+_JSON_NAMES = {"true": True, "false": False, "null": None}
 
 
 def _classes() -> dict[str, Any]:

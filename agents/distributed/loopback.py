@@ -19,7 +19,7 @@ from typing import Any
 from agents.errors import ConfigurationError
 from agents.processes.interrupts import block_interrupts
 from agents.processes.orphans import leave_signals_to_parent
-from agents.trust.allowed_modules import restriction_variables
+from agents.trust.allowed_modules import environment_variables
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +41,10 @@ def free_addresses(n: int) -> list[str]:
 def start(module: str, cluster: Cluster, role: str, index: int) -> subprocess.Popen[bytes]:
     """Start a process that runs a module as a member of a cluster. It ends when its standard input is closed."""
     path = os.pathsep.join(path for path in sys.path if path)
-    own = {"TF_CONFIG": _config(cluster, role, index), "PYTHONPATH": path, **restriction_variables()}
+    own = {"TF_CONFIG": _config(cluster, role, index), "PYTHONPATH": path}
+    environment = {**environment_variables(), **own}
     with block_interrupts():  # `exit_with_parent` handles them
-        return subprocess.Popen([sys.executable, "-m", module], stdin=subprocess.PIPE, env={**os.environ, **own})
+        return subprocess.Popen([sys.executable, "-m", module], stdin=subprocess.PIPE, env=environment)
 
 
 @contextlib.contextmanager

@@ -14,8 +14,9 @@ import multiprocess
 from multiprocess import forkserver, resource_tracker
 
 from agents.processes.ending import kill_at_exit
-from agents.processes.interrupts import block_interrupts
+from agents.processes.interrupts import block_interrupts, defer_interrupts
 from agents.shared_objects import address_for_processes
+from agents.trust.allowed_modules import restrict_process, restriction
 
 
 def prepare_processes(module: str) -> Any:
@@ -81,20 +82,23 @@ def start_child(context: Any, main: Callable[..., None], *arguments: Any, thread
         The process.
     """
     settings = (threads, address_for_processes(), list(sys.path))  # the environment of the fork server is older
-    process = context.Process(target=_run_child, args=(main, arguments, *settings), name=name, daemon=True)
+    process = context.Process(
+        target=_run_child, args=(main, arguments, restriction(), settings), name=name, daemon=True
+    )
     _ensure_server()  # the first one may have been killed
-    with without_main_module():
+    with defer_interrupts(), without_main_module():  # at exit, a process that is not to be killed is waited for
         process.start()
-    kill_at_exit(process)
+        kill_at_exit(process)
     return process
 
 
 def _run_child(
-    main: Callable[..., None], arguments: Sequence[Any], threads: int, address: str, path: Sequence[str]
+    main: Callable[..., None], arguments: Sequence[Any], active: str | None, settings: tuple[int, str, Sequence[str]]
 ) -> None:
     from agents.processes.child_process import begin  # imports TensorFlow
 
-    begin(threads, address, path)
+    restrict_process(active)
+    begin(*settings)
     main(*arguments)
 
 

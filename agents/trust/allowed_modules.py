@@ -39,6 +39,8 @@ _own: contextvars.ContextVar[str | None] = contextvars.ContextVar("restriction")
 """The restriction of this thread, as JSON; None for none, unset if it was never restricted."""
 
 _inherited = os.environ.get(_ACTIVE)
+"""The restriction of this whole process, as JSON; see `restrict_process`."""
+
 _applied: dict[object, str] = {}
 """Block -> its restriction, of the present blocks of all threads, newest last."""
 
@@ -88,10 +90,24 @@ def restriction() -> str | None:
     return _own.get(os.environ.get(_ACTIVE))
 
 
-def restriction_variables() -> dict[str, str]:
-    """Return the environment variables of a process that has the active restriction."""
+def restrict_process(active: str | None) -> None:
+    """Apply a restriction to this whole process, in place of the one that it has inherited.
+
+    For children of a fork server, which has the environment of an earlier time. Call it before any block.
+
+    Args:
+        active: Result of `restriction` in the process that starts this one.
+    """
+    global _inherited  # noqa: PLW0603 - that of the process
+    _inherited = active
+    _set_variable(active)
+
+
+def environment_variables() -> dict[str, str]:
+    """Return the environment of this process for a child process that has the active restriction."""
+    others = {name: value for name, value in os.environ.items() if name != _ACTIVE}
     active = restriction()
-    return {} if active is None else {_ACTIVE: active}
+    return others if active is None else {**others, _ACTIVE: active}
 
 
 @contextlib.contextmanager
@@ -120,11 +136,14 @@ def _applied_to_others(active: str) -> Iterator[None]:
     finally:
         with _lock:
             del _applied[block]
-            newest = next(reversed(_applied.values()), _inherited)
-            if newest is None:
-                os.environ.pop(_ACTIVE, None)
-            else:
-                os.environ[_ACTIVE] = newest
+            _set_variable(next(reversed(_applied.values()), _inherited))
+
+
+def _set_variable(active: str | None) -> None:
+    if active is None:
+        os.environ.pop(_ACTIVE, None)
+    else:
+        os.environ[_ACTIVE] = active
 
 
 def restrict_to_names(path: Path, names: Iterable[str], *, trusted: bool) -> contextlib.AbstractContextManager[None]:

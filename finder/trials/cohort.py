@@ -212,9 +212,7 @@ class _Cohort:
         with self._interrupts.after(saves=True):
             exchange(mark, dict(self._running()), self._listener)
         for number, trial in self._running():
-            if trial.failed:  # diverged, and there are no further exchanges
-                self._end_failed(number)
-            elif trial.finished:
+            if trial.finished:
                 self._complete(number, trial)
 
     def _train(self, group: Group, mark: int, *, saves: bool) -> None:
@@ -298,6 +296,10 @@ class _Cohort:
     # How trials end -------------------------------------------------------------------------------------------
 
     def _complete(self, number: int, trial: TrialRun) -> None:
+        if trial.divergence is not None:  # no exchange has followed: its value is that of the weights of another one
+            trial.error = trial.divergence
+            self._end_failed(number)
+            return
         seed_values = trial.final_values()
         if not np.isfinite(list(seed_values.values())).all():
             trial.error = trial.no_value()

@@ -18,9 +18,9 @@ def exchange(mark: int, trials: Mapping[int, TrialRun], listener: TrialListener)
     """Let the trials that have reached a step copy each other, if it is a step of their exchanges.
 
     At a step behind which no rollout ends, nothing is copied: the copies would not be trained. A run copies the run of
-    the other trial with the same seed. A trial that has diverged since the last exchange counts as the worst; after the
-    last exchange it fails. A population that resumed from a checkpoint passes the steps before it again: exchanges that
-    its state contains are not repeated.
+    the other trial with the same seed. A trial that has diverged since the last exchange counts as the worst; if it
+    copies none until its end, it fails there. A population that resumed from a checkpoint passes the steps before it
+    again: exchanges that its state contains are not repeated.
 
     Args:
         mark: Environment steps.
@@ -32,18 +32,8 @@ def exchange(mark: int, trials: Mapping[int, TrialRun], listener: TrialListener)
         return
     groups: dict[int, RunGroup] = {id(run.group): run.group for trial in trials.values() for run in trial.runs}
     (group,) = groups.values()  # agents that cannot be members were refused before
-    if group.exchanged_at >= mark:
+    if group.exchanged_at >= mark or not _trains_again(some.spec, group.trainer.env_steps):
         return
-    trains_again = _trains_again(some.spec, group.trainer.env_steps)
-    if trains_again:
-        _copy(mark, trials, group, listener)
-    if not trains_again or mark == max(some.spec.exchanges):
-        for trial in trials.values():
-            trial.error = trial.error or trial.divergence
-
-
-def _copy(mark: int, trials: Mapping[int, TrialRun], group: RunGroup, listener: TrialListener) -> None:
-    """Copy the members that the listener decides on."""
     # Runs that a callback has stopped have left the population.
     present = {n: trial for n, trial in trials.items() if not any(run.was_stopped for run in trial.runs)}
     diverged = {number for number, trial in present.items() if trial.divergence is not None}

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 ORIGIN_ATTR = "finder_begun"
 """Study attribute: origin as JSON; stored when a study is opened to run, so that a killed study has it too."""
 
+N_BEGUN_ATTR = "finder_begun_trials"
+"""Study attribute: number of trials of the call that began the plan."""
 
 Interface = Literal["command", "file", "python"]
 """Interface with which a study was run."""
@@ -67,8 +69,12 @@ def store_origin(study: OpenStudy, asked: Sequence[Mapping[str, Json]] = ()) -> 
             words of the call that began the plan. Defaults to none.
     """
     origin, earlier, rows = _current.get() or StudyOrigin("python"), read_origin(study), study.spec.trials
+    n_begun = study.study.user_attrs.get(N_BEGUN_ATTR, 0)
+    # Trials after those that began the plan may be an extension of their range.
+    is_first = len(asked) >= n_begun and rows[: len(asked)] == tuple(asked)
+    if is_first and n_begun != len(asked):
+        study.study.set_user_attr(N_BEGUN_ATTR, len(asked))
     if earlier is not None and len(asked) < len(rows):
-        is_first = rows[: len(asked)] == tuple(asked)  # those after it may be an extension of its range
         before = origin if is_first else earlier
         known = before.words if before.plan_words is None else before.plan_words
         if earlier.is_partial or not is_first:

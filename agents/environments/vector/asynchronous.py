@@ -54,7 +54,7 @@ class AsyncCopies(VectorEnv):
         self._wants_infos = infos
         shared = address_for_processes()
         guarded = [_Guarded(make, shared, i, infos) for i in range(n)]
-        self._vector = AsyncVectorEnv(guarded, autoreset_mode=AutoresetMode.SAME_STEP)
+        self._vector = _Processes(guarded, autoreset_mode=AutoresetMode.SAME_STEP)
         for process in self._vector.processes:
             kill_at_exit(process)
         self._kept = np.arange(n)
@@ -142,20 +142,23 @@ class AsyncCopies(VectorEnv):
         self.n = len(self._kept)
 
     def close(self) -> None:
-        if self._waiting:
-            self._end_copies()
-        else:
-            self._vector.close()
+        self._vector.close(terminate=self._waiting)  # a copy that did not answer will not close either
 
-    def _end_copies(self) -> None:
-        """End the processes without a message: a copy that did not answer will not close either."""
-        for process in self._vector.processes:
+
+class _Processes(AsyncVectorEnv):
+    """Gymnasium's processes; they leave SIGTERM, by which it terminates them, to their parent, and are killed."""
+
+    def close_extras(self, timeout: float | None = None, terminate: bool = False) -> None:
+        if not terminate:
+            super().close_extras(timeout)
+            return
+        running = [process for process in self.processes if process.is_alive()]
+        for process in running:
             process.kill()
-        for process in self._vector.processes:
+        for process in running:
             process.join()
-        for pipe in filter(None, self._vector.parent_pipes):
+        for pipe in filter(None, self.parent_pipes):
             pipe.close()
-        self._vector.closed = True
 
 
 _ERROR = "error of the environment"

@@ -126,6 +126,8 @@ def test_schedules_round_trip():
     [
         ("adam(CosineDecay(0.001, 1000))", "adam", {"initial_learning_rate": 0.001, "decay_steps": 1000, "alpha": 0.0}),
         ("adam(CosineDecay(0.001, 1000, warmup_steps=10))", "adam", {"alpha": 0.0, "warmup_steps": 10}),
+        ("sgd(ExponentialDecay(0.1, 100, 0.9, true))", "sgd", {"staircase": True}),
+        ("sgd(PolynomialDecay(0.1, 10, cycle=true))", "sgd", {"cycle": True}),
         (
             "sgd(PiecewiseConstantDecay([10, 20], [0.1, 0.01, 0.001]), momentum=0.9)",
             "sgd(momentum=0.9)",

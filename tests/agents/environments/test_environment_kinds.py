@@ -297,6 +297,26 @@ def test_program_that_does_not_close_its_environment_processes_ends():
     assert done.returncode == 0, done.stderr
 
 
+NOT_REFERENCED = f"""
+import gc
+{NOT_CLOSED}
+other = Environments(EnvironmentSpec("CartPole-v1", {{}}, "async"), 2)  # its processes have inherited the pipes
+processes = made._copies._vector.processes
+del made
+gc.collect()
+assert not any(process.is_alive() for process in processes)
+other.reset([0, 1])
+"""
+
+
+@pytest.mark.real
+def test_environment_processes_end_with_the_last_reference():
+    done = subprocess.run(
+        [sys.executable, "-c", NOT_REFERENCED], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 class Stuck(gym.Env[np.ndarray, int]):
     """Environment that hangs in a step."""
 

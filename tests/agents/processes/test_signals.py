@@ -9,12 +9,14 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from processes import usual_signals
 
 from agents.distributed.loopback import exit_with_parent
+from agents.processes import ending, fork_server
 from agents.processes.interrupts import block_interrupts
 from agents.processes.orphans import leave_signals_to_parent
 
@@ -88,3 +90,22 @@ def test_children_leave_signals_to_their_parent_and_programs_that_they_start_do_
 
 def raise_error(number: int, frame: Any) -> None:
     raise AssertionError("the handler of the parent was called")
+
+
+class Interrupted:
+    """Process during whose start Ctrl-C is pressed."""
+
+    def start(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        pass
+
+
+def test_a_process_is_killed_at_exit_although_its_start_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    process: Any = Interrupted()
+    context = SimpleNamespace(Process=lambda **_: process)
+    monkeypatch.setattr(fork_server, "_ensure_server", lambda: None)
+    with usual_signals(), pytest.raises(KeyboardInterrupt):
+        fork_server.start_child(context, print, threads=1)
+    assert process in ending._killed_at_exit

@@ -21,6 +21,7 @@ from agents.trust.allowed_modules import (
     VARIABLE,
     check_config,
     check_module,
+    environment_variables,
     only_modules,
     places_in,
     restricted,
@@ -158,3 +159,52 @@ def test_child_processes_are_restricted_too() -> None:
             [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=False
         )
     assert "--allow-module os" in child.stderr
+
+
+OF_FORK_SERVER = """
+from agents.processes.fork_server import await_fork_server, prepare_processes, start_child
+from agents.trust.allowed_modules import only_modules
+
+def send(pipe):
+    import threading
+    from agents.trust.allowed_modules import restricted, restriction
+
+    def send_own():
+        pipe.send((restriction() or "").partition("because")[0])
+    send_own()
+    with restricted(None):  # that of a trial
+        thread = threading.Thread(target=send_own)
+        thread.start()
+        thread.join()
+
+def in_child():
+    receiver, sender = context.Pipe(duplex=False)
+    child = start_child(context, send, sender, threads=1)
+    sender.close()
+    found = [receiver.recv(), receiver.recv()]
+    child.join()
+    return ["ours" in each for each in found], ["theirs" in each for each in found]
+
+with only_modules(["ours"]):
+    context = prepare_processes("json")
+    await_fork_server(context)
+print(*in_child())
+with only_modules(["theirs"]):
+    print(*in_child())
+"""
+
+
+@pytest.mark.real
+def test_children_of_a_fork_server_have_the_restriction_of_their_start() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", OF_FORK_SERVER], capture_output=True, text=True, timeout=300, check=False
+    )
+    unrestricted, theirs = "[False, False] [False, False]", "[False, False] [True, True]"
+    assert done.stdout.splitlines() == [unrestricted, theirs], done.stderr
+
+
+def test_strategies_have_the_restriction_of_their_thread() -> None:
+    with only_modules(["ours"]), restricted(None):
+        assert not [value for value in environment_variables().values() if "ours" in value]
+    with only_modules(["ours"]):
+        assert restriction() in environment_variables().values()

@@ -129,6 +129,29 @@ def test_a_trial_fails_if_one_of_its_seeds_diverges_after_the_last_exchange() ->
     assert listener.outcomes[1].failure == "diverged"
 
 
+class PoisonThenStop(Poison):
+    """Stops all members at step 96."""
+
+    def on_rollout_end(self, trainer: Trainer) -> None:
+        if trainer.env_steps == 96:
+            trainer.stop("enough")
+
+
+def test_a_trial_that_diverges_fails_if_training_ends_before_it_copies_another_one() -> None:
+    stops = functools.partial(PoisonThenStop, {64: [1]}, "actor")
+    listener = run(stops, exchanges=(96, 192, 256), report_marks=(96, 192, 256, 320))
+    assert states(listener) == ["complete", "failed", "complete"]
+    assert listener.outcomes[1].failure == "diverged"
+
+
+def test_a_trial_that_diverges_after_an_exchange_that_copies_nothing_fails() -> None:
+    """At the second exchange no update follows; the last steps are part of a rollout."""
+    diverges = functools.partial(Poison, {320: [1]}, "actor")
+    listener = run(diverges, env_steps=340, exchanges=(96, 310), report_marks=(96, 310, 340))
+    assert list(listener.seen) == [96]
+    assert states(listener) == ["complete", "failed", "complete"]
+
+
 def test_all_trials_fail_if_all_diverge() -> None:
     listener = run(functools.partial(Poison, {64: [0, 1, 2]}, "actor"))
     assert listener.seen == {}

@@ -79,6 +79,15 @@ def test_trials_beyond_the_range_of_a_call_are_no_part_of_another(spec: StudySpe
         assert read_origin(study) == again
 
 
+def test_call_that_repeats_a_part_of_the_plan_keeps_the_words_of_the_plan(spec: StudySpec) -> None:
+    with started_by(COMMAND), open_study(spec):
+        pass
+    part = StudyOrigin("command", ("lr", "ppo", "--rates", "1e-1"))
+    with started_by(part), open_study(spec.model_copy(update={"trials": spec.trials[:1]})) as study:
+        assert len(study.spec.trials) == 2
+        assert read_origin(study) == replace(part, plan_words=COMMAND.words)
+
+
 def test_study_that_an_earlier_version_ran_has_no_origin_until_it_is_resumed(spec: StudySpec) -> None:
     with open_study(spec) as study, Recorder(study) as recorder:
         assert recorder.ask() is not None
