@@ -301,8 +301,8 @@ class TestResume:
         assert finder.small(*words, "--confirm=0", "--rates=1e-4").code == 0  # a later one adds a rate
         best = finder("best", "lr-ppo-CartPole-v1")
         surer = next(line for line in best.err.splitlines() if "--study-name" in line)
-        assert "finder lr ppo --env CartPole-v1 --rates=1e-3,1e-2 --confirm=0 --env-steps=600 " in surer
-        assert "--seeds 3 --study-name lr-ppo-CartPole-v1-3-seeds" in surer
+        assert "finder lr ppo --env CartPole-v1 --confirm=0 --env-steps=600 " in surer
+        assert "--rates 1e-4,1e-3,1e-2 --seeds 3 --study-name lr-ppo-CartPole-v1-3-seeds" in surer
         assert "storage" not in surer
         (finder.folder / "study.toml").write_text(FROM_A_FILE)
         assert finder("run", "--n-trials", "2", "study.toml").code == 0
