@@ -134,16 +134,14 @@ class OptimizerSpec:
             or not all(keyword.arg for keyword in call.keywords)
         ):
             raise ConfigurationError(f"Optimizer {label!r}: write arguments as name=value, such as sgd(momentum=0.9).")
-        arguments: dict[str, Any] = {
-            str(keyword.arg): _value_of(ast.get_source_segment(source, keyword.value) or "")
-            for keyword in call.keywords
-        }
-        if call.args and "learning_rate" in arguments:
+        nodes = {str(keyword.arg): keyword.value for keyword in call.keywords}
+        if call.args and "learning_rate" in nodes:
             raise ConfigurationError(f"Optimizer {label!r} has two learning rates: leave one of them out.")
-        named = (keyword.value for keyword in call.keywords if keyword.arg == "learning_rate")
-        schedule = next((each for each in (*call.args, *named) if isinstance(each, ast.Call)), None)
-        rate = arguments.pop("learning_rate", 1e-3) if schedule is None else schedule_of(schedule)
-        arguments.pop("learning_rate", None)
+        schedule = call.args[0] if call.args else nodes.get("learning_rate")
+        if isinstance(schedule, ast.Call):
+            nodes.pop("learning_rate", None)
+        arguments = {each: _value_of(ast.get_source_segment(source, node) or "") for each, node in nodes.items()}
+        rate = schedule_of(schedule) if isinstance(schedule, ast.Call) else arguments.pop("learning_rate", 1e-3)
         return cls(name=name.strip(), learning_rate=rate, arguments=arguments)
 
     @property

@@ -16,8 +16,8 @@ from agents.training.function_trainer import FunctionTrainer, OwnTraining, learn
 from agents.training.records import Episode
 from agents.training.run import Budget
 from agents.training.trainer import Trainer
-from finder.trials.divergences import divergences_state, load_divergences, replace_diverged
 from finder.trials.evaluations import GreedyEvaluations
+from finder.trials.exchange import divergences_state, load_divergences, replace_diverged
 from finder.trials.execution import jit_compile_of
 from finder.trials.runs import Key, SeededTrial, SeedRun, TrialRun
 from finder.trials.trial import Work

@@ -16,7 +16,7 @@ from agents import AgentSpec, Callback, EnvironmentSpec, Trainer
 from agents.errors import NonFiniteError, with_cause
 from agents.training.run import Run
 from finder.trials.cohort import run_cohort
-from finder.trials.divergences import replace_diverged
+from finder.trials.exchange import replace_diverged
 from finder.trials.trial import TrialSpec
 from studies.population_based.population_based import Perturbation
 
