@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.processes import children
+
 POSTGRES = "FINDER_TEST_POSTGRES_URL"
 """Environment variable: the URL of a PostgreSQL to use instead of a server started by the tests."""
 
@@ -58,9 +60,7 @@ class OwnPostgres:
     def pids(self) -> list[int]:
         """Processes of the server, starting with the parent of the others."""
         first = self.server.get_pid()
-        status = (each.read_text() for each in Path("/proc").glob("[0-9]*/status"))
-        fields = [dict(line.split(":", 1) for line in each.splitlines() if ":" in line) for each in status]
-        return [first, *(int(each["Pid"]) for each in fields if int(each["PPid"]) == first)]
+        return [first, *children(first)]
 
     def stop(self) -> None:
         self.server.stop()

@@ -71,15 +71,22 @@ def end_session(process: subprocess.Popen[Any]) -> None:
 
 def session_members(session: int) -> list[int]:
     """Return the live processes of a session, without zombies."""
-    found = []
+    return [pid for pid, state, _, member_of in _process_table() if member_of == session and state != "Z"]
+
+
+def children(parent: int) -> list[int]:
+    """Return the child processes of a process, zombies included."""
+    return [pid for pid, _, child_of, _ in _process_table() if child_of == parent]
+
+
+def _process_table() -> Iterator[tuple[int, str, int, int]]:
+    """Yield the process ID, state, parent and session of each process; one that ends meanwhile is left out."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            state, _, _, member_of = stat.read_text().rpartition(")")[2].split()[:4]
+            state, parent, _, session = stat.read_text(errors="replace").rpartition(")")[2].split()[:4]
         except OSError:
             continue
-        if int(member_of) == session and state != "Z":
-            found.append(int(stat.parent.name))
-    return found
+        yield int(stat.parent.name), state, int(parent), int(session)
 
 
 def wait_until_alone(session: int, seconds: float = 60.0) -> None:

@@ -97,7 +97,7 @@ class Stopped:
             os.kill(pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        for pid in self._pids:
+        for pid in reversed(self._pids):  # the postmaster last: until then, processes that ended keep their IDs
             os.kill(pid, signal.SIGCONT)
         self._pids = []
 
