@@ -192,7 +192,7 @@ def _cost(study: OpenStudy, pick: Recommendation, found: Verdict, tied: list[Ran
     """Return how much better a tied candidate may be, as a share of the range of all candidates."""
     chosen = next(each for each in found.ranked if each.number == pick.trial)
     # Pruned candidates are part of the range: the survivors of a race lie close together.
-    cost = cost_of_choice(chosen, tied, [*found.ranked, *found.left], study.direction)
+    cost = cost_of_choice(chosen, tied, [*found.ranked, *found.estimated], study.direction)
     return math.inf if math.isnan(cost) else cost
 
 

@@ -140,7 +140,7 @@ def test_pruned_or_failed_neighbour_counts_as_a_cliff(value: float) -> None:
     ranked = rank(near)
     assert recommended(ranked).number == 2  # type: ignore[union-attr]
     left = [PrunedEstimate(params={"learning_rate": 10**-2.5}, value=value)]
-    assert recommended(ranked, left=left).number in (0, 1)  # type: ignore[union-attr]
+    assert recommended(ranked, estimated=left).number in (0, 1)  # type: ignore[union-attr]
 
 
 def test_middle_of_equal_rates_is_taken_per_optimizer() -> None:
