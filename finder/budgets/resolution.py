@@ -289,7 +289,7 @@ class _Design(NamedTuple):
         """Return the most environment steps of a run of the search within a budget, None if the fewest cost more."""
         return largest_within(lambda steps: budget.cost(self.of(steps)), budget.amount, self.least, self.most)
 
-    def reaches(self, length: int, budget: _Budget) -> bool:
+    def reaches(self, length: float, budget: _Budget) -> bool:
         """Return whether the longest runs are so long with the most environment steps within a budget."""
         for within, beyond in brackets(lambda steps: budget.cost(self.of(steps)), budget.amount, self.least, self.most):
             if self.reach(within) >= length:
