@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agents.contract.spec import AgentSpec
 
 _FIRST_RUNG_IS_ARGUMENT = ("asha", "successive-halving", "hyperband")
-"""Pruners whose first rung is their argument `min_resource`."""
+"""Schedulers whose first rung is their argument `min_resource`."""
 
 
 TrialsAtOnce = Callable[[int], int]
@@ -138,6 +138,6 @@ def notes_on_first_updates(spec: StudySpec, agents: Mapping[str, AgentSpec]) -> 
     if rungs and rungs[0].until <= first:
         notes.append(
             f"the first rung is at {rungs[0].until:,} environment steps, and {label} makes its first update after "
-            f"{first:,}: untrained trials are equal, and continue together (pruner argument min_resource)"
+            f"{first:,}: untrained trials are equal, and continue together (scheduler argument min_resource)"
         )
     return notes

@@ -71,7 +71,7 @@ def test_first_rungs_before_the_first_update_are_noted(name: str) -> None:
     [note] = notes_on_first_updates(short, AGENTS)
     assert note == (
         "the first rung is at 120 environment steps, and ppo makes its first update after 128: untrained trials are "
-        "equal, and continue together (pruner argument min_resource)"
+        "equal, and continue together (scheduler argument min_resource)"
     )
     later = short.model_copy(update={"pruner_kwargs": {"min_resource": 200}})
     assert notes_on_first_updates(later, AGENTS) == []
