@@ -153,7 +153,7 @@ def make_plan(
     courses = expected_courses(by_steps, spec.n_trials, at_once) if has_steps else []
     time = memory = None
     if measured is not None:
-        time = estimated_time(by_steps, measured.costs, at_once) if has_steps else None
+        time = estimated_time(by_steps, measured.costs, courses) if has_steps else None
         memory = memory_of(measured.costs, min(spec.n_trials, at_once) * len(spec.seeds))
     return SearchPlan(
         spec=spec,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agents.contract.spec import FunctionSpec
@@ -10,7 +10,15 @@ from finder.budgets.cost import Costs
 from finder.budgets.search_plan import TimeEstimate
 from finder.executors.choice import PROCESS_BYTES
 from finder.trials.speed import steps_before_update
-from studies.adapters.expected_pruning import Course, Stage, expected_courses, kept_trials, run_steps
+from studies.adapters.expected_pruning import (
+    MOST_SIMULATED,
+    Course,
+    Stage,
+    at_most,
+    expected_courses,
+    kept_trials,
+    run_steps,
+)
 from studies.judging.search_history import n_finalists
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec
@@ -19,7 +27,43 @@ if TYPE_CHECKING:
     from agents.contract.spec import AgentSpec
 
 _FIRST_RUNG_IS_ARGUMENT = ("asha", "successive-halving", "hyperband")
-"""Pruners whose first rung is their argument `min_resource`."""
+"""Schedulers whose first rung is their argument `min_resource`."""
+
+
+TrialsAtOnce = Callable[[int], int]
+"""Returns the number of trials of a batch, given their number of seeds."""
+
+_APART = {"n_trials", "seeds", "confirm", "confirm_seeds", "confirm_env_steps"}
+"""Fields of a study that its courses do not depend on, apart from the size of its batches."""
+
+
+class Courses:
+    """Expected courses of studies among which one is chosen: those of studies that are alike are simulated once.
+
+    Args:
+        trials_at_once: Returns the number of trials of a batch, given their number of seeds.
+    """
+
+    def __init__(self, trials_at_once: TrialsAtOnce) -> None:
+        self._trials_at_once = trials_at_once
+        self._known: dict[tuple[int, int, str], Sequence[Course]] = {}
+
+    def of(self, spec: StudySpec) -> Sequence[Course]:
+        """Return the courses of all batches of a study, as `expected_courses` does."""
+        size = min(spec.n_trials, MOST_SIMULATED, self._trials_at_once(len(spec.seeds)))
+        if spec.n_trials <= MOST_SIMULATED:
+            return self._simulated(spec, spec.n_trials, size)
+        # Studies of more trials have the same batches, of which the last one may be smaller.
+        first = self._simulated(spec, 2 * (MOST_SIMULATED // size) * size, size)
+        n_whole, rest = divmod(spec.n_trials, size)
+        whole = [*first, *[first[-1]] * (n_whole - len(first))][:n_whole]
+        return [*whole, at_most(first[-1], rest)] if rest else whole
+
+    def _simulated(self, spec: StudySpec, n_trials: int, size: int) -> Sequence[Course]:
+        key = n_trials, size, spec.model_dump_json(exclude=_APART)
+        if key not in self._known:
+            self._known[key] = expected_courses(spec, n_trials, size)
+        return self._known[key]
 
 
 def most_steps(spec: StudySpec) -> int:
@@ -27,8 +71,13 @@ def most_steps(spec: StudySpec) -> int:
 
     The budget of each run is in environment steps.
     """
-    unpruned = spec.budget * spec.n_trials * len(spec.seeds) + _confirming_steps(spec)
+    unpruned = unpruned_steps(spec)
     return unpruned if spec.total_env_steps is None else min(unpruned, spec.total_env_steps)
+
+
+def unpruned_steps(spec: StudySpec) -> int:
+    """Return the environment steps of all runs if nothing is pruned."""
+    return spec.budget * spec.n_trials * len(spec.seeds) + _confirming_steps(spec)
 
 
 def expected_steps(spec: StudySpec, courses: Sequence[Course]) -> int:
@@ -41,9 +90,8 @@ def _confirming_steps(spec: StudySpec) -> int:
     return spec.confirm_budget * n_finalists(spec) * spec.confirm_seeds
 
 
-def estimated_time(spec: StudySpec, costs: Costs, at_once: int) -> TimeEstimate:
-    """Estimate the time of a search whose batches have so many trials."""
-    courses = expected_courses(spec, spec.n_trials, at_once)
+def estimated_time(spec: StudySpec, costs: Costs, courses: Sequence[Course]) -> TimeEstimate:
+    """Estimate the time of a search whose batches have these courses."""
     costs = costs.of_study(spec)
     n_confirmed = n_finalists(spec)
     return TimeEstimate(
@@ -90,6 +138,6 @@ def notes_on_first_updates(spec: StudySpec, agents: Mapping[str, AgentSpec]) -> 
     if rungs and rungs[0].until <= first:
         notes.append(
             f"the first rung is at {rungs[0].until:,} environment steps, and {label} makes its first update after "
-            f"{first:,}: untrained trials are equal, and continue together (pruner argument min_resource)"
+            f"{first:,}: untrained trials are equal, and continue together (scheduler argument min_resource)"
         )
     return notes

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from finder.budgets.bisection import brackets, largest_within
 from finder.budgets.estimating import Measured, longest_episode_of
-from finder.budgets.plan_numbers import estimated_time, expected_steps
+from finder.budgets.plan_numbers import Courses, TrialsAtOnce, estimated_time, expected_steps, unpruned_steps
 from finder.budgets.search_plan import counted_minutes
 from finder.trials.speed import latest_first_update
-from studies.adapters.expected_pruning import expected_courses
 from studies.errors import StudyError
 from studies.judging.search_history import finalists_text, n_finalists
 from studies.spaces.configurations import n_configurations
@@ -79,17 +79,13 @@ _FEW_TRIALS = 4
 """Trials below which a search with given environment steps takes a smaller design instead, if there is one."""
 
 
-TrialsAtOnce = Callable[[int], int]
-"""Returns the number of trials of a batch, given their number of seeds."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Budget:
     """The budget of a whole search, and how it is named.
 
     Attributes:
         amount: What is left of it, in its unit.
-        cost: Returns the cost of a study with a budget of each run.
+        cost: Returns the cost of a study with a budget of each run; or more, if that is within the amount too.
         field: Field of the study.
         given: Value of the field, as text.
         text: Returns an amount as text, rounded up.
@@ -172,10 +168,10 @@ def within_minutes(
         StudyError: The time is too short; the message has the time that is needed.
     """
     assert spec.minutes is not None
+    courses = Courses(trials_at_once)
 
     def seconds(candidate: StudySpec) -> float:
-        at_once = trials_at_once(len(candidate.seeds))
-        return estimated_time(candidate, measured.costs, at_once).total_seconds
+        return estimated_time(candidate, measured.costs, courses.of(candidate)).total_seconds
 
     def text(amount: float) -> str:
         minutes = (amount + spent) / TARGET / 60
@@ -204,16 +200,17 @@ def within_steps(spec: StudySpec, trials_at_once: TrialsAtOnce, agents: Mapping[
         StudyError: There are too few steps; the message has the number that is needed.
     """
     assert spec.total_env_steps is not None
+    amount, courses = spec.total_env_steps, Courses(trials_at_once)
 
-    def steps(candidate: StudySpec) -> float:
-        at_once = trials_at_once(len(candidate.seeds))
-        return expected_steps(candidate, expected_courses(candidate, candidate.n_trials, at_once))
+    def steps(candidate: StudySpec) -> int:
+        unpruned = unpruned_steps(candidate)  # needs no simulation
+        return unpruned if unpruned <= amount else expected_steps(candidate, courses.of(candidate))
 
     budget = _Budget(
-        amount=spec.total_env_steps,
+        amount=amount,
         cost=steps,
         field="total_env_steps",
-        given=counted(spec.total_env_steps, "environment step"),
+        given=counted(amount, "environment step"),
         text=lambda amount: f"{math.ceil(amount)}",
     )
     return _resolved(spec, budget, least_steps(agents))
@@ -292,6 +289,15 @@ class _Design(NamedTuple):
         """Return the most environment steps of a run of the search within a budget, None if the fewest cost more."""
         return largest_within(lambda steps: budget.cost(self.of(steps)), budget.amount, self.least, self.most)
 
+    def reaches(self, length: float, budget: _Budget) -> bool:
+        """Return whether the longest runs are so long with the most environment steps within a budget."""
+        for within, beyond in brackets(lambda steps: budget.cost(self.of(steps)), budget.amount, self.least, self.most):
+            if self.reach(within) >= length:
+                return True
+            if self.reach(beyond - 1) < length:
+                break
+        return False
+
 
 def _long_enough(design: _Design, budget: _Budget, asked: StudySpec) -> tuple[_Design, int | None]:
     """Return the largest design with runs that are long enough, else the smallest; its steps, None if too few.
@@ -302,12 +308,11 @@ def _long_enough(design: _Design, budget: _Budget, asked: StudySpec) -> tuple[_D
         asked: The study as it was requested: what was given remains.
     """
     long_run = min(long_run_steps(design.spec.horizon), design.longest)
-    env_steps = design.steps_within(budget)
     for part, smaller in _smaller_designs(design, asked):
-        if env_steps is not None and design.reach(env_steps) >= long_run // part:
+        if design.reaches(long_run // part, budget):
             break
-        design, env_steps = smaller, smaller.steps_within(budget)
-    return design, env_steps
+        design = smaller
+    return design, design.steps_within(budget)
 
 
 def _smaller_designs(first: _Design, asked: StudySpec) -> Iterator[tuple[float, _Design]]:
@@ -367,30 +372,6 @@ def _too_little(budget: _Budget, needed: float, what: str, instead: str = "short
 
 def _seeds(spec: StudySpec) -> str:
     return counted(len(spec.seeds), "seed") + (" each" if spec.n_trials > 1 else "")
-
-
-def largest_within(cost: Callable[[int], float], amount: float, low: int, high: int) -> int | None:
-    """Return the largest number whose cost, which grows with it, is within an amount; None if `low` costs more.
-
-    The result may be too small by a thousandth.
-    """
-    if cost(low) > amount:
-        return None
-    first, beyond = low, low
-    while beyond < high:
-        beyond = min(high, 2 * beyond)
-        if cost(beyond) > amount:
-            break
-        first = beyond
-    else:
-        return high
-    while beyond - first > max(1, first // 1_000):
-        middle = (first + beyond) // 2
-        if cost(middle) > amount:
-            beyond = middle
-        else:
-            first = middle
-    return first
 
 
 def _rounded_down(number: int) -> int:

@@ -52,7 +52,7 @@ class OptFinder:
 
     All optimizers start from the same weights, the same seeds and an empty replay, with equally many learning rates and
     runs of equal length. The rates of an optimizer race against each other, not against those of other optimizers, so
-    that each optimizer is compared at its best; ``pruner="none"`` runs all trials to the end.
+    that each optimizer is compared at its best; ``scheduler="none"`` runs all trials to the end.
 
     Args:
         agent: A name, a class, a built agent, or an `AgentSpec`. The object itself is not trained.

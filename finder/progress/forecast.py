@@ -1,8 +1,8 @@
 """Forecast of a search whose trials are trained together: its work, what is left of it, and for how long.
 
 Work is counted in environment steps over all seeds of all trials (in episodes, if the budget is in episodes). What is
-to be done follows from the rules of the pruner (`studies.adapters.expected_pruning`) and contains the confirmation, so
-that the share of the work that is done does not fall when the confirmation begins.
+to be done follows from the rules of the scheduler (`studies.adapters.expected_pruning`) and contains the confirmation,
+so that the share of the work that is done does not fall when the confirmation begins.
 """
 
 from __future__ import annotations

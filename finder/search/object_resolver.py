@@ -126,8 +126,8 @@ def check_plan(spec: StudySpec, resolver: ObjectResolver) -> None:
         _check_buildable(agent, spec.strategy)
         if isinstance(agent, FunctionSpec) and pauses_trials(spec.pruner):
             raise ConfigurationError(
-                f"The pruner {spec.pruner!r} pauses trials, and the training function {label!r} cannot be paused: use "
-                "a pruner that stops trials, such as 'successive-halving'."
+                f"The scheduler {spec.pruner!r} pauses trials, and the training function {label!r} cannot be paused: "
+                "use a scheduler that stops trials, such as 'successive-halving'."
             )
     if spec.kind in _SEARCHED_OPTIMIZERS and spec.fixed:
         configs = [resolver.agent({**spec.fixed, **row}, spec.agents[0]).config for row in spec.plan()]

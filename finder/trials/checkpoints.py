@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 MAX_COST = 0.02
 """Largest share of the time that is spent on checkpoints; slow checkpoints are written less often."""
 
-_HINT = "Use a pruner that stops trials instead of pausing them, such as successive-halving."
+_HINT = "Use a scheduler that stops trials instead of pausing them, such as successive-halving."
 
 _FORMAT = 2
 _FORMATS = (1, _FORMAT)

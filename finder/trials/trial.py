@@ -32,13 +32,13 @@ INTERRUPTED = "interrupted"
 """The reason to stop when the whole study is being stopped."""
 
 FELL_BEHIND = "pruned: it fell behind"
-"""The reason to stop when the pruner stops a trial."""
+"""The reason to stop when the scheduler stops a trial."""
 
 FOR_BUDGET = "pruned: the others could not end within the budget"
 """The reason to stop when a trial is pruned so that others can end within the budget of the search."""
 
 PAUSED = "paused at a rung"
-"""The reason to stop when the pruner pauses a trial, whose state is saved until it is promoted."""
+"""The reason to stop when the scheduler pauses a trial, whose state is saved until it is promoted."""
 
 
 class BudgetSpent(KeyboardInterrupt):

@@ -18,6 +18,7 @@ from studies.analysis.remedies import (
 )
 from studies.analysis.status import StudyStatus, abandoned_trials, study_status
 from studies.judging.confirmation import Verdict
+from studies.judging.distinct_schedules import distinct_first
 from studies.judging.judgement import untried
 from studies.judging.learning_rate_estimate import cost_text
 from studies.judging.ranking import Ranked
@@ -106,6 +107,8 @@ def _too_few(study: OpenStudy, found: Verdict, now: StudyStatus) -> Reason | Non
     if not found.finalists_alone or now.n_unconfirmed:
         return None
     if (n := len({each.number for each in found.ranked} - {found.baseline_only})) < 2:
+        if n and different_schedules(study, found) == 1:
+            return Reason(text="all complete trials have the same schedule, so there is nothing to compare it with")
         which = "only one" if n else "none"
         runs = "the longer runs" if study.spec.confirms_longer else "the runs on further seeds"
         text = f"{which} of the best trials came to the end of {runs}, so there is nothing to compare it with"
@@ -120,6 +123,22 @@ def _too_few(study: OpenStudy, found: Verdict, now: StudyStatus) -> Reason | Non
             return None  # all others were confirmed: there was the baseline only
         return Reason(text=text, remedy=more_confirmed(study.spec, n_tried + 1) if can_help else None)
     return None
+
+
+def different_schedules(study: OpenStudy, found: Verdict) -> int | None:
+    """Return the number of different schedules among which finalists are chosen, if there are too few for all of them.
+
+    Of equal schedules one is confirmed (`distinct_first`), as their further runs would be the same.
+
+    Args:
+        study: The study, with or without population-based training.
+        found: The judgement on its trials.
+    """
+    history = history_of(study)
+    learned = {trial.number for trial in history.complete if trial.learned}
+    candidates = [each for each in found.tuning if each.number in learned] or found.tuning
+    n = len(distinct_first(candidates, history))
+    return n if n < min(study.spec.confirm, len(candidates)) else None
 
 
 def _refuted(pick: Recommendation, found: Verdict) -> Reason | None:

@@ -10,9 +10,10 @@ from agents.contract.spec import AgentSpec
 from finder.budgets.budgeted import refuse_contradictions
 from finder.budgets.cost import RECORDING, Costs
 from finder.budgets.estimating import Measured
-from finder.budgets.plan_numbers import notes_on_first_updates
-from finder.budgets.resolution import least_steps, within_minutes, within_steps
+from finder.budgets.plan_numbers import Courses, notes_on_first_updates
+from finder.budgets.resolution import _Budget, _Design, least_steps, within_minutes, within_steps
 from finder.trials.speed import Speed
+from studies.adapters.expected_pruning import expected_courses
 from studies.errors import StudyError
 from studies.spec.budget_rules import check_horizon
 from studies.spec.spec import StudySpec
@@ -70,7 +71,7 @@ def test_first_rungs_before_the_first_update_are_noted(name: str) -> None:
     [note] = notes_on_first_updates(short, AGENTS)
     assert note == (
         "the first rung is at 120 environment steps, and ppo makes its first update after 128: untrained trials are "
-        "equal, and continue together (pruner argument min_resource)"
+        "equal, and continue together (scheduler argument min_resource)"
     )
     later = short.model_copy(update={"pruner_kwargs": {"min_resource": 200}})
     assert notes_on_first_updates(later, AGENTS) == []
@@ -101,6 +102,44 @@ def test_confirmation_counts() -> None:
 def test_number_of_trials_follows_for_a_sampler() -> None:
     own = spec(minutes=1, env_steps=5_000, params={"gamma": "0.9:0.99"})
     assert in_minutes(own).n_trials == 10
+
+
+@pytest.mark.parametrize(
+    ("own", "most"), [({}, 20), ({"env_steps": 1_000}, 20), ({"total_env_steps": 30_000_000, "horizon": 20_000}, 2)]
+)
+def test_planning_simulates_few_searches(own: dict[str, Any], most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Designs of equal trials share simulations, as do searches of many trials; some numbers need none."""
+    simulated = []
+
+    def counting(spec: StudySpec, n_trials: int, at_once: int) -> Any:
+        simulated.append(n_trials)
+        return expected_courses(spec, n_trials, at_once)
+
+    monkeypatch.setattr("finder.budgets.plan_numbers.expected_courses", counting)
+    asked = {"name": "s", "agents": ["ppo"], "env": "CartPole-v1", "params": {"gamma": "0.9:0.99"}}
+    within_steps(StudySpec(**{"total_env_steps": 150_000, **asked, **own}), lambda n_seeds: 24 // n_seeds, AGENTS)
+    assert len(simulated) <= most
+
+
+@pytest.mark.parametrize("n_trials", [1, 20, 200, 201, 240, 1_000])
+@pytest.mark.parametrize("size", [8, 30, 128, 1_000])
+def test_shared_courses_are_those_of_each_study(n_trials: int, size: int) -> None:
+    own = spec(env_steps=1_000, pruner="race", params={"gamma": "0.9:0.99"})
+    courses = Courses(lambda _: size)
+    for n in (37, 5_000, n_trials):
+        found = courses.of(own.model_copy(update={"n_trials": n}))
+    assert found == expected_courses(own, n_trials, size)
+
+
+@pytest.mark.parametrize("length", [1, 500, 900, 1_010, 5_000, 100_000])
+@pytest.mark.parametrize("amount", [100, 7_990, 32_000, 10**9])
+def test_design_reaches_a_length_with_the_most_steps_within_its_budget(length: int, amount: int) -> None:
+    own = spec(env_steps=1_000, params={"gamma": "0.9:0.99"})
+    budget = _Budget(amount=amount, cost=lambda one: 8 * one.budget, field="", given="", text=str)
+    for factor in (1, 2):
+        design = _Design(own, least=500, longest=5_000, factor=factor)
+        steps = design.steps_within(budget)
+        assert design.reaches(length, budget) is (steps is not None and design.reach(steps) >= length)
 
 
 def test_smaller_designs_have_batches_of_their_own_size() -> None:

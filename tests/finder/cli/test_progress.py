@@ -293,7 +293,7 @@ def test_plain_progress_prints_lines(study: OpenStudy, clock: Clock) -> None:
         "Measuring the speed of the search for its budget ...",
         "Study a study in memory only",
         "Plan  2 trials × 2 seeds (0, 1) × 1,000 environment steps",
-        "      ppo on CartPole-v1, metric return, pruner median, inline",
+        "      ppo on CartPole-v1, metric return, scheduler median, inline",
         "▸ #0 learning_rate 1e-3 started",
         "✓ #0  20.0 ± 2.8  1:01 min  learning_rate 1e-3",
         "best so far 20.0 ± 2.8 with learning_rate 1e-3 (#0)",
@@ -501,7 +501,7 @@ def test_lines_are_cut_between_words_in_a_narrow_terminal(study: OpenStudy, cloc
     ]
     output = out.getvalue()
     assert "failed: ValueError: the …" in output
-    assert "      ppo on CartPole-v1, metric return, pruner median,\n      inline" in output
+    assert "      ppo on CartPole-v1, metric return, scheduler median,\n      inline" in output
 
 
 def test_phases_have_names_and_no_time_left(study: OpenStudy, clock: Clock) -> None:

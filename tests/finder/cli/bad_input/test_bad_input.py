@@ -54,7 +54,7 @@ MISTAKES = {
     "an unknown second metric": (("tune", *PPO, "--metric=auc", "--metric=retrun"), "there is no metric 'retrun'"),
     "a pruner with several metrics": (
         ("tune", *PPO, "--metric=auc", "--metric=return", "--pruner=median"),
-        "pruner is 'median' with several metrics (auc, return)",
+        "scheduler is 'median' with several metrics (auc, return)",
     ),
     "confirmation with several metrics": (
         ("tune", *PPO, "--metric=auc", "--metric=return", "--confirm=2"),

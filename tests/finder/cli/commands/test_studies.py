@@ -185,7 +185,7 @@ def test_tables_of_studies_fit_a_narrow_terminal(finder: Any) -> None:
         lines[command[0]] = shown.lines
     pruned = [line for line in lines["show"] if " pruned" in line]
     assert [line.split()[-1] for line in pruned] == ["pruned", "pruned"]  # without a reason
-    assert lines["show"].count("Pruned: others were expected to end better (pruner race).") == 1
+    assert lines["show"].count("Pruned: others were expected to end better (scheduler race).") == 1
     assert "Note  not safe: only one trial is complete, so there is nothing to compare it" in lines["show"]
     assert lines["studies"] == [
         "                                                                       best in",
