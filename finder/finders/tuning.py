@@ -34,16 +34,13 @@ from studies.recording.opening import open_study
 from studies.spaces.space_notation import parse_space
 from studies.spaces.spaces import Fixed
 from studies.spec.budget_rules import check_horizon
-from studies.spec.fields import USUAL_TRIALS
+from studies.spec.fields import BUDGET_FIELDS, USUAL_TRIALS
 from studies.spec.population_rules import PERTURB_STEPS
 from studies.spec.scheduler_names import is_grid, is_population_based
 from studies.spec.spec import StudySpec
 from studies.study.origin import StudyOrigin, started_by
 from studies.study.study import OpenStudy
 from studies.words import counted
-
-_BUDGETS = ("env_steps", "episodes", "minutes", "total_env_steps")
-"""Fields of a file that an overriding budget of the whole search replaces."""
 
 _RUN_OPTIONS = (
     "minutes", "total_env_steps", "n_trials", "name", "n_jobs", "executor", "population",
@@ -347,7 +344,7 @@ def _read(path: str | Path, overrides: Mapping[str, Any]) -> StudySpec:
         return _with_metric(_with_room(spec))
     given = spec.model_dump(mode="json", exclude_unset=True)
     if "minutes" in overrides or "total_env_steps" in overrides:  # which choose the budget of each run
-        given = {name: value for name, value in given.items() if name not in _BUDGETS}
+        given = {name: value for name, value in given.items() if name not in BUDGET_FIELDS}
     return _with_metric(_with_room(StudySpec.from_json_dict({**given, **overrides})))
 
 

@@ -87,11 +87,9 @@ def advice_of(origin: StudyOrigin | None, storage: str, remedy: Remedy) -> Advic
         command = f"finder {shlex.join(changed_words(origin.words, remedy))}{place}"
         return Advice(command, remedy.purpose, command)
     place = "" if storage == "memory" else f" --storage {shlex.quote(storage)}"  # the file may name another one
-    named = any(name == "study_name" for name, _ in remedy.changes)
-    words = without_flags(origin.words, ("--study-name",)) if named else origin.words
-    flags = {word.partition("=")[0] for word in words}  # flags go before the keys of the file
+    flags = {word.partition("=")[0] for word in origin.words}  # which override the keys of the file
     by_flag = tuple(change for change in remedy.changes if flag_of(change[0]) in flags)
-    words = changed_words(words, replace(remedy, changes=by_flag))
+    words = changed_words(origin.words, replace(remedy, changes=by_flag))
     by_key = tuple(change for change in remedy.changes if change not in by_flag)
     keys = ", ".join(file_keys(replace(remedy, changes=by_key)))
     command, before = f"finder {shlex.join(words)}{place}", f"{keys} in {origin.words[1]}" if keys else ""

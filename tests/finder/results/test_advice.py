@@ -154,8 +154,8 @@ def test_name_of_the_remedy_replaces_the_name_on_the_command_line() -> None:
     advice = advice_of(
         StudyOrigin("file", ("run", "s.toml", "--study-name", "mine")), DEFAULT_STORAGE, more_seeds(SPEC, 3)
     )
-    assert advice.command == f"finder run s.toml --storage {DEFAULT_STORAGE}"
-    assert advice.before == 'seeds = 3, name = "s-3-seeds" in s.toml'
+    assert advice.command == f"finder run s.toml --study-name s-3-seeds --storage {DEFAULT_STORAGE}"
+    assert advice.before == "seeds = 3 in s.toml"
 
 
 def test_advice_replaces_the_rates_of_a_range_that_was_extended() -> None:
@@ -168,8 +168,8 @@ def test_flags_beside_a_file_are_replaced_rather_than_keys_that_they_override() 
     origin = StudyOrigin("file", ("run", "s.toml", "--minutes", "1", "--study-name", "s"))
     remedy = Remedy(changes=(("seeds", 3), ("minutes", 3), ("study_name", "s-3-seeds")), purpose="")
     given = advice_of(origin, DEFAULT_STORAGE, remedy)
-    assert given.before == 'seeds = 3, name = "s-3-seeds" in s.toml'
-    assert given.command.startswith("finder run s.toml --minutes 3")
+    assert given.before == "seeds = 3 in s.toml"
+    assert given.command.startswith("finder run s.toml --minutes 3 --study-name s-3-seeds")
 
 
 RATES_OF_BOTH = [{"optimizer": name, "learning_rate": rate} for name in ("adam", "sgd") for rate in (1e-3, 1e-2)]
