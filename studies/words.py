@@ -52,6 +52,11 @@ def number_text(value: float) -> str:
     return f"{value:.4g}"
 
 
+def seconds_text(seconds: float) -> str:
+    """Return a time: `0.3 s` below one second, else whole seconds, `12 s`."""
+    return f"{seconds:.1g} s" if 0.001 <= seconds < 0.95 else f"{seconds:.0f} s"
+
+
 def spread_text(value: float, spread: float) -> str:
     """Return `494 ± 11`: the spread has two significant digits, or one if the value then still has three or more.
 

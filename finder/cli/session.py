@@ -189,8 +189,10 @@ def _print_interrupted(progress: Progress, output: Output) -> None:
     done, n_paused = progress.n_before + progress.n_done, progress.n_paused
     ended = f"{done} of {counted(progress.n_total, 'trial')} {are(done)} done"
     paused = f", {n_paused} {are(n_paused)} paused" if n_paused else ""
-    and_recorded = f"{paused}: recorded" if paused else " and recorded"
-    console.print(Text.assemble(("Stopped. ", "bold"), f"{ended}{and_recorded} in {study.storage.label}."))
+    where = f"{': recorded' if paused else ' and recorded'} in {study.storage.label}"
+    if study.storage.retry_policy.is_over:  # the message about the outage says where
+        where = ""
+    console.print(Text.assemble(("Stopped. ", "bold"), f"{ended}{paused}{where}."))
     if progress.best is not None:
         console.print(best_line(progress.best))
     print_commands("Resume:", [(f"finder {shlex.join(map(redacted, output.words))}", "")])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from agents.population import TemplateCache
+from agents.processes.interrupts import defer_interrupts
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor, NextTrial, StudyListener
 from finder.trials.cohort import run_cohort
@@ -82,4 +83,5 @@ class _ForwardingListener:
         )
 
     def ended(self, number: int, outcome: Outcome) -> None:
-        self._listener.ended(number, outcome)
+        with defer_interrupts():  # Ctrl-C would lose an outcome while it is written
+            self._listener.ended(number, outcome)

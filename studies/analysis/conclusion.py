@@ -25,7 +25,7 @@ from optuna.trial import TrialState
 
 from studies.analysis.doubts import Reason, doubts, others, tie, without_stop
 from studies.analysis.gain import gain_line
-from studies.analysis.recommendation import Recommendation, best
+from studies.analysis.recommendation import Recommendation, best, is_interval_known
 from studies.analysis.remedies import Remedy, remedy_text, within_limit
 from studies.analysis.status import study_status
 from studies.judging.baseline import BaselineComparison, compared_with_baseline
@@ -135,14 +135,15 @@ def _conclusion(
     study: OpenStudy, pick: Recommendation, status: Status, certainty: str, reasons: tuple[Reason, ...]
 ) -> Conclusion:
     has_baseline = study.spec.baseline is not None
-    compared = compared_with_baseline(history_of(study), verdict(study)) if has_baseline else None
+    found = verdict(study)
+    compared = compared_with_baseline(history_of(study), found) if has_baseline else None
     return Conclusion(
         status=status,
         pick=_pick_line(study, pick),
         value=value_line(study, pick),
         certainty=certainty,
         reasons=tuple(replace(reason, remedy=_remedy(study, reason)) for reason in reasons),
-        gain="" if compared is None else gain_line(compared),
+        gain="" if compared is None else gain_line(compared, found),
         baseline=compared,
     )
 
@@ -164,8 +165,7 @@ def _pick_line(study: OpenStudy, pick: Recommendation) -> str:
     if rate is None:
         return pick.settings_text if pick.schedule else settings
     between = f"the best rate lies between {rate_text(rate.low)} and {rate_text(rate.high)} (95%)"
-    # Of one seed, the interval is that of all rates that were tried; without a worse rate it is arbitrary.
-    if not interval_text(pick.low, pick.high) or rate.cause == "not told apart":
+    if not is_interval_known(rate, pick.low):
         between = "no interval of the best rate is known"
     if rate.horizon is None or not rate.is_of_horizon:
         return f"{settings}; {between}"
@@ -192,7 +192,7 @@ def _cost(study: OpenStudy, pick: Recommendation, found: Verdict, tied: list[Ran
     """Return how much better a tied candidate may be, as a share of the range of all candidates."""
     chosen = next(each for each in found.ranked if each.number == pick.trial)
     # Pruned candidates are part of the range: the survivors of a race lie close together.
-    cost = cost_of_choice(chosen, tied, [*found.ranked, *found.left], study.direction)
+    cost = cost_of_choice(chosen, tied, [*found.ranked, *found.estimated], study.direction)
     return math.inf if math.isnan(cost) else cost
 
 

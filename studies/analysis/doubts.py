@@ -106,19 +106,20 @@ def _too_few(study: OpenStudy, found: Verdict, now: StudyStatus) -> Reason | Non
         return Reason(text="only one trial is complete, so there is nothing to compare it with")
     if not found.finalists_alone or now.n_unconfirmed:
         return None
-    if (n := len({each.number for each in found.ranked} - found.beside)) < 2:
+    if (n := len({each.number for each in found.ranked} - {found.baseline_only})) < 2:
         if n and different_schedules(study, found) == 1:
             return Reason(text="all complete trials have the same schedule, so there is nothing to compare it with")
         which = "only one" if n else "none"
         runs = "the longer runs" if study.spec.confirms_longer else "the runs on further seeds"
         text = f"{which} of the best trials came to the end of {runs}, so there is nothing to compare it with"
         if n and study.spec.confirm == 1:
-            beside = " beside the baseline" if found.beside & {each.number for each in found.ranked} else ""
+            is_beside = any(each.number == found.baseline_only for each in found.ranked)
+            beside = " beside the baseline" if is_beside else ""
             nothing = "nothing else" if beside else "nothing"
             text = f"only one trial was confirmed{beside}, so there is {nothing} to compare it with"
-        n_tried = len(found.confirmed) + len(found.refuted) - len(found.beside)
+        n_tried = len(found.confirmed) + len(found.refuted) - (found.baseline_only is not None)
         can_help = bool(untried(history_of(study), found))
-        if n and found.beside and not found.refuted and not can_help:
+        if n and found.baseline_only is not None and not found.refuted and not can_help:
             return None  # all others were confirmed: there was the baseline only
         return Reason(text=text, remedy=more_confirmed(study.spec, n_tried + 1) if can_help else None)
     return None
@@ -153,7 +154,7 @@ def _defeated(study: OpenStudy, pick: Recommendation, found: Verdict) -> Reason 
     better = [each for each in found.ranked if each.tied and each.number not in confirmed]
     if chosen.tied or not better:
         return None
-    n_tried = len(found.confirmed) - len(found.beside)
+    n_tried = len(found.confirmed) - (found.baseline_only is not None)
     text = (
         f"in the search trial #{better[0].number}, {params_text(dict(better[0].params))}, did clearly better than this "
         "on all its seeds, but it was not run on further ones"

@@ -239,6 +239,18 @@ def pick_or_none(study: OpenStudy) -> Recommendation | None:
     return None if why_no_pick(study) else best(study)
 
 
+def is_interval_known(rate: LearningRateEstimate, low: float) -> bool:
+    """Return whether the interval of the best rate says anything.
+
+    Of one seed, it is that of all rates that were tried; without a worse rate it is arbitrary.
+
+    Args:
+        rate: Estimate of the best rate.
+        low: Lower end of the interval of the pick's value; NaN if it is unknown.
+    """
+    return math.isfinite(low) and rate.cause != "not told apart"
+
+
 def _env_steps(study: OpenStudy, *, confirmed: bool) -> int | None:
     if study.spec.env_steps is None:
         return None

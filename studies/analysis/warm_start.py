@@ -15,7 +15,7 @@ from studies.judging.missing_pick import why_no_pick
 from studies.spaces.conditions import exists, in_order
 from studies.spaces.numbers import complement, is_number
 from studies.spaces.spaces import Json, Space, settle
-from studies.spec.attributes import last_of
+from studies.spec.attributes import has_diverged, last_of
 from studies.spec.compatibility import differences
 from studies.spec.scheduler_names import PRIOR_SAMPLERS, canonical_sampler_name, is_population_based
 from studies.spec.spec import StudySpec
@@ -78,7 +78,11 @@ def start_from(source: OpenStudy, target: StudySpec, n_best: int, opposites: Map
         row = _row(target.search_space(), values)
         if row and row not in (*target.first, *first) and len(first) < most:
             first.append(row)
-    finished = source.trials(TrialState.COMPLETE, TrialState.PRUNED) if source.spec.kind != "range-test" else []
+    ended = source.trials(TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+    finished = [
+        trial for trial in ended
+        if source.spec.kind != "range-test" and (trial.state != TrialState.FAIL or has_diverged(trial))
+    ]  # fmt: skip
     obstacle = _obstacle(source, target)
     prior = [] if obstacle else _prior(source, finished, target, opposites)
     note = _note(source, len(first), len(finished), len(prior), obstacle)
@@ -179,7 +183,8 @@ def _prior(
         row = _row(spaces, _values(source, trial, params, opposites))
         is_whole = all(name in row for name, space in spaces.items() if exists(space, row))
         given = _given(source, params)
-        if value is None or not math.isfinite(value) or not is_whole or given["agent"] not in target.agents:
+        has_value = value is not None and math.isfinite(value)
+        if not (has_value or has_diverged(trial)) or not is_whole or given["agent"] not in target.agents:
             continue
         own = {**target.agent_params.get(given["agent"], {}), **target.fixed, "agent": given["agent"]}
         searched = {*spaces, *(opposites[name] for name in spaces if name in opposites)}
@@ -193,8 +198,13 @@ def _thinned(trials: Sequence[PriorTrial], target: StudySpec) -> tuple[PriorTria
     if len(trials) <= MOST_PRIOR_TRIALS:
         return tuple(trials)
     sign = -sign_of(target.direction)
-    # Pruned trials come last: they were worse than others at the same step.
-    order = sorted(range(len(trials)), key=lambda i: (trials[i].pruned_at is not None, sign * trials[i].value))
+
+    def badness(i: int) -> tuple[bool, bool, float]:
+        """Pruned trials were worse than others at the same step, and diverged ones are the worst."""
+        value = trials[i].value
+        return value is None, trials[i].pruned_at is not None, 0.0 if value is None else sign * value
+
+    order = sorted(range(len(trials)), key=badness)
     n_best = MOST_PRIOR_TRIALS // 2
     others, n_others = order[n_best:], MOST_PRIOR_TRIALS - n_best
     kept = {*order[:n_best], *(others[i * len(others) // n_others] for i in range(n_others))}

@@ -15,6 +15,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from studies.database.damage import damaged, is_content_error, reason_of
 from studies.errors import StudyError
+from studies.words import seconds_text
 
 log = logging.getLogger(__name__)
 
@@ -116,6 +117,19 @@ class RetryPolicy:
         began = getattr(self._own, "began", None) or time.monotonic()
         return min(CALL_SECONDS, max(self._seconds_left(began), _SHORTEST_CALL))
 
+    def may_wait(self, since: float) -> bool:
+        """Return whether a call of this thread may go on waiting for a lock: the time of its retries is not over.
+
+        Args:
+            since: Time (`time.monotonic`) at which the call began to wait, unless it is an attempt of a retried call.
+        """
+        if self.is_over:
+            return False
+        began = getattr(self._own, "began", None) or since
+        if self.seconds > 0:
+            return self._seconds_left(began) > 0
+        return not self._is_ending or time.monotonic() - began < INTERRUPTED_SECONDS
+
     @property
     def silence_seconds(self) -> float:
         """Seconds for which a database server may remain silent during a call.
@@ -158,7 +172,7 @@ class RetryPolicy:
                     raise self._unusable_error(error) from error
                 raise
             if self.is_over or not self._is_running or not failure.transient or self._seconds_left(began) <= 0:
-                raise self._final_error(failure) from error
+                raise self._final_error(failure, began) from error
         # Outside the handler: errors of further attempts would otherwise have this one as their context.
         return self._wait(after_failure or call, failure, began)
 
@@ -187,14 +201,19 @@ class RetryPolicy:
 
     def _seconds_left(self, began: float) -> float:
         """Return the remaining seconds for retries of a call whose first attempt was at `began`."""
-        silent, seconds = self._silent_since, self._seconds_now()
-        return seconds - (time.monotonic() - (began if silent is None else min(began, silent)))
+        seconds = min(self.seconds, INTERRUPTED_SECONDS) if self._is_ending else self.seconds
+        return seconds - self._seconds_silent(began)
 
-    def _seconds_now(self) -> float:
-        """Return the seconds for which calls are retried: few after Ctrl-C, also while it is handled."""
+    def _seconds_silent(self, began: float) -> float:
+        """Return the seconds since the storage answered last, or since a call's first attempt at `began`."""
+        silent = self._silent_since
+        return time.monotonic() - (began if silent is None else min(began, silent))
+
+    @property
+    def _is_ending(self) -> bool:
+        """Return whether Ctrl-C was pressed, so that calls are retried for a short time only."""
         handled = sys.exc_info()[1]
-        is_handled = handled is not None and interrupt_of(handled) is not None
-        return min(self.seconds, INTERRUPTED_SECONDS) if is_handled or self.is_interrupted() else self.seconds
+        return self.is_interrupted() or (handled is not None and interrupt_of(handled) is not None)
 
     def _sleep(self, seconds: float, began: float) -> None:
         """Sleep, but not longer than calls are retried."""
@@ -204,8 +223,8 @@ class RetryPolicy:
 
     def _wait(self, call: Callable[[], _T], failure: StorageFailure, began: float) -> _T:
         wait, handled = _FIRST_WAIT, sys.exc_info()[1]
-        seconds = self._seconds_now()
-        log.warning("%s does not answer (%s): trying again for %g s.", self._label, failure.message, seconds)
+        seconds = seconds_text(max(self._seconds_left(began), 0.0))
+        log.warning("%s does not answer (%s): trying again for %s.", self._label, failure.message, seconds)
         while True:
             self._sleep(wait, began)
             wait = min(2 * wait, _LONGEST_WAIT)
@@ -216,9 +235,9 @@ class RetryPolicy:
                 if now is None:
                     raise
                 if not now.transient or self._seconds_left(began) <= 0:
-                    raise self._final_error(now) from error
+                    raise self._final_error(now, began) from error
             else:
-                log.warning("%s answers again, after %.0f s.", self._label, time.monotonic() - began)
+                log.warning("%s answers again, after %s.", self._label, seconds_text(time.monotonic() - began))
                 return result
 
     def _unusable_error(self, error: Exception) -> StudyError:
@@ -240,11 +259,12 @@ class RetryPolicy:
             "process has locked it, and that it is writable."
         )
 
-    def _final_error(self, failure: StorageFailure) -> StorageAwayError:
+    def _final_error(self, failure: StorageFailure, began: float) -> StorageAwayError:
+        """Return the error of a call whose first attempt was at `began`."""
         self.is_over = self._is_running
         if failure.transient:
-            seconds = self._seconds_now() if self._is_running else self.call_seconds
-            return StorageAwayError(f"{self._label} has not answered for {seconds:g} s ({failure.message}).")
+            seconds = seconds_text(self._seconds_silent(began))
+            return StorageAwayError(f"{self._label} has not answered for {seconds} ({failure.message}).")
         what = "rejects the call" if isinstance(failure, RejectedCall) else "cannot be written"
         return StorageAwayError(f"{self._label} {what} ({failure.message}).")
 

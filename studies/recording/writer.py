@@ -189,13 +189,13 @@ class Writer:
                 self._study.storage.trial_writes.set_user_attrs(trial._trial_id, attrs)
 
     def _write_or(self, write: Callable[[], _T], fallback: Callable[[], None]) -> _T | None:
-        """Write to the storage, or use the fallback during an outage."""
+        """Write to the storage, or use the fallback during an outage or at Ctrl-C, after which nothing is written."""
         if self.is_cut_off:
             fallback()
             return None
         try:
             return write()
-        except StorageAwayError:
+        except (StorageAwayError, KeyboardInterrupt):
             fallback()
             raise
 

@@ -271,7 +271,7 @@ def choice_sentence(study: OpenStudy) -> str:
     found, searched, sentences = verdict(study), study.spec.search_space(), []
     of_one_seed = found.finalists_alone and len(study.spec.seeds) == 1
     ranked = found.tuning if found.finalists_alone and not of_one_seed else found.ranked
-    others = [each.value for each in found.left] if of_one_seed else []
+    others = [each.value for each in found.estimated] if of_one_seed else []
     for name in LABEL_PARAMS:
         if name not in searched:
             continue

@@ -16,6 +16,7 @@ from studies.database.leases import LeaseTable
 from studies.database.schema import SCHEMA_VERSION, newer_version, prepare, version_of
 from studies.errors import StudyError
 from studies.storage.dashboard_storage import DelegatingStorage
+from studies.storage.sqlite_connections import connect
 from studies.storage.storage_url import not_opened
 
 if TYPE_CHECKING:
@@ -38,12 +39,12 @@ def connector(path: Path, busy_seconds: float) -> Callable[[], sqlite3.Connectio
         StudyError: If the file is not a database, or cannot be read without writing.
     """
 
-    def connect(options: str) -> sqlite3.Connection:
+    def open_with(options: str) -> sqlite3.Connection:
         uri = f"{path.absolute().as_uri()}?mode=ro{options}"
-        return sqlite3.connect(uri, uri=True, timeout=busy_seconds, check_same_thread=False)
+        return connect(uri, busy_seconds, uri=True, check_same_thread=False)
 
     def check(options: str) -> None:
-        with contextlib.closing(connect(options)) as connection:
+        with contextlib.closing(open_with(options)) as connection:
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
     try:
@@ -59,10 +60,10 @@ def connector(path: Path, busy_seconds: float) -> Callable[[], sqlite3.Connectio
             check("&immutable=1")
         except sqlite3.Error as error:
             raise not_opened(path, error) from None
-        return lambda: connect("&immutable=1")
+        return lambda: open_with("&immutable=1")
     except sqlite3.Error as error:
         raise not_opened(path, error) from None
-    return lambda: connect("")
+    return lambda: open_with("")
 
 
 def tables_of(engine: sa.Engine | None, place: str) -> tuple[EpisodeTable, LeaseTable, Callable[[], None]]:

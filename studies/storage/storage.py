@@ -27,6 +27,7 @@ from studies.database.trial_writes import OptunaTrialWrites, SqlTrialWrites, Tri
 from studies.errors import StudyError
 from studies.storage.read_only import connector, tables_of
 from studies.storage.server_timeouts import options_of_server, session_timeouts
+from studies.storage.sqlite_connections import connect, connect_args, tune_sqlite
 from studies.storage.sqlite_url import url_of_path
 from studies.storage.storage_url import (
     StorageAddress,
@@ -120,7 +121,7 @@ class StudyStorage:
         if address.kind != "sqlite" or address.path is None or self.why_read_only:
             return
         try:
-            with contextlib.closing(sqlite3.connect(address.path, timeout=lock_timeout(address))) as connection:
+            with contextlib.closing(connect(str(address.path), lock_timeout(address))) as connection:
                 connection.execute(f"CREATE TABLE IF NOT EXISTS {_SERVED_TABLE} (mark INTEGER PRIMARY KEY)")
         except sqlite3.Error as error:
             raise not_opened(address.path, error) from None
@@ -294,12 +295,14 @@ def _open_journal(address: StorageAddress) -> StudyStorage:
     journal = WatchedFile(path)
     optuna_storage = JournalStorage(WatchedJournal(path, journal))
     check_file(place, create=True)
-    engine = sa.create_engine(place.url, connect_args={"timeout": lock_timeout(place)})
-    _tune_sqlite(engine)
+    retry_policy = RetryPolicy(address.label)
+    engine = sa.create_engine(place.url, connect_args=connect_args(lock_timeout(place), retry_policy))
+    tune_sqlite(engine)
     episodes = WatchedFile(beside)
     check_connections(engine, episodes)
     locked = cast("BaseStorage", LockedStorage(optuna_storage, engine))
-    return _storage(address, locked, _tables(engine, address.label), [engine.dispose], files=(journal, episodes))
+    tables, files = _tables(engine, address.label), (journal, episodes)
+    return _storage(address, locked, tables, [engine.dispose], retry_policy=retry_policy, files=files)
 
 
 def _open_sql(address: StorageAddress) -> StudyStorage:
@@ -331,7 +334,7 @@ def _connect(address: StorageAddress) -> StudyStorage:
         return _storage_for_reading(address, get_storage(rdb), rdb.engine, closers)
     retry_policy = RetryPolicy(address.label)
     if sqlite:
-        options = {"connect_args": {"timeout": lock_timeout(address)}}
+        options = {"connect_args": connect_args(lock_timeout(address), retry_policy)}
     else:
         options = options_of_server(address.url, retry_policy)
     try:
@@ -345,7 +348,7 @@ def _connect(address: StorageAddress) -> StudyStorage:
         # Optuna connected while it created its tables: the pool is emptied, so that all connections have the settings.
         rdb.engine.dispose()
         if sqlite:
-            _tune_sqlite(rdb.engine)
+            tune_sqlite(rdb.engine)
         else:
             _tune_server(rdb.engine)
         # get_storage adds Optuna's cache of finished trials; all studies share this storage.
@@ -361,15 +364,6 @@ def _connect(address: StorageAddress) -> StudyStorage:
     except BaseException:
         rdb.engine.dispose()
         raise
-
-
-def _tune_sqlite(engine: sa.Engine) -> None:
-    @sa.event.listens_for(engine, "connect")
-    def set_pragmas(connection: Any, _record: Any) -> None:
-        cursor = connection.cursor()
-        cursor.execute("PRAGMA journal_mode=WAL")
-        cursor.execute("PRAGMA synchronous=NORMAL")
-        cursor.close()
 
 
 def _tune_server(engine: sa.Engine) -> None:

@@ -17,6 +17,7 @@ from studies.database.damage import OPTUNA_TABLES, VERSION_TABLE, damaged
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError, nearest
 from studies.redaction import has_hidden, redacted
+from studies.storage.sqlite_connections import connect
 from studies.storage.sqlite_url import BUSY_SECONDS, is_read_only, read_file_url, read_sqlite_url, url_of_path
 
 _SQLITE_HEADER = b"SQLite format 3\x00"
@@ -241,7 +242,7 @@ def _check_sqlite(address: StorageAddress, path: Path) -> None:
     """
     uri = f"{path.absolute().as_uri()}?mode=rw"
     try:
-        with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=lock_timeout(address))) as connection:
+        with contextlib.closing(connect(uri, lock_timeout(address), uri=True)) as connection:
             connection.execute("PRAGMA schema_version")
             _check_tables(path, connection)
     except sqlite3.DatabaseError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Collection, Sequence
@@ -79,6 +80,29 @@ def test_signal_to_all_processes_ends_a_search_which_can_be_resumed(
     numbers = [trial["number"] for trial in finder("show", STUDY, "--storage", "kept.db", "--json").json["trials"]]
     assert numbers == [0, 1, 2, 3, 4, 5]  # the three resumed under their own numbers; three more confirm them
     assert not (finder.folder / "kept.db.checkpoints").exists()
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for left processes in /proc")
+@pytest.mark.parametrize("executor", ["inline", "process"])
+def test_ctrl_c_ends_a_search_whose_file_is_locked(finder: Any, executor: str) -> None:
+    """SQLite itself would wait for an hour."""
+    kept = finder.folder / "kept.db"
+    words = [word if word != "kept.db" else "sqlite:///kept.db?timeout=3600" for word in WORDS]
+    process = start(finder, *words, "--executor", executor)
+    with contextlib.closing(sqlite3.connect(kept, isolation_level=None, timeout=DEADLINE_SECONDS)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=DEADLINE_SECONDS)
+        assert other.in_transaction
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert "kept.db?timeout=3600 does not answer. All trials that had ended before are recorded" in err
+    assert "Stopped. 0 of 3 trials are done.\n" in err
+    wait_until_alone(process.pid)
+    (finder.folder / "slow").unlink()
+    again = finder(*WORDS, "--executor", "inline", "--json")
+    assert again.json["trials"] == {"complete": 3, "pruned": 0, "failed": 0}
 
 
 @pytest.mark.real

@@ -506,7 +506,7 @@ def test_seeds_of_the_search_tell_rates_apart_that_were_not_run_longer():
     study = searched(spec_of(seeds=(0, 1, 2), confirm=2, confirm_seeds=2, confirm_env_steps=3000), (1, 100, 99, 2))
     confirm(study, {1: 200.0, 2: 201.0})
     found = verdict(study)
-    assert [each.clearly_worse for each in found.left] == [True, True]
+    assert [each.clearly_worse for each in found.estimated] == [True, True]
     assert found.rate is not None
     assert found.rate.told_apart
 

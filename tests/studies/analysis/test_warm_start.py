@@ -16,6 +16,7 @@ from studies.analysis.warm_start import start_from
 from studies.errors import StudyError
 from studies.recording.opening import delete_study, join_study, open_study
 from studies.recording.recorder import Recorder
+from studies.spec.attributes import has_diverged
 from studies.spec.spec import StudySpec
 from studies.spec.stored_spec import VERSION_ATTR, stored_attributes
 from studies.storage.storage import StudyStorage
@@ -31,7 +32,7 @@ def value_at(rate: float) -> float:
     return 10.0 - abs(math.log10(rate) + 3)
 
 
-def finish(study: Any, config: dict[str, Any], *, pruned: tuple[int, ...] = ()) -> None:
+def finish(study: Any, config: dict[str, Any], *, pruned: tuple[int, ...] = (), diverged: tuple[int, ...] = ()) -> None:
     with Recorder(study) as recorder:
         while (ask := recorder.ask()) is not None:
             recorder.started(ask.number, {"config": {**config, **ask.params}, "agent": "ppo"})
@@ -39,6 +40,8 @@ def finish(study: Any, config: dict[str, Any], *, pruned: tuple[int, ...] = ()) 
             recorder.report(ask.number, 500, value - 1)
             if ask.number in pruned:
                 recorder.pruned(ask.number, 500, value - 1)
+            elif ask.number in diverged:
+                recorder.failed(ask.number, "the loss is NaN", kind="diverged")
             else:
                 recorder.completed(ask.number, value, {seed: value + 0.01 * seed for seed in ask.seeds})
 
@@ -47,11 +50,16 @@ def finish(study: Any, config: dict[str, Any], *, pruned: tuple[int, ...] = ()) 
 def source(storage: StudyStorage, make_spec: Make) -> Callable[..., Any]:
     """A study of four learning rates, 1e-4 to 1e-1; further fields of its spec and the config of its trials."""
 
-    def make(config: dict[str, Any] | None = None, pruned: tuple[int, ...] = (), **changes: Any) -> Any:
+    def make(
+        config: dict[str, Any] | None = None,
+        pruned: tuple[int, ...] = (),
+        diverged: tuple[int, ...] = (),
+        **changes: Any,
+    ) -> Any:
         rows = [{"learning_rate": rate, **changes.pop(f"row{i}", {})} for i, rate in enumerate(RATES)]
         fields = {"name": "before", "params": {}, "trials": rows, "seeds": (0, 1), "confirm": 0, **changes}
         with open_study(make_spec(**fields), storage) as study:
-            finish(study, config or {}, pruned=pruned)
+            finish(study, config or {}, pruned=pruned, diverged=diverged)
         return load_study("before", storage)
 
     return make
@@ -94,6 +102,14 @@ def test_values_and_pruned_trials_are_those_of_the_other_study(source: Any, make
     trials = start_from(before, target(make_spec), 1, OPPOSITES).warm_start.trials
     values = [(trial.value, trial.pruned_at) for trial in trials]
     assert values == [(9.0, None), (10.0, None), (9.0, None), (7.0, 500)]
+
+
+def test_diverged_trials_inform_the_sampler(source: Any, make_spec: Make) -> None:
+    start = start_from(source(diverged=(3,)), target(make_spec), 2, OPPOSITES)
+    assert [trial.value for trial in start.warm_start.trials][3:] == [None]
+    assert "4 of its 4 finished trials" in start.warm_start.note
+    shown = prior_trials(target(make_spec, warm_start=start.warm_start))
+    assert [has_diverged(trial) for trial in shown] == [False, False, False, True]
 
 
 def test_trials_outside_of_a_narrower_space_are_left_out(source: Any, make_spec: Make) -> None:
@@ -301,3 +317,11 @@ def test_most_trials_are_kept_evenly(storage: StudyStorage, make_spec: Make, mon
     by_rank = sorted(rates, key=lambda rate: (-round(value_at(rate), 9), rate))
     assert kept == sorted([*by_rank[:4], *by_rank[4::5]])
     assert "8 of its 24 finished trials" in start.warm_start.note
+
+
+def test_diverged_trials_are_the_worst_of_those_that_are_kept(
+    source: Any, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_start, "MOST_PRIOR_TRIALS", 2)
+    _, prior, _ = taken(source(pruned=(0,), diverged=(1, 2)), target(make_spec))
+    assert [row["learning_rate"] for row in prior] == [1e-4, 1e-1]

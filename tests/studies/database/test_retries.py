@@ -89,13 +89,42 @@ class TestRetryPolicy:
 
     def test_retry_limit_raises_once_and_later_calls_are_not_retried(self) -> None:
         retry_policy = policy(0.1)
-        with pytest.raises(StorageAwayError, match=r"has not answered for 0\.1 s \(server closed"):
+        with pytest.raises(StorageAwayError, match=r"has not answered for [\d.]+ s \(server closed"):
             retry_policy(Flaky(math.inf))
         assert retry_policy.is_over
         flaky = Flaky(math.inf)
         with pytest.raises(StorageAwayError):
             retry_policy(flaky)
         assert flaky.n_calls == 1
+
+    @pytest.mark.parametrize("interrupted_at", [None, 40.0, 100.0])
+    def test_messages_give_the_real_times(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, interrupted_at: float | None
+    ) -> None:
+        """Ctrl-C takes effect after the call, whose attempts take 30 seconds each."""
+        clock = [0.0]
+
+        def wait(seconds: float) -> None:
+            clock[0] += seconds
+
+        def attempt() -> None:
+            wait(30.0)
+            raise unavailable_error()
+
+        monkeypatch.setattr(retries_module.time, "monotonic", lambda: clock[0])
+        monkeypatch.setattr(retries_module.time, "sleep", wait)
+        monkeypatch.setattr(retries_module, "_FIRST_WAIT", 5.0)
+        monkeypatch.setattr(retries_module, "_LONGEST_WAIT", 5.0)
+        retry_policy = policy(300.0)
+        retry_policy.is_interrupted = lambda: interrupted_at is not None and clock[0] >= interrupted_at
+        waited = {None: 310, 40.0: 65, 100.0: 100}[interrupted_at]
+        with pytest.raises(StorageAwayError, match=f"has not answered for {waited} s "):
+            retry_policy(attempt)
+        assert clock[0] == waited
+        assert "does not answer (server closed the connection unexpectedly): trying again for 270 s" in caplog.text
+        wait(20.0)
+        with pytest.raises(StorageAwayError, match=f"has not answered for {waited + 50} s "):
+            retry_policy(attempt)
 
     def test_call_interrupted_during_an_outage_ends_the_retries_of_later_calls(
         self, monkeypatch: pytest.MonkeyPatch
@@ -356,6 +385,29 @@ class TestResultsSurviveAnOutage:
             assert resumed is not None
             assert resumed.number == numbers[3]
             recorder.completed(resumed.number, 7.0)
+            assert recorder.ask() is None
+
+    @pytest.mark.parametrize("is_written", [False, True])
+    def test_result_whose_write_was_interrupted_is_written_afterwards(
+        self, tmp_path: Path, make_spec: Make, monkeypatch: pytest.MonkeyPatch, is_written: bool
+    ) -> None:
+        spec = make_spec(n_trials=1, storage=f"sqlite:///{tmp_path}/finder.db")
+
+        def interrupted(study: optuna.Study, *args: Any, **kwargs: Any) -> None:
+            if is_written:
+                tell(study, *args, **kwargs)
+            raise KeyboardInterrupt
+
+        tell = optuna.Study.tell
+        with open_study(spec) as study, Recorder(study) as recorder:
+            recorder.ask()
+            with monkeypatch.context() as patched:
+                patched.setattr(optuna.Study, "tell", interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    recorder.completed(0, 1.0, {0: 1.0})
+        with open_study(spec) as study, Recorder(study) as recorder:
+            assert [(trial.state.name, trial.value) for trial in study.trials()] == [("COMPLETE", 1.0)]
+            assert recorder.spool_path is None
             assert recorder.ask() is None
 
     def test_spooled_result_does_not_overwrite_a_trial_that_has_ended(self, tmp_path: Path, make_spec: Make) -> None:

@@ -30,6 +30,7 @@ from studies.recording.recorder import Recorder
 from studies.recording.spool import Spool
 from studies.spec.spec import StudySpec
 from studies.storage.server_timeouts import options_of_server, session_timeouts
+from studies.storage.sqlite_connections import WAIT_SECONDS
 from studies.storage.storage import open_storage
 from studies.study.study import load_study
 
@@ -42,6 +43,7 @@ OVERHEAD_SECONDS = 10.0
 SERVE = """
 import sys, threading
 from studies.servers.proxy import make_proxy
+from studies.storage.sqlite_connections import WAIT_SECONDS
 from studies.storage.storage import open_storage
 server, port = make_proxy(open_storage(sys.argv[1]), "127.0.0.1", 0)
 server.start()
@@ -178,7 +180,7 @@ def end_trials(recorder: Recorder) -> float:
     """End both trials while the storage is unavailable, and return the elapsed seconds."""
     began = time.monotonic()
     recorder.episodes(0, [episode(1)])
-    with pytest.raises(StorageAwayError, match=f"has not answered for {LIMIT_SECONDS:g} s"):
+    with pytest.raises(StorageAwayError, match=r"has not answered for \d+ s"):
         recorder.completed(0, 6.0, {0: 6.0})
     recorder.completed(1, 7.0, {0: 7.0})
     recorder.close()
@@ -303,15 +305,17 @@ class TestOptions:
         with open_storage(postgres) as storage, storage.episodes.engine.begin() as connection:  # type: ignore[attr-defined]
             assert connection.execute(sa.text("SHOW statement_timeout")).scalar_one() == "1min"
 
+    @pytest.mark.parametrize(("retry_limit", "timeout"), [("20", 20.0), ("120", 30.0), ("0", 30.0)])
     def test_busy_timeout_is_at_most_the_retry_limit(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_spec: Make
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_spec: Make, retry_limit: str, timeout: float
     ) -> None:
         url = f"sqlite:///{tmp_path}/finder.db"
         open_study(make_spec(storage=url)).close()
-        monkeypatch.setenv(RETRY_VARIABLE, "2")
+        monkeypatch.setenv(RETRY_VARIABLE, retry_limit)
         with contextlib.closing(sqlite3.connect(tmp_path / "finder.db")) as connection:
             connection.execute("BEGIN EXCLUSIVE")
             with load_study("a study", url) as study:  # readers are not blocked
                 engine = study.storage.episodes.engine  # type: ignore[attr-defined]
                 with engine.connect() as own:
-                    assert own.execute(sa.text("PRAGMA busy_timeout")).scalar_one() == 2000
+                    assert own.connection.driver_connection.lock_seconds == timeout
+                    assert own.execute(sa.text("PRAGMA busy_timeout")).scalar_one() == 1000 * WAIT_SECONDS
