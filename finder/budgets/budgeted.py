@@ -12,7 +12,7 @@ from finder.budgets.dry_run import is_dry_run
 from finder.budgets.earlier import EarlierStudy, earlier_study, with_choices_of
 from finder.budgets.estimating import AgentOf, Measured, make_plan, measured_search, random_episodes_of
 from finder.budgets.limit import Limit
-from finder.budgets.meters import Meter, StepMeter, TimeMeter
+from finder.budgets.meters import LATE, Meter, StepMeter, TimeMeter
 from finder.budgets.plan_numbers import least_steps, longest_episode_of, notes_on_episodes
 from finder.budgets.resolution import (
     chooses_finalists,
@@ -103,11 +103,11 @@ class BudgetedSearch:
         return earlier is not None and any(getattr(asked, name) != getattr(earlier.spec, name) for name in given)
 
     def seconds_left(self) -> float | None:
-        """Return the seconds until the time limit of the whole search; None without one."""
+        """Return the seconds until the running trials of the search are stopped; None without a time limit."""
         if self.spec.minutes is None:
             return None
         before = 0.0 if self.earlier is None else self.earlier.seconds
-        return 60 * self.spec.minutes - before - (time.monotonic() - self.began)
+        return LATE * 60 * self.spec.minutes - before - (time.monotonic() - self.began)
 
     def limit(self) -> Limit | None:
         """Return the limit that the search keeps, None without a budget of the whole search."""

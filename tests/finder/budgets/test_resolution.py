@@ -399,5 +399,5 @@ def test_fewer_steps_of_a_run_must_do_only_where_the_budget_is_too_small_for_mor
 
     assert within_steps(own, all_at_once, never()).env_steps == 5_000
     assert chosen(8_000, 500) == 5_000
-    with pytest.raises(StudyError, match="4 trials of 6,000 environment steps .* Give --total-env-steps 24000 "):
+    with pytest.raises(StudyError, match=r"4 trials of 6,000 environment steps .* Give --total-env-steps 24000 "):
         chosen(8_000, 6_000)
