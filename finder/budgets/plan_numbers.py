@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agents.contract.spec import FunctionSpec
+from agents.environments.time_limits import EpisodeLength
 from finder.budgets.cost import Costs
 from finder.budgets.search_plan import TimeEstimate
 from finder.executors.choice import PROCESS_BYTES
-from finder.trials.speed import steps_before_update
+from finder.trials.speed import copies_of, latest_first_update, steps_before_update
+from finder.trials.trial import limits_of
 from studies.adapters.expected_pruning import (
     MOST_SIMULATED,
     Course,
@@ -20,6 +22,7 @@ from studies.adapters.expected_pruning import (
     run_steps,
 )
 from studies.judging.search_history import n_finalists
+from studies.spaces.spaces import extremes
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec
 
@@ -141,3 +144,79 @@ def notes_on_first_updates(spec: StudySpec, agents: Mapping[str, AgentSpec]) -> 
             f"{first:,}: untrained trials are equal, and continue together (scheduler argument min_resource)"
         )
     return notes
+
+
+def longest_episode_of(agents: Mapping[str, AgentSpec]) -> int | None:
+    """Return the step limit of the environment of a study."""
+    limit = limits_of(next(iter(agents.values())).environment)["max_episode_steps"]
+    return limit if isinstance(limit, int) else None
+
+
+def most_copies(spec: StudySpec, agents: Mapping[str, AgentSpec]) -> int:
+    """Return the most copies of the environment that share the environment steps of a run.
+
+    Args:
+        spec: The study, which may search `n_envs`.
+        agents: Label -> agent.
+    """
+    searched = spec.search_space().get("n_envs")
+    values = [] if searched is None else extremes(searched)
+    return max([*map(copies_of, agents.values()), *(n for n in values if isinstance(n, int))])
+
+
+def least_steps(
+    spec: StudySpec, agents: Mapping[str, AgentSpec], episode: Callable[[], EpisodeLength | None]
+) -> Iterator[int]:
+    """Yield the fewest environment steps of a run that says something, then fewer that must do for a small budget.
+
+    A run has two first updates, and every copy of the environment has an episode: as long as it may be, or, where the
+    budget does not suffice for that, as long as those of random actions.
+
+    Args:
+        spec: The study.
+        agents: Label -> agent.
+        episode: Returns the length of random episodes, which are played if it is called; None if it is unknown.
+    """
+    updates, copies, limit = (
+        max(2 * latest_first_update(agents), 1),
+        most_copies(spec, agents),
+        longest_episode_of(agents),
+    )
+    if limit is not None:
+        yield max(updates, copies * limit)
+    if limit is not None and copies == 1:
+        return
+    seen = episode()
+    if limit is None:
+        yield max(updates, copies * seen.steps if seen is not None and seen.ended else 0)
+    elif seen is not None and seen.ended and seen.steps < limit:
+        yield max(updates, limit, copies * seen.steps)
+
+
+def notes_on_episodes(spec: StudySpec, agents: Mapping[str, AgentSpec], seen: EpisodeLength | None) -> list[str]:
+    """Return notes on runs in which an episode may not end.
+
+    Args:
+        spec: The study, with the budget of each run.
+        agents: Label -> agent.
+        seen: Length of random episodes; None if it is unknown.
+    """
+    if spec.env_steps is None or any(isinstance(agent, FunctionSpec) for agent in agents.values()):
+        return []
+    copies, limit, env = most_copies(spec, agents), longest_episode_of(agents), spec.env
+    of_each = spec.env_steps // copies
+    run = f"each run has {of_each:,} steps" + (f" for each of {copies} copies of {env}" if copies > 1 else f" of {env}")
+    fewer = " or n_envs=1 (--set n_envs=1)" if copies > 1 else ""
+    without_value = "a run in which none ends has no value"
+    if limit is None and seen is not None and not seen.ended:
+        return [
+            f"no episode of {env} ended within {seen.steps:,} steps of random actions, and {run}: {without_value}; "
+            f"give longer runs (--env-steps){fewer}, or a time limit (--max-episode-steps) if episodes never end"
+        ]
+    longest = limit if limit is not None else seen.steps if seen is not None else 0
+    if of_each >= longest:
+        return []
+    return [
+        f"{run}, and an episode may have {longest:,}: long episodes do not end, and {without_value}; --env-steps "
+        f"{copies * longest}{fewer} has room for one"
+    ]

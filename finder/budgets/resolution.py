@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from finder.budgets.bisection import brackets, largest_within
-from finder.budgets.estimating import Measured, longest_episode_of
+from finder.budgets.estimating import Measured
 from finder.budgets.plan_numbers import Courses, TrialsAtOnce, estimated_time, expected_steps, unpruned_steps
 from finder.budgets.search_plan import counted_minutes
-from finder.trials.speed import latest_first_update
 from studies.errors import StudyError
 from studies.judging.search_history import finalists_text, n_finalists
 from studies.spaces.configurations import n_configurations
@@ -21,11 +20,12 @@ from studies.spec.scheduler_names import is_population_based
 from studies.spec.spec import StudySpec
 from studies.words import counted
 
-if TYPE_CHECKING:
-    from agents.contract.spec import AgentSpec
-
 TARGET = 0.95
 """Share of the minutes that a search is planned for; the rest is for what was not measured."""
+
+_FEW_TRIALS = 4
+"""Trials below which a search with given environment steps takes a smaller design instead, if there is one; the fewest
+of a search whose runs are as short as they may be."""
 
 _SMALLER_DESIGNS: tuple[tuple[float, dict[str, Any]], ...] = (
     (1, {"seeds": 2}),
@@ -38,9 +38,10 @@ _SMALLER_DESIGNS: tuple[tuple[float, dict[str, Any]], ...] = (
     (1, {"seeds": 1, "confirm": 2, "factor": 4, "confirm_seeds": 1}),
     (1, {"seeds": 1, "confirm": 2, "factor": 4, "confirm_seeds": 1, "n_trials": 12}),
     (math.inf, {"seeds": 1, "confirm": 2, "factor": 2, "confirm_seeds": 2, "n_trials": 8, "baseline": None}),
+    (math.inf, {"seeds": 1, "confirm": 2, "confirm_seeds": 2, "n_trials": _FEW_TRIALS, "baseline": None}),
 )
 """Designs of a search, in order, each for budgets with which the longest runs of the one before it are shorter than the
-whole long run; the last one for those that are too small for any runs of the others.
+whole long run; the last two for those that are too small for any runs of the others.
 
 `factor` is the length of the runs that confirm, as a multiple of the length of those of the search. Of designs of equal
 cost these lead to the best picks: at equal length of runs three seeds are hardly better than one, and finalists in runs
@@ -57,6 +58,7 @@ _OF_ONE_LENGTH: tuple[tuple[float, dict[str, Any]], ...] = (
     (2, {"seeds": 1, "confirm": 2, "confirm_seeds": 3}),
     (4, {"seeds": 1, "confirm": 2, "confirm_seeds": 3, "n_trials": 12}),
     (math.inf, {"seeds": 1, "confirm": 2, "confirm_seeds": 3, "n_trials": 8, "baseline": None}),
+    (math.inf, {"seeds": 1, "confirm": 2, "confirm_seeds": 3, "n_trials": _FEW_TRIALS, "baseline": None}),
 )
 """The same where the runs that confirm are given, or choose nothing."""
 
@@ -74,9 +76,6 @@ _DIGITS = 3
 """Significant digits of the chosen environment steps."""
 
 _MOST_TRIALS = 100_000
-
-_FEW_TRIALS = 4
-"""Trials below which a search with given environment steps takes a smaller design instead, if there is one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,13 +146,8 @@ def chooses_trials(spec: StudySpec) -> bool:
     return not (spec.plan() or "n_trials" in spec.model_fields_set or is_population_based(spec.pruner))
 
 
-def least_steps(agents: Mapping[str, AgentSpec]) -> int:
-    """Return the fewest environment steps of a run that says something: two first updates, and an episode."""
-    return max(2 * latest_first_update(agents), longest_episode_of(agents) or 0, 1)
-
-
 def within_minutes(
-    spec: StudySpec, measured: Measured, trials_at_once: TrialsAtOnce, agents: Mapping[str, AgentSpec], spent: float
+    spec: StudySpec, measured: Measured, trials_at_once: TrialsAtOnce, least: Iterable[int], spent: float
 ) -> StudySpec:
     """Return a study whose runs, or trials, are chosen so that the search takes its minutes.
 
@@ -161,7 +155,7 @@ def within_minutes(
         spec: The study, with `minutes`.
         measured: The measured costs.
         trials_at_once: Returns the trials of a batch by their number of seeds.
-        agents: Label -> agent.
+        least: Fewest environment steps of a run, then fewer that must do for a small budget (`least_steps`).
         spent: Seconds that the search has taken already.
 
     Raises:
@@ -185,16 +179,16 @@ def within_minutes(
         text=text,
         spare=_SPARE,
     )
-    return _resolved(spec, budget, least_steps(agents))
+    return _with_least_of(spec, budget, least)
 
 
-def within_steps(spec: StudySpec, trials_at_once: TrialsAtOnce, agents: Mapping[str, AgentSpec]) -> StudySpec:
+def within_steps(spec: StudySpec, trials_at_once: TrialsAtOnce, least: Iterable[int]) -> StudySpec:
     """Return a study whose runs, or trials, are chosen so that the search takes its environment steps in total.
 
     Args:
         spec: The study, with `total_env_steps`.
         trials_at_once: Returns the trials of a batch by their number of seeds.
-        agents: Label -> agent.
+        least: Fewest environment steps of a run, then fewer that must do for a small budget (`least_steps`).
 
     Raises:
         StudyError: There are too few steps; the message has the number that is needed.
@@ -213,7 +207,21 @@ def within_steps(spec: StudySpec, trials_at_once: TrialsAtOnce, agents: Mapping[
         given=counted(amount, "environment step"),
         text=lambda amount: f"{math.ceil(amount)}",
     )
-    return _resolved(spec, budget, least_steps(agents))
+    return _with_least_of(spec, budget, least)
+
+
+def _with_least_of(asked: StudySpec, budget: _Budget, least: Iterable[int]) -> StudySpec:
+    """Return the study with the first of these fewest environment steps of a run that the budget pays for."""
+    refusal: StudyError | None = None
+    for steps in least:
+        try:
+            return _resolved(asked, budget, steps)
+        except StudyError as error:
+            refusal = error
+        if asked.env_steps is not None:
+            break  # the length of runs is given
+    assert refusal is not None
+    raise refusal
 
 
 def _resolved(asked: StudySpec, budget: _Budget, least: int) -> StudySpec:

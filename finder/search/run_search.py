@@ -78,7 +78,8 @@ def run_search(
             why_alone=resolver.why_alone, extends=extend_plan is not None, storage=storage, is_named=is_named,
             began=since,
         )  # fmt: skip
-        executor.notes = [*executor.notes, *notes_on_first_updates(budgeted.spec, budgeted.agents)]
+        first_updates = notes_on_first_updates(budgeted.spec, budgeted.agents)
+        executor.notes = [*executor.notes, *first_updates, *budgeted.notes_on_episodes]
         if is_dry_run():
             plan = budgeted.plan()
             raise PlanMade(replace(plan, notes=(*plan.notes, *notes)))

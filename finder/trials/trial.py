@@ -15,9 +15,10 @@ from agents.contract.agent import Agent
 from agents.contract.registry import built_in_name
 from agents.contract.spec import AgentSpec, FunctionSpec
 from agents.environments import EnvironmentSpec
-from agents.environments.time_limits import no_limit_hint
+from agents.environments.time_limits import no_episode_advice
 from agents.training.function_trainer import OwnTraining
 from agents.training.records import Episode, MetricSummary
+from finder.trials.speed import copies_of
 from studies.database.records import EpisodeRecord
 from studies.spaces.spaces import check_json
 from studies.spec.attributes import LEARNED_ATTR, LIMITS_KEY, OBJECTIVES_ATTR, FailureKind
@@ -136,8 +137,9 @@ class TrialSpec:
                 f"{message} {self.label} must report each episode: "
                 "run.report(episode_return=..., length=..., loss=...)."
             )
-        hint = no_limit_hint(self.agent.environment) if what == "episode" else ""
-        return f"{message} {hint}, or a larger budget." if hint else f"{message} Give it a larger budget."
+        if what == "update":
+            return f"{message} Give it a larger budget."
+        return f"{message} {no_episode_advice(self.agent.environment, copies_of(self.agent), self.env_steps)}".rstrip()
 
     def report_steps(self) -> Iterator[int]:
         """Yield the report marks and the last step; for a budget in episodes, steps that grow by a fifth each time."""

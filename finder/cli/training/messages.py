@@ -90,8 +90,8 @@ def conclude(folder: RunFolder, result: RunResult, output: Output) -> None:
             soft_wrap=True,
         )
     if not output.quiet:
-        if result.mean_return is None and (hint := _no_limit_hint(folder.settings)):
-            print_note(f"no episode has ended: {hint}.")
+        if result.mean_return is None and (advice := _no_episode_advice(folder.settings, result.env_steps)):
+            print_note(f"no episode has ended. {advice}")
 
         for name, own in result.custom_metrics.items():
             span = f"{number_text(own['min'])} to {number_text(own['max'])}"
@@ -119,12 +119,13 @@ def _playing(folder: RunFolder) -> tuple[str, str]:
     return f"{command} --episodes 10", "returns without exploration"
 
 
-def _no_limit_hint(settings: RunSettings) -> str:
+def _no_episode_advice(settings: RunSettings, env_steps: int) -> str:
     from agents.environments import EnvironmentSpec
-    from agents.environments.time_limits import no_limit_hint
+    from agents.environments.time_limits import no_episode_advice
 
     with redirect_stdout_to_stderr():
-        return no_limit_hint(EnvironmentSpec.of_described(settings))
+        n_copies = int(settings.config.get("n_envs", 1))
+        return no_episode_advice(EnvironmentSpec.of_described(settings), n_copies, env_steps)
 
 
 def print_stopped(folder: RunFolder, result: RunResult) -> None:
