@@ -213,7 +213,8 @@ def _newest(folder: RunFolder) -> tuple[Path, CheckpointHeader]:
 
 def _done_text(folder: RunFolder) -> str:
     """Return the progress of a run as text."""
-    header, mean = _newest(folder)[1], (folder.result or {}).get("mean_return")
+    header, result = _newest(folder)[1], folder.result or {}
+    mean = result.get("mean_return") if result.get("mean_of_100") is None else result["mean_of_100"]
     value = "" if mean is None else f", with a mean return of {number_text(mean)}"
     made = f"{counted(header.env_steps, 'environment step')} and {counted(header.episodes, 'episode')}"
     return f"it has made {made}{value}"

@@ -23,6 +23,7 @@ import studies
 from agents.callbacks.loggers.tensorboard import TensorBoard
 from agents.checkpoints import file as checkpoint_file
 from agents.state_files.header import CheckpointHeader, find, header_of, list_checkpoints
+from studies.words import number_text
 
 RUN = "import sys; from finder.cli import main; sys.exit(main())"
 PPO = (
@@ -83,9 +84,11 @@ class TestNewRun:
         ran = finder("train", *PPO, "--steps", "400")
         assert ran.code == 0, ran.err
         folder = "runs/ppo-cli_envs-Slow-v0-seed0"
-        assert re.fullmatch(
-            rf"return [\d.]+   mean of the last (\d+) episodes   400 steps, \1 episodes   {folder}\n", ran.out
-        )
+        rows = episodes(finder.folder / folder)
+        recent = [row["return"] for row in rows if row["env_steps"] > 320]
+        assert 2 <= len(recent) < len(rows)
+        headline = f"return {number_text(np.mean(recent))}   mean of the last {len(recent)} episodes"
+        assert ran.out == f"{headline}   400 steps, {len(rows)} episodes   {folder}\n"
         assert f"Training ppo on cli_envs:Slow-v0, seed 0, 400 environment steps · in {folder}" in ran.err
         assert re.search(
             r"400 of 400 steps · \d+ episodes · return \d.* \(best \d+\) · .*learning rate 0.0003 · \d+ s\n", ran.err
@@ -108,7 +111,12 @@ class TestNewRun:
         ran = finder("train", *PPO, "--episodes", "3", "--folder", "mine", "--json", "--quiet")
         assert ran.err == ""
         assert (ran.json["folder"], ran.json["episodes"], ran.json["reason"]) == ("mine", 3, "budget reached")
-        assert ran.json["mean_return"] == np.mean([row["return"] for row in episodes(finder.folder / "mine")])
+        rows = episodes(finder.folder / "mine")
+        steps = ran.json["env_steps"]
+        recent = [row["return"] for row in rows if row["env_steps"] > steps - 0.2 * steps]
+        assert ran.json["mean_episodes"] == max(len(recent), len({row["environment"] for row in rows}))
+        assert ran.json["mean_return"] == np.mean([row["return"] for row in rows[-ran.json["mean_episodes"] :]])
+        assert (ran.json["mean_of_100"], ran.json["evaluation"]) == (None, None)
 
     @pytest.mark.slow
     def test_run_ends_at_the_target_reward(self, finder: Any) -> None:
