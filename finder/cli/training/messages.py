@@ -11,6 +11,7 @@ from rich.text import Text
 from finder.cli.stdout_guard import redirect_stdout_to_stderr
 from finder.progress.console import errors, print_commands, print_json, print_note, results
 from finder.progress.search_progress import seconds_text
+from studies.spaces.rate_schedules import end_text, schedules_in
 from studies.words import counted, number_text, rate_text, spread_text
 
 if TYPE_CHECKING:
@@ -31,6 +32,17 @@ def print_begin(folder: RunFolder) -> None:
             f"{agent} on {settings.env}, seed {settings.seed}, {budget_text(settings)} · in {folder.path}",
         )
     )
+
+
+def print_ending_schedules(settings: RunSettings) -> None:
+    """Print a note on each learning-rate schedule that ends before the run does."""
+    from agents.config.work import gradient_steps_in
+
+    config = settings.agent_spec().config
+    n_steps = None if settings.env_steps is None else gradient_steps_in(config, settings.env_steps)
+    for name, schedule in schedules_in(settings.config).items():
+        if text := end_text(schedule, n_steps):
+            print_note(f"{f'{name}: ' if name else ''}the schedule {text}.")
 
 
 def print_resumed(header: CheckpointHeader, why_new_episodes: str) -> None:

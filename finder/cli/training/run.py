@@ -15,7 +15,14 @@ from agents.backend.silence import import_tensorflow
 from agents.errors import ConfigurationError
 from finder.cli.session import INTERRUPTED_CODE
 from finder.cli.stdout_guard import redirect_stdout_to_stderr
-from finder.cli.training.messages import budget_text, conclude, print_begin, print_resumed, print_stopped
+from finder.cli.training.messages import (
+    budget_text,
+    conclude,
+    print_begin,
+    print_ending_schedules,
+    print_resumed,
+    print_stopped,
+)
 from finder.progress.console import errors, print_error
 from studies.words import counted, number_text
 
@@ -127,6 +134,7 @@ def run(
     signals = StopOnSignals(print_stopping)
     if not output.quiet:
         print_begin(folder)
+        print_ending_schedules(folder.settings)
     with ExitStack() as stack:
         stack.enter_context(redirect_stdout_to_stderr())
         shown = training_progress(folder.settings, output.quiet)

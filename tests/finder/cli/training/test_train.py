@@ -536,6 +536,37 @@ class TestPick:
             assert recommended_agent(study, at).config.learning_rate == 1.25e-4
 
 
+@pytest.mark.slow
+def test_given_schedule_is_not_stretched_and_its_end_is_named(finder: Any) -> None:
+    ran = finder("train", *PPO, "--set", "optimizer=adam(CosineDecay(1e-3, 10))", "--steps", "320", "--folder", "run")
+    assert ran.code == 0, ran.err
+    assert (
+        "the schedule CosineDecay ends after 10 of about 40 gradient steps: the learning rate is 0 from then on."
+        in (" ".join(ran.err.split()))
+    )
+    settings = json.loads((finder.folder / "run" / "run.json").read_text())["settings"]
+    assert settings["config"]["learning_rate"]["config"]["decay_steps"] == 10
+
+
+@pytest.mark.slow
+def test_schedule_of_a_pick_is_stretched(finder: Any) -> None:
+    small = ("n_steps=16", "n_epochs=2", "n_envs=2", "batch_size=16", "hidden_sizes=[8]", "jit_compile=false")
+    words = [word for each in small for word in ("--set", each)]
+    ran = finder(
+        "opt", "ppo", "--env", "CartPole-v1", *words, "--optimizer", "adam(CosineDecay(1e-3, 10))",
+        "--optimizer", "sgd(CosineDecay(1e-9, 10))", "--env-steps", "320", "--seeds", "1", "--confirm", "0",
+        "--study-name", "scheduled",
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    ran = finder("train", "--from", "scheduled", "--trial", "0", "--steps", "960", "--folder", "run")
+    assert ran.code == 0, ran.err
+    assert "the schedule CosineDecay is stretched from 320 to 960 environment steps: decay_steps 10 → 30 gradient" in (
+        " ".join(ran.err.split())
+    )
+    settings = json.loads((finder.folder / "run" / "run.json").read_text())["settings"]
+    assert settings["config"]["learning_rate"]["config"]["decay_steps"] == 30
+
+
 MISTAKES = {
     "nothing": ((), "Nothing to train is given: AGENT --env ID, --from STUDY, or --resume DIR."),
     "no environment": (("ppo",), "Nothing to train is given"),
