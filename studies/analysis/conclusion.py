@@ -135,7 +135,8 @@ def _objectives_without_a_result(study: OpenStudy) -> list[str]:
     for name in study.spec.metrics:
         if reason := why_no_pick(study.by_objective(name)):
             silent.setdefault(without_stop(reason), []).append(metric_of(name).text)
-    known = [text for name in study.spec.metrics if (text := metric_of(name).text) not in sum(silent.values(), [])]
+    texts = [metric_of(name).text for name in study.spec.metrics]
+    known = [text for text in texts if not any(text in of_reason for of_reason in silent.values())]
     only = f"; the front is that of {' and '.join(known)} alone" if known else ""
     return [
         f"{' and '.join(names)} {'tells' if len(names) == 1 else 'tell'} nothing about the trials: {reason}{only}"
