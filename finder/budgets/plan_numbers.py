@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from agents.config.work import gradient_steps_in
 from agents.contract.spec import FunctionSpec
 from agents.environments.time_limits import EpisodeLength
 from finder.budgets.cost import Costs
@@ -22,11 +23,13 @@ from studies.adapters.expected_pruning import (
     run_steps,
 )
 from studies.judging.search_history import n_finalists
+from studies.spaces.rate_schedules import end_text, schedules_in
 from studies.spaces.spaces import extremes
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec
 
 if TYPE_CHECKING:
+    from agents.config.optimizers import OptimizerSpec
     from agents.contract.spec import AgentSpec
 
 _FIRST_RUNG_IS_ARGUMENT = ("asha", "successive-halving", "hyperband")
@@ -114,6 +117,33 @@ def memory_of(costs: Costs, n_runs: int) -> float:
     """Return the bytes of all processes, each with its share of the runs that are trained at the same time."""
     of_runs = n_runs * max(speed.run_bytes for speed in costs.speeds.values())
     return costs.n_processes * PROCESS_BYTES + of_runs
+
+
+def notes_on_schedules(
+    spec: StudySpec, agents: Mapping[str, AgentSpec], optimizers: Mapping[str, OptimizerSpec]
+) -> list[str]:
+    """Return notes on learning-rate schedules that end early in the runs of a study.
+
+    Args:
+        spec: The study, with the budget of each run.
+        agents: Label -> agent.
+        optimizers: Label -> optimizer that is compared.
+    """
+    if spec.env_steps is None:
+        return []
+    notes = []
+    for label, agent in agents.items():
+        if isinstance(agent, FunctionSpec):
+            continue
+        n_steps = gradient_steps_in(agent.config, spec.env_steps)
+        compared = {name: each.learning_rate for name, each in optimizers.items()}
+        given = schedules_in(agent.with_params(spec.fixed).config.to_dict())
+        rates = {**{name: rate for name, rate in compared.items() if isinstance(rate, Mapping)}, **given}
+        for name, schedule in rates.items():
+            if n_steps is not None and (text := end_text(schedule, n_steps)):
+                owner = name if name in compared else f"{label}{f' ({name})' if name else ''}"
+                notes.append(f"{owner}: {text}")
+    return notes
 
 
 def notes_on_first_updates(spec: StudySpec, agents: Mapping[str, AgentSpec]) -> list[str]:

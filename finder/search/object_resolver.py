@@ -21,6 +21,7 @@ from agents.training.function_trainer import check_callbacks
 from finder.search.changed_defaults import ChangedDefaults
 from finder.search.default_metric import check_evaluable
 from studies.spaces.conditions import assignments
+from studies.spaces.rate_schedules import schedules_in, stretched_config
 from studies.spaces.space_notation import space_text
 from studies.spaces.spaces import Fixed, Space, extremes
 from studies.spec.metrics import metric_of
@@ -107,6 +108,16 @@ class ObjectResolver:
             rest.setdefault("learning_rate", optimizer.learning_rate)
             rest["optimizer"] = optimizer
         return agent.with_params(rest)
+
+
+def with_stretched_schedules(agent: AgentSpec, factor: float) -> AgentSpec:
+    """Return an agent whose learning-rate schedules last `factor` times as many gradient steps."""
+    if factor == 1.0 or isinstance(agent, FunctionSpec):
+        return agent
+    config = agent.config.to_dict()
+    longer = stretched_config(config, factor)
+    changed: dict[str, Any] = {name: longer[name] for name in ("learning_rate", "optimizers") if name in config}
+    return agent.with_params(changed) if schedules_in(config) else agent
 
 
 def _without_number(label: str, labels: Sequence[str]) -> str:

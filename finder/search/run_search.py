@@ -10,7 +10,7 @@ from agents.trust.allowed_modules import places_in
 from finder.budgets.budgeted import budgeted_search
 from finder.budgets.clock import began
 from finder.budgets.dry_run import PlanMade, is_dry_run
-from finder.budgets.plan_numbers import notes_on_first_updates
+from finder.budgets.plan_numbers import notes_on_first_updates, notes_on_schedules
 from finder.executors.choice import choose_executor
 from finder.executors.executor import Executor
 from finder.executors.preparation import prepare_workers, probably_uses_processes
@@ -78,8 +78,12 @@ def run_search(
             why_alone=resolver.why_alone, extends=extend_plan is not None, storage=storage, is_named=is_named,
             began=since,
         )  # fmt: skip
-        first_updates = notes_on_first_updates(budgeted.spec, budgeted.agents)
-        executor.notes = [*executor.notes, *first_updates, *budgeted.notes_on_episodes]
+        executor.notes = [
+            *executor.notes,
+            *notes_on_first_updates(budgeted.spec, budgeted.agents),
+            *budgeted.notes_on_episodes,
+            *notes_on_schedules(budgeted.spec, budgeted.agents, resolver.optimizers),
+        ]
         if is_dry_run():
             plan = budgeted.plan()
             raise PlanMade(replace(plan, notes=(*plan.notes, *notes)))

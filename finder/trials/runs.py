@@ -13,7 +13,7 @@ from agents.contract.spec import FunctionSpec
 from agents.training.function_trainer import FunctionTrainer, OwnTraining
 from agents.training.records import Episode, MetricSummary, metrics_of, summaries
 from agents.training.trainer import Trainer
-from finder.trials.trial import TrialSpec, Work, episode_record
+from finder.trials.trial import TrialSpec, Work, episode_record, similar_names
 from studies.database.records import EpisodeRecord
 from studies.spec.metrics import Metric, metric_of
 from studies.spec.objectives import names_of
@@ -87,14 +87,17 @@ class TrialRun:
         return 0.0 if paused else max((run.group.seconds_before for run in self.runs), default=0.0)
 
     def check_metric(self) -> None:
-        """Fail the trial if every run has ended many episodes, and none of them reported the metric of the study."""
+        """Fail the trial if none of the episodes of its runs reported a metric of the study, as far as that is sure.
+
+        It is after many episodes of each run, or after the first one if it reported a number with a similar name.
+        """
         for name, metric in zip(names_of(self.spec), self.metrics, strict=True):
             if metric.name and self.runs and all(run.lacks(metric) for run in self.runs):
                 self.error = self.error or self.no_value(name)
 
     def no_value(self, name: str = "") -> ValueError:
         """Return the error of a trial that ended without a value, of its metric or of another objective."""
-        reported = {metric for run in self.runs for metric in run.reported_metrics}
+        reported = {metric for run in self.runs for metric in run.named_numbers}
         return ValueError(self.spec.no_value_message(name, reported))
 
     def take_new_episodes(self) -> list[EpisodeRecord]:
@@ -139,6 +142,10 @@ class RunGroup(Protocol):
     @property
     def vectorization(self) -> str:
         """How the environments are stepped."""
+
+    @property
+    def info_names(self) -> frozenset[str]:
+        """Names of the numbers in the `info` of episodes that have ended."""
 
     @property
     def n_members(self) -> int:
@@ -252,13 +259,18 @@ class SeedRun:
         return next(series for metric, series in self._series.items() if metric.n_episodes)
 
     def lacks(self, metric: Metric) -> bool:
-        """Return whether many episodes have ended, and none of them reported a metric of the study."""
-        return self._n_episodes >= PATIENCE and not self._series[metric].values
+        """Return whether episodes have ended, and none of them reported a metric of the study.
+
+        One episode is enough if a similar name was reported: the metric is misspelled.
+        """
+        if not self._n_episodes or self._series[metric].values:
+            return False
+        return self._n_episodes >= PATIENCE or bool(similar_names(metric.name, self.named_numbers))
 
     @property
-    def reported_metrics(self) -> set[str]:
-        """Names of the custom metrics of its episodes."""
-        return {name for episode in self._measured for name in metrics_of(episode)}
+    def named_numbers(self) -> set[str]:
+        """Names of the numbers of its episodes: of custom metrics, and of those in the `info` of environments."""
+        return {name for episode in self._measured for name in metrics_of(episode)} | self.group.info_names
 
     def recently_measured(self) -> list[Episode]:
         """Return the episodes of the last part of training that have custom metrics."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib.metadata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
@@ -44,6 +45,12 @@ PAUSED = "paused at a rung"
 
 class BudgetSpent(KeyboardInterrupt):
     """The budget of the whole search is spent: running trials stop, and wait in the study."""
+
+
+def similar_names(name: str, known: Iterable[str]) -> list[str]:
+    """Return the names that are like another one which is not among them, the most similar first."""
+    names = set(known)
+    return [] if name in names else difflib.get_close_matches(name, names, n=2, cutoff=0.7)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,13 +124,15 @@ class TrialSpec:
 
         Args:
             name: The objective. Defaults to the metric of the study.
-            reported: Names of the custom metrics that its episodes reported.
+            reported: Names of the numbers that its episodes reported.
         """
         metric = metric_of(name or self.metric)
         if metric.name in reported:
             return f"Some run has no finite value of the metric {metric.name!r}, so the trial has no value."
         if metric.name:
-            others = f" Its episodes reported {', '.join(sorted(reported))}." if reported else ""
+            near = " or ".join(map(repr, similar_names(metric.name, reported)))
+            meant = f" Did you mean {near}?" if near else ""
+            others = f"{meant} Its episodes reported {', '.join(sorted(reported))}." if reported else ""
             return (
                 f"No episode reported the metric {metric.name!r}, so the trial has no value. An environment reports it "
                 f"in the info of the last step of an episode, info[{metric.name!r}]; a callback in the custom_metrics "

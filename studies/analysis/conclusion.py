@@ -36,6 +36,7 @@ from studies.judging.pareto_front import pareto_front
 from studies.judging.ranking import Ranked
 from studies.judging.search_history import history_of
 from studies.spaces.spaces import Json
+from studies.spec.metrics import metric_of
 from studies.study.budget_attributes import given_fields
 from studies.words import counted, interval_text, number_text, params_text, rate_text, spread_text, with_value
 
@@ -54,7 +55,8 @@ class Conclusion:
         pick: First line: what to use.
         value: Second line: its value, and on which seeds; "" without a value.
         certainty: Third line, without the status: why.
-        reasons: All doubts about the recommendation, the most important first; empty if it is safe or missing.
+        reasons: All doubts about the recommendation, the most important first; empty if it is safe or missing. Of a
+            front, why objectives tell no trials apart.
         gain: Line after the second one: the comparison with the baseline, that is the agent as it was given; "" without
             a baseline.
         baseline: This comparison as numbers; None without a baseline.
@@ -104,7 +106,8 @@ def conclusion(study: OpenStudy) -> Conclusion:
     """Return the conclusion of a study, which may still be running."""
     if study.spec.metrics and study.trials(TrialState.COMPLETE):
         head, certainty = pareto_front(study).lines
-        return Conclusion(status="front", pick=head, value="", certainty=certainty)
+        silent = tuple(Reason(text=text) for text in _objectives_without_a_result(study))
+        return Conclusion(status="front", pick=head, value="", certainty=certainty, reasons=silent)
     if reason := why_no_pick(study):
         place = f"{' and '.join(study.spec.agents)} on {study.spec.env}"
         return Conclusion(status="no pick", pick=f"no pick for {place}", value="", certainty=without_stop(reason))
@@ -124,6 +127,21 @@ def conclusion(study: OpenStudy) -> Conclusion:
     if not against:
         return _conclusion(study, pick, "safe", _why_safe(others(found), tied, cost), ())
     return _conclusion(study, pick, "not safe", against[0].text, tuple(against))
+
+
+def _objectives_without_a_result(study: OpenStudy) -> list[str]:
+    """Return why objectives tell no trials apart, as sentences without full stops; none if each does."""
+    silent: dict[str, list[str]] = {}
+    for name in study.spec.metrics:
+        if reason := why_no_pick(study.by_objective(name)):
+            silent.setdefault(without_stop(reason), []).append(metric_of(name).text)
+    texts = [metric_of(name).text for name in study.spec.metrics]
+    known = [text for text in texts if not any(text in of_reason for of_reason in silent.values())]
+    only = f"; the front is that of {' and '.join(known)} alone" if known else ""
+    return [
+        f"{' and '.join(names)} {'tells' if len(names) == 1 else 'tell'} nothing about the trials: {reason}{only}"
+        for reason, names in silent.items()
+    ]
 
 
 def pick_json(study: OpenStudy, pick: Recommendation) -> dict[str, Json]:

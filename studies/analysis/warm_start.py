@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from optuna.trial import FrozenTrial, TrialState
@@ -22,7 +22,7 @@ from studies.spec.spec import StudySpec
 from studies.spec.warm_start import MOST_PRIOR_TRIALS, PriorTrial, WarmStart
 from studies.statistics.values import sign_of
 from studies.study.study import OpenStudy
-from studies.words import counted
+from studies.words import are, counted
 
 Row = dict[str, Json]
 
@@ -42,18 +42,28 @@ class Start(NamedTuple):
     warm_start: WarmStart
 
 
-def start_from(source: OpenStudy, target: StudySpec, n_best: int, opposites: Mapping[str, str]) -> Start:
+def start_from(
+    source: OpenStudy,
+    target: StudySpec,
+    n_best: int,
+    opposites: Mapping[str, str],
+    optimizers: Mapping[str, str] | None = None,
+) -> Start:
     """Return what a study takes over from another one.
 
     The best trials are those of the other study's own verdict: its pick, then the others in their order. Trials inform
     the sampler if this study could have run them: same agent, environment, budget and metric, each parameter inside of
     the search space, everything else as in this study.
 
+    Of the best trials, values of parameters that this study does not search are left out, and the note names these
+    parameters. Trials with another optimizer are left out whole: a learning rate belongs to its optimizer.
+
     Args:
         source: The other study.
         target: Spec of the study that starts.
         n_best: Trials that are tried first, from 0.
         opposites: Hyperparameter -> its complement, which is 1 minus it, in both directions.
+        optimizers: Agent -> label of its optimizer in this study, where it is not searched. Defaults to None: unknown.
 
     Raises:
         StudyError: If the other study has no pick, or no parameter in common with this one.
@@ -71,13 +81,23 @@ def start_from(source: OpenStudy, target: StudySpec, n_best: int, opposites: Map
             f"trained ({source.spec.pruner}). Give the last values of its schedule (finder best) as a trial: --first."
         )
     _require_common(source, target, opposites)
-    made_of = [_values(source, trial, params, opposites) for trial, params in _best_first(source)]
+    spaces = target.search_space()
     first: list[Row] = []
+    left_out, others = set[str](), set[str]()
     most = min(n_best, target.n_trials - len(target.first))
-    for values in made_of:
-        row = _row(target.search_space(), values)
-        if row and row not in (*target.first, *first) and len(first) < most:
-            first.append(row)
+    for trial, params in _best_first(source):
+        row = _row(spaces, _values(source, trial, params, opposites))
+        if not row or row in (*target.first, *first) or len(first) == most:
+            continue
+        if other := _other_optimizer(source, trial, params, target, optimizers or {}):
+            others.add(other)
+            continue
+        first.append(row)
+        given = {**target.fixed, "agent": params.get("agent")}
+        left_out |= {
+            name for name, value in params.items()
+            if name not in spaces and opposites.get(name) not in spaces and given.get(name) != value
+        }  # fmt: skip
     ended = source.trials(TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
     finished = [
         trial for trial in ended
@@ -86,6 +106,7 @@ def start_from(source: OpenStudy, target: StudySpec, n_best: int, opposites: Map
     obstacle = _obstacle(source, target)
     prior = [] if obstacle else _prior(source, finished, target, opposites)
     note = _note(source, len(first), len(finished), len(prior), obstacle)
+    note += _left_out_text(left_out, others)
     if not first and not prior:
         raise StudyError(f"nothing can be taken over: {note[0].lower()}{note[1:]}")
     label = source.storage.label
@@ -133,6 +154,38 @@ def _values(source: OpenStudy, trial: FrozenTrial, params: Mapping[str, Json], o
         if name not in values and is_number(known):
             values[name] = complement(known)
     return values
+
+
+def _other_optimizer(
+    source: OpenStudy,
+    trial: FrozenTrial,
+    params: Mapping[str, Json],
+    target: StudySpec,
+    optimizers: Mapping[str, str],
+) -> str:
+    """Return the optimizer of a trial if this study has another one, "" if it has or searches the same."""
+    spaces, given = target.search_space(), _given(source, params)
+    own = optimizers.get(str(given["agent"]))
+    if own is None or "optimizer" in spaces:
+        return ""
+    config = trial.user_attrs.get("configuration", {}).get("config", {})
+    used = given.get("optimizer")
+    if used is None and not config.get("optimizer_kwargs"):
+        used = config.get("optimizer")
+    return str(used) if isinstance(used, str) and used != own else ""
+
+
+def _left_out_text(params: Collection[str], others: Collection[str]) -> str:
+    """Return sentences on what the first trials do not have of the other study, with a space before each."""
+    text = ""
+    if others:
+        text += f" Its trials with {' and '.join(sorted(others))} are not tried: this study has another setting."
+    if params:
+        it = "it" if len(params) == 1 else "them"
+        text += (
+            f" Their {' and '.join(sorted(params))} {are(len(params))} left out, as this study does not search {it}."
+        )
+    return text
 
 
 def _row(spaces: Mapping[str, Space], values: Mapping[str, Json]) -> Row:

@@ -49,7 +49,15 @@ def explain(study: OpenStudy) -> str:
     counts = f"Of {counts_text(study)}."
     pick = pick_or_none(study)
     if pick is None or study.spec.kind == "range-test":
-        return _joined([_range_test_sentence(study), _front_sentence(study), counts])
+        silent = conclusion(study).reasons if study.spec.metrics else ()
+        return _joined(
+            [
+                *(_sentence(reason.text) for reason in silent),
+                _range_test_sentence(study),
+                _front_sentence(study),
+                counts,
+            ]
+        )
     found, concluded = verdict(study), conclusion(study)
     return _joined(
         [

@@ -11,8 +11,10 @@ from death import simulate_crash
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from sampler_packages import runnable, skip_without_package
 
-from finder import LRFinder
+from agents.contract.spec import AgentSpec
+from finder import LRFinder, OptFinder
 from finder.cli.commands.studies import studies as studies_command
+from finder.trials.trial import TrialSpec
 from studies import StudyError, load_study, open_study, write_report
 from studies.analysis.conclusion import conclusion
 from studies.analysis.listing import list_studies
@@ -385,6 +387,21 @@ def test_longer_runs_confirm_and_choose_alone():
     assert "The 2 finalists were chosen by the search, the pick among them by their further runs alone." in explanation
     assert "In the shorter runs of the search its value was 25." in explanation
     assert study_status(study).complete
+
+
+def test_schedules_are_stretched_in_longer_runs_that_confirm(monkeypatch: pytest.MonkeyPatch) -> None:
+    specs: list[Any] = []
+    monkeypatch.setattr("finder.search.search.TrialSpec", lambda **fields: specs.append(fields) or TrialSpec(**fields))
+    finder = OptFinder(
+        AgentSpec.of("ppo", "CartPole-v1", SMALL), ["adam(CosineDecay(0.01, 40))", "sgd(CosineDecay(0.01, 20))"]
+    )
+    finder.find(
+        env_steps=128, seeds=1, confirm=2, confirm_seeds=1, confirm_env_steps=384, storage=None, executor="inline",
+        pruner="none", progress=False,
+    )  # fmt: skip
+    steps = [each["agent"].config.learning_rate["config"]["decay_steps"] for each in specs]
+    budgets = [each["env_steps"] for each in specs]
+    assert sorted(zip(budgets, steps, strict=True)) == [(128, 20), (128, 40), (384, 60), (384, 120)]
 
 
 def test_one_longer_run_of_each_finalist_is_not_safe():

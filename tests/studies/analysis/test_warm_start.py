@@ -97,6 +97,26 @@ def test_trials_that_failed_on_further_seeds_come_last(source: Any, make_spec: M
     assert [row["learning_rate"] for row in first][-1] == 1e-3
 
 
+def test_trials_with_another_optimizer_are_not_tried(source: Any, make_spec: Make) -> None:
+    optimizers = ("sgd(momentum=0.9)", "adam", "adam", "sgd(momentum=0.9)")
+    rows = {f"row{i}": {"optimizer": optimizer, "gamma": 0.9} for i, optimizer in enumerate(optimizers)}
+    before = source(**rows)
+    start = start_from(before, target(make_spec), 4, OPPOSITES, {"ppo": "adam"})
+    assert start.first == [{"learning_rate": 1e-3}, {"learning_rate": 1e-2}]
+    assert start.warm_start.note.endswith(
+        " Its trials with sgd(momentum=0.9) are not tried: this study has another setting. Their gamma and optimizer "
+        "are left out, as this study does not search them."
+    )
+    fixed = target(make_spec, fixed={"gamma": 0.9, "optimizer": "adam"})
+    assert "left out" not in start_from(before, fixed, 2, OPPOSITES, {"ppo": "adam"}).warm_start.note
+    every = target(make_spec, params={"learning_rate": "1e-5:1:log", "optimizer": ["adam", "sgd(momentum=0.9)"]})
+    assert len(start_from(before, every, 4, OPPOSITES, {"ppo": "adam"}).first) == 4
+    with pytest.raises(
+        StudyError, match=r"nothing can be taken over: .* with adam and sgd\(momentum=0.9\) are not tried"
+    ):
+        start_from(before, target(make_spec), 4, OPPOSITES, {"ppo": "lion"})
+
+
 def test_values_and_pruned_trials_are_those_of_the_other_study(source: Any, make_spec: Make) -> None:
     before = source(pruned=(3,), n_jobs=1)
     trials = start_from(before, target(make_spec), 1, OPPOSITES).warm_start.trials
