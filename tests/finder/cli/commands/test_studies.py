@@ -29,6 +29,13 @@ def test_studies_lists_the_studies(searched: Any) -> None:
     assert (summary["n_complete"], summary["n_failed"]) == (3, 0)
 
 
+def test_command_for_an_empty_storage_names_it(finder: Any) -> None:
+    with open_storage(f"sqlite:///{finder.folder}/empty.db"):
+        pass
+    shown = finder("studies", "--storage", "empty.db").err
+    assert "Begin with: finder lr ppo --env CartPole-v1 --storage empty.db\n" in shown
+
+
 def test_show_lists_the_trials_of_a_study(searched: Any) -> None:
     ran = searched.finder("show", searched.study)
     assert ran.code == 0
