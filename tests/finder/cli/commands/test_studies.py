@@ -18,6 +18,7 @@ from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
 from studies.spec.stored_spec import SPEC_VERSION, VERSION_ATTR
+from studies.storage.storage import open_storage
 
 
 def test_studies_lists_the_studies(searched: Any) -> None:
