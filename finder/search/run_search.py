@@ -68,8 +68,8 @@ def run_search(
         raise StudyError(f"spec is {spec!r}: give a studies.StudySpec; a file is run by finder.run_file(path).")
     if spec.n_trials > MOST_TRIALS:
         raise StudyError(
-            f"n_trials is {spec.n_trials:,}: give at most {MOST_TRIALS:,}. With a budget of time (minutes), leave it out: "
-            "as many trials are run as there is time for."
+            f"n_trials is {spec.n_trials:,}: give at most {MOST_TRIALS:,}. With a budget of time "
+            "(minutes), leave it out: as many trials are run as there is time for."
         )
     progress = progress if observer is None else observer
     with open_display(progress) as display:
