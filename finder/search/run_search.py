@@ -26,6 +26,9 @@ from studies.storage.storage import StudyStorage
 from studies.study.budget_attributes import keep_confirmed_budget, store_confirmed_budget, store_given
 from studies.study.study import OpenStudy
 
+MOST_TRIALS = 1_000_000
+"""Largest number of trials of a search, whose batches are planned one by one."""
+
 
 @renamed_arguments(ingredients="resolver", further="extend_plan")
 def run_search(
@@ -63,6 +66,11 @@ def run_search(
     since = began()
     if not isinstance(spec, StudySpec):
         raise StudyError(f"spec is {spec!r}: give a studies.StudySpec; a file is run by finder.run_file(path).")
+    if spec.n_trials > MOST_TRIALS:
+        raise StudyError(
+            f"n_trials is {spec.n_trials:,}: give at most {MOST_TRIALS:,}. With a budget of time "
+            "(minutes), leave it out: as many trials are run as there is time for."
+        )
     progress = progress if observer is None else observer
     with open_display(progress) as display:
         if executor is None and probably_uses_processes(spec):

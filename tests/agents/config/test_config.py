@@ -210,7 +210,7 @@ WRONG = [
     ({"gamma": 1.01}, "gamma must be >= 0 and <= 1, got 1.01."),
     ({"gamma": float("nan")}, "gamma must be finite and >= 0 and <= 1, got nan."),
     ({"vf_coef": float("inf")}, "vf_coef must be finite and >= 0, got inf."),
-    ({"hidden_sizes": 64}, "hidden_sizes must be a list of whole numbers or null, got 64."),
+    ({"hidden_sizes": 64}, "hidden_sizes must be a list of whole numbers or null, got 64: write [64], and several"),
     ({"hidden_sizes": [64, "x"]}, "hidden_sizes must be a list of whole numbers or null, got [64, 'x']."),
     ({"activation": 3}, "activation must be text, got 3."),
     ({"normalize_observations": 3}, "normalize_observations must be true or false, got 3."),

@@ -18,6 +18,7 @@ from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
 from studies.spec.stored_spec import SPEC_VERSION, VERSION_ATTR
+from studies.storage.storage import open_storage
 
 
 def test_studies_lists_the_studies(searched: Any) -> None:
@@ -27,6 +28,13 @@ def test_studies_lists_the_studies(searched: Any) -> None:
     assert line.split()[1:4] == ["ppo", "CartPole-v1", "3/3"]
     (summary,) = [row for row in searched.finder("studies", "--json").json if row["name"] == searched.study]
     assert (summary["n_complete"], summary["n_failed"]) == (3, 0)
+
+
+def test_command_for_an_empty_storage_names_it(finder: Any) -> None:
+    with open_storage(f"sqlite:///{finder.folder}/empty.db"):
+        pass
+    shown = finder("studies", "--storage", "empty.db").err
+    assert "Begin with: finder lr ppo --env CartPole-v1 --storage empty.db\n" in shown
 
 
 def test_show_lists_the_trials_of_a_study(searched: Any) -> None:
