@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.backend.threads import threads_for
 from agents.contract.pickling import pickled
-from agents.environments.time_limits import EpisodeLength
+from agents.environments.time_limits import EpisodeLength, episodes_or_none
 from agents.errors import ConfigurationError
 from agents.processes.fork_server import await_fork_server, prepare_processes, start_child
 from finder.executors.batches import split_into_batches
@@ -61,10 +61,10 @@ def measure_episodes(agent: AgentSpec, *, own_process: bool) -> EpisodeLength | 
         agent: An agent, whose environment is stepped.
         own_process: Whether that runs in another process than this one, as trials do.
     """
-    from finder.budgets.measuring_process import episodes_main, episodes_or_none  # imports TensorFlow
-
     if not own_process:
-        return episodes_or_none(agent)
+        return episodes_or_none(agent.environment)
+    from finder.budgets.measuring_process import episodes_main  # imports TensorFlow
+
     context = prepare_processes(CHILD)
     await_fork_server(context)
     receiver, sender = context.Pipe(duplex=False)

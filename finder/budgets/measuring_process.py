@@ -7,8 +7,7 @@ from typing import Any
 
 from agents.contract.pickling import unpickled
 from agents.contract.registry import import_all
-from agents.contract.spec import AgentSpec
-from agents.environments.time_limits import EpisodeLength, random_episodes
+from agents.environments.time_limits import episodes_or_none
 from agents.trust.allowed_modules import restricted
 from finder.trials.speed_measurement import SpeedError, measure_speed
 
@@ -40,12 +39,4 @@ def episodes_main(payload: bytes, end: Any) -> None:
         payload: The pickled agent, whose environment is stepped.
         end: Connection to the parent.
     """
-    end.send(episodes_or_none(unpickled(payload)))
-
-
-def episodes_or_none(agent: AgentSpec) -> EpisodeLength | None:
-    """Return the length of a few random episodes of the environment of an agent; None after an error."""
-    try:
-        return random_episodes(agent.environment)
-    except Exception:  # noqa: BLE001 - an environment may raise anything; the trials will record it
-        return None
+    end.send(episodes_or_none(unpickled(payload).environment))
