@@ -120,6 +120,14 @@ def random_episodes(
         made.close()
 
 
+def episodes_or_none(environment: EnvironmentSpec) -> EpisodeLength | None:
+    """Return the length of a few random episodes (`random_episodes`); None after an error."""
+    try:
+        return random_episodes(environment)
+    except Exception:  # noqa: BLE001 - an environment may raise anything; the trials will record it
+        return None
+
+
 def no_episode_advice(environment: EnvironmentSpec, n_copies: int = 1, env_steps: int | None = None) -> str:
     """Return why no episode has ended in a run, and what to change: sentences for the user.
 

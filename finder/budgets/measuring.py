@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.backend.threads import threads_for
 from agents.contract.pickling import pickled
-from agents.environments.time_limits import EpisodeLength, random_episodes
+from agents.environments.time_limits import EpisodeLength, episodes_or_none
 from agents.errors import ConfigurationError
 from agents.processes.fork_server import await_fork_server, prepare_processes, start_child
 from finder.executors.batches import split_into_batches
@@ -62,8 +62,8 @@ def measure_episodes(agent: AgentSpec, *, own_process: bool) -> EpisodeLength | 
         own_process: Whether that runs in another process than this one, as trials do.
     """
     if not own_process:
-        return episodes_or_none(agent)
-    from finder.budgets.measuring_process import episodes_main
+        return episodes_or_none(agent.environment)
+    from finder.budgets.measuring_process import episodes_main  # imports TensorFlow
 
     context = prepare_processes(CHILD)
     await_fork_server(context)
@@ -79,14 +79,6 @@ def measure_episodes(agent: AgentSpec, *, own_process: bool) -> EpisodeLength | 
         process.join(END_SECONDS)
         process.kill()
         process.join()
-
-
-def episodes_or_none(agent: AgentSpec) -> EpisodeLength | None:
-    """Return the length of a few random episodes of the environment of an agent; None after an error."""
-    try:
-        return random_episodes(agent.environment)
-    except Exception:  # noqa: BLE001 - an environment may raise anything; the trials will record it
-        return None
 
 
 def _share(trials: Sequence[TrialSpec], n_processes: int, together: bool) -> list[TrialSpec]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from agents.contract.pickling import unpickled
 from agents.contract.registry import import_all
+from agents.environments.time_limits import episodes_or_none
 from agents.trust.allowed_modules import restricted
-from finder.budgets.measuring import episodes_or_none
 from finder.trials.speed_measurement import SpeedError, measure_speed
 
 import_all()
@@ -39,4 +39,4 @@ def episodes_main(payload: bytes, end: Any) -> None:
         payload: The pickled agent, whose environment is stepped.
         end: Connection to the parent.
     """
-    end.send(episodes_or_none(unpickled(payload)))
+    end.send(episodes_or_none(unpickled(payload).environment))

@@ -30,11 +30,33 @@ def test_studies_lists_the_studies(searched: Any) -> None:
     assert (summary["n_complete"], summary["n_failed"]) == (3, 0)
 
 
+<<<<<<< HEAD
 def test_command_for_an_empty_storage_names_it(finder: Any) -> None:
     with open_storage(f"sqlite:///{finder.folder}/empty.db"):
         pass
     shown = finder("studies", "--storage", "empty.db").err
     assert "Begin with: finder lr ppo --env CartPole-v1 --storage empty.db\n" in shown
+=======
+def test_show_has_the_last_report_of_interrupted_trials(finder: Any) -> None:
+    """As where the limit of a search is reached during its confirmation."""
+    spec = StudySpec(
+        name="cut", storage=f"sqlite:///{finder.folder / 'finder.db'}", agents=("ppo",), env="CartPole-v1",
+        env_steps=1_000, n_reports=4, seeds=(0,), trials=({"gamma": 0.9}, {"gamma": 0.99}), pruner="none", confirm=0,
+    )  # fmt: skip
+    with open_study(spec) as study, Recorder(study) as recorder:
+        for steps, value in ((500, 7.0), (750, 12.5)):
+            if steps == 500:
+                ask = recorder.ask()
+                assert ask is not None
+                recorder.started(ask.number, {})
+            recorder.decide(steps, {ask.number: {0: value}})
+        recorder.interrupted(ask.number)
+    row = finder("show", "cut").out.splitlines()[2].split()
+    assert row[:5] == ["0", "0.9", "12.5", "interrupted", "750"]
+    shown = finder("show", "cut", "--json").json["trials"]
+    assert len(shown) == 1
+    assert (shown[0]["value"], shown[0]["last_report"]) == (None, {"env_steps": 750, "value": 12.5})
+>>>>>>> episodes
 
 
 def test_show_lists_the_trials_of_a_study(searched: Any) -> None:
