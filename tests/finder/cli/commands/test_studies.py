@@ -30,13 +30,13 @@ def test_studies_lists_the_studies(searched: Any) -> None:
     assert (summary["n_complete"], summary["n_failed"]) == (3, 0)
 
 
-<<<<<<< HEAD
 def test_command_for_an_empty_storage_names_it(finder: Any) -> None:
     with open_storage(f"sqlite:///{finder.folder}/empty.db"):
         pass
     shown = finder("studies", "--storage", "empty.db").err
     assert "Begin with: finder lr ppo --env CartPole-v1 --storage empty.db\n" in shown
-=======
+
+
 def test_show_has_the_last_report_of_interrupted_trials(finder: Any) -> None:
     """As where the limit of a search is reached during its confirmation."""
     spec = StudySpec(
@@ -56,7 +56,6 @@ def test_show_has_the_last_report_of_interrupted_trials(finder: Any) -> None:
     shown = finder("show", "cut", "--json").json["trials"]
     assert len(shown) == 1
     assert (shown[0]["value"], shown[0]["last_report"]) == (None, {"env_steps": 750, "value": 12.5})
->>>>>>> episodes
 
 
 def test_show_lists_the_trials_of_a_study(searched: Any) -> None:
