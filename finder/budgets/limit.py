@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from finder.budgets.bisection import largest_within
+from finder.budgets.cost import largest_within
 from finder.budgets.meters import Meter, RelativeTimes
 from finder.budgets.resolution import with_n_trials
 from finder.trials.trial import BudgetSpent, Work

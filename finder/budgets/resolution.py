@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from finder.budgets.bisection import brackets, largest_within
+from finder.budgets.cost import brackets, largest_within
 from finder.budgets.estimating import Measured
 from finder.budgets.plan_numbers import Courses, TrialsAtOnce, estimated_time, expected_steps, unpruned_steps
 from finder.budgets.search_plan import counted_minutes
