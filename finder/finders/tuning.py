@@ -31,6 +31,7 @@ from studies.analysis.status import study_status
 from studies.checked_model import plain
 from studies.errors import StudyError
 from studies.recording.opening import open_study
+from studies.redaction import redacted
 from studies.spaces.space_notation import parse_space
 from studies.spaces.spaces import Fixed
 from studies.spec.budget_rules import check_horizon
@@ -358,7 +359,7 @@ def _origin_of(path: str | Path, given: Mapping[str, Any]) -> StudyOrigin:
     own = {name: plain(value) for name, value in given.items() if name != "storage"}
     if not all(name in _RUN_OPTIONS and isinstance(value, str | PathLike | int | float) for name, value in own.items()):
         return StudyOrigin("run_file")
-    flags = [word for name in _RUN_OPTIONS if name in own for word in (flag_of(name), str(own[name]))]
+    flags = [word for name in _RUN_OPTIONS if name in own for word in (flag_of(name), redacted(str(own[name])))]
     return StudyOrigin("file", ("run", str(path), *flags))
 
 

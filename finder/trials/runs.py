@@ -13,7 +13,7 @@ from agents.contract.spec import FunctionSpec
 from agents.training.function_trainer import FunctionTrainer, OwnTraining
 from agents.training.records import Episode, MetricSummary, metrics_of, summaries
 from agents.training.trainer import Trainer
-from finder.trials.trial import TrialSpec, Work, episode_record, similar_names
+from finder.trials.trial import TrialSpec, Work, episode_record
 from studies.database.records import EpisodeRecord
 from studies.spec.metrics import Metric, metric_of
 from studies.spec.objectives import names_of
@@ -87,10 +87,7 @@ class TrialRun:
         return 0.0 if paused else max((run.group.seconds_before for run in self.runs), default=0.0)
 
     def check_metric(self) -> None:
-        """Fail the trial if none of the episodes of its runs reported a metric of the study, as far as that is sure.
-
-        It is after many episodes of each run, or after the first one if it reported a number with a similar name.
-        """
+        """Fail the trial if every run has ended many episodes, and none of them reported a metric of the study."""
         for name, metric in zip(names_of(self.spec), self.metrics, strict=True):
             if metric.name and self.runs and all(run.lacks(metric) for run in self.runs):
                 self.error = self.error or self.no_value(name)
@@ -259,13 +256,8 @@ class SeedRun:
         return next(series for metric, series in self._series.items() if metric.n_episodes)
 
     def lacks(self, metric: Metric) -> bool:
-        """Return whether episodes have ended, and none of them reported a metric of the study.
-
-        One episode is enough if a similar name was reported: the metric is misspelled.
-        """
-        if not self._n_episodes or self._series[metric].values:
-            return False
-        return self._n_episodes >= PATIENCE or bool(similar_names(metric.name, self.named_numbers))
+        """Return whether many episodes have ended, and none of them reported a metric of the study."""
+        return self._n_episodes >= PATIENCE and not self._series[metric].values
 
     @property
     def named_numbers(self) -> set[str]:

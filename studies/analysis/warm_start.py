@@ -22,7 +22,7 @@ from studies.spec.spec import StudySpec
 from studies.spec.warm_start import MOST_PRIOR_TRIALS, PriorTrial, WarmStart
 from studies.statistics.values import sign_of
 from studies.study.study import OpenStudy
-from studies.words import are, counted
+from studies.words import counted
 
 Row = dict[str, Json]
 
@@ -96,7 +96,7 @@ def start_from(
         given = {**target.fixed, "agent": params.get("agent")}
         left_out |= {
             name for name, value in params.items()
-            if name not in spaces and opposites.get(name) not in spaces and given.get(name) != value
+            if name not in (*spaces, "optimizer") and opposites.get(name) not in spaces and given.get(name) != value
         }  # fmt: skip
     ended = source.trials(TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
     finished = [
@@ -106,7 +106,7 @@ def start_from(
     obstacle = _obstacle(source, target)
     prior = [] if obstacle else _prior(source, finished, target, opposites)
     note = _note(source, len(first), len(finished), len(prior), obstacle)
-    note += _left_out_text(left_out, others)
+    note += _left_out_text(left_out, others, set((optimizers or {}).values()))
     if not first and not prior:
         raise StudyError(f"nothing can be taken over: {note[0].lower()}{note[1:]}")
     label = source.storage.label
@@ -163,7 +163,10 @@ def _other_optimizer(
     target: StudySpec,
     optimizers: Mapping[str, str],
 ) -> str:
-    """Return the optimizer of a trial if this study has another one, "" if it has or searches the same."""
+    """Return the optimizer of a trial if this study has another one, "" if it has or searches the same.
+
+    Arguments such as `epsilon` make no other optimizer: learning rates stay comparable.
+    """
     spaces, given = target.search_space(), _given(source, params)
     own = optimizers.get(str(given["agent"]))
     if own is None or "optimizer" in spaces:
@@ -172,19 +175,19 @@ def _other_optimizer(
     used = given.get("optimizer")
     if used is None and not config.get("optimizer_kwargs"):
         used = config.get("optimizer")
-    return str(used) if isinstance(used, str) and used != own else ""
+    is_other = isinstance(used, str) and used.partition("(")[0].strip() != own.partition("(")[0].strip()
+    return str(used) if is_other else ""
 
 
-def _left_out_text(params: Collection[str], others: Collection[str]) -> str:
+def _left_out_text(params: Collection[str], others: Collection[str], own: Collection[str]) -> str:
     """Return sentences on what the first trials do not have of the other study, with a space before each."""
     text = ""
     if others:
-        text += f" Its trials with {' and '.join(sorted(others))} are not tried: this study has another setting."
+        uses = " and ".join(sorted(own))
+        text += f" Its trials with {' and '.join(sorted(others))} are not tried: this study uses {uses}."
     if params:
         it = "it" if len(params) == 1 else "them"
-        text += (
-            f" Their {' and '.join(sorted(params))} {are(len(params))} left out, as this study does not search {it}."
-        )
+        text += f" Values of {' and '.join(sorted(params))} are left out, as this study does not search {it}."
     return text
 
 

@@ -105,15 +105,15 @@ class Measured(gym.Env[Any, Any]):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("metric", "meant", "most"), [("eror", " Did you mean 'error'?", 80), ("speed", "", 400)])
-def test_numbers_of_the_environment_are_named_beside_a_misspelled_one(metric: str, meant: str, most: int) -> None:
+@pytest.mark.parametrize(("metric", "meant"), [("eror", " Did you mean 'error'?"), ("speed", "")])
+def test_numbers_of_the_environment_are_named_beside_a_misspelled_one(metric: str, meant: str) -> None:
     found = finder.tune(
         "ppo", Measured, {"learning_rate": [1e-3]}, env_steps=4_000, metric=f"custom:{metric}", sampler="grid",
         fixed={**SMALL_PPO, "jit_compile": False}, **{**QUICK, "n_reports": 100, "seeds": 2},
     )  # fmt: skip
     [trial] = found.study.trials()
     assert trial.user_attrs["reason"].endswith(f"of the episode.{meant} Its episodes reported done, error, level.")
-    assert trial.user_attrs["env_steps"] <= most
+    assert trial.user_attrs["env_steps"] <= 400
 
 
 def test_unknown_metrics_are_refused_before_anything_runs() -> None:

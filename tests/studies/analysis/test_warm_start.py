@@ -104,9 +104,11 @@ def test_trials_with_another_optimizer_are_not_tried(source: Any, make_spec: Mak
     start = start_from(before, target(make_spec), 4, OPPOSITES, {"ppo": "adam"})
     assert start.first == [{"learning_rate": 1e-3}, {"learning_rate": 1e-2}]
     assert start.warm_start.note.endswith(
-        " Its trials with sgd(momentum=0.9) are not tried: this study has another setting. Their gamma and optimizer "
-        "are left out, as this study does not search them."
+        " Its trials with sgd(momentum=0.9) are not tried: this study uses adam. Values of gamma are left out, as this "
+        "study does not search it."
     )
+    ppo = {"ppo": "adam(epsilon=1e-05)"}
+    assert start_from(before, target(make_spec), 4, OPPOSITES, ppo).first == start.first
     fixed = target(make_spec, fixed={"gamma": 0.9, "optimizer": "adam"})
     assert "left out" not in start_from(before, fixed, 2, OPPOSITES, {"ppo": "adam"}).warm_start.note
     every = target(make_spec, params={"learning_rate": "1e-5:1:log", "optimizer": ["adam", "sgd(momentum=0.9)"]})
