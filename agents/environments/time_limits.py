@@ -137,7 +137,8 @@ def no_episode_advice(environment: EnvironmentSpec, n_copies: int = 1, env_steps
         env_steps: Environment steps of the run. Defaults to None: the budget was in episodes.
     """
     limit = time_limit(environment)
-    fewer = ", or n_envs=1 (--set n_envs=1)" if n_copies > 1 else ""
+    has_room = env_steps is not None and (limit is None or env_steps >= limit)
+    fewer = ", or n_envs=1 (--set n_envs=1)" if n_copies > 1 and has_room else ""
     endless = "a time limit (--max-episode-steps N; in Python EnvironmentSpec(..., max_episode_steps=N))"
     if env_steps is None:
         return "" if limit is not None else f"Give episodes that never end {endless}."

@@ -34,7 +34,7 @@ from studies.spec.budget_rules import (
     long_run_steps,
 )
 from studies.spec.metrics import metric_of
-from studies.spec.objectives import names_of
+from studies.spec.objectives import names_of, needs_episodes
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 from studies.words import counted
@@ -275,7 +275,7 @@ def _chosen(search: BudgetedSearch) -> BudgetedSearch:
         return replace(search, spec=spec.model_copy(update={"n_trials": n_trials}))
     at_once, seen = search.executor.trials_at_once, _EpisodesOnce(search)
     least = least_steps(spec, search.agents, seen)
-    if spec.env_steps is None and longest_episode_of(search.agents) is None:
+    if spec.env_steps is None and needs_episodes(spec) and longest_episode_of(search.agents) is None:
         seen()  # before the time that is left is read
     if spec.minutes is not None:
         assert search.measured is not None

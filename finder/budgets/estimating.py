@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from agents.backend.cores import cores
 from agents.backend.memory import free_memory
-from agents.contract.spec import FunctionSpec
 from agents.environments.time_limits import EpisodeLength
 from agents.errors import ConfigurationError
 from finder.budgets.cost import Costs
@@ -82,17 +81,20 @@ def measured_search(spec: StudySpec, agent_of: AgentOf, executor: Executor, why_
 
 
 def random_episodes_of(spec: StudySpec, agents: Mapping[str, AgentSpec], executor: Executor) -> EpisodeLength | None:
-    """Return the length of random episodes of the environment of a search; None for functions, and after an error.
+    """Return the length of random episodes of the environment of a search.
+
+    None after an error, and if all agents are functions of the user, which make environments in their own way.
 
     Args:
         spec: The study.
         agents: Label -> agent.
         executor: The executor.
     """
-    if any(isinstance(agent, FunctionSpec) for agent in agents.values()):
+    agent = next((agent for agent in agents.values() if not agent.is_own_function), None)
+    if agent is None:
         return None
     here = executor.n_processes == 0 or spec.executor == "ray"
-    return measure_episodes(next(iter(agents.values())), own_process=not here)
+    return measure_episodes(agent, own_process=not here)
 
 
 def trials_to_measure(spec: StudySpec, agent_of: AgentOf, executor: Executor, why_alone: str = "") -> list[TrialSpec]:

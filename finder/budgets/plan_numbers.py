@@ -25,6 +25,7 @@ from studies.adapters.expected_pruning import (
 from studies.judging.search_history import n_finalists
 from studies.spaces.rate_schedules import end_text, schedules_in
 from studies.spaces.spaces import extremes
+from studies.spec.objectives import needs_episodes
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec
 
@@ -199,28 +200,31 @@ def least_steps(
 ) -> Iterator[int]:
     """Yield the fewest environment steps of a run that says something, then fewer that must do for a small budget.
 
-    A run has two first updates, and every copy of the environment has an episode: as long as it may be, or, where the
-    budget does not suffice for that, as long as those of random actions.
+    A run has two first updates. Unless it is judged by greedy episodes alone, every copy of the environment has an
+    episode: as long as it may be. Where the budget does not suffice for that, episodes of the copies are as long as
+    those of random actions, and the run has the steps of one that is as long as it may be; then not even those.
 
     Args:
         spec: The study.
         agents: Label -> agent.
         episode: Returns the length of random episodes, which are played if it is called; None if it is unknown.
     """
-    updates, copies, limit = (
-        max(2 * latest_first_update(agents), 1),
-        most_copies(spec, agents),
-        longest_episode_of(agents),
-    )
-    if limit is not None:
-        yield max(updates, copies * limit)
-    if limit is not None and copies == 1:
+    updates, copies = max(2 * latest_first_update(agents), 1), most_copies(spec, agents)
+    if not needs_episodes(spec):
+        yield updates
         return
+    limit = longest_episode_of(agents)
+    longest = updates if limit is None else max(updates, copies * limit)
+    if limit is not None:
+        yield longest
+        if longest == updates:
+            return
     seen = episode()
+    of_random = max(updates, copies * seen.steps if seen is not None and seen.ended else 0)
     if limit is None:
-        yield max(updates, copies * seen.steps if seen is not None and seen.ended else 0)
-    elif seen is not None and seen.ended and seen.steps < limit:
-        yield max(updates, limit, copies * seen.steps)
+        yield of_random
+    elif seen is not None and seen.ended:
+        yield from (steps for steps in dict.fromkeys((max(limit, of_random), of_random)) if steps < longest)
 
 
 def notes_on_episodes(spec: StudySpec, agents: Mapping[str, AgentSpec], seen: EpisodeLength | None) -> list[str]:
@@ -231,22 +235,26 @@ def notes_on_episodes(spec: StudySpec, agents: Mapping[str, AgentSpec], seen: Ep
         agents: Label -> agent.
         seen: Length of random episodes; None if it is unknown.
     """
-    if spec.env_steps is None or any(isinstance(agent, FunctionSpec) for agent in agents.values()):
+    known = {label: agent for label, agent in agents.items() if not agent.is_own_function}
+    if spec.env_steps is None or not known or not needs_episodes(spec):
         return []
-    copies, limit, env = most_copies(spec, agents), longest_episode_of(agents), spec.env
+    copies, limit, env = most_copies(spec, known), longest_episode_of(known), spec.env
     of_each = spec.env_steps // copies
     run = f"each run has {of_each:,} steps" + (f" for each of {copies} copies of {env}" if copies > 1 else f" of {env}")
-    fewer = " or n_envs=1 (--set n_envs=1)" if copies > 1 else ""
     without_value = "a run in which none ends has no value"
+    longest = limit if limit is not None else seen.steps if seen is not None else 0
+    fewer = " or n_envs=1 (--set n_envs=1)" if copies > 1 and spec.env_steps >= longest else ""
     if limit is None and seen is not None and not seen.ended:
         return [
             f"no episode of {env} ended within {seen.steps:,} steps of random actions, and {run}: {without_value}; "
             f"give longer runs (--env-steps){fewer}, or a time limit (--max-episode-steps) if episodes never end"
         ]
-    longest = limit if limit is not None else seen.steps if seen is not None else 0
     if of_each >= longest:
         return []
+    at_random = ""
+    if limit is not None and seen is not None and seen.ended and seen.steps < limit:
+        at_random = f" (those of random actions had up to {seen.steps:,})"
     return [
-        f"{run}, and an episode may have {longest:,}: long episodes do not end, and {without_value}; --env-steps "
-        f"{copies * longest}{fewer} has room for one"
+        f"{run}, and an episode may have {longest:,}{at_random}: long episodes do not end, and {without_value}; "
+        f"--env-steps {copies * longest}{fewer} has room for one"
     ]

@@ -54,10 +54,8 @@ class Speed:
 
 
 def copies_of(agent: AgentSpec) -> int:
-    """Return the copies of its environment that share the environment steps of a run of an agent."""
-    from agents.contract.spec import FunctionSpec
-
-    return 1 if isinstance(agent, FunctionSpec) else int(getattr(agent.config, "n_envs", 1))
+    """Return the copies of its environment that share the environment steps of a run; 1 for functions of the user."""
+    return 1 if agent.is_own_function else int(getattr(agent.config, "n_envs", 1))
 
 
 def rollout_steps(agent: AgentSpec) -> int:

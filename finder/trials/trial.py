@@ -138,16 +138,16 @@ class TrialSpec:
                 f"in the info of the last step of an episode, info[{metric.name!r}]; a callback in the custom_metrics "
                 f"of the episode.{others}"
             )
-        what = "update" if metric.kind == "loss" else "episode"
+        what = "episode with an update" if metric.kind == "loss" else "episode"
         budget = f"{self.env_steps} environment steps" if self.env_steps else f"{self.episodes} episodes"
         message = f"No {what} ended within the budget of a run ({budget}), so the trial has no value."
-        if isinstance(self.agent, FunctionSpec):
+        if self.agent.is_own_function:
             return (
                 f"{message} {self.label} must report each episode: "
                 "run.report(episode_return=..., length=..., loss=...)."
             )
-        if what == "update":
-            return f"{message} Give it a larger budget."
+        if metric.kind == "loss":
+            return f"{message} Losses are recorded with the episodes: give it a larger budget."
         return f"{message} {no_episode_advice(self.agent.environment, copies_of(self.agent), self.env_steps)}".rstrip()
 
     def report_steps(self) -> Iterator[int]:

@@ -61,6 +61,11 @@ def greedy_episodes_of(spec: Metrics) -> int:
     return max(metric_of(name).n_episodes for name in names_of(spec))
 
 
+def needs_episodes(spec: Metrics) -> bool:
+    """Return whether a run has no value, or lacks that of an objective, if none of its training episodes ends."""
+    return any(metric_of(name).needs_episodes for name in names_of(spec))
+
+
 def check_objectives(spec: SpecFields) -> None:
     """Check the objectives of a study, if it has several.
 

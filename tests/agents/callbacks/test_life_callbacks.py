@@ -210,6 +210,10 @@ class TestUnlimitedEvaluations:
             "8 copies of CartPole-v1 made 200 steps each, and an episode may have 500: give --env-steps 4000 "
             "(env_steps=4000), or n_envs=1 (--set n_envs=1)."
         )
+        assert no_episode_advice(limited, 8, 400) == (
+            "8 copies of CartPole-v1 made 50 steps each, and an episode may have 500: give --env-steps 4000 "
+            "(env_steps=4000)."
+        )
         assert no_episode_advice(limited, 1, 100) == (
             "CartPole-v1 made 100 steps, and an episode may have 500: give --env-steps 500 (env_steps=500)."
         )

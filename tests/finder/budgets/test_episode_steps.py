@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -10,12 +11,15 @@ import pytest
 from fakes import SMALL_PPO
 
 import finder
-from agents.contract.spec import AgentSpec
+from agents.contract.function_config import config_of
+from agents.contract.spec import AgentSpec, FunctionSpec
 from agents.environments import EnvironmentSpec
 from agents.environments.time_limits import EpisodeLength, random_episodes
 from finder import LRFinder
+from finder.budgets.estimating import random_episodes_of
 from finder.budgets.measuring import measure_episodes
 from finder.budgets.plan_numbers import least_steps, most_copies, notes_on_episodes
+from finder.trials.trial import TrialSpec
 from studies.errors import StudyError
 from studies.spec.spec import StudySpec
 from studies.study.study import OpenStudy
@@ -53,6 +57,18 @@ def study(**fields: Any) -> StudySpec:
     return StudySpec(**{"name": "s", "agents": ["ppo"], "env": "Here-v0", "env_steps": 100, **fields})
 
 
+def own_loop(run: Any, n_envs: int = 4) -> None:
+    """A training function of a user."""
+
+
+def library_agent(env: Any = "CartPole-v1", **params: Any) -> FunctionSpec:
+    """Return an agent of a library, which need not be installed."""
+
+    def ppo(run: Any, n_envs: int = 1, n_steps: int = 32) -> None: ...
+
+    return FunctionSpec("sb3:PPO", EnvironmentSpec.of(env), config_of(ppo).from_dict(params))
+
+
 def unused() -> Any:
     raise AssertionError("no random episodes are needed")
 
@@ -82,7 +98,7 @@ class TestLeastSteps:
     def test_all_copies_have_an_episode(self) -> None:
         steps = least_steps(study(), agents_of("MountainCarContinuous-v0"), unused)
         assert next(steps) == 8 * 999
-        assert list(least_steps(study(), agents_of("CartPole-v1", n_envs=1), unused)) == [500]
+        assert next(least_steps(study(), agents_of("CartPole-v1", n_envs=1), unused)) == 500
 
     def test_two_first_updates_may_be_more(self) -> None:
         dqn = {"dqn": AgentSpec.of("dqn", "CartPole-v1", {"learning_starts": 1_000})}
@@ -99,6 +115,18 @@ class TestLeastSteps:
         assert list(least_steps(study(), agents, lambda: EpisodeLength(20, ended=True))) == [4_000, 512]
         assert list(least_steps(study(), agents, lambda: EpisodeLength(400, ended=True))) == [4_000, 3_200]
         assert list(least_steps(study(), agents, lambda: EpisodeLength(500, ended=True))) == [4_000]
+        assert list(least_steps(study(), agents, lambda: EpisodeLength(500, ended=False))) == [4_000]
+
+    @pytest.mark.parametrize(("copies", "least"), [(1, [108_000, 300]), (8, [864_000, 108_000, 2_400])])
+    def test_limits_far_above_random_episodes_do_not_bind_small_budgets(self, copies: int, least: list[int]) -> None:
+        agents = agents_of(EnvironmentSpec("CartPole-v1", max_episode_steps=108_000), n_envs=copies)
+        assert list(least_steps(study(), agents, lambda: EpisodeLength(300, ended=True))) == least
+
+    @pytest.mark.parametrize("env", ["MountainCarContinuous-v0", Truncated])
+    def test_runs_that_are_judged_by_greedy_episodes_need_updates_alone(self, env: Any) -> None:
+        assert list(least_steps(study(metric="greedy-return:3"), agents_of(env), unused)) == [512]
+        several = study(kind="tune", metric="greedy-return", metrics=["greedy-return", "auc"], pruner="none", confirm=0)
+        assert next(least_steps(several, agents_of("MountainCarContinuous-v0"), unused)) == 8 * 999
 
     @pytest.mark.parametrize(
         "fields",
@@ -112,6 +140,10 @@ class TestLeastSteps:
         assert most_copies(study(**fields), agents_of(Truncated)) == 32
         assert most_copies(study(), agents_of(Truncated)) == 8
 
+    def test_copies_of_libraries_count_and_those_of_functions_do_not(self) -> None:
+        assert most_copies(study(), {"ppo": library_agent(n_envs=4)}) == 4
+        assert most_copies(study(), {"own": AgentSpec.of(own_loop, "CartPole-v1")}) == 1
+
 
 class TestNotes:
     def test_runs_shorter_than_an_episode_are_noted(self) -> None:
@@ -124,6 +156,35 @@ class TestNotes:
         )
         assert notes_on_episodes(study(env_steps=7_992), agents, None) == []
         assert notes_on_episodes(study(env_steps=None, episodes=3), agents, None) == []
+
+    def test_one_copy_is_advised_where_it_has_room(self) -> None:
+        [note] = notes_on_episodes(study(env_steps=100), agents_of("MountainCar-v0"), None)
+        assert note.endswith("; --env-steps 1600 has room for one")
+        [note] = notes_on_episodes(study(env_steps=200), agents_of("MountainCar-v0"), None)
+        assert note.endswith("; --env-steps 1600 or n_envs=1 (--set n_envs=1) has room for one")
+
+    def test_greedy_episodes_need_none_of_training(self) -> None:
+        agents = agents_of("MountainCar-v0")
+        assert notes_on_episodes(study(env_steps=100, metric="greedy-return"), agents, None) == []
+        for metric in ("loss", "auc", "steps-to:-100", "success-rate"):
+            assert notes_on_episodes(study(env_steps=100, metric=metric), agents, None)
+
+    def test_length_of_random_episodes_is_named_where_they_had_to_do(self) -> None:
+        agents = agents_of(EnvironmentSpec("CartPole-v1", max_episode_steps=108_000), n_envs=1)
+        [note] = notes_on_episodes(study(env_steps=400), agents, EpisodeLength(300, ended=True))
+        assert "an episode may have 108,000 (those of random actions had up to 300): long episodes do not end" in note
+
+    def test_agents_of_libraries_are_noted_and_functions_are_not(self) -> None:
+        own = AgentSpec.of(own_loop, "CartPole-v1")
+        assert notes_on_episodes(study(env_steps=100), {"own": own}, None) == []
+        for agents in (
+            {"ppo": library_agent(n_envs=4)},
+            {"own": own, "ppo": agents_of("CartPole-v1", n_envs=4)["ppo"]},
+        ):
+            [note] = notes_on_episodes(study(env_steps=1_000), agents, None)
+            assert note.startswith(
+                "each run has 250 steps for each of 4 copies of Here-v0, and an episode may have 500"
+            )
 
     def test_environments_without_a_known_end_are_noted(self) -> None:
         agents = agents_of(Truncated)
@@ -152,6 +213,23 @@ class TestSearches:
         with pytest.raises(StudyError, match=f"2 trials of {copies * 150} environment steps .* --total-env-steps "):
             self.plan(Truncated, 2 * copies * 150 - 10)
 
+    def test_random_episodes_must_do_where_limits_are_far_above_them(self) -> None:
+        copies = SMALL_PPO["n_envs"]
+        limited = EnvironmentSpec(Truncated, max_episode_steps=108_000)
+        plan = self.plan(limited, 2 * copies * 150)
+        assert plan.env_steps == copies * 150
+        with pytest.raises(StudyError, match=f"2 trials of {copies * 150} environment steps"):
+            self.plan(limited, 2 * copies * 150 - 10)
+
+    def test_random_episodes_are_those_of_the_first_agent_that_is_no_function_of_the_user(self) -> None:
+        here = SimpleNamespace(n_processes=0)
+        own, native = AgentSpec.of(own_loop, Raising), agents_of(Truncated)["ppo"]
+        assert random_episodes_of(study(), {"own": own, "ppo": native}, here) == EpisodeLength(150, ended=True)
+        assert random_episodes_of(study(), {"ppo": library_agent(env=Truncated)}, here) == EpisodeLength(
+            150, ended=True
+        )
+        assert random_episodes_of(study(), {"own": own}, here) is None
+
     def test_failing_environments_are_left_to_their_trials(self) -> None:
         search = LRFinder("ppo", Raising)
         study: OpenStudy = search.grid(
@@ -162,3 +240,22 @@ class TestSearches:
     def test_other_processes_play_the_episodes(self) -> None:
         agent = agents_of("CartPole-v1")["ppo"]
         assert measure_episodes(agent, own_process=True) == random_episodes(agent.environment)
+
+
+class TestMessages:
+    """Messages of trials that ended without a value."""
+
+    def test_agents_of_libraries_are_given_steps(self) -> None:
+        trial = TrialSpec(number=0, agent=library_agent(n_envs=4), seeds=(0,), env_steps=1_000)
+        assert trial.no_value_message() == (
+            "No episode ended within the budget of a run (1000 environment steps), so the trial has no value. 4 copies "
+            "of CartPole-v1 made 250 steps each, and an episode may have 500: give --env-steps 2000 (env_steps=2000), "
+            "or n_envs=1 (--set n_envs=1)."
+        )
+
+    def test_losses_are_recorded_with_episodes(self) -> None:
+        trial = TrialSpec(number=0, agent=agents_of("CartPole-v1")["ppo"], seeds=(0,), env_steps=100, metric="loss")
+        assert trial.no_value_message() == (
+            "No episode with an update ended within the budget of a run (100 environment steps), so the trial has no "
+            "value. Losses are recorded with the episodes: give it a larger budget."
+        )
