@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agents.config.work import gradient_steps_in
 from agents.contract.spec import FunctionSpec
 from agents.environments.time_limits import EpisodeLength
+from agents.errors import ConfigurationError
 from finder.budgets.cost import Costs
 from finder.budgets.search_plan import TimeEstimate
 from finder.executors.choice import PROCESS_BYTES
@@ -23,6 +24,7 @@ from studies.adapters.expected_pruning import (
     run_steps,
 )
 from studies.judging.search_history import n_finalists
+from studies.spaces.conditions import in_order
 from studies.spaces.rate_schedules import end_text, schedules_in
 from studies.spaces.spaces import extremes
 from studies.spec.objectives import needs_episodes
@@ -30,7 +32,6 @@ from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec
 
 if TYPE_CHECKING:
-    from agents.config.optimizers import OptimizerSpec
     from agents.contract.spec import AgentSpec
 
 _FIRST_RUNG_IS_ARGUMENT = ("asha", "successive-halving", "hyperband")
@@ -120,31 +121,71 @@ def memory_of(costs: Costs, n_runs: int) -> float:
     return costs.n_processes * PROCESS_BYTES + of_runs
 
 
-def notes_on_schedules(
-    spec: StudySpec, agents: Mapping[str, AgentSpec], optimizers: Mapping[str, OptimizerSpec]
-) -> list[str]:
+def notes_on_schedules(spec: StudySpec, agent_of: Callable[[Mapping[str, Any], str], AgentSpec]) -> list[str]:
     """Return notes on learning-rate schedules that end early in the runs of a study.
+
+    Schedules that the rates of the trials replace are left out.
 
     Args:
         spec: The study, with the budget of each run.
-        agents: Label -> agent.
-        optimizers: Label -> optimizer that is compared.
+        agent_of: Returns the agent with the parameters of a trial, and the label of the agent if they have none.
     """
     if spec.env_steps is None:
         return []
     notes = []
-    for label, agent in agents.items():
+    for settings in _optimizer_settings(spec):
+        label = str(settings.get("agent", spec.agents[0]))
+        try:
+            agent = agent_of({**spec.fixed, **settings}, label)
+        except ConfigurationError:  # a combination that fails its trial
+            continue
         if isinstance(agent, FunctionSpec):
             continue
         n_steps = gradient_steps_in(agent.config, spec.env_steps)
-        compared = {name: each.learning_rate for name, each in optimizers.items()}
-        given = schedules_in(agent.with_params(spec.fixed).config.to_dict())
-        rates = {**{name: rate for name, rate in compared.items() if isinstance(rate, Mapping)}, **given}
-        for name, schedule in rates.items():
+        for name, schedule in schedules_in(agent.config.to_dict()).items():
             if n_steps is not None and (text := end_text(schedule, n_steps)):
-                owner = name if name in compared else f"{label}{f' ({name})' if name else ''}"
+                searched = settings.get(f"{name}.optimizer" if name else "optimizer")
+                several = f"{label}: " if len(spec.agents) > 1 else ""
+                owner = f"{label}{f' ({name})' if name else ''}" if searched is None else f"{several}{searched}"
                 notes.append(f"{owner}: {text}")
-    return notes
+    return list(dict.fromkeys(notes))
+
+
+def _optimizer_settings(spec: StudySpec) -> list[dict[str, Any]]:
+    """Return the combinations of agents, optimizers and of whether there is a rate that the trials of a study have.
+
+    Each has one of the rates in its place.
+    """
+    if rows := spec.plan():
+        found = [{name: value for name, value in row.items() if _is_of_optimizer(name)} for row in rows]
+        return list({_without_numbers(settings): settings for settings in found}.values())
+    found = [{}]
+    for name, space in in_order(spec.search_space()).items():
+        if _is_of_optimizer(name):
+            values = extremes(space)[:1] if name.endswith("learning_rate") else extremes(space)
+            found = [further for settings in found for further in _with_values(settings, name, values, space.when)]
+    return found
+
+
+def _is_of_optimizer(name: str) -> bool:
+    return name == "agent" or name.rpartition(".")[2] in ("optimizer", "learning_rate")
+
+
+def _without_numbers(settings: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return settings in which all numbers are alike."""
+    return tuple((name, "" if isinstance(value, int | float) else str(value)) for name, value in settings.items())
+
+
+def _with_values(
+    settings: dict[str, Any], name: str, values: Sequence[Any], when: Mapping[str, Sequence[Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield settings with each value of a parameter, and without it where a condition does not or may not hold."""
+    holds = all(settings[other] in wanted for other, wanted in when.items() if other in settings)
+    is_sure = all(other in settings for other in when)
+    if holds:
+        yield from ({**settings, name: value} for value in values)
+    if not (holds and is_sure):
+        yield settings
 
 
 def notes_on_first_updates(spec: StudySpec, agents: Mapping[str, AgentSpec]) -> list[str]:

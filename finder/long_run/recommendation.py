@@ -16,7 +16,6 @@ from finder.search.object_resolver import with_stretched_schedules
 from finder.search.options import weights_digest
 from studies.analysis.recommendation import Recommendation
 from studies.population_based.schedule import scaled
-from studies.spaces.rate_schedules import factor_of
 from studies.study.study import OpenStudy, check_open
 from studies.words import is_named_object, object_name
 
@@ -70,7 +69,7 @@ def recommended_agent(
         raise ConfigurationError(
             f"Trials of {study.name!r} started from trained weights: give these, as a checkpoint to start from."
         )
-    spec = replace(with_stretched_schedules(spec, factor_of(study.spec.env_steps, env_steps)), state=weights)
+    spec = replace(with_stretched_schedules(spec, study.spec.env_steps, env_steps), state=weights)
     if wanted is not None and weights_digest(spec) != wanted:
         raise ConfigurationError(f"Trials of {study.name!r} started from other weights than these.")
     return spec

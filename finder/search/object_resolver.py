@@ -21,7 +21,7 @@ from agents.training.function_trainer import check_callbacks
 from finder.search.changed_defaults import ChangedDefaults
 from finder.search.default_metric import check_evaluable
 from studies.spaces.conditions import assignments
-from studies.spaces.rate_schedules import schedules_in, stretched_config
+from studies.spaces.rate_schedules import factor_of, schedules_in, stretched_config
 from studies.spaces.space_notation import space_text
 from studies.spaces.spaces import Fixed, Space, extremes
 from studies.spec.metrics import metric_of
@@ -110,14 +110,22 @@ class ObjectResolver:
         return agent.with_params(rest)
 
 
-def with_stretched_schedules(agent: AgentSpec, factor: float) -> AgentSpec:
-    """Return an agent whose learning-rate schedules last `factor` times as many gradient steps."""
-    if factor == 1.0 or isinstance(agent, FunctionSpec):
+def with_stretched_schedules(agent: AgentSpec, env_steps: int | None, long_run: int | None) -> AgentSpec:
+    """Return the agent of a run of a study with its learning-rate schedules stretched to a run of another length.
+
+    Args:
+        agent: The agent.
+        env_steps: Environment steps of each run of the study, None for a budget in episodes.
+        long_run: Environment steps of the other run; None for the schedules as they are.
+    """
+    if isinstance(agent, FunctionSpec):
         return agent
     config = agent.config.to_dict()
+    factor = factor_of(config, env_steps, long_run)
+    if factor == 1.0 or not schedules_in(config):
+        return agent
     longer = stretched_config(config, factor)
-    changed: dict[str, Any] = {name: longer[name] for name in ("learning_rate", "optimizers") if name in config}
-    return agent.with_params(changed) if schedules_in(config) else agent
+    return agent.with_params({name: longer[name] for name in ("learning_rate", "optimizers") if name in config})
 
 
 def _without_number(label: str, labels: Sequence[str]) -> str:

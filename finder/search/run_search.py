@@ -90,7 +90,7 @@ def run_search(
             *executor.notes,
             *notes_on_first_updates(budgeted.spec, budgeted.agents),
             *budgeted.notes_on_episodes,
-            *notes_on_schedules(budgeted.spec, budgeted.agents, resolver.optimizers),
+            *notes_on_schedules(budgeted.spec, resolver.agent),
         ]
         if is_dry_run():
             plan = budgeted.plan()

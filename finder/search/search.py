@@ -33,7 +33,6 @@ from studies.database.records import Ask
 from studies.database.retries import StorageAwayError, interrupt_of
 from studies.judging.missing_pick import why_no_pick
 from studies.recording.recorder import Recorder
-from studies.spaces.rate_schedules import factor_of
 from studies.spec.population_rules import exchange_marks, value_steps
 from studies.spec.spec import StudySpec
 from studies.storage.watched_file import FileReplacedError
@@ -235,8 +234,7 @@ class Search:
                 self._observer.trial_ended(ask.number, Outcome(state="failed", reason=str(error)))
                 continue
             budget = self.spec.budget if ask.confirms is None else self.spec.confirm_budget
-            if self.spec.env_steps is not None:
-                agent = with_stretched_schedules(agent, factor_of(self.spec.env_steps, budget))
+            agent = with_stretched_schedules(agent, self.spec.env_steps, budget)
             trial = TrialSpec(
                 number=ask.number,
                 agent=agent,

@@ -25,8 +25,8 @@ def python_lines(study: OpenStudy, pick: Recommendation) -> str:
     # A study in memory ends with its process, and cannot be read again.
     has_optimizer = list(pick.optimizers) == ["default"] and study.storage.url != "memory"
     schedules = schedules_in(pick.config)
-    stretching = stretch_text(schedules, study.spec.env_steps, steps)
-    stretched_to = steps if factor_of(study.spec.env_steps, steps) != 1.0 and schedules else None
+    stretching = stretch_text(pick.config, study.spec.env_steps, steps)
+    stretched_to = steps if factor_of(pick.config, study.spec.env_steps, steps) != 1.0 and schedules else None
     lines = [f"# {stretching}"] if stretching else []
     lines += [f"optimizer = {optimizer_call(study, stretched_to)}"] if has_optimizer else []
     lines.append(f"agent = agents.make({', '.join(_arguments(study, pick, has_optimizer))})")
@@ -75,7 +75,8 @@ def _arguments(study: OpenStudy, pick: Recommendation, has_optimizer: bool) -> l
         if name != "agent" and not (has_optimizer and (name in _OF_OPTIMIZER or name.startswith("optimizer.")))
     }
     if not has_optimizer and (schedules := schedules_in(pick.config)):
-        longer = stretched_config(pick.config, factor_of(study.spec.env_steps, study.spec.horizon or LONG_RUN))
+        factor = factor_of(pick.config, study.spec.env_steps, study.spec.horizon or LONG_RUN)
+        longer = stretched_config(pick.config, factor)
         rest |= {"learning_rate": longer["learning_rate"]} if "" in schedules else {}
         rest |= {"optimizers": longer["optimizers"]} if schedules.keys() - {""} else {}
     arguments = [repr(pick.agent) if pick.is_agent_named else _class_of(pick), environment_code(pick)]

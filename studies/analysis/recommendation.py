@@ -375,7 +375,8 @@ def best_optimizer(
             )
         if name not in pick.optimizers:
             raise StudyError(f"the pick of {study_name!r} has no optimizer {name!r}. {nearest(name, pick.optimizers)}")
-        config = stretched_optimizer(pick.optimizers[name], factor_of(study.spec.env_steps, env_steps))
+        factor = factor_of(pick.config, study.spec.env_steps, env_steps)
+        config = stretched_optimizer(pick.optimizers[name], factor)
         check_modules(study, config, allow_modules)
     if pick.rate is not None and pick.rate.why_unsafe:
         warnings.warn(f"no safe suggestion of a learning rate: {pick.rate.why_unsafe}", stacklevel=2)

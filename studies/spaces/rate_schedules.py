@@ -108,34 +108,59 @@ def end_text(schedule: Mapping[str, Any], n_gradient_steps: float | None) -> str
     return f"{schedule['class_name']} ends after {steps}: the learning rate is {rate} from then on"
 
 
-def stretch_text(schedules: Mapping[str, Mapping[str, Any]], env_steps: int | None, long_run: int | None) -> str:
-    """Return how schedules of a study are stretched for a long run, as sentences; "" without schedules.
+def stretch_text(config: Mapping[str, Any], env_steps: int | None, long_run: int | None) -> str:
+    """Return how the schedules of an agent are stretched for a long run, as sentences; "" without schedules.
 
     Args:
-        schedules: The schedules of the study (`schedules_in`).
+        config: The configuration of the agent in the study.
         env_steps: Environment steps of each run of the study, None for a budget in episodes.
         long_run: Environment steps of the long run, None for a budget in episodes.
     """
-    return " ".join(_stretch_sentences(schedules, env_steps, long_run))
+    return " ".join(_stretch_sentences(config, env_steps, long_run))
 
 
-def factor_of(env_steps: int | None, long_run: int | None) -> float:
-    """Return the ratio of the gradient steps of a long run to those of a study's run, which is that of their steps.
+def factor_of(config: Mapping[str, Any], env_steps: int | None, long_run: int | None) -> float:
+    """Return the ratio of the gradient steps of a long run to those of a study's run.
 
-    It is 1 for budgets in episodes, whose environment steps are unknown.
+    It is that of their environment steps where the configuration does not tell the gradient steps, and 1 for budgets in
+    episodes, whose environment steps are unknown.
+
+    Args:
+        config: The configuration of the agent, which says from which environment step on and at which it is updated.
+        env_steps: Environment steps of each run of the study, None for a budget in episodes.
+        long_run: Environment steps of the long run, None for a budget in episodes.
     """
-    return 1.0 if env_steps is None or long_run is None else long_run / env_steps
+    if env_steps is None or long_run is None:
+        return 1.0
+    of_study, of_long_run = _updating_steps(config, env_steps), _updating_steps(config, long_run)
+    return of_long_run / of_study if of_study > 0 and of_long_run > 0 else long_run / env_steps
+
+
+def _updating_steps(config: Mapping[str, Any], env_steps: int) -> float:
+    """Return a number of environment steps to which the gradient steps of a run are proportional.
+
+    An agent with a replay buffer learns from `learning_starts` on; others learn after each complete rollout.
+    """
+
+    def number(name: str) -> float:
+        value = config.get(name)
+        return value if isinstance(value, int | float) else 0
+
+    if config.get("replay_ratio") is not None:
+        return env_steps  # the number of replays of a rollout is random
+    if config.get("gradient_steps") is not None:
+        return max(0, env_steps - number("learning_starts"))
+    rollout = number("n_steps") * max(1, number("n_envs"))
+    return env_steps // rollout * rollout if rollout > 0 else env_steps
 
 
 _NEAR_THE_END = 0.9
 """Share of the gradient steps of a run from which a schedule counts as lasting to its end; the steps are estimated."""
 
 
-def _stretch_sentences(
-    schedules: Mapping[str, Mapping[str, Any]], env_steps: int | None, long_run: int | None
-) -> Iterator[str]:
-    factor = factor_of(env_steps, long_run)
-    for owner, schedule in schedules.items():
+def _stretch_sentences(config: Mapping[str, Any], env_steps: int | None, long_run: int | None) -> Iterator[str]:
+    factor = factor_of(config, env_steps, long_run)
+    for owner, schedule in schedules_in(config).items():
         name = f"{schedule['class_name']}{f' of {owner}' if owner else ''}"
         if not _is_known(schedule):
             yield f"The schedule {name} keeps its gradient steps, since it is none of Keras's."

@@ -12,7 +12,7 @@ import typer
 from finder.cli.advice import print_doubts
 from finder.cli.training.messages import print_pick
 from finder.progress.console import print_error, print_note
-from studies.spaces.rate_schedules import schedules_in, stretch_text
+from studies.spaces.rate_schedules import stretch_text
 from studies.storage.commands import storage_flag
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def settings_of_pick(
         )
         if not quiet:
             print_pick(pick, settings, chosen=trial is not None)
-            stretching = stretch_text(schedules_in(pick.config), opened.spec.env_steps, settings.env_steps)
+            stretching = stretch_text(pick.config, opened.spec.env_steps, settings.env_steps)
             if stretching:
                 print_note(stretching[:1].lower() + stretching[1:])
             if trial is None:

@@ -14,6 +14,7 @@ from sampler_packages import runnable, skip_without_package
 from agents.contract.spec import AgentSpec
 from finder import LRFinder, OptFinder
 from finder.cli.commands.studies import studies as studies_command
+from finder.search.object_resolver import with_stretched_schedules
 from finder.trials.trial import TrialSpec
 from studies import StudyError, load_study, open_study, write_report
 from studies.analysis.conclusion import conclusion
@@ -402,6 +403,15 @@ def test_schedules_are_stretched_in_longer_runs_that_confirm(monkeypatch: pytest
     steps = [each["agent"].config.learning_rate["config"]["decay_steps"] for each in specs]
     budgets = [each["env_steps"] for each in specs]
     assert sorted(zip(budgets, steps, strict=True)) == [(128, 20), (128, 40), (384, 60), (384, 120)]
+
+
+def test_schedules_of_agents_with_a_replay_are_stretched_by_their_gradient_steps() -> None:
+    params = {"learning_starts": 64, "optimizer": "adam(CosineDecay(0.01, 64))"}
+    agent = AgentSpec.of("dqn", "CartPole-v1", params)
+    longer = with_stretched_schedules(agent, 128, 256)
+    assert longer.config.learning_rate["config"]["decay_steps"] == 192  # all but the first 64
+    assert with_stretched_schedules(agent, 128, 128) is agent
+    assert with_stretched_schedules(agent, None, 256) is agent
 
 
 def test_one_longer_run_of_each_finalist_is_not_safe():

@@ -8,6 +8,8 @@ import keras
 import numpy as np
 import pytest
 
+from agents.config.work import gradient_steps_in
+from agents.contract.registry import ALGORITHMS, agent_class
 from studies.spaces.rate_schedules import (
     end_of,
     end_text,
@@ -63,7 +65,7 @@ def test_schedules_of_a_users_class_are_left_alone() -> None:
     own = {"module": "mine", "class_name": "CosineDecay", "config": {"decay_steps": 10}}
     assert stretched(own, 5.0) == own
     assert end_of(own) is None
-    assert stretch_text({"": own}, 100, 500) == (
+    assert stretch_text({"learning_rate": own}, 100, 500) == (
         "The schedule CosineDecay keeps its gradient steps, since it is none of Keras's."
     )
 
@@ -79,7 +81,7 @@ def test_schedules_of_single_optimizers_are_stretched() -> None:
     assert longer["optimizers"]["actor"]["learning_rate"]["config"]["decay_steps"] == 400
     assert longer["optimizers"]["critic"] == {"learning_rate": 0.1}
     assert cosine["config"]["decay_steps"] == 200
-    assert stretch_text(schedules_in(config), 100, 200) == (
+    assert stretch_text(config, 100, 200) == (
         "The schedule CosineDecay of actor is stretched from 100 to 200 environment steps: "
         "decay_steps 200 → 400 gradient steps."
     )
@@ -97,7 +99,40 @@ def test_text_of_an_early_end() -> None:
 
 
 def test_budgets_in_episodes_have_no_ratio() -> None:
-    assert factor_of(None, 100) == factor_of(100, None) == 1.0
-    cosine = {"": serialised(schedules.CosineDecay(1e-3, 200))}
+    assert factor_of({}, None, 100) == factor_of({}, 100, None) == 1.0
+    cosine = {"learning_rate": serialised(schedules.CosineDecay(1e-3, 200))}
     assert "keeps its gradient steps" in stretch_text(cosine, None, 100)
     assert stretch_text(cosine, 100, 100) == ""
+
+
+@pytest.mark.parametrize(
+    ("config", "factor"),
+    [
+        ({"gradient_steps": 1, "learning_starts": 1000, "n_envs": 1}, 199.8),
+        ({"gradient_steps": 2, "learning_starts": 0}, 1_000_000 / 6000),
+        ({"gradient_steps": 1, "learning_starts": 6000}, 1_000_000 / 6000),  # the runs of the study make none
+        ({"n_steps": 128, "n_envs": 8}, 976 / 5),  # complete rollouts
+        ({"n_steps": 10_000}, 1_000_000 / 6000),
+        ({"n_steps": 128, "n_envs": 8, "replay_ratio": 4.0}, 1_000_000 / 6000),
+        ({}, 1_000_000 / 6000),
+    ],
+)
+def test_factor_is_the_ratio_of_gradient_steps(config: dict[str, Any], factor: float) -> None:
+    assert factor_of(config, 6000, 1_000_000) == pytest.approx(factor)
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS.keys() - {"acer"}))
+def test_factor_is_that_of_the_estimated_gradient_steps_of_an_agent(name: str) -> None:
+    config = agent_class(name).config_class()
+    of_study, of_long_run = gradient_steps_in(config, 6000), gradient_steps_in(config, 1_000_000)
+    assert of_study
+    assert of_long_run
+    assert factor_of(config.to_dict(), 6000, 1_000_000) == pytest.approx(of_long_run / of_study)
+
+
+def test_schedule_of_a_whole_study_run_covers_the_whole_long_run() -> None:
+    config = {"gradient_steps": 1, "learning_starts": 1000, "learning_rate": serialised(SCHEDULES[0])}
+    config["learning_rate"]["config"]["decay_steps"] = 5000
+    longer = stretched_config(config, factor_of(config, 6000, 1_000_000))
+    assert longer["learning_rate"]["config"]["decay_steps"] == 999_000
+    assert "decay_steps 5,000 → 999,000 gradient steps." in stretch_text(config, 6000, 1_000_000)

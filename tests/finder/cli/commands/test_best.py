@@ -98,7 +98,8 @@ COSINE = {
 
 def test_schedules_of_learning_rates_are_stretched_to_the_long_run(tmp_path: Path) -> None:
     configuration = {
-        "agent": "ppo", "built_in": True, "env": "CartPole-v1", "config": {"learning_rate": COSINE},
+        "agent": "ppo", "built_in": True, "env": "CartPole-v1",
+        "config": {"learning_rate": COSINE, "n_steps": 100, "n_envs": 1},
         "optimizers": {"default": {"module": "keras.optimizers", "class_name": "Adam",
                                    "config": {"learning_rate": COSINE}}},
     }  # fmt: skip
