@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from optuna.trial import FrozenTrial, TrialState
@@ -20,6 +19,7 @@ from studies.judging.missing_pick import rate_suggestions, why_no_pick
 from studies.judging.ranking import Ranked, seeds_to_settle
 from studies.population_based.schedule import Schedule
 from studies.redaction import has_hidden
+from studies.spaces.numbers import whole_number
 from studies.spaces.rate_schedules import factor_of, kept_text, stretched_optimizer
 from studies.spaces.spaces import Json
 from studies.spec.attributes import CONFIRMS_ATTR, seed_values
@@ -369,8 +369,7 @@ def best_optimizer(
     """
     from studies.study.study import load_study
 
-    long_run = _whole_steps(env_steps)
-
+    long_run = whole_number("env_steps", env_steps)
     with load_study(study_name, storage) as study:
         pick = best(study if metric is None else study.by_objective(metric))
         if pick.own_training:
@@ -393,13 +392,3 @@ def best_optimizer(
     import keras
 
     return keras.saving.deserialize_keras_object(config)
-
-
-def _whole_steps(env_steps: float | None) -> int | None:
-    """Return environment steps as an integer, as which 1e6 counts; None if they are not given."""
-    if env_steps is None:
-        return None
-    is_number = isinstance(env_steps, Real) and not isinstance(env_steps, bool)
-    if not is_number or not 1 <= env_steps < math.inf or env_steps != int(env_steps):
-        raise StudyError(f"env_steps is {env_steps!r}: give a whole number from 1.")
-    return int(env_steps)

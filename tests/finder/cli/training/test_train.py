@@ -540,7 +540,6 @@ class TestPick:
             assert recommended_agent(study, at).config.learning_rate == 1.25e-4
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("result", "means"),
     [
@@ -562,6 +561,7 @@ def test_progress_of_a_run_says_of_which_episodes_the_mean_is(
     assert _done_text(folder) == f"it has made 4,000 environment steps and 180 episodes{text}"
 
 
+@pytest.mark.slow
 def test_given_schedule_is_not_stretched_and_its_end_is_named(finder: Any) -> None:
     ran = finder("train", *PPO, "--set", "optimizer=adam(CosineDecay(1e-3, 10))", "--steps", "320", "--folder", "run")
     assert ran.code == 0, ran.err
